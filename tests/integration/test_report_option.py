@@ -11,6 +11,7 @@ SIX_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
 FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom")
 FILES = {
     "index.html",
+    "nights.html",
     "scaling.html",
     "jobs.html",
     "report.css",

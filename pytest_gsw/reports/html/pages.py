@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_gsw.common.words import command, counted, duration, share
@@ -25,6 +25,7 @@ from pytest_gsw.reports.html.layout import (
     table,
     time_element,
 )
+from pytest_gsw.reports.html.nights import beside
 from pytest_gsw.reports.html.strip import nights_strip, row_curve
 from pytest_gsw.reports.html.texts import (
     WORST_FIRST,
@@ -48,6 +49,9 @@ from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.next_steps import next_commands
 from pytest_gsw.tables.metrics import MFU
 
+#: The first page of a night, in its directory.
+INDEX = "index.html"
+
 _HEADINGS = {one.kind: one.heading for one in attention.ATTENTIONS if one.heading}
 
 #: Rows of one kind that are shown at length, and rows of one cause that are named; the list of all rows has the others.
@@ -56,16 +60,35 @@ _AT_LENGTH, _NAMED = 40, 12
 _CAUSES, _MISSING = 40, 200
 
 
-def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequence[tuple[str, str]]) -> ET.Element:
-    """The first page, with other nights of the same report and names of the night's pages, each with its address."""
+def night_page(
+    night: Night,
+    others: Sequence[tuple[Night, str]],
+    links: Sequence[tuple[str, str]],
+    address_of: Callable[[str], str | None] = lambda _: None,
+    places: Mapping[str, str] | None = None,
+    root: str = "",
+) -> ET.Element:
+    """The first page of a run.
+
+    Args:
+        night: The run.
+        others: Other nights of the same report.
+        links: Names of the night's pages, each with its address.
+        address_of: Where a run's page is; ``None`` where it has none that stays.
+        places: Of the runs whose first pages are kept, this one among them, where these are, the oldest first.
+        root: What leads to the report's directory.
+    """
+    pages = list((places or {}).values())
+    kept = (places or {}).get(night.run_id, "")
     title = f"{night_text(night)} on {', '.join(night.clusters) or 'no cluster'}, {day(night.begin_s)}"
     main = [
         element("h1", title),
         _counts(night),
-        element("p", *_run_facts(night), class_="run"),
+        element("p", *_run_facts(night, kept), class_="run"),
+        beside(INDEX, pages, pages.index(kept) if kept else 0),
         simulated_note(night.records),
         turned_section(night),
-        _strip(night),
+        _strip(night, address_of),
         section("next", "What to type next", _next(night)),
         _slow_nodes(night),
         _blamed_nodes(night),
@@ -76,16 +99,16 @@ def night_page(night: Night, others: Sequence[tuple[Night, str]], links: Sequenc
         section("rows", "All rows", _all_rows(night)),
         section("nights", "Other nights", _others(others)),
     ]
-    return page(title, main, links, here="index.html")
+    return page(title, main, links, here="" if root else INDEX, root=root)
 
 
-def _strip(night: Night) -> ET.Element | None:
+def _strip(night: Night, address_of: Callable[[str], str | None]) -> ET.Element | None:
     """The nights before and this one; nothing where none before is known."""
     tonight = Listed(night.run_id, night.end_s or 0.0, night.outcomes)
     before = [one for one in night.listed if one.run_id != night.run_id and one.time_s <= tonight.time_s]
     if not before:
         return None
-    return nights_strip([*before, tonight], lambda _: None, night.run_id)
+    return nights_strip([*before, tonight], address_of, night.run_id)
 
 
 def _counts(night: Night) -> ET.Element:
@@ -157,8 +180,9 @@ def _drifting(night: Night) -> list[ET.Element]:
     return [element("p", sign(kind), text, class_=f"card {kind}") for text in told]
 
 
-def _run_facts(night: Night) -> list[Content]:
-    parts: list[Content] = ["run ", element("code", night.run_id)]
+def _run_facts(night: Night, kept: str) -> list[Content]:
+    name = element("code", night.run_id)
+    parts: list[Content] = ["run ", element("a", name, href=kept) if kept else name]
     if night.begin_s and night.end_s and moment(night.begin_s) and moment(night.end_s):
         took = duration(night.end_s - night.begin_s)
         parts += [", ", time_element(night.begin_s), " to ", time_element(night.end_s), f" ({took})"]

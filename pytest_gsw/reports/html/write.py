@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,19 +16,30 @@ from pytest_gsw.history.store import History
 from pytest_gsw.reports.html.elements import html_text
 from pytest_gsw.reports.html.evidence import log_ends_of
 from pytest_gsw.reports.html.jobs_plot import jobs_plot
+from pytest_gsw.reports.html.nights import (
+    FOLDER,
+    NIGHTS,
+    folder_of,
+    kept_page,
+    kept_text,
+    link_beside,
+    listed_runs,
+    nights_page,
+    pages_there,
+    prune,
+)
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
 from pytest_gsw.reports.html.overview import JOBS, jobs_page
-from pytest_gsw.reports.html.pages import night_page
+from pytest_gsw.reports.html.pages import INDEX, night_page
 from pytest_gsw.reports.html.row_page import row_page
 from pytest_gsw.reports.html.scaling_page import SCALING, scaling_page
-from pytest_gsw.reports.night import Night, Run
+from pytest_gsw.reports.night import Listed, Night, Run
 from pytest_gsw.reports.read import nights_by_run, quoted_missing
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
 #: The first page, and the folders of the others.
-INDEX = "index.html"
 _ROWS, _STYLE = "rows", "report.css"
 
 
@@ -64,16 +74,40 @@ def write_report(
     }
     nights = nights_by_run(shown, history, safe, accepted, read)
     newest, *others = nights
-    addresses = {night.run_id: f"nights/{_folder(night.run_id)}/{INDEX}" for night in others}
-    pages = _pages_of_rows(nights, addresses)
+    written = {
+        newest.run_id: INDEX,
+        **{night.run_id: f"{FOLDER}/{folder_of(night.run_id)}/{INDEX}" for night in others},
+    }
+    runs_known = listed_runs(nights)
+    pages = _pages_of_rows(nights, written)
     for night in others:
-        siblings = [(other, f"../../{addresses.get(other.run_id, INDEX)}") for other in nights if other is not night]
-        _write_night(night, directory / "nights" / _folder(night.run_id), siblings, pages, root="../../")
-    return _write_night(newest, directory, [(night, addresses[night.run_id]) for night in others], pages)
+        siblings = [(other, f"../../{written[other.run_id]}") for other in nights if other is not night]
+        home = directory / FOLDER / folder_of(night.run_id)
+        _write_night(night, home, siblings, pages, root="../../", has_index=bool(runs_known))
+    siblings = [(night, written[night.run_id]) for night in others]
+    links = _write_night(newest, directory, siblings, pages, has_index=bool(runs_known))
+    if runs_known:
+        _write_index(newest, directory, runs_known, written, links)
+    there = pages_there(directory, runs_known, written)
+    places = {**there, newest.run_id: kept_page(newest.run_id)}
+    first = night_page(newest, siblings, links, there.get, places=places if runs_known else None)
+    _write_page(directory / INDEX, first)
+    return directory / INDEX
 
 
-def _folder(run_id: str) -> str:
-    return re.sub(r"[^A-Za-z0-9-]+", "_", run_id)[:100] or "run"
+def _write_index(
+    newest: Night, directory: Path, runs: Sequence[Listed], written: Mapping[str, str], links: Sequence[tuple[str, str]]
+) -> None:
+    """Keep the newest run's first page, lead from each run to the next one, and list them all."""
+    of_kept = [("Newest run", INDEX), ("Runs", NIGHTS)]
+    page = night_page(newest, (), of_kept, lambda _: None, root="../")
+    make_directory(directory / FOLDER)
+    write_whole(directory / kept_page(newest.run_id), kept_text(page, newest.run_id))
+    prune(directory)
+    there = pages_there(directory, runs, written)
+    link_beside(directory, {**there, newest.run_id: kept_page(newest.run_id)})
+    clusters = ", ".join(newest.clusters)
+    _write_page(directory / NIGHTS, nights_page(runs, there, clusters, links))
 
 
 def _pages_of_rows(nights: Iterable[Night], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
@@ -92,12 +126,18 @@ def _write_night(
     others: Sequence[tuple[Night, str]],
     pages: Mapping[str, Mapping[str, str]],
     root: str = "",
-) -> Path:
-    """Write the pages of a night, from which the root leads to the report's directory."""
+    *,
+    has_index: bool,
+) -> list[tuple[str, str]]:
+    """Write the pages of a night, from which the root leads to the report's directory; the names of its pages.
+
+    The first page of the newest night comes last of all.
+    """
     make_directory(directory / _ROWS)
     style = resources.files(__package__ or "").joinpath(_STYLE).read_text(encoding="utf-8")
     write_whole(directory / _STYLE, style)
     links = [("Night", INDEX), *([("Scaling", SCALING)] if night.workloads else []), ("Jobs", JOBS)]
+    links += [("Runs", f"{root}{NIGHTS}")] if has_index else []
     for row in night.rows:
         of_runs = pages[row.record.row.node_id].items()
         # The page itself is no link, and stands among the others.
@@ -106,8 +146,9 @@ def _write_night(
     if night.workloads:
         _write_page(directory / SCALING, scaling_page(night, links))
     _write_page(directory / JOBS, jobs_page(night, jobs_plot(night), nodes_plot(night), links))
-    _write_page(directory / INDEX, night_page(night, others, links))
-    return directory / INDEX
+    if root:
+        _write_page(directory / INDEX, night_page(night, others, links))
+    return links
 
 
 def _write_row(

@@ -219,6 +219,41 @@ def test_an_error_without_a_known_cause_shows_how_its_log_ends(tmp_path: Path) -
     assert "The log ends with nothing that anybody knows <b>" in text
 
 
+def night_after_night(directory: Path, numbers: Iterable[int]) -> Path:
+    """The report of the last of some nights, written over those of the others."""
+    home = directory / "out"
+    for number in numbers:
+        records = [row(SLOW.row.id, number), row(PASSED.row.id, number)]
+        with history_of(directory, *records) as history:
+            write_report(records, history, home)
+        check(home)
+    return home
+
+
+def test_a_report_that_is_written_over_another_one_leads_to_the_runs_before_and_after(tmp_path: Path) -> None:
+    home = night_after_night(tmp_path, (1, 2, 3))
+    assert sorted(path.name for path in (home / "nights").iterdir()) == [f"night-00{n}.html" for n in (1, 2, 3)]
+
+    def links(page: str) -> set[str]:
+        return set(re.findall(r'href="([^"#]+)', (home / page).read_text()))
+
+    beside = {f"night-00{n}.html" for n in (1, 3)}
+    assert {one for one in links("nights/night-002.html") if "night-" in one} == beside
+    assert {one for one in links("nights/night-003.html") if "night-" in one} == {"night-002.html"}
+    assert {"../index.html", "../nights.html", "../rows/llama2_70b_fp8_H100x128.html"} <= links("nights/night-001.html")
+    assert {"nights/night-001.html", "nights/night-002.html", "nights/night-003.html"} <= links("index.html")
+    assert {"nights/night-001.html", "nights/night-002.html", "index.html"} <= links("nights.html")
+    assert "../nights.html" in links("rows/llama2_70b_fp8_H100x128.html")
+    assert "3 runs, the newest first" in text_of_night(home / "nights.html", home)
+
+
+def test_pages_of_so_many_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_gsw.reports.html.nights.KEPT", 2)
+    home = night_after_night(tmp_path, (1, 2, 3, 4))
+    assert sorted(path.name for path in (home / "nights").iterdir()) == ["night-003.html", "night-004.html"]
+    assert "night-001" in text_of_night(home / "nights.html", home)
+
+
 def test_a_night_of_nothing(tmp_path: Path) -> None:
     text = text_of(written(tmp_path, []))
     assert "No row on no cluster" in text

@@ -1,0 +1,137 @@
+"""Runs beside each other: the index of a cluster's runs, the pages that are kept of earlier ones, and their links.
+
+A report is written over that of the run before. Of each run its first page stays, ``nights/RUN.html``: what it came to
+is to be found again, and a page for each row of each night would be gigabytes.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pytest_gsw.common.files import write_whole
+from pytest_gsw.common.words import command, counted
+from pytest_gsw.reports.html.elements import Content, element, html_text
+from pytest_gsw.reports.html.layout import command_line, page, section, table, time_element
+from pytest_gsw.reports.html.strip import by_kind, nights_strip
+from pytest_gsw.reports.night import Listed, Night
+from pytest_gsw.reports.rows import KINDS
+from pytest_gsw.results import attention
+
+#: The index, and the folder of earlier runs' pages.
+NIGHTS, FOLDER = "nights.html", "nights"
+
+#: First pages of so many runs are kept, and so many runs are listed.
+KEPT, _LISTED = 30, 200
+
+#: What leads from a run to those before and after it, in a page that was written when the one after was not known.
+_BESIDE = "beside"
+_BESIDE_TEXT = re.compile(rf'<p class="run" id="{_BESIDE}">.*?</p>', re.DOTALL)
+
+
+def folder_of(run_id: str) -> str:
+    """A run's name in addresses."""
+    return re.sub(r"[^A-Za-z0-9-]+", "_", run_id)[:100] or "run"
+
+
+def kept_page(run_id: str) -> str:
+    """The address of the page that is kept of a run."""
+    return f"{FOLDER}/{folder_of(run_id)}.html"
+
+
+def listed_runs(nights: Iterable[Night]) -> tuple[Listed, ...]:
+    """The runs of the history and of a report, the oldest first; nothing where the history is not known."""
+    known = {one.run_id: one for night in nights for one in night.listed}
+    if known:
+        tonight = (Listed(night.run_id, night.end_s or 0.0, night.outcomes) for night in nights)
+        known |= {one.run_id: one for one in tonight if one.run_id not in known}
+    return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
+
+
+def pages_there(directory: Path, runs: Iterable[Listed], written: Mapping[str, str]) -> dict[str, str]:
+    """The addresses of the runs' pages that are there, seen from the report's directory, in the order of the runs."""
+    found = {}
+    for run in runs:
+        whole = f"{FOLDER}/{folder_of(run.run_id)}/index.html"
+        places = (written.get(run.run_id, whole), kept_page(run.run_id))
+        address = next((one for one in places if one in written.values() or (directory / one).is_file()), None)
+        if address is not None:
+            found[run.run_id] = address
+    return found
+
+
+def prune(directory: Path) -> None:
+    """Leave the newest of the pages that are kept: names of runs begin with their time."""
+    for path in sorted((directory / FOLDER).glob("*.html"))[:-KEPT]:
+        path.unlink()
+
+
+def beside(address: str, pages: Sequence[str], here: int) -> ET.Element:
+    """What leads from a page at an address to the runs before and after its own, of which the places are given."""
+
+    def link(place: int, text: str) -> Content:
+        target = pages[place] if 0 <= place < len(pages) else None
+        return target and element("a", text, href=posixpath.relpath(target, posixpath.dirname(address) or "."))
+
+    links = [one for one in (link(here - 1, "the run before"), link(here + 1, "the run after")) if one is not None]
+    parts: list[Content] = [links[0], ", ", links[1]] if len(links) == 2 else list(links)
+    return element("p", *parts, class_="run", id=_BESIDE)
+
+
+def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
+    """Lead from each run's page to the runs before and after it, as they are now."""
+    places = list(pages.values())
+    for number, address in enumerate(places):
+        path = directory / address
+        text = path.read_text(encoding="utf-8")
+        new = ET.tostring(beside(address, places, number), encoding="unicode", method="html")
+        linked = _BESIDE_TEXT.sub(lambda _, new=new: new, text, count=1)  # type: ignore[misc]
+        if linked != text:
+            write_whole(path, linked)
+
+
+def kept_text(root: ET.Element, run_id: str) -> str:
+    """The text of a run's first page as it is kept: its rows lead to their newest pages."""
+    for link in root.iter("a"):
+        target = link.get("href", "")
+        if target.startswith("rows/"):
+            link.set("href", f"../{target}")
+        elif target.startswith(("jobs.html", "scaling.html", FOLDER)):
+            del link.attrib["href"]
+    main = next(root.iter("main"))
+    said = element("p", "Rows lead to their newest pages; all pages of this run are written by", class_="run")
+    again = command_line(command("pytest-gsw", "report", run_id, "-o", f"report-{folder_of(run_id)}"))
+    main.extend([said, again])
+    return html_text(root)
+
+
+def nights_page(
+    runs: Sequence[Listed], pages: Mapping[str, str], cluster: str, links: Sequence[tuple[str, str]]
+) -> ET.Element:
+    """The index of runs, the newest first."""
+    shown = runs[-_LISTED:][::-1]
+    kinds = [kind for kind in KINDS if any(kind in by_kind(one.outcomes) for one in shown)]
+    heads = ["run", "when", "rows", *(attention.BY_KIND[kind].word for kind in kinds)]
+    lines = [_line(one, kinds, pages.get(one.run_id)) for one in shown]
+    title = f"Runs on {cluster}"
+    caption = f"{counted(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
+    main = [
+        element("h1", title),
+        section("strip", "By verdict", nights_strip(runs, pages.get)),
+        section("runs", "All runs", table("runs", caption, heads, lines)),
+    ]
+    return page(title, main, links, here=NIGHTS)
+
+
+def _line(run: Listed, kinds: Iterable[str], address: str | None) -> list[Content]:
+    counts = by_kind(run.outcomes)
+    name: Content = run.run_id if address is None else element("a", run.run_id, href=address)
+    cells = [_count(kind, counts.get(kind, 0)) for kind in kinds]
+    return [name, time_element(run.time_s), f"{sum(counts.values())}", *cells]
+
+
+def _count(kind: str, count: int) -> ET.Element:
+    return element("td", f"{attention.BY_KIND[kind].sign} {count}", class_=kind) if count else element("td")
