@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -11,13 +12,16 @@ from .cluster import SlurmCluster, missing_requirements
 
 def main() -> int:
     """Start the cluster, open a shell, and end the cluster with it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.slurm", description="Open a shell with a Slurm of its own.")
+    parser.add_argument("nodes", nargs="?", type=int, default=4, help="how many, of 8 GPUs each (default: %(default)s)")
+    nodes = parser.parse_args().nodes
     problem = missing_requirements()
     if problem is not None:
         print(problem, file=sys.stderr)
         return 2
-    with SlurmCluster(int(sys.argv[1]) if len(sys.argv) > 1 else 4) as cluster:
-        print(cluster.run("sinfo", "-o", "%P %D nodes %T, %G"), end="")
-        print("Slurm runs until this shell ends: exit")
+    print(f"starting a Slurm of {nodes} nodes ...", flush=True)
+    with SlurmCluster(nodes) as cluster:
+        print("sbatch, squeue and the others work until this shell ends: exit", flush=True)
         return subprocess.call([os.environ.get("SHELL", "/bin/bash")], env=cluster.environ)
 
 
