@@ -74,6 +74,9 @@ def begin(config: pytest.Config) -> None:
             from pytest_gsw.session.row_lines import RowLines
 
             config.pluginmanager.register(RowLines(config), "gsw-row-lines")
+            from pytest_gsw.session.folding import Folding
+
+            config.pluginmanager.register(Folding(config), "gsw-folding")
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
