@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
+from pytest_gsw.common.words import rounded
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.selftest.model import Report, Wrong
@@ -67,4 +68,4 @@ def _selftest_text(report: Report) -> str:
         lines += ["", *(f"{name:<10} {value}" for name, value in facts.items())]
     if len(report.wrong) > _SHOWN_WRONG:
         lines += ["", f"and {len(report.wrong) - _SHOWN_WRONG:,} more; --json lists all"]
-    return "\n".join([*lines, "", f"{report.cases:,} cases, {report.right:,} right"])
+    return "\n".join([*lines, "", f"{rounded(report.cases, 'case')}, {report.right:,} right"])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pytest_gsw.common.words import rounded
 from pytest_gsw.documents.importing.around import Around, counted
 from pytest_gsw.documents.importing.arrange import arranged
 from pytest_gsw.documents.importing.cells import Number, is_nothing, read_number
@@ -292,7 +293,7 @@ def _misplaced(row: Sequence[Cell], table: Table) -> str | None:
 
 
 def _uneven(row: Sequence[Cell], width: int) -> str:
-    return f"the row has {len(row)} cells and the header {width}: its cells cannot be told to their columns"
+    return f"the row has {rounded(len(row), 'cell')} and the header {width}: its cells cannot be told to their columns"
 
 
 def _by_run(table: Table, labels: Labels, around: Around) -> DraftTable:

@@ -301,4 +301,4 @@ def test_a_short_row_of_settings(read: Read) -> None:
         SETTINGS.format(model="Tiny 7b").replace("| GPUs | PP |", "| PP | GPUs |").replace("| 64 | 2 | 1 |", "| 64 |")
     )
     reasons = [one.reason for one in read(README + settings).left_out]
-    assert "the row has 1 cells and the header 3: its cells cannot be told to their columns" in reasons
+    assert "the row has 1 cell and the header 3: its cells cannot be told to their columns" in reasons
