@@ -80,4 +80,6 @@ def test_a_replay_has_a_report_too(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*SIX_ROWS, *FAULTS)
     (run,) = pytester.path.glob(".gsw/runs/*")
     pytester.runpytest(f"--gsw-replay={run}", "--gsw-report=report")
-    assert {path.name for path in Path(pytester.path / "report").iterdir() if path.is_file()} == FILES
+    # Without a cluster there are no runs to list.
+    found = {path.name for path in Path(pytester.path / "report").iterdir() if path.is_file()}
+    assert found == FILES - {"nights.html"}
