@@ -40,10 +40,10 @@ _PICTURES = {
     "report": _Picture("index.html", _screen(1300), "body", 1300, 800),
     "report-dark": _Picture("index.html", {**_screen(1300), **DARK}, "body", 1300, 800),
     "report-phone": _Picture("index.html", PHONE, "body", 360, 740),
-    "report-verdicts": _Picture("index.html", _screen(1780), "#verdicts", 1780, 620),
-    "report-row": _Picture("rows/llama2_70b_fp8_H100x128.html", _screen(900), "body", 900, 1480),
+    "report-verdicts": _Picture("index.html", _screen(1440), "#verdicts", 1440, 620),
+    "report-row": _Picture("rows/llama2_70b_fp8_H100x128.html", _screen(1100), "body", 1100, 1500),
     "report-jobs": _Picture("jobs.html", _screen(800), "body", 800, 1110),
-    "report-scaling": _Picture("scaling.html", _screen(800), "#workload-2", 800, 820),
+    "report-scaling": _Picture("scaling.html", _screen(1100), "#workload-2", 1100, 900),
 }
 
 

@@ -80,7 +80,7 @@ def steps_plot(record: Record) -> Plot | None:
     svg.append(line(_thinned(places), "one"))
     if len(series_s) <= _DOTTED_STEPS:
         svg.extend(
-            point(*place, f"{unit} {number}: {seconds:.4g} s", "one")
+            point(*place, f"{unit} {number}: {seconds:.4g} s")
             for number, (place, seconds) in enumerate(zip(places, series_s, strict=True), 1)
         )
     if judged_s:
@@ -184,8 +184,11 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     svg.append(line(places, "pale"))
     outcomes = [night.outcome for night in nights]
     for place, night in zip(places, nights, strict=True):
-        told = f"{night.judged_s:.4g} s, {day(night.time_s)}, job {night.job_id}, {night.outcome}"
-        svg.append(point(*place, told, *_DRAWN.get(night.outcome, ("one", "")), link=addresses.get(night.run_id)))
+        told = f"{night.judged_s:.4g} s, {day(night.time_s)}, job {night.job_id}"
+        drawn = _DRAWN.get(night.outcome)
+        told += f", {night.outcome}" if drawn else ""
+        kind, mark = drawn or ("", "")
+        svg.append(point(*place, told, kind, mark, addresses.get(night.run_id)))
     for one in failed:
         told = ", ".join(filter(None, (error_text(one), one.job_id and f"job {one.job_id}", day(one.time_s))))
         svg.append(point(x(one.time_s), EDGE, told, "error", "cross", link=addresses.get(one.run_id)))

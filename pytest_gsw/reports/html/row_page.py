@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from pytest_gsw.common.words import counted, duration
 from pytest_gsw.history.model import Point
+from pytest_gsw.logs.likely import likely_line
 from pytest_gsw.reports.html.commands import all_commands
 from pytest_gsw.reports.html.drawing import figure
 from pytest_gsw.reports.html.elements import Content, element
@@ -68,9 +69,8 @@ def row_page(
         element("h1", record.row.id),
         element("p", badge, " ", change(row), class_="headline"),
         element("p", fact_text(row), class_="fact"),
-        _last_words(row, ends),
         _beside(row, pages),
-        fact_list([*_at_once(row), *since_facts(row), *_notes(row)]),
+        fact_list([*_at_once(row, ends), *since_facts(row), *_notes(row)]),
         simulated_note([record]),
         first,
         section("next", "What to type next", commands),
@@ -82,13 +82,6 @@ def row_page(
         section("facts", "Facts", fact_list(_facts(record))),
     ]
     return page(f"{record.row.id}: {word} on {record.run.cluster}, {day(night.begin_s)}", main, links, root="../")
-
-
-def _last_words(row: Row, ends: Sequence[LogEnd]) -> ET.Element | None:
-    """The last line of the log of a row that nobody knows the cause of."""
-    if row.needs is not attention.ERROR or not ends or any(end.cause for end in ends):
-        return None
-    return element("p", "The log ends with ", element("code", ends[0].lines[-1]), class_="fact")
 
 
 def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
@@ -105,9 +98,14 @@ def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
     return element("nav", element("ul", *named), aria_label="The row in other runs")
 
 
-def _at_once(row: Row) -> list[tuple[str, str]]:
-    advice = advice_of(cause_of(row.record)) if row.needs is attention.ERROR else ""
-    return [("nodes", nodes_text(row.record)), ("advice", advice)]
+def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
+    """Where the row ran, and of an error what to do, or, where nobody knows, what its log says."""
+    nodes = ("nodes", nodes_text(row.record))
+    if row.needs is not attention.ERROR:
+        return [nodes]
+    known = any(end.cause for end in ends)
+    says = "" if known else next((line for end in ends if (line := likely_line(end.lines))), "")
+    return [nodes, ("advice", advice_of(cause_of(row.record))), ("its log says", says)]
 
 
 def _notes(row: Row) -> list[tuple[str, str]]:
