@@ -94,4 +94,4 @@ def _interrupted(phase: Phase, detach: bool) -> JobError:
         fate = f"job {seen.job.id} was {'left running' if detach else 'cancelled'}"
     elif unanswered_s(phase) is not None:
         fate = "whether it was submitted is not known"
-    return JobError(f"interrupted: {fate}", advice="pytest --gsw-resume" if detach else "")
+    return JobError(f"interrupted: {fate}")

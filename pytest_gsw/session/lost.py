@@ -96,7 +96,17 @@ def _left_alone(past: Past, missing: Sequence[str]) -> str:
     )
 
 
-def not_taken_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
+def left_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
+    """What a session that was interrupted says of how to go on; nothing of any other."""
+    lines = _not_taken_over(session, fleet)
+    if lines or fleet is None or not fleet.interrupted:
+        return lines
+    return [
+        f"next: pytest --gsw-resume={session.config.stash[SETTINGS].run_id} goes on where this session was interrupted"
+    ]
+
+
+def _not_taken_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
     """What a session says that Ctrl-C has ended before it has taken over all jobs of the run that it resumes."""
     settings = session.config.stash[SETTINGS]
     ended_with_it = fleet is not None and not fleet.launcher.jobs_outlive_session

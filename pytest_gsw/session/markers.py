@@ -12,6 +12,9 @@ from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import SETTINGS
 from pytest_gsw.tables.model import Baseline, BlankRow, Parallelism
 
+#: Why rows are skipped where nothing says where to run them.
+NO_CLUSTER = "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
+
 
 class MarkedItem(pytest.Item):
     """A row whose markers are made when they are first looked at: those of ten thousand rows take 12 MB."""
@@ -101,7 +104,7 @@ def _skip(accelerator: str | None, gpus: int | None, settings: Settings) -> Iter
     """What keeps a row from being run in this session."""
     reason = ""
     if not settings.judges:
-        reason = "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
+        reason = NO_CLUSTER
     elif settings.cluster is not None:
         reason = why_it_does_not_fit(accelerator, gpus, settings.cluster)
     if reason:

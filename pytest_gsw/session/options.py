@@ -34,7 +34,7 @@ class Option:
 #: Every option, by the headings of ``--help`` and in its order.
 GROUPS = {
     "gsw: which rows run, and where": (
-        Option("cluster", "run the rows on this cluster", "none, and nothing is ever submitted", metavar="NAME"),
+        Option("cluster", "run the rows on this cluster", "none, and nothing is ever submitted", "nonempty", "NAME"),
         Option("clusters", "file that defines clusters", "./clusters.yaml, then the user's own", "path", "FILE"),
         Option("baselines", "directory or file of baseline tables; repeatable", "the bundled ones", "paths", "PATH"),
         Option(

@@ -16,7 +16,7 @@ from pytest_gsw.session.chosen import check_faults, check_release, runs_nothing
 from pytest_gsw.session.ending import add_json, leave_files
 from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session, run_unready
-from pytest_gsw.session.lost import not_taken_over
+from pytest_gsw.session.lost import left_over
 from pytest_gsw.session.resume import leave_run
 from pytest_gsw.session.screen import clear_live, write
 from pytest_gsw.session.selection import table_of
@@ -111,7 +111,7 @@ def _finish(session: pytest.Session) -> None:
     fleet = config.stash.get(FLEET, None)
     if fleet is not None:
         _close(session, fleet)
-    for line in not_taken_over(session, fleet):
+    for line in left_over(session, fleet):
         write(config, line)
     _remember(config)
     _note_alarms(config)

@@ -217,6 +217,10 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
     for name in ("profile-steps", "profile-ranks", "profile-gpu-metrics", "profile-cpu-metrics"):
         if values[name] and profiles != {"nsight"}:
             raise ConfigurationError(f"--gsw-{name} needs --gsw-profile=nsight")
+    if values["cluster"] == "":
+        raise ConfigurationError(
+            "--gsw-cluster is empty, so that no row would run\nnext: name a cluster, or leave the option out"
+        )
     if values["plan"] and not values["cluster"]:
         raise ConfigurationError("--gsw-plan needs a cluster; add --gsw-cluster=NAME")
     if values["replay"]:

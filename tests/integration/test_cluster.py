@@ -58,6 +58,29 @@ def test_a_file_of_the_tables_selects(pytester: pytest.Pytester) -> None:
     pytester.runpytest("--gsw-cluster=demo", "baselines/paxml/gpt3_175b.yaml").assert_outcomes(passed=5)
 
 
+def test_rows_that_nothing_runs_are_told(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest("--gsw-baselines=site")
+    result.assert_outcomes(skipped=3)
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: 3 rows skipped: no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log",
+            "=* 3 skipped in *",
+        ]
+    )
+
+
+def test_a_cluster_without_a_name_is_a_usage_error(pytester: pytest.Pytester, table: Path) -> None:
+    """A variable of CI that is not set; a night without a job would be green."""
+    result = pytester.runpytest("--gsw-cluster=", "--gsw-baselines=site")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: --gsw-cluster is empty, so that no row would run",
+            "next: name a cluster, or leave the option out",
+        ]
+    )
+
+
 def test_an_unknown_cluster_is_a_usage_error(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-cluster=dmo")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

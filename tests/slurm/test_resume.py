@@ -130,7 +130,9 @@ def test_a_detached_session_leaves_its_jobs_to_be_resumed(project: Path, slurm32
     out = finish(session)
     assert "interrupted: job " in out
     assert "was left running" in out
-    out = finish(start(project, slurm32, "--gsw-resume=last"))
+    (run,) = project.glob(".gsw/runs/*")
+    assert f"next: pytest --gsw-resume={run.name} goes on where this session was interrupted\n" in out
+    out = finish(start(project, slurm32, f"--gsw-resume={run.name}"))
     assert "20 passed, 20 deselected" in out, out
     assert sum(jobs_by_name(slurm32, project, since).values()) == 20
 
