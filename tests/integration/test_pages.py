@@ -22,6 +22,12 @@ WORDS = {r"creep\w*|crept": "drift"}
 PUBLISHED = {"tox", "torch", "apache-otava", "{names},"}
 
 
+def test_pages_call_outcomes_by_their_names() -> None:
+    pages = [path for path in PAGES if path.name != "CHANGELOG.md"]
+    found = [path.name for path in pages if re.search(r"\b(?:SLOW|FAST|NOISY)\b", path.read_text())]
+    assert not found, "say REGRESSED, IMPROVED, INCONCLUSIVE"
+
+
 @pytest.mark.parametrize("word", WORDS)
 def test_one_thing_has_one_word(word: str) -> None:
     found = [
