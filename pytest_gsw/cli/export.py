@@ -32,11 +32,11 @@ def _export(asked: argparse.Namespace) -> Answer:
     directory = run_directory(asked.named)
     if directory is None:
         raise no_run(asked.named)
-    text = FORMATS[asked.format](_night(asked, *whole_run(directory)))
+    text = FORMATS[asked.format](asked_night(asked, *whole_run(directory)))
     return answer_to(asked.output, text, asked.format)
 
 
-def _night(asked: argparse.Namespace, records: Sequence[Record], missing: Mapping[str, str]) -> Night:
+def asked_night(asked: argparse.Namespace, records: Sequence[Record], missing: Mapping[str, str]) -> Night:
     """The run, with its history where there is one: since when rows are too slow, slow nodes, and alarms."""
     if records and has_history(asked):
         accepted = accepted_in([bundled_baselines()], records)
@@ -45,5 +45,5 @@ def _night(asked: argparse.Namespace, records: Sequence[Record], missing: Mappin
                 return exported_night(records, missing, history, accepted)
         except RunError as error:
             # The night is to be shown in any case.
-            sys.stderr.write(f"pytest-gsw export: without the history: {quoted(str(error), os.environ)}\n")
+            sys.stderr.write(f"pytest-gsw {asked.command}: without the history: {quoted(str(error), os.environ)}\n")
     return exported_night(records, missing)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pytest_gsw.common.words import day
 from pytest_gsw.history.drifting import changes_at, changes_within
 from pytest_gsw.history.model import Point, record_time_s
+from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.onset import onset
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results import attention, outcomes
@@ -21,6 +22,14 @@ def since_line(since: Since | None) -> str:
     first = f"{day(since.time_s)}{'' if since.good_run_id else ' or before'}"
     begun = "" if since.earliest_s is None else f"; it may have begun on {day(since.earliest_s)}"
     return f"{'tonight' if since.nights == 1 else f'{first}, {since.nights} nights'}{begun}"
+
+
+def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
+    """Since when a row is what it is, and what changed then, each with its name; nothing where that is not known."""
+    line = since_line(since)
+    if since is None or not line:
+        return ()
+    return (("since", line), *((("changed", changes_text(since.changes)),) if since.changes else ()))
 
 
 def since_of(row: Row, sigma: float = 0.0) -> Since | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -42,19 +42,22 @@ def rebuild_junit(
     *,
     strict: bool = False,
     pages: Mapping[str, Path] | None = None,
+    since: Mapping[str, Sequence[tuple[str, str]]] | None = None,
 ) -> ET.Element:
     """The root element of the JUnit file.
 
     ``missing`` says by node id why a row of the run has no record, which is an error; if it has one, that counts. If
     ``strict``, rows faster than the tolerance allows have failed, as with ``--gsw-strict``. ``pages`` are those of a
-    report, by node id.
+    report, and ``since`` says since when rows are too slow, by node id.
     """
     rows = list(records)
     noted = read_noted(directory)
     if not noted.cluster and rows:
         noted = replace(noted, cluster=rows[0].run.cluster)
     recorded = {record.row.node_id for record in rows}
-    cases = [_recorded(record, directory, strict, (pages or {}).get(record.row.node_id)) for record in rows]
+    page, begun = (pages or {}).get, since or {}
+    by_id = [(record.row.node_id, record) for record in rows]
+    cases = [_recorded(record, directory, strict, page(name), begun.get(name, ())) for name, record in by_id]
     cases += [_missing(node_id, why, noted) for node_id, why in (missing or {}).items() if node_id not in recorded]
     incident = incident_of(rows)
     cases += [] if incident is None else [_incident(quoted(incident, os.environ))]
@@ -124,9 +127,11 @@ def counts(root: ET.Element) -> dict[str, int]:
     return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
 
 
-def _recorded(record: Record, directory: Path, strict: bool, page: Path | None) -> ET.Element:
+def _recorded(
+    record: Record, directory: Path, strict: bool, page: Path | None, since: Sequence[tuple[str, str]]
+) -> ET.Element:
     case = _case(class_of(record), record.row.id, junit.took_s(record), junit.properties(record))
-    element = _outcome(record, directory, strict)
+    element = _outcome(record, strict, partial(_facts, record, directory, since))
     if element is not None:
         case.append(element)
     attachments = attachment_lines(record, directory, page)
@@ -149,9 +154,9 @@ def _incident(incident: WholeNight) -> ET.Element:
     return case
 
 
-def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None:
+def _outcome(record: Record, strict: bool, facts: Callable[[], Sequence[tuple[str, str]]]) -> ET.Element | None:
     """The element of an outcome; what is not known is an error, never a pass."""
-    row = told(record, partial(_facts, record, directory), strict=strict)
+    row = told(record, facts, strict=strict)
     match row.outcome.pytest:
         case "passed":
             return None
@@ -165,7 +170,9 @@ def _outcome(record: Record, directory: Path, strict: bool) -> ET.Element | None
             return _element(row.outcome.junit, row.text, message=row.message)
 
 
-def _facts(record: Record, directory: Path) -> Sequence[tuple[str, str]]:
+def _facts(record: Record, directory: Path, since: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    # As a session does: of rows that are too slow by their own metric.
+    begun = since if record.by_own_metric == outcomes.REGRESSED.word else ()
     replay = f"--gsw-replay={directory}"
     if record.run.cluster == NO_CLUSTER:  # no cluster was given, and there is no job to repeat
         again = offline = command("pytest", replay, record.row.node_id)
@@ -173,7 +180,7 @@ def _facts(record: Record, directory: Path) -> Sequence[tuple[str, str]]:
         cluster = record.run.cluster_options
         again = command("pytest", *cluster, record.row.node_id)
         offline = command("pytest", *cluster, replay, record.row.node_id)
-    return row_text.run_facts(record, again, offline)
+    return [*begun, *row_text.run_facts(record, again, offline)]
 
 
 def _case(class_name: str, name: str, took_s: float, properties: Iterable[tuple[str, junit.Property]]) -> ET.Element:

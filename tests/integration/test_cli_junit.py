@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +110,15 @@ def assert_alike_but_for_texts_of_a_replay(pytester: pytest.Pytester, directory:
     assert_alike(pytester.path / "replay.xml", again)
     (failure,) = ET.parse(again).getroot().iter("failure")  # noqa: S314 - our own file
     assert f"again      pytest --gsw-replay={replay} 'baselines/maxtext" in (failure.text or "")
+
+
+def test_since_when_a_row_is_too_slow_is_told_as_in_the_report(pytester: pytest.Pytester) -> None:
+    rows = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and H100x128")
+    for fault in ("slow:0%", "slow:12%", "slow:12%"):
+        pytester.runpytest(*rows, f"--gsw-demo=*={fault}")
+    newest = max(pytester.path.glob(".gsw/runs/*"), key=lambda path: path.stat().st_mtime)
+    (case,) = junit(rebuilt(newest)).values()
+    assert re.search(r"^since      \d{4}-\d\d-\d\d, 2 nights$", case.findtext("failure") or "", re.MULTILINE)
 
 
 def test_a_profiled_session(pytester: pytest.Pytester) -> None:
