@@ -25,7 +25,7 @@ def by_workload(night: Night) -> Mapping[str, str]:
     alike: dict[str, list[Record]] = {}
     for record in night.records:
         alike.setdefault(_NOT_IN_NAMES.sub("_", f"{record.row.workload}_{record.row.dtype}"), []).append(record)
-    figures = {"step-time": STEP_TIME.key, "mfu": MFU.key}
+    figures = {metric.key.removesuffix("_s").replace("_", "-"): metric.key for metric in (STEP_TIME, MFU)}
     plots = {f"{name}-{of}.csv": _csv(rows, key) for name, key in figures.items() for of, rows in alike.items()}
     return {name: text for name, text in plots.items() if text}
 

@@ -23,7 +23,7 @@ _OF_ALARMS = {
     Kind.INCIDENT: ("#cluster", "the whole cluster is slower", attention.REGRESSED.kind),
     Kind.NODE: ("jobs.html#slow", "slow node", attention.REGRESSED.kind),
     Kind.DRIFT: ("#alarms", "drifts", attention.DRIFT.kind),
-    Kind.REGRESSION: ("#alarms", "regressed", attention.REGRESSED.kind),
+    Kind.REGRESSION: ("#alarms", outcomes.REGRESSED.word, attention.REGRESSED.kind),
 }
 
 
