@@ -30,7 +30,7 @@ RUNS = RESULTS / "runs"
 RUN_HELP = f"a run's directory, its id, or '{LAST}': the newest in {RUNS}"
 
 #: What stands below a table in which :func:`noise_cell` has marked a row.
-NOISE_NOTE = "* of fewer jobs than tell their noise: what is usual"
+NOISE_NOTE = "* too few jobs to tell the row's own noise: the usual one is taken"
 
 
 def add_history_option(parser: argparse.ArgumentParser) -> None:

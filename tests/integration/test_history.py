@@ -35,7 +35,7 @@ row                       cluster      jobs    median    noise  newest          
 ------------------------  ---------  ------  --------  -------  ----------------  ------------  -----------------------
 llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 5.5 s        -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
 llama2_70b_fp8[H100x128]  jz              3    4.95 s   1.7 %*  2026-11-03 5.5 s       -10.0 %  ▁▁█
-* of fewer jobs than tell their noise: what is usual
+* too few jobs to tell the row's own noise: the usual one is taken
 """
 
 LLMB_COLUMNS = (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_gsw.documents.importing.row import CONVENTION
+from pytest_gsw.tables.model import Recipe
 from pytest_gsw.tables.yamlfile import Stated
 
 #: Directories of the recipes of frameworks that have one for all models; the others have one for each model.
@@ -23,18 +25,23 @@ def recipe_directory(path: Path, lines: Sequence[str]) -> Stated | None:
     """The directory of a README's recipe, such as ``deepseek_v3/pretraining``; ``None`` of other documents.
 
     Where the repository begins is not to be seen: a README may have been copied out of it. What the document says
-    (``cd $REPOSITORY/grok1``) counts where the README does lie in a directory of that path.
+    (``cd $REPOSITORY/grok1``) counts where the README does lie in a directory of that path, or beside one that holds a
+    launch script: then the repository begins where the README is.
     """
     if not path.name.lower().startswith("readme"):
         return None
-    place = path.resolve().parent.parts
+    here = path.resolve().parent
     for number, line in enumerate(lines, 1):
         for match in _CHANGED_TO.finditer(line[:300]):
             said = match["path"].rstrip(".")
-            if place[-said.count("/") - 1 :] == tuple(said.split("/")):
+            if here.parts[-said.count("/") - 1 :] == tuple(said.split("/")) or _has_script(here / said):
                 return Stated(said, number, 1)
-    usual = _by_place(place)
+    usual = _by_place(here.parts)
     return Stated(usual, CONVENTION, 1) if usual else None
+
+
+def _has_script(directory: Path) -> bool:
+    return os.access(directory / Recipe.script, os.F_OK)
 
 
 def _by_place(place: Sequence[str]) -> str:

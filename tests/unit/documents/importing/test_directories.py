@@ -54,6 +54,24 @@ def test_what_the_document_says_counts_where_it_lies_there(tmp_path: Path, line:
     assert recipe_directory(path, ("# Grok", line)) == Stated(directory, at, 1)
 
 
+@pytest.mark.parametrize(
+    ("line", "script", "directory", "at"),
+    [
+        ("cd heron && sbatch launch.sh", "heron/launch.sh", "heron", 2),
+        ("cd $REPO/models/heron/", "models/heron/launch.sh", "models/heron", 2),
+        ("cd heron && sbatch launch.sh", "heron/README.md", "site", 0),
+        ("cd other", "heron/launch.sh", "site", 0),
+        ("sbatch launch.sh", "launch.sh", "site", 0),
+    ],
+)
+def test_what_the_document_says_counts_where_a_launch_script_lies_below_it(
+    tmp_path: Path, line: str, script: str, directory: str, at: int
+) -> None:
+    (tmp_path / "site" / script).parent.mkdir(parents=True)
+    (tmp_path / "site" / script).touch()
+    assert recipe_directory(tmp_path / "site" / "README.md", ("# Heron", line)) == Stated(directory, at, 1)
+
+
 def test_the_directory_in_a_table(tmp_path: Path) -> None:
     folder = tmp_path / "tiny" / "pretraining"
     folder.mkdir(parents=True)
