@@ -66,6 +66,16 @@ def test_where_there_is_room_for_one_line_a_failure_is_its_fact(
     assert (error.text or "").count(": XLA out of memory") == 1
 
 
+def test_a_failure_says_since_when_it_is_so(pytester: pytest.Pytester) -> None:
+    run(pytester, "slow:0%", "--gsw-history=history.sqlite").assert_outcomes(passed=1)
+    first = run(pytester, "slow:12%", "--gsw-history=history.sqlite")
+    first.stdout.re_match_lines([r"throughput .* below .*", r"since      tonight", r"baseline   .*"])
+    again = run(pytester, "slow:12%", "--gsw-history=history.sqlite")
+    again.stdout.re_match_lines([r"throughput .* below .*", r"since      \d{4}-\d\d-\d\d, 2 nights", r"baseline   .*"])
+    # A row of which no other night is known says nothing.
+    run(pytester, "slow:12%", "--gsw-history=none").stdout.no_re_match_line(r"since .*")
+
+
 def test_with_tb_line_a_failure_is_its_place_in_the_table_and_its_fact(pytester: pytest.Pytester) -> None:
     result = run(pytester, "slow:12%", "--tb=line")
     result.stdout.re_match_lines([r".*baselines/maxtext/llama2_70b\.yaml:\d+: throughput 20\d,\d{3} tokens/s is 1.*"])
