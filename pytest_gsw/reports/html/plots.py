@@ -75,7 +75,7 @@ def steps_plot(record: Record) -> Plot | None:
         legend.append(key("warm-up", "shade", "band"))
     if window is not None:
         svg.insert(0, band(x(window[0] + 0.5), x(window[1] + 1.5), "window"))
-        legend.append(key(f"{statistic} is taken over these", "window", "band"))
+        legend.append(key(f"{unit}s that are judged ({statistic})", "window", "band"))
     places = [(x(number), y(seconds)) for number, seconds in enumerate(series_s, 1)]
     svg.append(line(_thinned(places), "one"))
     if len(series_s) <= _DOTTED_STEPS:

@@ -96,7 +96,7 @@ def limit_text(row: Row) -> str:
     verdict = row.verdict
     if verdict is None:
         return ""
-    allowed = f"{verdict.tolerance * 100:g} % of throughput"
+    allowed = f"a loss of {verdict.tolerance * 100:g} % of throughput"
     if verdict.limit is not None and verdict.noise is not None:
         limit = f"a regression beyond {verdict.limit * 100:.3g} %, because {row_text.noise_text(verdict.noise)}"
         allowed = f"{allowed}; {limit}"

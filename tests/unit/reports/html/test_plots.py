@@ -79,7 +79,7 @@ def test_the_steps_of_a_job() -> None:
     assert plot.alt == (
         "Each of 5 steps (s), from 5 to 40 s; the first 1 are warm-up; last is taken over lines 5 to 5; it is 5 s"
     )
-    assert legend(plot) == ["step time", "warm-up", "last is taken over these", "last 5 s"]
+    assert legend(plot) == ["step time", "warm-up", "steps that are judged (last)", "last 5 s"]
     assert told_of(plot)[:2] == ["step 1: 40 s", "step 2: 5 s"]
     assert steps_plot(varied(SLOW, series_s=(5.0,))) is None
     assert steps_plot(replace(SLOW, timing=replace(SLOW.timing, series_s=(5.0, float("nan"))))) is None

@@ -80,10 +80,10 @@ def test_since_when() -> None:
 
 
 def test_what_was_allowed_and_why() -> None:
-    assert limit_text(shown(SLOW)) == "5 % of throughput; slower than allowed"
+    assert limit_text(shown(SLOW)) == "a loss of 5 % of throughput; slower than allowed"
     noisy = varied(SLOW, limit=0.089, sigma=0.03, sigma_jobs=30, reason="")
     assert limit_text(shown(noisy)) == (
-        "5 % of throughput; a regression beyond 8.9 %, because its jobs differ by 3 % (standard deviation of 30)"
+        "a loss of 5 % of throughput; a regression beyond 8.9 %, because its jobs differ by 3 % (standard deviation of 30)"
     )
     assert limit_text(shown(BROKEN)) == ""
 
