@@ -15,10 +15,9 @@ from pytest_gsw.history.model import LineKey, points_of
 from pytest_gsw.history.past import Past
 from pytest_gsw.history.spells import alarms_of_records, drifts, regressions
 from pytest_gsw.history.suspects import Suspect
-from pytest_gsw.history.texts import changes_text
+from pytest_gsw.reports import since
 from pytest_gsw.reports.read import accepted_in
 from pytest_gsw.reports.rows import Row
-from pytest_gsw.reports.since import since_line, since_of
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.settings import Settings
@@ -74,12 +73,8 @@ def since_facts(record: Record, past: Past) -> tuple[tuple[str, str], ...]:
     noise = past.noise()
     whole = past.with_tonight(point.point for point in points_of(record))
     row = Row(record, record.row.id, whole.nights, whole.counted)
-    found = since_of(row, 0.0 if noise is None else noise.sigma)
-    line = since_line(found)
-    if found is None or not line:
-        return ()
-    changed = (("changed", changes_text(found.changes)),) if found.changes else ()
-    shown: tuple[tuple[str, str], ...] = quoted((("since", line), *changed), os.environ)
+    found = since.since_of(row, 0.0 if noise is None else noise.sigma)
+    shown: tuple[tuple[str, str], ...] = quoted(since.since_facts(found), os.environ)
     return shown
 
 

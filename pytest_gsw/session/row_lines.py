@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import pytest
@@ -75,6 +75,8 @@ class RowLines:
         self._session: pytest.Session | None = None
         self._reported: set[str] = set()
         self._rows: frozenset[str] = frozenset()
+        #: How many columns their ids have.
+        self._columns = 0
 
     @property
     def _reporter(self) -> pytest.TerminalReporter | None:
@@ -88,7 +90,7 @@ class RowLines:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Know the rows."""
         self._session = session
-        self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, TellsFact))
+        self._know(item.nodeid for item in session.items if isinstance(item, TellsFact))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> Generator[None, object, object]:
@@ -122,7 +124,7 @@ class RowLines:
         line: RowLine = quoted(line_of_report(report), os.environ)
         progress = self._progress()
         widest = _width(reporter) - len(progress)
-        name, word, rest = line.texts(widest, self._ids())
+        name, word, rest = line.texts(widest, self._columns)
         reporter.ensure_newline()
         reporter.write(name)
         reporter.write(word, **{self._colour(report): True})
@@ -144,17 +146,14 @@ class RowLines:
         )
 
     def _is_row(self, node_id: str) -> bool:
-        return node_id in self._rows or node_id in self._rows_of_workers
+        if not self._rows:  # of the session that has the workers of pytest-xdist: these have collected them
+            self._know(xdist.rows_of(self._config))
+        return node_id in self._rows
 
-    @property
-    def _rows_of_workers(self) -> Sequence[str]:
-        return xdist.rows_of(self._config)
-
-    def _ids(self) -> int:
-        """How many columns the rows' ids have."""
-        known = self._rows or self._rows_of_workers
-        lengths = (len(node_id.rpartition("::")[2]) for node_id in known)
-        return max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
+    def _know(self, node_ids: Iterable[str]) -> None:
+        self._rows = frozenset(node_ids)
+        lengths = (len(node_id.rpartition("::")[2]) for node_id in self._rows)
+        self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
 
     def _progress(self) -> str:
         """How much of the session is reported, as pytest's option for it says; empty where it shows nothing."""
