@@ -73,7 +73,8 @@ def _rows(turn: str, rows: Iterable[Row], night: Night) -> list[ET.Element]:
         if len(of_cause) > 1:
             entries.append(_cause(number, cause, of_cause))
             said |= {row.name for row in of_cause}
-    return [*(_broken(row, turn) for row in told.values() if row.name not in said), *entries]
+    # What stands for many rows comes first: an entry that is left out is a row.
+    return [*entries, *(_broken(row, turn) for row in told.values() if row.name not in said)]
 
 
 def _cause(number: int, cause: Cause, rows: Sequence[Row]) -> ET.Element:
