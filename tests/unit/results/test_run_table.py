@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_table import not_passed_lines, run_table
-from tests.unit.results.records import SLOW, varied
-
-
-def row(outcome: str, gpus: int, seconds: float | None = 4.556, suffix: str = "", **changes: Any) -> Record:
-    measured = {} if seconds is None else {"step_time_s": seconds}
-    name = f"llama2_70b_fp8[H100x{gpus}{suffix}]"
-    return varied(
-        SLOW,
-        **{"outcome": outcome, "gpus": gpus, "row": name, "node_id": f"t::{name}", "measured": measured, **changes},
-    )
-
-
-NIGHT = [
-    row("passed", 64, 4.57),
-    row("regressed", 128, 5.11),
-    row("improved", 256, 4.0),
-    row("inconclusive", 512, 5.0),
-    row("error", 1024, None, fact="job 481220 failed with exit code 1: ECC error"),
-    row("passed", 64, 4.5, dtype="bf16"),
-]
+from tests.unit.results.a_run import RUN, row
+from tests.unit.results.records import varied
 
 
 def test_a_run_by_case_and_gpus() -> None:
-    assert run_table(NIGHT, 120) == [
+    assert run_table(RUN, 120) == [
         "GPUs                 64                128               256                  512    1024",
         "llama2_70b bf16  +1.2 %",
         "llama2_70b fp8   -0.3 %  REGRESSED -10.8 %  IMPROVED +13.9 %  INCONCLUSIVE -8.9 %   ERROR",
@@ -39,7 +18,7 @@ def test_a_run_by_case_and_gpus() -> None:
 
 
 def test_on_a_narrow_screen_the_table_is_cut_between_gpu_counts() -> None:
-    assert run_table(NIGHT, 48) == [
+    assert run_table(RUN, 48) == [
         "GPUs                 64                128",
         "llama2_70b bf16  +1.2 %",
         "llama2_70b fp8   -0.3 %  REGRESSED -10.8 %",
@@ -54,13 +33,13 @@ def test_on_a_narrow_screen_the_table_is_cut_between_gpu_counts() -> None:
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
 def test_no_row_is_lost_on_any_screen(width: int) -> None:
-    text = "\n".join(run_table(NIGHT, width))
+    text = "\n".join(run_table(RUN, width))
     words = ("REGRESSED", "IMPROVED", "INCONCLUSIVE", "ERROR", "+1.2 %", "-0.3 %")
     assert [text.count(word) for word in words] == [1] * 6
 
 
 def test_several_accelerators_have_lines_of_their_own() -> None:
-    lines = run_table([NIGHT[0], varied(NIGHT[0], accelerator="B200")], 80)
+    lines = run_table([RUN[0], varied(RUN[0], accelerator="B200")], 80)
     assert [line.split("  ")[0] for line in lines] == ["GPUs", "llama2_70b fp8 B200", "llama2_70b fp8 H100"]
 
 
@@ -92,7 +71,7 @@ def test_an_empty_run_has_no_table() -> None:
 
 
 def test_rows_that_are_not_passed_are_listed_the_worst_first() -> None:
-    assert not_passed_lines(NIGHT, 100, 20) == [
+    assert not_passed_lines(RUN, 100, 20) == [
         "llama2_70b_fp8[H100x128]  REGRESSED  throughput -10.8 %  5.11 s/step  job 481221",
         "llama2_70b_fp8[H100x512]  INCONCLUSIVE  throughput -8.9 %  5 s/step  job 481221",
     ]

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from pytest_gsw.results import summary
 from pytest_gsw.results.record import Record
-from tests.unit.results.records import JOB, SLOW, varied
-
-
-def row(outcome: str, gpus: int, seconds: float | None = 4.556, **changes: Any) -> Record:
-    measured = {} if seconds is None else {"step_time_s": seconds}
-    name = f"llama2_70b_fp8[H100x{gpus}]"
-    return varied(SLOW, outcome=outcome, gpus=gpus, row=name, node_id=f"t.yaml::{name}", measured=measured, **changes)
-
-
-NIGHT = [
-    row("passed", 64, 4.57),
-    row("regressed", 128, 5.11),
-    row("improved", 256, 4.0),
-    row("inconclusive", 512, 5.0),
-    row("error", 1024, None, fact="job 481220 failed with exit code 1: ECC error"),
-    row("passed", 64, 4.5, dtype="bf16"),
-]
+from tests.unit.results.a_run import RUN, row
+from tests.unit.results.records import JOB, varied
 
 
 def test_the_counts() -> None:
     assert summary.counts_line(
-        [*NIGHT, row("expected_failure", 8), row("unexpected_success", 8), row("profiled", 8)]
+        [*RUN, row("expected_failure", 8), row("unexpected_success", 8), row("profiled", 8)]
     ) == (
         "2 passed, 1 improved, 1 regressed, 1 inconclusive, 1 ran although documented to fail, 1 error, "
         "1 failed as documented, 1 profiled"
@@ -57,7 +41,7 @@ def test_errors_by_cause_and_node() -> None:
         failed("4", "n2"),
         failed("5", "n9", "CUDA out of memory"),
         varied(row("error", 7, None), fact="sbatch refused the job: Invalid account", job=None),
-        NIGHT[0],
+        RUN[0],
     ]
     assert summary.error_lines(night) == [
         (
