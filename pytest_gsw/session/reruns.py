@@ -16,9 +16,8 @@ _TOLD = (
 
 
 class RowsRunOnce:
-    """Runs rows as pytest does without pytest-rerunfailures."""
+    """Runs rows as pytest does without pytest-rerunfailures; it is registered later, and so asked before that."""
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Of rows, leave the other plugin out."""
         if not isinstance(item, (BaselineItem, BlankItem)):

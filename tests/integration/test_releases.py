@@ -61,7 +61,7 @@ def test_every_row_of_a_release_can_run(release: str) -> None:
 @pytest.mark.parametrize("release", OF_RECIPES)
 def test_the_docs_state_how_many_rows_a_release_has(release: str) -> None:
     rows, tables = load_tables(RELEASES[release]), RELEASES[release]
-    text = (ROOT / "docs" / "recipes.md").read_text()
+    text = (ROOT / "docs" / "releases.md").read_text()
     assert re.findall(rf"^\| {re.escape(release)} \| (\d+) \| (\d+) \|", text, re.MULTILINE) == [
         (str(len(tables)), str(len(rows)))
     ]
@@ -143,7 +143,7 @@ def test_what_moves_from_one_release_to_the_next_is_told_and_fails_nothing(capsy
 
 
 def test_the_rows_of_megatron_bridge_and_what_the_docs_say_of_them() -> None:
-    text = (ROOT / "docs" / "recipes.md").read_text()
+    text = (ROOT / "docs" / "releases.md").read_text()
     for directory in BRIDGE:
         release = directory.parent.name
         found = read_tables(RELEASES[f"nemo:{release}"])
