@@ -10,9 +10,18 @@ from .session import session
 
 def test_every_row_of_smoke_gpt_passes(tmp_path: Path) -> None:
     # Others may use this machine, too, and slow the training down more than the calibration.
-    options = ("--gsw-cluster=local", "-k", "smoke_gpt", "--gsw-tolerance=75%", "--gsw-max-gain=100%")
+    options = (
+        "--gsw-cluster=local",
+        "-k",
+        "smoke_gpt",
+        "--gsw-tolerance=75%",
+        "--gsw-max-gain=100%",
+        "--gsw-report=report",
+    )
     ended = session(tmp_path, os.environ | {"CUDA_VISIBLE_DEVICES": ""}, *options, timeout_s=600)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     ran = [line for line in ended.stdout.splitlines() if " PASSED " in line]
     assert len(ran) == min(2, len(os.sched_getaffinity(0)))
-    assert all(" of measured peak " in line for line in ran)
+    pages = list((tmp_path / "report" / "rows").glob("smoke_gpt*.html"))
+    assert len(pages) == len(ran)
+    assert all("MFU of measured peak" in page.read_text(encoding="utf-8") for page in pages)
