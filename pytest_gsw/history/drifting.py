@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -42,6 +43,31 @@ def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
         if point.reason not in UNUSUAL:
             first.setdefault(point.run_id, point)
     return tuple(first.values())
+
+
+def as_judged(nights: Sequence[Point], points: Sequence[Point]) -> tuple[Point, ...]:
+    """Nights as their runs were judged: of several jobs the median, with the ids and the nodes of all.
+
+    Args:
+        nights: The first jobs of nights, see :func:`nights_of`.
+        points: All jobs of these nights.
+    """
+    of_run: dict[str, list[Point]] = {}
+    for point in points:
+        of_run.setdefault(point.run_id, []).append(point)
+    return tuple(_median(night, of_run[night.run_id]) for night in nights)
+
+
+def _median(night: Point, jobs: Sequence[Point]) -> Point:
+    if len(jobs) == 1:
+        return night
+    return replace(
+        night,
+        judged_s=statistics.median(job.judged_s for job in jobs),
+        job_id=", ".join(job.job_id for job in jobs),
+        nodes=", ".join(dict.fromkeys(job.nodes for job in jobs if job.nodes)),
+        jobs=len(jobs),
+    )
 
 
 def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ...]:

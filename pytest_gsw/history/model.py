@@ -72,6 +72,8 @@ class Point:
     definition: str = ""
     #: When the history took it in, seconds since the epoch; 0 before that, and of earlier releases' histories.
     added_s: float = field(default=0.0, compare=False)
+    #: How many jobs it is the median of, where it stands for a night; their ids and nodes have commas between.
+    jobs: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pytest_gsw.history.drifting import Drifting, changes_at, drifting, nights_of, since
+from pytest_gsw.history.drifting import Drifting, as_judged, changes_at, drifting, nights_of, since
 from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import LineKey, Point, SeriesKey, night_of, series_key
 from pytest_gsw.history.store import History
@@ -79,6 +79,11 @@ class Past:
     def nights(self) -> tuple[Point, ...]:
         """All nights that say something of the row: neither unusual nor excluded."""
         return nights_of([point for point in self.points if point.run_id not in self.excluded])
+
+    @cached_property
+    def judged(self) -> tuple[Point, ...]:
+        """The same nights, each as its run was judged: of several jobs the median."""
+        return as_judged(self.nights, self.points)
 
     @cached_property
     def counted(self) -> tuple[Point, ...]:

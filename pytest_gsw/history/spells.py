@@ -17,7 +17,6 @@ from pytest_gsw.history.together import Beside, Together
 from pytest_gsw.performance.drift import NEWEST, warned_nights
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, median_sd
-from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
@@ -34,8 +33,8 @@ _AWAY_DAYS = 2
 
 def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
     """When a row was slower than it may be."""
-    nights = past.nights
-    seen = [Seen(night.run_id, night.time_s, level) for night, level in zip(nights, _levels(past), strict=True)]
+    nights = past.judged
+    seen = [Seen(night.run_id, night.time_s, math.log(night.judged_s)) for night in nights]
     noise = past.noise() or PRIOR
     mended_s = -math.inf
     slow = [_is_slow(night) for night in nights]
@@ -52,21 +51,12 @@ def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
             begin_s=max(mended_s, raised.time_s),
             sd=noise.sigma,
             is_newest=episode.wrong[-1] == len(nights) - 1,
-            last_s=past.nights[-1].time_s,
+            last_s=nights[-1].time_s,
             mended_s=None if episode.mended is None else seen[episode.mended].time_s,
             usual=statistics.median(before[-COMPARED:]) if before else None,
             is_always=False not in slow,
         )
         mended_s = mended_s if episode.mended is None else seen[episode.mended].time_s
-
-
-def _levels(past: Past) -> list[float]:
-    """The level of each night: of several jobs of a run their median, as the row's figure is."""
-    of_run: dict[str, list[float]] = {}
-    for point in past.points:
-        if point.reason not in UNUSUAL:
-            of_run.setdefault(point.run_id, []).append(point.judged_s)
-    return [math.log(statistics.median(of_run[night.run_id])) for night in past.nights]
 
 
 def _is_slow(night: Point) -> bool | None:

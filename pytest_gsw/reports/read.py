@@ -288,6 +288,7 @@ def _with_past(row: Row, pasts: Mapping[SeriesKey, Past], accepted: Accepted | N
     now_s = max([record_time_s(record), *(point.time_s for point in tonight)])
     earlier = replace(pasts.get(key) or Past(), accepted=accepted).without(record.run.id).until(now_s)
     past = earlier.with_tonight(tonight)
-    row = replace(row, nights=past.nights, counted=past.counted, drifting=past.drifting if tonight else None)
+    drifts = past.drifting if tonight else None
+    row = replace(row, nights=past.nights, judged=past.judged, counted=past.counted, drifting=drifts)
     noise = earlier.noise()
     return replace(row, since=since_of(row, 0.0 if noise is None else noise.sigma))

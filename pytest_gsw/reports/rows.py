@@ -63,8 +63,10 @@ class Row:
     record: Record
     #: The name of its page, without an extension.
     name: str
-    #: Its nights by the history, the oldest first, this one included where it was measured.
+    #: The first job of each of its nights by the history, the oldest first, this one included where it was measured.
     nights: tuple[Point, ...] = ()
+    #: The same nights, each as its run was judged: the figures that are shown.
+    judged: tuple[Point, ...] = ()
     #: Those that count: since its cluster has accepted a figure, or all.
     counted: tuple[Point, ...] = ()
     drifting: Drifting | None = None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_gsw.common.words import day
 from pytest_gsw.history.drifting import changes_at, changes_within
-from pytest_gsw.history.model import Point, record_time_s
+from pytest_gsw.history.model import record_time_s
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.onset import onset
 from pytest_gsw.reports.rows import Row, Since
@@ -42,35 +41,37 @@ def since_of(row: Row, sigma: float = 0.0) -> Since | None:
     if row.needs is attention.ERROR:
         return _error_since(row)
     if row.needs in attention.SLOW:
-        found = _streak(row.nights, row.record.run.id, outcomes.SLOW)
-        return None if found is None else _with_window(found, row.nights, sigma)
+        found = _streak(row, outcomes.SLOW)
+        return None if found is None else _with_window(found, row, sigma)
     if row.needs is attention.IMPROVED:
-        return _streak(row.nights, row.record.run.id, frozenset({outcomes.IMPROVED.word}))
+        return _streak(row, frozenset({outcomes.IMPROVED.word}))
     if row.needs is attention.DRIFT and row.drifting is not None:
         suspect = row.drifting.since.run_id
-        found = _since_night(row.nights, [night.run_id for night in row.nights].index(suspect))
+        found = _since_night(row, [night.run_id for night in row.nights].index(suspect))
         return replace(found, changes=row.drifting.changes)
     return None
 
 
-def _streak(nights: Sequence[Point], run_id: str, outcomes: frozenset[str]) -> Since | None:
-    if not nights or nights[-1].run_id != run_id or nights[-1].outcome not in outcomes:
+def _streak(row: Row, outcomes: frozenset[str]) -> Since | None:
+    nights = row.nights
+    if not nights or nights[-1].run_id != row.record.run.id or nights[-1].outcome not in outcomes:
         return None  # a canary's night, or nothing that counts
     first = len(nights) - 1
     while first and nights[first - 1].outcome in outcomes:
         first -= 1
-    return _since_night(nights, first)
+    return _since_night(row, first)
 
 
-def _with_window(since: Since, nights: Sequence[Point], sigma: float) -> Since:
+def _with_window(since: Since, row: Row, sigma: float) -> Since:
     """With the nights on which a loss may have begun as well: noise hides it on some."""
+    nights = row.nights
     seen = len(nights) - since.nights
     earliest = next((night + 1 for night in range(seen - 1, -1, -1) if nights[night].outcome in outcomes.SLOW), 0)
     first, last = onset([math.log(night.judged_s) for night in nights], seen, sigma, earliest)
     changes = changes_within(nights, first, last)
     if first == seen or not first:
         return replace(since, changes=changes)
-    known = _since_night(nights, first)
+    known = _since_night(row, first)
     # What is compared with tonight is a night that it had not begun on.
     return replace(
         since,
@@ -82,7 +83,8 @@ def _with_window(since: Since, nights: Sequence[Point], sigma: float) -> Since:
     )
 
 
-def _since_night(nights: Sequence[Point], first: int) -> Since:
+def _since_night(row: Row, first: int) -> Since:
+    nights = row.nights
     night = nights[first]
     begin = Since(night.time_s, night.run_id, night.job_id, len(nights) - first)
     if not first:
@@ -92,7 +94,7 @@ def _since_night(nights: Sequence[Point], first: int) -> Since:
         begin,
         good_run_id=before.run_id,
         good_time_s=before.time_s,
-        good_s=before.judged_s,
+        good_s=row.judged[first - 1].judged_s,
         changes=changes_at(nights, first),
     )
 

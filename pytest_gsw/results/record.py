@@ -105,6 +105,16 @@ class Record(Conclusion):
         """The jobs whose median is the record's figure, see :meth:`~pytest_gsw.results.facts.Jobs.measured`."""
         return self.jobs.measured(self.judged_s)
 
+    @property
+    def told_jobs(self) -> tuple[JobFacts, ...]:
+        """The jobs that the outcome is of: those whose median the figure is, or the one that came to nothing."""
+        return self.measured_jobs or (() if self.jobs.last is None else (self.jobs.last,))
+
+    @property
+    def nodes(self) -> str:
+        """Where these ran: the lists of their nodes, each once."""
+        return ", ".join(dict.fromkeys(job.nodes for job in self.told_jobs if job.nodes))
+
 
 def used_gpu_hours(record: Record) -> float:
     """GPU-hours that the row's jobs ran for, as far as that is known."""

@@ -109,7 +109,7 @@ def _finding_line(finding: Finding) -> str:
     verdict = None if record is None else record.judged
     change = "" if verdict is None else percent(verdict.throughput_change)
     allowed = "" if verdict is None else percent(verdict.allowed_throughput_change)
-    nodes = record.jobs.last.nodes if record is not None and record.jobs.last is not None else ""
+    nodes = "" if record is None else record.nodes
     by_throughput = record is not None and not record.own_outcome
     says_it_all = bool(change) and by_throughput and finding.kind in {REGRESSED.kind, IMPROVED.kind}
     text = "" if says_it_all else f" {_code(_cut(finding.text, _LONGEST_FACT))}"

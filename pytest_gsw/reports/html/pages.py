@@ -36,7 +36,7 @@ from pytest_gsw.reports.html.texts import (
     listed,
     moment,
     night_text,
-    nodes_text,
+    nodes_fact,
     percent,
     shown_nodes,
     since_facts,
@@ -234,12 +234,13 @@ def _more(count: int) -> ET.Element | None:
 
 
 def _card(row: Row, directory: Path) -> ET.Element:
+    what, nodes = nodes_fact(row.record)
     return element(
         "li",
         element("h4", row_link(row), " ", change(row)),
         row_curve(row),
         element("p", card_text(row), class_="fact"),
-        fact_list([("nodes", shown_nodes(nodes_text(row.record))), *since_facts(row)]),
+        fact_list([(what, shown_nodes(nodes)), *since_facts(row)]),
         command_line(next_command(row, directory)),
         class_=f"card {row.kind}",
     )
@@ -310,7 +311,8 @@ def _all_rows(night: Night) -> ET.Element | None:
 
 
 def _list_line(row: Row) -> list[Content]:
-    record, verdict, job = row.record, row.verdict, row.record.jobs.last
+    record, verdict, jobs = row.record, row.verdict, row.record.told_jobs
+    runs_s = [job.run_s for job in jobs if job.run_s is not None]
     mfu, measured_s = record.figures.measured.get(MFU.key), record.judged_s
     return [
         row_link(row),
@@ -320,9 +322,9 @@ def _list_line(row: Row) -> list[Content]:
         "" if verdict is None else f"{verdict.reference_s:.4g} s",
         "" if mfu is None else share(mfu),
         "" if row.since is None else day(row.since.time_s),
-        shown_nodes(job.nodes) if job else "",
-        job.id if job else "",
-        duration(job.run_s) if job and job.run_s is not None else "",
+        shown_nodes(record.nodes),
+        ", ".join(job.id for job in jobs),
+        duration(sum(runs_s)) if runs_s else "",
     ]
 
 

@@ -26,6 +26,7 @@ from pytest_gsw.reports.html.drawing import (
     ticks,
     upright,
 )
+from pytest_gsw.reports.html.texts import jobs_text
 from pytest_gsw.reports.rows import Failed, Row, failures_of
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
@@ -152,7 +153,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
         row: The row.
         pages: By run, the address of the row's page in it; empty for the one that shows the picture.
     """
-    possible = (night for night in row.nights if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
+    possible = (night for night in row.judged if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
     nights = tuple(possible)[-SHOWN_NIGHTS:]
     if not nights:
         return None
@@ -184,7 +185,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     svg.append(line(places, "pale"))
     outcomes = [night.outcome for night in nights]
     for place, night in zip(places, nights, strict=True):
-        told = f"{night.judged_s:.4g} s, {day(night.time_s)}, job {night.job_id}"
+        told = f"{night.judged_s:.4g} s, {day(night.time_s)}, {jobs_text(night)}"
         drawn = _DRAWN.get(night.outcome)
         told += f", {night.outcome}" if drawn else ""
         kind, mark = drawn or ("", "")

@@ -30,7 +30,7 @@ from pytest_gsw.reports.html.texts import (
     drift_text,
     fact_text,
     limit_text,
-    nodes_text,
+    nodes_fact,
     percent,
     shown_nodes,
     since_facts,
@@ -100,7 +100,7 @@ def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
 
 def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
     """Where the row ran, and of an error what to do, or, where nobody knows, what its log says."""
-    nodes = ("nodes", nodes_text(row.record))
+    nodes = nodes_fact(row.record)
     if row.needs is not attention.ERROR:
         return [nodes]
     known = any(end.cause for end in ends)
@@ -193,7 +193,7 @@ def _allowed(row: Row, metric: Metric) -> str:
 
 def _nights(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
     """The newest nights, those with an error among them, against what tonight is held against."""
-    nights: list[Point | Failed] = [*row.nights, *failures_of(row)]
+    nights: list[Point | Failed] = [*row.judged, *failures_of(row)]
     nights.sort(key=lambda one: (one.time_s, one.run_id))
     if not nights:
         return None

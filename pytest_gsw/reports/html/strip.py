@@ -91,7 +91,7 @@ def _swatch(kind: str) -> ET.Element:
 def row_curve(row: Row) -> ET.Element | None:
     """Throughput over a row's newest nights against what the row is held against, nights with errors marked."""
     verdict = row.verdict
-    nights = row.nights[-SHOWN:]
+    nights = row.judged[-SHOWN:]
     if verdict is None or len(nights) < 2:
         return None
     changes = [verdict.reference_s / night.judged_s - 1 for night in nights]
@@ -107,7 +107,8 @@ def row_curve(row: Row) -> ET.Element | None:
 
     places = [(place[night.time_s], up(change)) for night, change in zip(nights, changes, strict=True)]
     told = f"Throughput of {len(nights)} nights from {percent(min(changes))} to {percent(max(changes))}"
-    told += f", {percent(changes[-1])} in the newest; {len(failed)} with errors" if failed else ""
+    told += f", {percent(changes[-1])} in the newest"
+    told += f"; {len(failed)} with errors" if failed else ""
     zero = element("line", x1=0, x2=_CURVE_WIDE, y1=up(0.0), y2=up(0.0), class_="reference")
     line = element("polyline", class_="nights")
     line.set("points", " ".join(f"{x:g},{y:g}" for x, y in places))  # no text, and longer than texts may be

@@ -8,6 +8,7 @@ from datetime import datetime
 from pytest_gsw.common import words
 from pytest_gsw.common.words import counted, shortened
 from pytest_gsw.history import texts as history_texts
+from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL, Reason
 from pytest_gsw.reports.night import Cause, Night
@@ -112,15 +113,21 @@ def job_text(record: Record) -> str:
     return f"job {record.jobs.last.id} {record.jobs.last.state}{where}{tries}"
 
 
-def nodes_text(record: Record) -> str:
-    """Where a row's last job ran."""
-    return record.jobs.last.nodes if record.jobs.last else ""
+def nodes_fact(record: Record) -> tuple[str, str]:
+    """Where a row ran, behind what it is: one figure may be of several jobs."""
+    jobs = len(record.told_jobs)
+    return "nodes" if jobs < 2 else f"nodes of {jobs} jobs", record.nodes
+
+
+def jobs_text(night: Point) -> str:
+    """The jobs of a night: ``job 481220``, ``median of jobs 481220, 481221, 481222``."""
+    return f"job {night.job_id}" if night.jobs == 1 else f"median of jobs {night.job_id}"
 
 
 def cause_nodes(cause: Cause) -> str:
     """Where rows failed for one cause: the nodes that several of them had, else all that they had."""
     common = [f"{node} ({count})" for node, count in cause.nodes if count > 1]
-    return listed(common or list(dict.fromkeys(filter(None, (nodes_text(row.record) for row in cause.rows)))), _NODES)
+    return listed(common or list(dict.fromkeys(filter(None, (row.record.nodes for row in cause.rows)))), _NODES)
 
 
 def listed(names: Sequence[str], most: int) -> str:

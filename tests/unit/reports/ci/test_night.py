@@ -184,7 +184,7 @@ def test_since_when_a_row_is_slow(outcomes: str, since: str) -> None:
         Point(f"{REGRESSED.run.id}{'-' * (first - number)}", "1", NOON_S + number * DAY_S, 5.0, word)
         for number, word in enumerate(words)
     ]
-    assert since_line(since_of(Row(REGRESSED, "", tuple(nights)))) == since
+    assert since_line(since_of(Row(REGRESSED, "", tuple(nights), tuple(nights)))) == since
 
 
 def test_an_acknowledged_alarm_says_nothing_of_a_site_s_metric() -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pytest_gsw.reports.html import Run, write_report
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
+from tests.unit.history.nights import job
 from tests.unit.reports.nights import (
     BROKEN,
     FAST,
@@ -189,6 +190,35 @@ def test_what_a_page_holds_a_row_against_is_one_figure(tmp_path: Path) -> None:
     text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html")
     assert "throughput against the documented, 4.5 s" in text
     assert "median" not in text.partition("Nights")[2].partition("Steps")[0]
+
+
+def of_three_jobs(number: int, *jobs_s: float, **changes: Any) -> Record:
+    """A row's run of which the second job was the median."""
+    ran = [job(number, s, id=f"{number}00{n}", nodes=f"pool0-001{n}") for n, s in enumerate(jobs_s, 1)]
+    told = {"outcome": "regressed", "repeats": (ran[0], ran[1]), "job": ran[2], **changes}
+    return row(SLOW.row.id, number, jobs_s[1], **told)
+
+
+def test_a_run_of_several_jobs_has_one_figure_on_all_pages_and_the_nodes_of_all_its_jobs(tmp_path: Path) -> None:
+    before, tonight = of_three_jobs(TONIGHT - 1, 5.3, 5.2, 5.1), of_three_jobs(TONIGHT, 5.05, 5.0, 4.98)
+    good = of_three_jobs(TONIGHT - 2, 4.8, 4.5, 4.4, outcome="passed")
+    with history_of(tmp_path, good, before) as history:
+        index = write_report([tonight], history, tmp_path / "out", runs=runs(tmp_path))
+    check(index.parent)
+    page = index.parent / "rows" / "llama2_70b_fp8_H100x128.html"
+    text, first = text_of(page), text_of(index)
+    nodes = "pool0-0011, pool0-0012, pool0-0013"
+    change = "\N{MINUS SIGN}10.0\N{NO-BREAK SPACE}%"
+    night = f"5{change}▼ regressed{nodes}{TONIGHT}001, {TONIGHT}002, {TONIGHT}003{RUN_ID}"
+    assert night in text
+    assert "5.2\N{MINUS SIGN}13.5\N{NO-BREAK SPACE}%▼ regressed" in text
+    assert f"5 s, 2026-12-16, median of jobs {TONIGHT}001, {TONIGHT}002, {TONIGHT}003, regressed" in text
+    for of_page in (text, first):
+        assert f"{change} throughput" in of_page
+        assert f"nodes of 3 jobs{nodes}" in of_page
+        assert "before that throughput +0.0\N{NO-BREAK SPACE}% on 2026-12-14" in of_page
+    assert f"{nodes}{TONIGHT}001, {TONIGHT}002, {TONIGHT}003" in first.partition("the worst first")[2]
+    assert f"{change} in the newest" in first
 
 
 def test_the_pages_of_a_row_in_several_runs_lead_to_each_other(tmp_path: Path) -> None:
