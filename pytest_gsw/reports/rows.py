@@ -13,8 +13,9 @@ from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import Point, Told, record_time_s
 from pytest_gsw.performance.verdict import DOUBTS, Verdict
 from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import Attention, Level
+from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.next_steps import needs_of
 from pytest_gsw.results.record import Record
 
 #: What a row can need attention for, the worst first; the last two need none.
@@ -98,8 +99,7 @@ class Row:
     @cached_property
     def needs(self) -> Attention:
         """What it needs attention for."""
-        needs = outcomes.of(self.record.outcome).attention.in_report
-        return attention.DRIFT if needs is attention.PASSED and (self.drifting or self.record.drift) else needs
+        return needs_of(self.record, drifts=self.drifting is not None)
 
     @property
     def kind(self) -> str:
@@ -139,7 +139,7 @@ def _is_error(outcome: str) -> bool:
 
 def is_broken(outcome: str) -> bool:
     """Whether a row needs somebody by a word of :mod:`~pytest_gsw.results.outcomes`."""
-    return outcomes.of(outcome).attention.level in {Level.ERROR, Level.WARNING}
+    return outcomes.of(outcome).attention.is_urgent
 
 
 def _says_something(outcome: str) -> bool:

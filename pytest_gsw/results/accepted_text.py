@@ -32,17 +32,22 @@ def outdated_text(accepted: Accepted, then: str, now: str) -> str:
 
 def accepted_line(record: Record) -> str:
     """What a session's summary must say of an accepted figure: that it hides a loss, or that it does not count."""
-    judged, figures = record.judged_metric.key, record.figures
-    measured, documented, accepted = (of.get(judged) for of in (figures.measured, figures.documented, figures.accepted))
-    if not accepted:
+    if not record.figures.accepted.get(record.judged_metric.key):
         return record.accepted_note or ""
-    if not measured or not documented or outcomes.of(record.outcome).pytest != "passed":
-        return ""
     verdict = record.judged
-    if verdict is None or verdict.documented_outcome is not Outcome.REGRESSED:
+    if verdict is None or not hides_loss(record):
         return ""
     loss = f"{-verdict.documented_throughput_change * 100:.1f} % below the documented throughput"
     return f"passed by what {record.run.cluster} has accepted; it is {loss}, and would have failed by it"
+
+
+def hides_loss(record: Record) -> bool:
+    """Whether a row has passed by an accepted figure alone: by the documented one it would have failed."""
+    figures, judged = record.figures, record.judged_metric.key
+    if not all(of.get(judged) for of in (figures.accepted, figures.measured, figures.documented)):
+        return False
+    verdict = record.judged if outcomes.of(record.outcome).pytest == "passed" else None
+    return verdict is not None and verdict.documented_outcome is Outcome.REGRESSED
 
 
 def ignored_text(accepted: Accepted) -> str:

@@ -36,6 +36,11 @@ class Attention:
     listed_as: Attention | None = None
 
     @property
+    def is_urgent(self) -> bool:
+        """Whether somebody must look at such a row: those that are counted as needing attention."""
+        return self.level in {Level.ERROR, Level.WARNING}
+
+    @property
     def in_report(self) -> Attention:
         """What the report lists such a row as."""
         return self.listed_as or self
@@ -53,7 +58,8 @@ INCONCLUSIVE = Attention(
     "inconclusive", Level.WARNING, "?", "inconclusive", "Inconclusive", "inconclusive", "inconclusive", shape="square"
 )
 DRIFT = Attention("drift", Level.WARNING, "↘", "drifts", "Passed, and drifting", "drifting", "drifting")
-ACCEPTED = Attention("accepted", Level.NOTICE)
+# Passed by what its cluster has accepted: by the document it would have failed.
+ACCEPTED = Attention("accepted", Level.NOTICE, "✓", "accepted")
 IMPROVED = Attention("improved", Level.NOTICE, "▲", "improved", "Improved", counted="improved", shape="diamond")
 NOT_JUDGED = Attention("other", sign="○", word="not judged")
 PASSED = Attention("passed", sign="✔", word="passed")

@@ -12,6 +12,7 @@ from pytest_gsw.common.words import command, counted
 from pytest_gsw.performance.noise import jobs_to_resolve
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.incident import incident_of
@@ -24,10 +25,14 @@ _NAMED = 2
 _MOST_REPEATS = 9
 
 
-def needs_of(record: Record) -> Attention:
-    """What a record says that its row needs attention for."""
+def needs_of(record: Record, *, drifts: bool = False) -> Attention:
+    """What a row needs attention for by its record, and where its nights say that it drifts."""
     needs = outcomes.of(record.outcome).attention.in_report
-    return attention.DRIFT if needs is attention.PASSED and record.drift else needs
+    if needs is not attention.PASSED:
+        return needs
+    if drifts or record.drift:
+        return attention.DRIFT
+    return attention.ACCEPTED if hides_loss(record) else needs
 
 
 def again(records: Iterable[Record], directory: Path, *options: str) -> str:

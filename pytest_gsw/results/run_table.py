@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from pytest_gsw.common.words import counted, percent
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.accepted_text import hides_loss
+from pytest_gsw.results.attention import ACCEPTED
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_line import line_of, shortened
@@ -142,11 +144,13 @@ def _part(cases: Sequence[_Case], gpus: Sequence[int], width: int) -> list[str]:
 
 
 def _cell(record: Record | None) -> str:
-    """The change of a row, behind the outcome's word where it has not passed."""
+    """The change of a row, behind the outcome's word where it has not passed by its document."""
     if record is None:
         return ""
     change = throughput_change(record)
-    word = "" if record.outcome == outcomes.PASSED.word and change is not None else outcomes.of(record.outcome).shown
+    word = outcomes.of(record.outcome).shown
+    if record.outcome == outcomes.PASSED.word and change is not None:
+        word = ACCEPTED.word.upper() if hides_loss(record) else ""
     return " ".join(part for part in (word, "" if change is None else percent(change)) if part)
 
 

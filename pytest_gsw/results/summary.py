@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import Record
@@ -40,7 +41,14 @@ def counts_line(records: Sequence[Record], missing: int = 0) -> str:
     told = [outcome.of_rows(counts[outcome.word]) for outcome in outcomes.OUTCOMES if counts[outcome.word]]
     drifting = sum(bool(record.drift) for record in records)
     last = [f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"] if drifting else []
+    last += [by_accepted] if (by_accepted := accepted_text(records)) else []
     return ", ".join([*(["1 incident"] if incident_of(records) else []), *told, *last])
+
+
+def accepted_text(records: Iterable[Record]) -> str:
+    """How many rows have passed by an accepted figure alone: ``2 of them by an accepted figure``; empty for none."""
+    hidden = sum(map(hides_loss, records))
+    return f"{hidden} of them by an accepted figure" if hidden else ""
 
 
 def error_lines(records: Sequence[Record]) -> list[str]:

@@ -91,7 +91,7 @@ def test_the_example_in_python(
         write_record(tmp_path / ".gsw" / "runs" / run_id, record)
     monkeypatch.chdir(tmp_path)
     exec(example, {})  # noqa: S102 - our own document
-    assert capsys.readouterr().out.startswith("### pytest-gsw: 5 rows need attention\n")
+    assert capsys.readouterr().out.startswith("### pytest-gsw: 4 rows need attention\n")
 
 
 # ---- GitHub and GitLab ------------------------------------------------------------------------------

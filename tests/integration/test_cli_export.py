@@ -44,7 +44,7 @@ def test_markdown_by_default(night: Path, capsys: pytest.CaptureFixture[str]) ->
     out = capsys.readouterr().out
     assert out == exported(night, "markdown", capsys)
     lines = out.splitlines()
-    assert lines[0] == "### pytest-gsw: 3 rows need attention"
+    assert lines[0] == "### pytest-gsw: 2 rows need attention"
     assert lines[2].startswith(
         f"`demo`, run `{night.name}`, 7 rows: 3 passed, 1 improved, 1 regressed, 1 error, 1 failed as documented, "
     )

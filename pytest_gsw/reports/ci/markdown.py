@@ -15,7 +15,8 @@ from pytest_gsw.reports.ci.night import Finding, counts_text, findings
 from pytest_gsw.reports.lately import Lately, Turned
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.attention import IMPROVED, REGRESSED, Level
+from pytest_gsw.results.accepted_text import hides_loss
+from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention
 from pytest_gsw.results.incident import OF_CLUSTER
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import throughput_change
@@ -31,8 +32,6 @@ _LONGEST_NODES = 80
 _NAMED = 8
 
 _HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
-#: How much somebody has to do about a row whose word is bold.
-_BOLD = frozenset({Level.ERROR, Level.WARNING})
 
 
 def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
@@ -80,7 +79,7 @@ def _alarm_name(alarm: Alarm) -> str:
 
 def _what(found: Sequence[Finding]) -> str:
     """What needs attention: ``1 cluster and 2 rows need``."""
-    rows = {finding.node_id for finding in found}
+    rows = {finding.node_id for finding in found if finding.needs.is_urgent}
     clusters = {name for name in rows if name.startswith(OF_CLUSTER)}
     numbers = {"cluster": len(clusters), "row": len(rows - clusters)}
     parts = [counted(number, what) for what, number in numbers.items() if number]
@@ -115,7 +114,7 @@ def _finding_line(finding: Finding) -> str:
     text = "" if says_it_all else f" {_code(_cut(finding.text, _LONGEST_FACT))}"
     cells = (
         _code(_cut(finding.row, _LONGEST_FACT)),
-        f"**{finding.kind}**{text}",
+        f"{_bold(finding.kind, finding.needs)}{text}",
         change,
         allowed,
         _code(_cut(nodes, _LONGEST_NODES)),
@@ -164,13 +163,18 @@ def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
 
 
 def _word(record: Record) -> str:
-    """The outcome's word in a cell; a row that passed has its figure alone."""
+    """The outcome's word in a cell; a row that passed by its document has its figure alone."""
     outcome = outcomes.of(record.outcome)
     if not outcome.known:
         return f"**{outcomes.ERROR.text}** {_code(_cut(record.outcome, 60))}"
     if outcome is outcomes.PASSED:
-        return ""
-    return f"**{outcome.text}**" if outcome.attention.level in _BOLD else outcome.text
+        return ACCEPTED.word if hides_loss(record) else ""
+    return _bold(outcome.text, outcome.attention)
+
+
+def _bold(word: str, needs: Attention) -> str:
+    """A word, bold where somebody must look."""
+    return f"**{word}**" if needs.is_urgent else word
 
 
 def _bounded(table: Sequence[str], lines: Iterable[str], count: int, room_bytes: int, noun: str) -> list[str]:

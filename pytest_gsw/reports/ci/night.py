@@ -54,9 +54,14 @@ class Finding:
     table: str = ""
 
     @property
+    def needs(self) -> Attention:
+        """The same, and how urgent it is."""
+        return attention.BY_KIND[self.kind]
+
+    @property
     def level(self) -> Level:
         """How much somebody has to do about it."""
-        return attention.BY_KIND[self.kind].level or Level.NOTICE
+        return self.needs.level or Level.NOTICE
 
     @property
     def acknowledged(self) -> str:

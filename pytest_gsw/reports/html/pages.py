@@ -47,12 +47,13 @@ from pytest_gsw.reports.night import Cause, Listed, Night
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.next_steps import next_commands
+from pytest_gsw.results.summary import accepted_text
 from pytest_gsw.tables.metrics import MFU
 
 #: The first page of a night, in its directory.
 INDEX = "index.html"
 
-_HEADINGS = {one.kind: one.heading for one in attention.ATTENTIONS if one.heading}
+_HEADED = [one for one in attention.ATTENTIONS if one.heading]
 
 #: Rows of one kind that are shown at length, and rows of one cause that are named; the list of all rows has the others.
 _AT_LENGTH, _NAMED = 40, 12
@@ -94,6 +95,7 @@ def night_page(
         _blamed_nodes(night),
         section("cluster", "The whole cluster", _incident(night), *_drifting(night)),
         _attention(night),
+        _improved(night),
         section("alarms", "Alarms", _alarms(night)),
         section("verdicts", "Verdicts", *verdict_tables(night.rows)),
         section("rows", "All rows", _all_rows(night)),
@@ -120,11 +122,13 @@ def _counts(night: Night) -> ET.Element:
     ]
     if drifting := night.counts.get(attention.DRIFT.kind):
         entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
+    if by_accepted := accepted_text(night.records):
+        entries.append(_badge(attention.ACCEPTED.kind, by_accepted))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
 
 
 def _badge(kind: str, text: str) -> ET.Element:
-    target = f"#{kind}" if kind in _HEADINGS else "#rows"
+    target = f"#{kind}" if attention.BY_KIND[kind].heading else "#rows"
     return element("li", element("a", sign(kind), f" {text}", href=target, class_=f"badge {kind}"))
 
 
@@ -193,7 +197,7 @@ def _run_facts(night: Night, kept: str) -> list[Content]:
 
 
 def _attention(night: Night) -> ET.Element | None:
-    groups = [_group(night, kind) for kind in _HEADINGS if kind in night.counts]
+    groups = [_group(night, one.kind) for one in _HEADED if one.is_urgent and one.kind in night.counts]
     if not groups:
         return (
             element("p", sign(attention.PASSED.kind), " Nothing needs attention.", class_="well")
@@ -201,6 +205,12 @@ def _attention(night: Night) -> ET.Element | None:
             else None
         )
     return section("attention", "What needs attention", *groups)
+
+
+def _improved(night: Night) -> ET.Element | None:
+    """Rows that need nobody, and whose documents are behind."""
+    groups = [_group(night, one.kind) for one in _HEADED if not one.is_urgent and one.kind in night.counts]
+    return section("faster", "Faster than allowed", *groups)
 
 
 def _group(night: Night, kind: str) -> ET.Element:
@@ -221,7 +231,7 @@ def _group(night: Night, kind: str) -> ET.Element:
 def _heading(night: Night, kind: str) -> str:
     count = night.counts[kind]
     ran = night.outcomes.get(outcomes.UNEXPECTED_SUCCESS.word, 0) if kind == attention.REGRESSED.kind else 0
-    parts = [f"{_HEADINGS[kind]} ({count - ran})"] if count > ran else []
+    parts = [f"{attention.BY_KIND[kind].heading} ({count - ran})"] if count > ran else []
     parts += [f"Ran although documented to fail ({ran})"] if ran else []
     return ", ".join(parts)
 

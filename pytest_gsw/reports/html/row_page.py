@@ -38,6 +38,7 @@ from pytest_gsw.reports.html.texts import (
 from pytest_gsw.reports.night import Night, advice_of
 from pytest_gsw.reports.rows import Failed, Row, failures_of
 from pytest_gsw.results import attention, outcomes, row_text
+from pytest_gsw.results.accepted_text import accepted_line, hides_loss
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import compared_text
@@ -115,6 +116,7 @@ def _notes(row: Row) -> list[tuple[str, str]]:
     return [
         ("limit", limit_text(row)),
         ("accepted", record.accepted_note or ""),
+        ("by the document", accepted_line(record) if hides_loss(record) else ""),
         ("drift", drift),
         ("not judged", comparable),
     ]

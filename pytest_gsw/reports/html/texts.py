@@ -15,7 +15,6 @@ from pytest_gsw.reports.night import Cause, Night
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes, row_text
-from pytest_gsw.results.attention import Level
 from pytest_gsw.results.record import Record
 
 #: What of an inconclusive row stands on its card in place of what its page explains.
@@ -23,7 +22,6 @@ _SHORT = {
     Reason.TOO_GOOD.value: "that is too good to be true",
     Reason.WITHIN_NOISE.value: "jobs of this row differ by as much",
 }
-_BAD = frozenset({Level.ERROR, Level.WARNING})
 #: Every outcome, the worst first.
 WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda one: attention.ATTENTIONS.index(one.attention))
 
@@ -36,7 +34,7 @@ _NODES = 8
 def night_text(night: Night) -> str:
     """What a night came to, in a few words: the same numbers as everywhere."""
     counts = night.outcomes
-    bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.level in _BAD]
+    bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
     parts = ["1 incident"] if night.incident else []
     parts += bad
     if drifting := night.counts.get(attention.DRIFT.kind):

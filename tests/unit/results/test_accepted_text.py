@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.results.accepted_text import accepted_line, ignored_text, unused_text
+from pytest_gsw.results.accepted_text import accepted_line, hides_loss, ignored_text, unused_text
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import ACCEPTED, NOT_MEASURED, PASSED_BY_ACCEPTED, SLOW, varied
 
@@ -39,3 +39,4 @@ def test_why_an_accepted_figure_does_not_count() -> None:
 )
 def test_what_a_summary_must_say_of_an_accepted_figure(record: Record, text: str) -> None:
     assert accepted_line(record) == text
+    assert hides_loss(record) is text.startswith("passed by")

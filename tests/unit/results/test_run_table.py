@@ -6,7 +6,7 @@ import pytest
 
 from pytest_gsw.results.run_table import not_passed_lines, run_table
 from tests.unit.results.a_run import RUN, row
-from tests.unit.results.records import varied
+from tests.unit.results.records import PASSED_BY_ACCEPTED, varied
 
 
 def test_a_run_by_case_and_gpus() -> None:
@@ -14,6 +14,13 @@ def test_a_run_by_case_and_gpus() -> None:
         "GPUs                 64                128               256                  512    1024",
         "llama2_70b bf16  +1.2 %",
         "llama2_70b fp8   -0.3 %  REGRESSED -10.8 %  IMPROVED +13.9 %  INCONCLUSIVE -8.9 %   ERROR",
+    ]
+
+
+def test_a_row_that_passed_by_an_accepted_figure_alone_is_marked() -> None:
+    assert run_table([PASSED_BY_ACCEPTED, row("passed", 64)], 120) == [
+        "GPUs                64              128",
+        "llama2_70b fp8  +0.0 %  ACCEPTED -4.1 %",
     ]
 
 

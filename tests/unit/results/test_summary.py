@@ -7,7 +7,7 @@ from dataclasses import replace
 from pytest_gsw.results import summary
 from pytest_gsw.results.record import Record
 from tests.unit.results.a_run import RUN, row
-from tests.unit.results.records import JOB, varied
+from tests.unit.results.records import JOB, PASSED_BY_ACCEPTED, varied
 
 
 def test_the_counts() -> None:
@@ -26,6 +26,12 @@ def test_the_counts_have_rows_without_a_record_and_drift() -> None:
     )
     assert summary.counts_line([drifts, drifts]) == "2 passed, 2 of them drift"
     assert summary.counts_line([]) == ""
+
+
+def test_rows_that_passed_by_an_accepted_figure_alone_are_counted() -> None:
+    assert summary.counts_line([PASSED_BY_ACCEPTED, row("passed", 16)]) == "2 passed, 1 of them by an accepted figure"
+    # By the document it would have passed, too.
+    assert summary.counts_line([varied(PASSED_BY_ACCEPTED, measured={"step_time_s": 4.6})]) == "1 passed"
 
 
 def failed(job_id: str, nodes: str, why: str = "NCCL time-out") -> Record:

@@ -25,7 +25,7 @@ from tests.unit.reports.ci.nights import (
     record,
     texts,
 )
-from tests.unit.results.records import varied
+from tests.unit.results.records import PASSED_BY_ACCEPTED, varied
 from tests.unit.results.test_incident import night
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False})
@@ -74,7 +74,7 @@ def test_what_is_new_still_broken_and_mended_comes_first() -> None:
 def test_the_whole_summary() -> None:
     assert markdown(NIGHT) == "\n".join(
         [
-            "### pytest-gsw: 5 rows need attention",
+            "### pytest-gsw: 4 rows need attention",
             "",
             (
                 "`eos`, run `20261120-221000-7f3a`, 6 rows: 2 passed, 1 improved, 1 regressed, 1 inconclusive, 1 error, "
@@ -105,7 +105,7 @@ def test_the_whole_summary() -> None:
                 "| `pytest-gsw trend 'llama2_70b_fp8[H100x1024]' --cluster=eos` |"
             ),
             (
-                "| `llama2_70b_fp8[H100x2048]` | **improved** | +30.2 % | +5.0 % | `pool0-[0017-0032]` |  "
+                "| `llama2_70b_fp8[H100x2048]` | improved | +30.2 % | +5.0 % | `pool0-[0017-0032]` |  "
                 "| `pytest-gsw baseline propose .gsw/runs/20261120-221000-7f3a '--row=llama2_70b_fp8[H100x2048]'` |"
             ),
             "",
@@ -117,6 +117,17 @@ def test_the_whole_summary() -> None:
             ),
         ]
     )
+
+
+def test_rows_that_nobody_must_look_at_are_listed_and_need_no_attention() -> None:
+    accepted = [varied(PASSED_BY_ACCEPTED, row=f"row{n}", node_id=f"t.yaml::row{n}", gpus=8 << n) for n in range(2)]
+    text = markdown(night_of((REGRESSED, *accepted)))
+    assert text.startswith("### pytest-gsw: 1 row needs attention\n")
+    assert "3 rows: 2 passed, 1 regressed, 2 of them by an accepted figure, " in text
+    assert (
+        text.count("| accepted `passed by what eos has accepted; it is 10.8 % below the documented throughput, ") == 2
+    )
+    assert "| -4.1 % accepted | -4.1 % accepted |" in text
 
 
 def test_a_quiet_night() -> None:

@@ -31,7 +31,7 @@ from tests.unit.reports.nights import (
     row,
     runs,
 )
-from tests.unit.results.records import varied
+from tests.unit.results.records import PASSED_BY_ACCEPTED, varied
 
 HOSTILE = (
     '"><script>alert(1)</script>',
@@ -291,6 +291,18 @@ def test_a_night_of_nothing(tmp_path: Path) -> None:
 
 def test_a_night_in_which_all_is_well(tmp_path: Path) -> None:
     assert "Nothing needs attention." in text_of(written(tmp_path, [PASSED]))
+
+
+def test_a_row_that_passed_by_an_accepted_figure_alone_is_counted_and_marked(tmp_path: Path) -> None:
+    index = written(tmp_path, [varied(PASSED_BY_ACCEPTED, run_id=RUN_ID), FAST])
+    text = text_of(index)
+    assert "✔ 1 passed✓ 1 of them by an accepted figure" in text
+    assert "✓ accepted \N{MINUS SIGN}4.1\N{NO-BREAK SPACE}%" in text  # in the table of verdicts
+    assert "✓ accepted\N{MINUS SIGN}4.1\N{NO-BREAK SPACE}%" in text.partition("2 rows, the worst first")[2]
+    assert "Nothing needs attention.Faster than allowed▲ Improved (1)" in text
+    page = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html")
+    assert "✓ accepted" in page
+    assert "passed by what eos has accepted; it is 10.8 % below the documented throughput" in page
 
 
 def test_rows_that_were_never_judged(tmp_path: Path) -> None:
