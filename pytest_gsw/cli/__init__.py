@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from pytest_gsw.cli import (
@@ -32,7 +33,9 @@ from pytest_gsw.cli import (
 )
 from pytest_gsw.cli.answer import Answer
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import enumerated
 from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.tables.fields import nearest
 
 #: In the order in which help lists them.
 _COMMANDS = (
@@ -49,12 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         the self-test, the audit or a comparison), or not all could be written or proposed; 2 when
         what was asked is wrong.
     """
-    parser = _parser()
+    parser, commands = _parser()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks for words
         from pytest_gsw.cli.completion import complete
 
         complete(parser)
-    asked = parser.parse_args(arguments)
+    asked = _asked(parser, commands, sys.argv[1:] if arguments is None else arguments)
     try:
         answer: Answer = asked.run(asked)
     except (ConfigurationError, RunError) as error:
@@ -69,6 +72,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
         return 1
     return answer.status
+
+
+def _asked(
+    parser: argparse.ArgumentParser, commands: Mapping[str, argparse.ArgumentParser], words: Sequence[str]
+) -> argparse.Namespace:
+    """What is asked for; where a command or an option is misspelt, the process ends with the nearest one."""
+    first = words[0] if words else "-"
+    if first not in commands and not first.startswith("-"):
+        near = nearest(first, commands) or f"; there are {enumerated(commands)}"
+        parser.error(f"there is no command '{first}'{near}")
+    asked, unknown = parser.parse_known_args(words)
+    if unknown:
+        command = commands[asked.command]
+        known = re.findall(r"--[a-z][a-z-]+", command.format_help())
+        near = next(filter(None, (nearest(word.partition("=")[0], known) for word in unknown)), "")
+        command.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
+    return asked
 
 
 def _encodable(text: str) -> str:
@@ -94,7 +114,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser, and those of the subcommands by their names."""
     parser = argparse.ArgumentParser(
         prog="pytest-gsw", description="Tables and logs of LLM training performance; nothing is run but by compare-ab."
     )
@@ -102,4 +123,4 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         command.add_parser(commands)
-    return parser
+    return parser, commands.choices

@@ -62,12 +62,22 @@ def parse_faults(text: str) -> tuple[Fault, ...]:
     Raises:
         ConfigurationError: A part is no ``PATTERN=FAULT``, or its fault is not in :data:`FAULTS`.
     """
-    return tuple(_parse_fault(part.strip()) for part in text.split(";") if part.strip())
+    return tuple(_parse_fault(part) for part in _parts(text))
+
+
+def fault_texts(text: str) -> tuple[str, ...]:
+    """Each fault of ``--gsw-demo`` as it is written; raises what :func:`parse_faults` does."""
+    parse_faults(text)
+    return _parts(text)
 
 
 def fault_of(row_id: str, faults: Iterable[Fault]) -> Fault | None:
     """The fault of one row: the last that matches it."""
     return next((fault for fault in reversed(tuple(faults)) if fault.matches(row_id)), None)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
 def _parse_fault(part: str) -> Fault:

@@ -185,6 +185,10 @@ class RunFacts:
     compared: Mapping[str, str] = field(default_factory=dict)
     #: The file that defines the cluster, where it was named on the command line.
     clusters_file: str | None = None
+    #: Options of the session without which its rows are others: ``--gsw-release=25.01``, ``--gsw-suite=FILE``.
+    options: tuple[str, ...] = ()
+    #: What the session's simulated rows were broken by, in its order: ``*x128]=slow:12%``.
+    simulated_faults: tuple[str, ...] = ()
 
     @property
     def cluster_options(self) -> tuple[str, ...]:
@@ -192,6 +196,11 @@ class RunFacts:
         if self.cluster == NO_CLUSTER:
             return ()
         return (f"--gsw-cluster={self.cluster}", *clusters_option(self.clusters_file))
+
+    @property
+    def row_options(self) -> tuple[str, ...]:
+        """What a command is to give so that it finds the row, and judges it as in this run."""
+        return (*self.cluster_options, *self.options)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,8 @@ class Noted:
     versions: Mapping[str, str] = field(default_factory=dict)
     #: By node id, the class name of each row.
     classes: Mapping[str, str] = field(default_factory=dict)
+    #: By node id, why rows cannot run that never have a record: a cell of theirs is blank.
+    errors: Mapping[str, str] = field(default_factory=dict)
 
     def class_of(self, node_id: str) -> str:
         """The class name of a row without a record; one that nobody noted is called by the path of its table."""
@@ -76,8 +78,9 @@ def write_noted(directory: Path, noted: Noted) -> None:
     Raises:
         OSError: Nothing can be written there.
     """
-    classes = {**read_noted(directory).classes, **noted.classes}
-    write_whole(directory / _NAME, f"{json.dumps({**asdict(noted), 'classes': classes})}\n", PRIVATE)
+    before = read_noted(directory)
+    rows = {"classes": {**before.classes, **noted.classes}, "errors": {**before.errors, **noted.errors}}
+    write_whole(directory / _NAME, f"{json.dumps({**asdict(noted), **rows})}\n", PRIVATE)
 
 
 def read_noted(directory: Path) -> Noted:
@@ -92,7 +95,7 @@ def read_noted(directory: Path) -> Noted:
 
 def _is_whole(noted: Noted) -> bool:
     texts = (noted.cluster, noted.release)
-    listed = (noted.versions, noted.classes)
+    listed = (noted.versions, noted.classes, noted.errors)
     return all(isinstance(text, str) for text in texts) and all(
         isinstance(one, dict) and all(isinstance(text, str) for text in one.values()) for one in listed
     )

@@ -5,6 +5,7 @@ The screen, the summaries for CI and the report's pages ask these functions, so 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -17,9 +18,12 @@ from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.record import Record
+from pytest_gsw.tables.model import row_matches
 
-#: So many rows are named one by one; of more, pytest knows itself which have failed last.
+#: So many rows are named one by one; more are named by their tables and -k, once for all scales of a case.
 _NAMED = 2
+#: The id of a row that -k can take apart.
+_NODE_ID = re.compile(r"(?P<table>[^:]+)::(?P<case>[\w:+.-]+)(?P<scale>\[[\w:+.-]+\])")
 
 #: More jobs of one row than this are nobody's next step.
 _MOST_REPEATS = 9
@@ -38,13 +42,14 @@ def needs_of(record: Record, *, drifts: bool = False) -> Attention:
 def again(records: Iterable[Record], directory: Path, *options: str) -> str:
     """Rows once more, each with a new job; what was replayed without a cluster is replayed again."""
     listed = list(records)
-    node_ids = [record.row.node_id for record in listed] if len(listed) <= _NAMED else ["--lf"]
-    return command("pytest", *_where(listed[0], directory), *options, *node_ids)
+    run = listed[0].run
+    where = (f"--gsw-replay={directory}",) if run.cluster == NO_CLUSTER else _faults(listed)
+    return command("pytest", *run.row_options, *where, *options, *_rows([record.row.node_id for record in listed]))
 
 
 def offline(record: Record, directory: Path) -> str:
     """A row judged again from the log that it left."""
-    return command("pytest", *record.run.cluster_options, f"--gsw-replay={directory}", record.row.node_id)
+    return command("pytest", *record.run.row_options, f"--gsw-replay={directory}", record.row.node_id)
 
 
 def nights_command(record: Record) -> str:
@@ -134,5 +139,28 @@ def _together(records: Sequence[Record], needs: Attention, directory: Path) -> s
             return again(records, directory)
 
 
-def _where(record: Record, directory: Path) -> tuple[str, ...]:
-    return record.run.cluster_options or (f"--gsw-replay={directory}",)
+def _rows(node_ids: Sequence[str]) -> list[str]:
+    """Rows as pytest's command line names them: these, and no others, whatever pytest remembers of other sessions."""
+    parts = [_NODE_ID.fullmatch(node_id) for node_id in node_ids]
+    if len(node_ids) <= _NAMED or not all(parts):
+        return list(node_ids)
+    by_case: dict[str, list[str]] = {}
+    for part in filter(None, parts):
+        by_case.setdefault(part["case"], []).append(part["scale"])
+    cases = [f"{case}[ and ({' or '.join(sorted(scales, key=_by_number))})" for case, scales in by_case.items()]
+    tables = dict.fromkeys(part["table"] for part in filter(None, parts))
+    return [*tables, "-k", cases[0] if len(cases) == 1 else " or ".join(f"({case})" for case in cases)]
+
+
+def _by_number(scale: str) -> tuple[int, str]:
+    return len(scale), scale
+
+
+def _faults(records: Sequence[Record]) -> tuple[str, ...]:
+    """By what simulated rows are to be broken again: a row whose fault is left out would pass."""
+    of_rows = [
+        fault
+        for fault in records[0].run.simulated_faults
+        if any(row_matches(fault.rpartition("=")[0], record.row.id) for record in records)
+    ]
+    return tuple(f"--gsw-demo={fault}" for fault in of_rows)

@@ -16,12 +16,10 @@ from functools import partial
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import command
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.attachments import attachment_lines
-from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.incident import WholeNight, incident_of
 from pytest_gsw.results.junit_names import (
     INCIDENT,
@@ -31,6 +29,7 @@ from pytest_gsw.results.junit_names import (
     read_noted,
     suite_properties,
 )
+from pytest_gsw.results.next_steps import again, offline
 from pytest_gsw.results.record import Record, read_record
 from pytest_gsw.results.told import told
 
@@ -111,8 +110,9 @@ def _never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
         past = read_journal(directory)
     except ConfigurationError:
         return {}  # a replay keeps no journal: it submits nothing
-    fact = f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
-    return {node_id: fact for node_id in past.rows if node_id not in judged}
+    ended = f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
+    known = read_noted(directory).errors
+    return {node_id: known.get(node_id, ended) for node_id in past.rows if node_id not in judged}
 
 
 def junit_text(root: ET.Element) -> str:
@@ -173,14 +173,7 @@ def _outcome(record: Record, strict: bool, facts: Callable[[], Sequence[tuple[st
 def _facts(record: Record, directory: Path, since: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
     # As a session does: of rows that are too slow by their own metric.
     begun = since if record.by_own_metric == outcomes.REGRESSED.word else ()
-    replay = f"--gsw-replay={directory}"
-    if record.run.cluster == NO_CLUSTER:  # no cluster was given, and there is no job to repeat
-        again = offline = command("pytest", replay, record.row.node_id)
-    else:
-        cluster = record.run.cluster_options
-        again = command("pytest", *cluster, record.row.node_id)
-        offline = command("pytest", *cluster, replay, record.row.node_id)
-    return [*begun, *row_text.run_facts(record, again, offline)]
+    return [*begun, *row_text.run_facts(record, again([record], directory), offline(record, directory))]
 
 
 def _case(class_name: str, name: str, took_s: float, properties: Iterable[tuple[str, junit.Property]]) -> ET.Element:

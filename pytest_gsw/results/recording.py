@@ -36,6 +36,9 @@ class Asked:
     peak_flops: float | None
     #: The cluster's file, where that was named on the command line.
     clusters_file: str | None = None
+    #: Options without which the row is another, and the faults of simulated rows, see RunFacts.
+    options: tuple[str, ...] = ()
+    simulated_faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
             id=asked.run_id,
             cluster=asked.cluster,
             clusters_file=asked.clusters_file,
+            options=asked.options,
+            simulated_faults=asked.simulated_faults,
             simulated=ran.simulated,
             recorded_s=recorded_s,
             log=ran.job.log if ran.job else None,

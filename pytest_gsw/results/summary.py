@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.results import outcomes
@@ -51,14 +51,21 @@ def accepted_text(records: Iterable[Record]) -> str:
     return f"{hidden} of them by an accepted figure" if hidden else ""
 
 
-def error_lines(records: Sequence[Record]) -> list[str]:
-    """What kept rows from being measured: a line for each cause, with its rows and nodes, the most frequent first."""
-    by_cause: dict[str, list[Record]] = {}
-    for record in records:
-        if outcomes.of(record.outcome) is outcomes.ERROR:
-            by_cause.setdefault(cause_of(record), []).append(record)
-    ordered = sorted(by_cause.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    return [f"{cause}: {_rows(of_cause)}{_nodes(of_cause)}" for cause, of_cause in ordered]
+def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = None) -> list[str]:
+    """What kept rows from being measured: a line for each cause, with its rows and nodes, the most frequent first.
+
+    Args:
+        records: A run's.
+        missing: By node id, why rows of it have no record.
+    """
+    errors = [record for record in records if outcomes.of(record.outcome) is outcomes.ERROR]
+    found = [(cause_of(record), record.row.id) for record in errors]
+    found += [(why, node_id.rpartition("::")[2]) for node_id, why in (missing or {}).items()]
+    rows: dict[str, list[str]] = {}
+    for cause, row in found:
+        rows.setdefault(cause, []).append(row)
+    ordered = sorted(rows.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    return [f"{why}: {_rows(ids)}{_nodes(one for one in errors if cause_of(one) == why)}" for why, ids in ordered]
 
 
 def cause_of(record: Record) -> str:
@@ -66,8 +73,7 @@ def cause_of(record: Record) -> str:
     return _JOB.sub("job", record.fact)
 
 
-def _rows(records: Sequence[Record]) -> str:
-    names = [record.row.id for record in records]
+def _rows(names: Sequence[str]) -> str:
     more = f" and {len(names) - _ROWS_SHOWN} more" if len(names) > _ROWS_SHOWN else ""
     return f"{counted(len(names), 'row')} ({', '.join(names[:_ROWS_SHOWN])}{more})"
 

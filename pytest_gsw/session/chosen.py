@@ -121,7 +121,7 @@ def tell_of_selection(config: pytest.Config, lines: Iterable[str]) -> None:
 
 def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     """Make sure that every fault of ``--gsw-demo`` is some row's: a row that is not broken looks healthy."""
-    faults = parse_faults(settings.demo)
+    faults = parse_faults(";".join(settings.faults))
     missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
     if missed:
         from pytest_gsw.session.unnamed import names_of_rows

@@ -11,6 +11,8 @@ import pytest
 _WHOLE = 10
 #: What stays of a text that is folded, beside its fact.
 _KEPT = ("cause", "since", "changed", "log", "again")
+#: Styles of --tb in which texts are not shown.
+_WITHOUT = frozenset({"no", "line"})
 _JOB = re.compile(r"\bjob [\w.;:-]{1,80}")
 
 
@@ -30,7 +32,8 @@ class Folding:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Any:
         """Shorten the texts before pytest writes them."""
         errors, failed = (_rows(terminalreporter, kind) for kind in ("error", "failed"))
-        if len(errors) + len(failed) > _WHOLE and self._config.getoption("verbose") < 2:
+        option = self._config.option
+        if len(errors) + len(failed) > _WHOLE and option.verbose < 2 and option.tbstyle not in _WITHOUT:
             seen: set[str] = set()
             for report in errors:
                 cause = _JOB.sub("job", str(report.longrepr).partition("\n")[0])

@@ -54,13 +54,13 @@ def begin(config: pytest.Config) -> None:
     except ConfigurationError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings
+    if getattr(config.option, "xmlpath", None) and not xdist.is_worker(config):
+        from pytest_gsw.session.junit_file import JunitCases
+
+        config.pluginmanager.register(JunitCases(config), "gsw-junit")
     if settings.judges:
         config.stash[TALLY] = Tally(profiled_on_purpose=settings.profile is not None)
         config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
-        if getattr(config.option, "xmlpath", None) and not xdist.is_worker(config):
-            from pytest_gsw.session.junit_file import JunitCases
-
-            config.pluginmanager.register(JunitCases(config), "gsw-junit")
         if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
             from pytest_gsw.session.reporters import add_reporters
 
@@ -276,8 +276,16 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """See that a row's report says what its record says."""
     report = yield
-    if not _runs(item.config):
-        return report
+    if _runs(item.config):
+        _hold_to_the_record(item, call, report)
+    if getattr(item.config.option, "xmlpath", None):
+        from pytest_gsw.session.junit_cases import add_case
+
+        add_case(item, report)
+    return report
+
+
+def _hold_to_the_record(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     if isinstance(item, TellsFact):
         show_fact(item, call, report)
     if type(item) is BlankItem:
@@ -286,11 +294,6 @@ def pytest_runtest_makereport(
         from pytest_gsw.session.running import make_report
 
         make_report(item, call, report)
-    if getattr(item.config.option, "xmlpath", None):
-        from pytest_gsw.session.junit_cases import add_case
-
-        add_case(item, report)
-    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -18,6 +18,9 @@ from pytest_gsw.session.lost import LostRow
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import RECORD, SETTINGS
 
+#: In the place of a cluster's name, where rows are skipped because none is given.
+_NOWHERE = "none"
+
 
 def add_case(item: pytest.Item, report: pytest.TestReport) -> None:
     """Let the report of a row say which test case it is; one that has no record is one, too."""
@@ -38,11 +41,13 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     Raises:
         OSError: Nothing can be written there.
     """
-    rows = (item for item in items if isinstance(item, BaselineItem | BlankItem))
+    rows = [item for item in items if isinstance(item, BaselineItem | BlankItem)]
     versions = {"pytest-gsw": version("pytest-gsw"), "pytest": pytest.__version__, "python": python_version()}
     classes = {item.nodeid: class_of_item(item) for item in rows}
     release = "" if settings.release is None else settings.release
-    write_noted(settings.run_directory, Noted(_cluster_of(settings), release, versions, quoted(classes, os.environ)))
+    errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
+    classes, errors = quoted((classes, errors), os.environ)
+    write_noted(settings.run_directory, Noted(_cluster_of(settings), release, versions, classes, errors))
 
 
 def class_of_item(item: pytest.Item) -> str:
@@ -59,4 +64,6 @@ def class_of_item(item: pytest.Item) -> str:
 
 
 def _cluster_of(settings: Settings) -> str:
-    return NO_CLUSTER if settings.cluster is None else settings.cluster.name
+    if settings.cluster is not None:
+        return settings.cluster.name
+    return NO_CLUSTER if settings.judges else _NOWHERE

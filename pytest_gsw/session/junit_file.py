@@ -66,7 +66,7 @@ class JunitCases:
     def pytest_sessionfinish(self) -> None:
         """Tell what ran where, before the file is written."""
         config = self._config
-        if self._xml is None or not config.stash[TALLY].rows:
+        if self._xml is None or TALLY not in config.stash or not config.stash[TALLY].rows:
             return
         # A session that only collects rows comes here as well.
         from pytest_gsw.results.junit_names import read_noted, suite_properties

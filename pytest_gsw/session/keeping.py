@@ -10,12 +10,11 @@ import pytest
 
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import command
 from pytest_gsw.errors import HookError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.jobs.model import JobStatus
-from pytest_gsw.results import junit, outcomes, row_text
+from pytest_gsw.results import junit, next_steps, outcomes, row_text
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record, write_record
@@ -109,13 +108,7 @@ def tell_junit(item: pytest.Item, record: Record, when: str) -> None:
 
 def facts_of(record: Record, settings: Settings, since: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
     """Since when a row is so where that is known, where its things are and how it is repeated, each with its name."""
-    cluster = settings.cluster.options if settings.cluster else ()
-    replay = [f"--gsw-replay={settings.replay}"] if settings.replay else []
-    by_cluster = settings.cluster.release if settings.cluster else None
-    release = [f"--gsw-release={settings.release}"] if settings.release not in {None, by_cluster} else []
-    if settings.suite is not None:  # a row of another scale is only there with it
-        release = [*release, settings.suite.option]
-    again = command("pytest", *cluster, *release, *replay, record.row.node_id)
-    kept = f"--gsw-replay={from_here(settings.run_directory)}"
-    offline = command("pytest", *cluster, *release, kept, record.row.node_id)
-    return [*since, *row_text.run_facts(record, again, offline)]
+    directory = from_here(settings.run_directory)
+    replayed = [f"--gsw-replay={settings.replay}"] if settings.replay and settings.cluster else []
+    again = next_steps.again([record], directory, *replayed)
+    return [*since, *row_text.run_facts(record, again, next_steps.offline(record, directory))]

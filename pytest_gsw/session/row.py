@@ -161,6 +161,8 @@ class SessionRow:
             baseline=self.baseline,
             cluster=source.cluster or "replay",
             clusters_file=None if cluster is None else cluster.given_file,
+            options=self._settings.row_options,
+            simulated_faults=self._settings.faults,
             tolerance=self.judging.tolerance,
             repeats=source.repeats,
             peak_flops=self.jobs.known_peak_flops(),

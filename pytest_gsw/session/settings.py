@@ -20,7 +20,7 @@ import pytest
 from pytest_gsw.clusters.local import ready_cluster
 from pytest_gsw.clusters.model import DEMO, Cluster, cluster_files, find_cluster
 from pytest_gsw.common.words import positive
-from pytest_gsw.demo.faults import parse_faults
+from pytest_gsw.demo.faults import fault_texts
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet.limits import Limits, Policies
 from pytest_gsw.history.place import history_place, open_history
@@ -85,13 +85,20 @@ class Settings:
     #: What the session that is resumed has left behind.
     past: Past | None
     profile: Profile | None
-    #: Faults of the simulated recipe, in the words that it reads.
-    demo: str
+    #: Faults of simulated rows, such as ``*x128]=slow:12%``, in their order.
+    faults: tuple[str, ...]
 
     @cached_property
     def run_directory(self) -> Path:
         """Where this session keeps its files."""
         return self.results / "runs" / self.run_id
+
+    @property
+    def row_options(self) -> tuple[str, ...]:
+        """Beside those that name the cluster, the options without which a row would not be there, or be another."""
+        by_cluster = self.cluster.release if self.cluster else None
+        release = [f"--gsw-release={self.release}"] if self.release not in {None, by_cluster} else []
+        return (*release, *([self.suite.option] if self.suite else []))
 
     @property
     def judges(self) -> bool:
@@ -165,7 +172,7 @@ def read_settings(config: pytest.Config) -> Settings:
         detach=values["detach"],
         past=past,
         profile=_profile(values),
-        demo=_demo(values["demo"]),
+        faults=fault_texts(";".join(values["demo"])),
     )
 
 
@@ -386,9 +393,3 @@ def _profile_ranks(given: str | None) -> tuple[int, ...]:
     if re.fullmatch(r"\d{1,6}(,\d{1,6})*", given) is None:
         raise ConfigurationError(f"--gsw-profile-ranks: got '{given}', wanted ranks such as 0,1,2")
     return tuple(int(rank) for rank in given.split(","))
-
-
-def _demo(given: tuple[str, ...]) -> str:
-    text = ";".join(given)
-    parse_faults(text)
-    return text

@@ -173,17 +173,17 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     from pytest_gsw.results.run_table import not_passed_lines, run_table
 
     records, _ = read_run(settings.run_directory, tally.records)
-    if len(records) < 2:
+    missing = tally.errors_without(record.row.node_id for record in records)
+    if not records or len(records) + len(missing) < 2:
         return
     records = quoted(records, os.environ)
-    missing = tally.errors_without(record.row.node_id for record in records)
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
-    reporter.section(f"{counted(len(records) + missing, 'row')}{where}")
+    reporter.section(f"{counted(len(records) + len(missing), 'row')}{where}")
     table = run_table(records, min(WIDEST, shutil.get_terminal_size().columns))
     bad = not_passed_lines(records, WIDEST, _MOST)
-    for line in (*table, "", summary.counts_line(records, missing), *bad):
+    for line in (*table, "", summary.counts_line(records, len(missing)), *bad):
         reporter.write_line(line)
-    for line in summary.error_lines(records):
+    for line in summary.error_lines(records, missing):
         for part in wrapped(line):
             reporter.write_line(part)
     for what, command in next_commands(records, from_here(settings.run_directory)):

@@ -20,6 +20,8 @@ class Tally:
         self._profiled_on_purpose = profiled_on_purpose
         #: By node id, the outcome of each row that was run; "" where it was skipped.
         self._outcomes: dict[str, str] = {}
+        #: By node id, what is said of each row that is an error without a record.
+        self._facts: dict[str, str] = {}
         #: Node ids of rows that have failed by their records, and of rows that pytest was told have not passed.
         self._failing: set[str] = set()
         self._told: set[str] = set()
@@ -43,6 +45,7 @@ class Tally:
         self._outcomes[node_id] = outcome or self._outcomes.get(node_id, "")
         if report.failed and not outcome:
             self._outcomes[node_id] = outcomes.ERROR.word
+            self._facts[node_id] = str(report.longrepr).partition("\n")[0]
         if outcome:
             self.attempts[node_id] = report.gsw_attempts
             self.used[node_id] = report.gsw_used_gpu_hours
@@ -78,10 +81,15 @@ class Tally:
         """The outcome of each row that was run."""
         return [outcome for outcome in self._outcomes.values() if outcome]
 
-    def errors_without(self, recorded: Iterable[str]) -> int:
-        """How many rows are errors and have no record, by the node ids of those that have: of some a cell is blank."""
+    def errors_without(self, recorded: Iterable[str]) -> dict[str, str]:
+        """By node id, the facts of rows that are errors and not among those with a record: of some a cell is blank."""
         known = set(recorded)
-        return sum(word == outcomes.ERROR.word and node_id not in known for node_id, word in self._outcomes.items())
+        words = self._outcomes.items()
+        return {
+            node_id: self._facts.get(node_id, "")
+            for node_id, word in words
+            if word == outcomes.ERROR.word and node_id not in known
+        }
 
     @property
     def inconclusive(self) -> bool:

@@ -65,6 +65,8 @@ def test_one_blank_stops_one_row(pytester: pytest.Pytester, table: Path) -> None
             "gsw: 1 row, simulated on this machine; 2 more rows cannot run: something of them is blank",
             "tiny_1b_BLANK[[]H100x16]  ERROR      dtype is blank *",
             *(line.replace("[", "[[]") for line in TEXT.splitlines()),
+            "1 passed, 2 errors",
+            "dtype is blank: 2 rows (tiny_1b_BLANK[[]H100x16[]], tiny_1b_BLANK[[]B200x8[]])",
         ]
     )
     case = junit(pytester.path / "junit.xml")["tiny_1b_BLANK[H100x16]"]
@@ -79,6 +81,14 @@ def test_one_blank_stops_one_row(pytester: pytest.Pytester, table: Path) -> None
     }
     *_, end = map(json.loads, (pytester.path / "rows.jsonl").read_text().splitlines())
     assert (end["outcomes"], end["exit_status"]) == ({"passed": 1, "error": 2}, 1)
+
+
+def test_a_rebuilt_file_says_of_a_blank_what_the_session_s_says(pytester: pytest.Pytester, table: Path) -> None:
+    pytester.runpytest("--gsw-cluster=demo", "--junitxml=junit.xml", str(table))
+    assert main(["junit", "last", "-o", "rebuilt.xml"]) == 0
+    for name in ("junit.xml", "rebuilt.xml"):
+        (error,) = junit(pytester.path / name)["tiny_1b_BLANK[H100x16]"].iter("error")
+        assert error.attrib["message"] == "dtype is blank"
 
 
 def test_a_session_whose_rows_are_all_blank_is_not_green(pytester: pytest.Pytester, table: Path) -> None:

@@ -139,3 +139,29 @@ def test_rows_on_a_cluster_that_a_table_knows(
     assert told(capsys, "rows", str(table), "--cluster=eso").startswith(
         "pytest-gsw rows: no cluster 'eso'; did you mean 'eos'?\nknown: demo, eos, local\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["histry"], "pytest-gsw: error: there is no command 'histry'; did you mean 'history'?"),
+        (
+            ["zzzzz"],
+            (
+                "pytest-gsw: error: there is no command 'zzzzz'; there are rows, metrics, import, audit, baseline, diff, "
+                "selftest, junit, report, export, history, compare, trend, nodes, alarms and compare-ab"
+            ),
+        ),
+        (
+            ["trend", "--clustr=eos", "--json"],
+            "pytest-gsw trend: error: unrecognized arguments: --clustr=eos; did you mean '--cluster'?",
+        ),
+        (["rows", "--zzzzz"], "pytest-gsw rows: error: unrecognized arguments: --zzzzz"),
+    ],
+)
+def test_a_command_and_an_option_that_are_misspelt(
+    capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert capsys.readouterr().err.splitlines()[-1] == message

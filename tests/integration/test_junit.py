@@ -199,3 +199,12 @@ def test_attachments_of_a_session_are_where_jenkins_reads_them(pytester: pytest.
             assert Path(line.removeprefix("[[ATTACHMENT|").removesuffix("]]")).is_file()
     pytester.runpytest(*options, *faults)
     assert all(case.find("system-out") is None for case in junit(pytester.path / "junit.xml").values())
+
+
+def test_a_row_that_is_skipped_for_want_of_a_cluster_is_called_as_others_are(
+    pytester: pytest.Pytester, table: Path
+) -> None:
+    pytester.runpytest(str(table), "--junitxml=junit.xml")
+    cases = junit(pytester.path / "junit.xml").values()
+    assert {case.attrib["classname"] for case in cases} == {"none.maxtext.tiny_1b"}
+    assert {element.tag for case in cases for element in case} == {"skipped"}

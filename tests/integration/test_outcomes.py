@@ -39,7 +39,10 @@ def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkey
             r"steps +50 read, last used; median 5\.\d+ s, mean 5\.\d+ s, p90 5\.\d+ s after 2 of warm-up",
             r"log +/.*/results/demo/fp8/70b/128/log-maxtext_llama2_70b_128_\d+\.out",
             r"note +this is a simulation: no GPU was used, the figures are made up",
-            r"again +pytest --gsw-cluster=demo 'baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\]'",
+            (
+                r"again +pytest --gsw-cluster=demo '--gsw-demo=llama2_70b_fp8\[H100x128\]=slow:12%' "
+                r"'baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\]'"
+            ),
             r"offline +pytest --gsw-cluster=demo --gsw-replay=\.gsw/runs/\S+ 'baselines/.*'",
             r"FAILED baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\] - throughput .* is 1\d\.\d % below .*",
         ],
@@ -90,6 +93,7 @@ def test_of_many_rows_that_failed_for_one_cause_the_first_is_told_at_length(pyte
     assert len(re.findall(r"(?m)^said at ", text)) == 2  # of one framework another
     assert len(re.findall(r"(?m)^cause ", text)) == errors
     assert f"gsw: {errors - 2} texts are short above: -vv has them whole, and so has pytest-gsw report" in text
+    pytester.runpytest(*arguments, "--tb=no").stdout.no_fnmatch_line("gsw: * short above*")
     cases = junit(pytester.path / "junit.xml").values()
     assert sum("said at" in (error.text or "") for case in cases for error in case.iter("error")) == errors
     assert len(re.findall(r"(?m)^said at ", pytester.runpytest(*arguments, "-vv").stdout.str())) == errors

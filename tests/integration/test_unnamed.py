@@ -145,3 +145,27 @@ def test_a_row_of_a_table_that_is_not_there(pytester: pytest.Pytester, table: Pa
     result.stderr.fnmatch_lines(
         ["ERROR: not found: *tiny.yaml::tiny_1b_bf16[[]H100x9]; did you mean 'tiny_1b_bf16[[]H100x8]'?"]
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "lines"),
+    [
+        ("--gsw-cluser=demo", ["  --gsw-cluser: did you mean --gsw-cluster?"]),
+        ("--gsw_max_gain=5", ["  --gsw_max_gain: did you mean --gsw-max-gain?"]),
+        ("--gws-cluster=demo", ["  --gws-cluster: did you mean --gsw-cluster?"]),
+        ("--gsw-zzzzz", []),
+    ],
+)
+def test_an_option_that_is_misspelt(pytester: pytest.Pytester, option: str, lines: list[str]) -> None:
+    result = pytester.runpytest(option, "-k", "llama2_70b")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*: error: unrecognized arguments: {option}"])
+    assert [line for line in result.errlines if "did you mean" in line] == lines
+
+
+def test_an_option_of_a_conftest_py_is_not_misspelt(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest('def pytest_addoption(parser): parser.addoption("--gsw-cluste")')
+    pytester.makepyfile("def test_it(): pass")
+    result = pytester.runpytest("--gsw-cluste=here")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*did you mean*")

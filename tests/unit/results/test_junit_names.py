@@ -19,7 +19,9 @@ from pytest_gsw.results.junit_names import (
 from tests.unit.results.records import SLOW
 
 ROW = "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x512]"
-NOTED = Noted("eos", "25.05", {"pytest-gsw": "0.1.0", "python": "3.11.7"}, {ROW: "eos.nemo.grok1_314b"})
+NOTED = Noted(
+    "eos", "25.05", {"pytest-gsw": "0.1.0", "python": "3.11.7"}, {ROW: "eos.nemo.grok1_314b"}, {ROW: "dtype is blank"}
+)
 
 
 @pytest.mark.parametrize(
@@ -47,11 +49,12 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
 
 def test_a_session_that_resumes_a_run_keeps_the_rows_of_the_one_before(tmp_path: Path) -> None:
     write_noted(tmp_path, NOTED)
-    write_noted(tmp_path, Noted("eos", "", {"python": "3.12.1"}, {"another.yaml::row": "eos.nemo.another"}))
+    write_noted(tmp_path, Noted("eos", "", {"python": "3.12.1"}, {"another.yaml::row": "eos.nemo.another"}, {}))
     noted = read_noted(tmp_path)
     assert noted.class_of(ROW) == "eos.nemo.grok1_314b"
     assert noted.class_of("another.yaml::row") == "eos.nemo.another"
     assert noted.versions == {"python": "3.12.1"}
+    assert noted.errors == {ROW: "dtype is blank"}
 
 
 def test_a_row_that_nobody_noted_is_called_by_its_table() -> None:
@@ -70,6 +73,7 @@ def test_a_row_that_nobody_noted_is_called_by_its_table() -> None:
         '{"cluster": 17}',
         '{"versions": ["3.11"]}',
         '{"classes": {"row": 17}}',
+        '{"errors": ["row"]}',
         '{"later": "release"}',
         "[" * 100_000,
         "\ud83d",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_gsw.results.next_steps import next_commands
+from pytest_gsw.results.next_steps import again, next_commands
 from tests.unit.results.records import SLOW, varied
 
 RUN = Path(".gsw/runs/night")
@@ -17,8 +17,21 @@ def test_one_row_of_a_need_is_named_and_several_are_counted() -> None:
         (f"look again at {SLOW.row.id}", f"pytest --gsw-cluster=eos --gsw-confirm=4 '{node}'"),
         (f"run again {SLOW.row.id}", f"pytest --gsw-cluster=eos '{node}'"),
     ]
-    many = [varied(SLOW, node_id=f"t.yaml::{number}") for number in range(7)]
-    assert next_commands(many, RUN) == [("look again at 7 rows", "pytest --gsw-cluster=eos --gsw-confirm=4 --lf")]
+    many = [varied(SLOW, node_id=f"t.yaml::a_fp8[H100x{gpus}]") for gpus in (1024, 128, 64)]
+    named = "t.yaml -k 'a_fp8[ and ([H100x64] or [H100x128] or [H100x1024])'"
+    assert next_commands(many, RUN) == [("look again at 3 rows", f"pytest --gsw-cluster=eos --gsw-confirm=4 {named}")]
+
+
+def test_many_rows_are_named_by_their_tables_and_cases() -> None:
+    names = ("t.yaml::a_fp8[H100x64]", "t.yaml::a_bf16[H100x64]", "u.yaml::a_fp8[H100x8]", "u.yaml::a_fp8[H100x8-b]")
+    rows = [varied(SLOW, node_id=name) for name in names]
+    selected = "(a_fp8[ and ([H100x8] or [H100x64] or [H100x8-b])) or (a_bf16[ and ([H100x64]))"
+    assert again(rows, RUN) == f"pytest --gsw-cluster=eos t.yaml u.yaml -k '{selected}'"
+
+
+def test_a_row_that_an_expression_cannot_name_is_named_by_its_id() -> None:
+    rows = [varied(SLOW, node_id=name) for name in ("t.yaml::a[H100x8]", "t.yaml::a b[H100x8]", "t.yaml::c[H100x8]")]
+    assert again(rows, RUN) == "pytest --gsw-cluster=eos 't.yaml::a[H100x8]' 't.yaml::a b[H100x8]' 't.yaml::c[H100x8]'"
 
 
 def test_improved_and_drifting_rows_are_proposed_and_looked_up() -> None:

@@ -59,6 +59,14 @@ def test_errors_by_cause_and_node() -> None:
     ]
 
 
+def test_rows_without_a_record_have_a_cause_as_others_have() -> None:
+    missing = {"t.yaml::a_BLANK[H100x8]": "dtype is blank", "t.yaml::b_BLANK[H100x8]": "dtype is blank"}
+    assert summary.error_lines([failed("1", "n1")], missing) == [
+        "dtype is blank: 2 rows (a_BLANK[H100x8], b_BLANK[H100x8])",
+        "job failed with exit code 1: NCCL time-out: 1 row (llama2_70b_fp8[H100x1]) on n1",
+    ]
+
+
 def test_a_cause_on_many_nodes_names_the_most_frequent() -> None:
     (line,) = summary.error_lines([failed("1", "n[01-20]")])
     assert line.endswith(" on n01, n02, n03, n04, n05, n06 and 14 more")

@@ -151,9 +151,8 @@ def test_what_was_replayed_without_a_cluster_is_replayed_again() -> None:
     assert next_command(shown(varied(SLOW, cluster="replay")), RUN) == (f"pytest --gsw-replay={RUN} '{NODE}[H100x128]'")
 
 
-def test_many_rows_are_those_that_failed_last() -> None:
+def test_two_rows_are_named_by_their_ids() -> None:
     assert again([SLOW, FAST], RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]' '{NODE}[H100x256]'"
-    assert again([SLOW] * 6, RUN) == "pytest --gsw-cluster=eos --lf"
 
 
 def test_a_command_is_one_whatever_a_row_is_called() -> None:
