@@ -33,6 +33,9 @@ from typing import Any
 
 from pytest_gsw.common.words import counted
 
+#: How the fact of a row begins whose session ended before its jobs had; ``--gsw-resume`` goes on with it.
+INTERRUPTED = "interrupted"
+
 
 class GswError(Exception):
     """The root of every error that pytest-gsw raises on purpose."""

@@ -57,15 +57,18 @@ def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History
             "next: name one with --history=PLACE"
         )
     if not make and not exists(place):
-        raise ConfigurationError(
-            f"there is no history {place}\n"
-            f"next: pytest-gsw history --add {RUNS}/*, or name another one with --history=PLACE"
-        )
+        raise ConfigurationError(f"there is no history {place}\n{_next()}, or name another one with --history=PLACE")
     with open_history(place) as history:
         try:
             yield history
         except HistoryError as error:
             raise RunError(str(error)) from None
+
+
+def _next() -> str:
+    """How a history comes to its first runs."""
+    has_runs = any(RUNS.glob("*"))
+    return f"next: pytest-gsw history --add {RUNS}/*" if has_runs else "next: run rows, pytest --gsw-cluster=NAME"
 
 
 def exists(place: str | Path | None) -> bool:
@@ -123,10 +126,12 @@ def no_run(given: str, history: History | None = None, in_history: Sequence[str]
 
 
 def clusters_of(history: History, given: str | None) -> Sequence[str]:
-    """The clusters of a history, or the one that is named; a ConfigurationError where it has none of that name."""
+    """The clusters of a history, or the one that is named; a ConfigurationError where it has none, or not that one."""
     known = sorted({key.cluster for key in history.series()})
+    if not known:
+        raise ConfigurationError(f"the history {history.shown} has no measured job\n{_next()}")
     if given is not None and given not in known:
-        of = ", ".join(known) or "no cluster"
+        of = ", ".join(known)
         raise ConfigurationError(
             f"--cluster: the history {history.shown} is of {of}, not of {given}{nearest(given, known)}"
         )
@@ -135,11 +140,7 @@ def clusters_of(history: History, given: str | None) -> Sequence[str]:
 
 def series_of(history: History, rows: Sequence[str], cluster: str | None) -> Sequence[SeriesKey]:
     """The series of rows, by patterns, and of a cluster; a ConfigurationError where one of them names nothing."""
-    clusters = clusters_of(history, cluster)
-    if not clusters:
-        raise ConfigurationError(
-            f"the history {history.shown} has no measured job\nnext: pytest-gsw history --add {RUNS}/*"
-        )
+    clusters_of(history, cluster)
     known = sorted({key.row for key in history.series((), cluster)})
     for pattern in rows:
         if not any(row_matches(pattern, row) for row in known):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from pytest_gsw.errors import JobError, RunError, SchedulerAwayError
+from pytest_gsw.errors import INTERRUPTED, JobError, RunError, SchedulerAwayError
 from pytest_gsw.fleet.entry import Over, Phase, Seen, seen_of, unanswered_s
 from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
@@ -94,4 +94,4 @@ def _interrupted(phase: Phase, detach: bool) -> JobError:
         fate = f"job {seen.job.id} was {'left running' if detach else 'cancelled'}"
     elif unanswered_s(phase) is not None:
         fate = "whether it was submitted is not known"
-    return JobError(f"interrupted: {fate}")
+    return JobError(f"{INTERRUPTED}: {fate}")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pytest_gsw.common.words import command, counted
+from pytest_gsw.errors import INTERRUPTED
 from pytest_gsw.performance.noise import jobs_to_resolve
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import attention, outcomes
@@ -39,10 +40,17 @@ def needs_of(record: Record, *, drifts: bool = False) -> Attention:
     return attention.ACCEPTED if hides_loss(record) else needs
 
 
+def is_interrupted(record: Record) -> bool:
+    """Whether a row was not judged because its session was interrupted, and is what ``--gsw-resume`` goes on with."""
+    return record.outcome == outcomes.ERROR.word and record.fact.startswith(INTERRUPTED)
+
+
 def again(records: Iterable[Record], directory: Path, *options: str) -> str:
     """Rows once more, each with a new job; what was replayed without a cluster is replayed again."""
     listed = list(records)
     run = listed[0].run
+    if all(is_interrupted(record) for record in listed):  # of a row that runs on, a new job would be one beside it
+        return command("pytest", f"--gsw-resume={run.id}", *_faults(listed))
     where = (f"--gsw-replay={directory}",) if run.cluster == NO_CLUSTER else _faults(listed)
     return command("pytest", *run.row_options, *where, *options, *_rows([record.row.node_id for record in listed]))
 
@@ -69,7 +77,7 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
     match needs:
         case _ if record.run.cluster == NO_CLUSTER:
             return again([record], directory)
-        case attention.IMPROVED:
+        case attention.IMPROVED if not record.run.simulated:
             return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={record.row.id}")
         case attention.DRIFT:
             return command("pytest-gsw", "trend", record.row.id, f"--cluster={record.run.cluster}")
@@ -81,9 +89,8 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
                 return nights_command(record)
             return again([record], directory, f"--gsw-repeat={jobs}")
         case attention.REGRESSED if record.outcome == outcomes.REGRESSED.word:
-            # One slow job may be one slow node; where several were, there is nothing more to measure.
-            confirmed = bool(record.jobs.repeats)
-            return nights_command(record) if confirmed else again([record], directory, "--gsw-confirm=4")
+            can_be_confirmed = _can_be_confirmed(record)
+            return again([record], directory, "--gsw-confirm=4") if can_be_confirmed else nights_command(record)
         case _:
             return again([record], directory)
 
@@ -97,8 +104,10 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
     """
     by_need: dict[str, list[Record]] = {}
     for record in records:
-        if record.reason != Reason.INCIDENT.value:
-            by_need.setdefault(needs_of(record).kind, []).append(record)
+        need = needs_of(record)
+        is_made_up = need is attention.IMPROVED and record.run.simulated  # no figure of it is ever proposed
+        if record.reason != Reason.INCIDENT.value and not is_made_up and not is_interrupted(record):
+            by_need.setdefault(need.kind, []).append(record)
     incident = incident_of(records)
     listed = []
     if incident is not None:
@@ -111,7 +120,8 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
         elif found:
             text = _together(found, needs, directory)
             listed += [(f"{what} {counted(len(found), 'row')}", text)] if text else []
-    return listed
+    left = [record for record in records if is_interrupted(record)]
+    return [*listed, (f"go on with {counted(len(left), 'row')}", again(left, directory))] if left else listed
 
 
 #: What a run's rows can need, the most urgent first, and what the commands for them do.
@@ -133,10 +143,15 @@ def _together(records: Sequence[Record], needs: Attention, directory: Path) -> s
             return command("pytest-gsw", "trend", f"--cluster={records[0].run.cluster}")
         case attention.INCONCLUSIVE:
             return ""  # each of them asks for something else
-        case attention.REGRESSED if not any(record.jobs.repeats for record in records):
+        case attention.REGRESSED if all(_can_be_confirmed(record) for record in records):
             return again(records, directory, "--gsw-confirm=4")
         case _:
             return again(records, directory)
+
+
+def _can_be_confirmed(record: Record) -> bool:
+    """Whether further jobs tell more of a row that is too slow: one slow job may be one slow node."""
+    return record.outcome == outcomes.REGRESSED.word and not record.jobs.repeats
 
 
 def _rows(node_ids: Sequence[str]) -> list[str]:

@@ -82,8 +82,8 @@ def figures(record: Record) -> tuple[str, ...]:
     parts = (
         change_text(record),
         *(f"{one.metric.label} {one.measured:.4g} {one.metric.unit} ({percent(one.change)})" for one in record.metrics),
-        "" if measured is None else f"{measured:.4g} {metric.per_unit}",
         _reason(record),
+        "" if measured is None else f"{measured:.4g} {metric.per_unit}",
         "" if mfu is None else f"MFU {share(mfu)}{of_peak(record)}",
         _job(record),
         f"median of {len(record.jobs.repeats) + 1} jobs" if record.jobs.repeats else "",

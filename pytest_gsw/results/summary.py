@@ -17,7 +17,8 @@ from pytest_gsw.results.record import Record
 _NODES_SHOWN = 6
 _ROWS_SHOWN = 10
 
-_JOB = re.compile(r"\bjob [\w.;:-]{1,80}")
+#: A job's id has a figure; the words behind "its job" have none.
+_JOB = re.compile(r"\bjob (?=[\w.;:-]{0,79}\d)[\w.;:-]{1,80}")
 
 
 def throughput_change(record: Record) -> float | None:
@@ -70,7 +71,12 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
 
 def cause_of(record: Record) -> str:
     """Why a row could not be measured, without the job that it happened to: ``job failed: ECC error``."""
-    return _JOB.sub("job", record.fact)
+    return without_job(record.fact)
+
+
+def without_job(fact: str) -> str:
+    """A fact without the id of the job that it is of."""
+    return _JOB.sub("job", fact)
 
 
 def _rows(names: Sequence[str]) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
+
+from pytest_gsw.results.summary import without_job
 
 #: So many rows that failed are told at length, whatever they failed by.
 _WHOLE = 10
@@ -13,7 +14,6 @@ _WHOLE = 10
 _KEPT = ("cause", "since", "changed", "log", "again")
 #: Styles of --tb in which texts are not shown.
 _WITHOUT = frozenset({"no", "line"})
-_JOB = re.compile(r"\bjob [\w.;:-]{1,80}")
 
 
 class Folding:
@@ -36,7 +36,7 @@ class Folding:
         if len(errors) + len(failed) > _WHOLE and option.verbose < 2 and option.tbstyle not in _WITHOUT:
             seen: set[str] = set()
             for report in errors:
-                cause = _JOB.sub("job", str(report.longrepr).partition("\n")[0])
+                cause = without_job(str(report.longrepr).partition("\n")[0])
                 if cause in seen:
                     self._fold(report)
                 seen.add(cause)

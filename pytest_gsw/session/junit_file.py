@@ -50,7 +50,11 @@ class JunitCases:
         if report.when in _PHASES:
             for element in test.nodes:
                 if element.tag in _TOLD and (message or element.tag != "skipped"):
-                    element.set("message", message or (element.text or "").partition("\n")[0])
+                    element.set("message", _message(element.text or "", message) or element.get("message", ""))
+        elif report.failed:  # the test case of this alone, beside one that has failed already
+            case = self._xml.node_reporters_ordered[-1].to_xml()
+            case.set("classname", f"{prefix}{class_name}")
+            case.set("name", name)
         return None
 
     def _of_crash(self, report: Any) -> tuple[str, str, float, str] | None:
@@ -82,3 +86,14 @@ class JunitCases:
             found.append(("gsw_slow_nodes", "; ".join(map(suspect_text, slow))))
         for name, value in quoted(found, os.environ):
             self._xml.add_global_property(name, value)
+
+
+def _message(text: str, fact: str) -> str:
+    """One line of what an element says: the row's fact where that is what it is about; empty where it says nothing.
+
+    What a hook raises, or why a row was to fail, is not about the fact: the row may be as fast as it is to be.
+    """
+    if fact and fact in text:
+        return fact
+    raised = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+    return raised[0] if raised else text.partition("\n")[0]

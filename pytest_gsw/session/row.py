@@ -15,7 +15,7 @@ from typing import NoReturn
 import pytest
 
 from pytest_gsw.common.words import counted
-from pytest_gsw.errors import HookError, JobError, RunError
+from pytest_gsw.errors import INTERRUPTED, HookError, JobError, RunError
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.record import Record
@@ -129,7 +129,7 @@ class SessionRow:
         """A row is not judged by fewer jobs than it was to have, because its session was interrupted."""
         if self.judging.once_more(run) is not None:
             had = counted(len(run.jobs), "job")
-            raise JobError(f"interrupted: the row had {had}, and was to have more", advice="run it again")
+            raise JobError(f"{INTERRUPTED}: the row had {had}, and was to have more", advice="run it again")
 
     def _expected_failure(self, run: Run) -> None:
         """The row ran out of memory, as its document says."""

@@ -165,3 +165,15 @@ def test_a_command_and_an_option_that_are_misspelt(
     with pytest.raises(SystemExit, match="2"):
         main(words)
     assert capsys.readouterr().err.splitlines()[-1] == message
+
+
+@pytest.mark.parametrize("command", ["alarms", "trend", "history", "nodes"])
+def test_a_history_without_a_run_is_no_all_clear(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (pytester.path / ".gsw").mkdir()
+    (pytester.path / ".gsw" / "history.sqlite").touch()
+    said = "the history .gsw/history.sqlite has no measured job\nnext: run rows, pytest --gsw-cluster=NAME\n"
+    for more in ([], ["--cluster=eos"]):
+        assert main([command, *more]) == 2
+        assert capsys.readouterr().err == f"pytest-gsw {command}: {said}"

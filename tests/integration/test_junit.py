@@ -208,3 +208,35 @@ def test_a_row_that_is_skipped_for_want_of_a_cluster_is_called_as_others_are(
     cases = junit(pytester.path / "junit.xml").values()
     assert {case.attrib["classname"] for case in cases} == {"none.maxtext.tiny_1b"}
     assert {element.tag for case in cases for element in case} == {"skipped"}
+
+
+def test_the_message_of_what_is_not_the_row_s_own_failure_is_that_failure_s(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+import pytest
+
+def pytest_runtest_call(item):
+    if "x64]" in item.name:
+        raise RuntimeError("the hook broke")
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "x128]" in item.name:
+            item.add_marker(pytest.mark.xfail(reason="we know", strict=True))
+"""
+    )
+    pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64] or x128])", "--junitxml=junit.xml")
+    cases = junit(pytester.path / "junit.xml")
+    told = {name: [element.get("message") for element in case.iter("failure")] for name, case in cases.items()}
+    assert told["llama2_70b_fp8[H100x64]"] == ["RuntimeError: the hook broke"]
+    assert told["llama2_70b_fp8[H100x128]"] == ["[XPASS(strict)] we know"]
+
+
+def test_a_teardown_that_fails_after_its_row_is_a_test_case_of_the_same_class(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("def pytest_runtest_teardown(item):\n    raise RuntimeError('left in a mess')\n")
+    arguments = ("--gsw-cluster=demo", "--gsw-demo=*=slow:12%", "-k", "llama2_70b_fp8 and x64", "--junitxml=junit.xml")
+    pytester.runpytest(*arguments)
+    suite = ET.parse(pytester.path / "junit.xml").getroot()  # noqa: S314 - our own file
+    cases = [(case.get("classname"), case.get("name"), case[-1].tag) for case in suite.iter("testcase")]
+    row = "llama2_70b_fp8[H100x64]"
+    assert cases == [("demo.maxtext.llama2_70b", row, "failure"), ("demo.maxtext.llama2_70b", row, "error")]

@@ -178,6 +178,12 @@ def test_a_row_that_was_never_fast_enough_is_told_how_to_accept_that() -> None:
     nights = [seen(number) for number in range(3)]
     always = spell(*nights, usual=None, is_always=True)
     assert only(always).change is None
-    assert f"baseline propose '--row={ROW}' --cluster=eos" in next_line(only(always))
+    never = f"{ROW} was never within its tolerance on eos; if that is how it is"
+    assert next_line(only(always)) == f"{never}, 5 runs tell the figure that it may have there"
+    six = spell(*[seen(number) for number in range(6)], usual=None, is_always=True)
+    runs = " ".join(seen(number).run_id for number in range(1, 6))
+    assert next_line(only(six)) == f"{never}: pytest-gsw baseline propose '--row={ROW}' --cluster=eos {runs}"
+    on_demo = replace(six, cluster="demo")
+    assert next_line(only(on_demo)) == ""
     assert next_line(only(spell(*nights[:2], usual=None, is_always=True))) == ""
     assert next_line(only(spell(*nights))) == ""

@@ -45,3 +45,21 @@ def test_improved_and_drifting_rows_are_proposed_and_looked_up() -> None:
 
 def test_a_run_in_which_all_is_well_asks_for_nothing() -> None:
     assert next_commands([varied(SLOW, outcome="passed", reason="within tolerance")], RUN) == []
+
+
+def test_rows_of_an_interrupted_session_are_gone_on_with_and_not_run_beside_themselves() -> None:
+    left = varied(SLOW, outcome="error", fact="interrupted: job 7 was left running", measured={}, reason="")
+    resume = f"pytest --gsw-resume={SLOW.run.id}"
+    assert next_commands([SLOW, left, left], RUN)[1:] == [("go on with 2 rows", resume)]
+    assert again([left], RUN) == resume
+
+
+def test_nothing_is_proposed_of_a_simulation() -> None:
+    fast = varied(SLOW, outcome="improved", reason="faster than allowed", simulated=True)
+    assert next_commands([fast], RUN) == []
+
+
+def test_what_ran_although_documented_to_fail_is_run_again_and_not_confirmed() -> None:
+    ran = varied(SLOW, outcome="unexpected_success", fact="is documented to run out of memory", measured={}, reason="")
+    (one,) = next_commands([ran, ran], RUN)
+    assert "--gsw-confirm" not in one[1]

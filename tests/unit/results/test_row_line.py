@@ -23,7 +23,7 @@ FAILED = varied(SLOW, outcome="error", fact="job 481221 failed with exit code 1:
         (varied(SLOW, outcome="improved"), "IMPROVED   throughput -10.8 %  5.11 s/step  MFU 36.0 %  job 481221"),
         (
             varied(SLOW, outcome="inconclusive", reason="within noise", limit=0.11, sigma=0.04, sigma_jobs=20),
-            "INCONCLUSIVE  throughput -10.8 %  5.11 s/step  within noise  MFU 36.0 %",
+            "INCONCLUSIVE  throughput -10.8 %  within noise  5.11 s/step  MFU 36.0 %",
         ),
         (
             varied(SLOW, measured={"step_time_s": 435.0}, documented={}, outcome="passed"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from pytest_gsw.results import summary
 from pytest_gsw.results.record import Record
 from tests.unit.results.a_run import RUN, row
@@ -57,6 +59,18 @@ def test_errors_by_cause_and_node() -> None:
         "job failed with exit code 1: CUDA out of memory: 1 row (llama2_70b_fp8[H100x5]) on n9",
         "sbatch refused the job: Invalid account: 1 row (llama2_70b_fp8[H100x7])",
     ]
+
+
+@pytest.mark.parametrize(
+    ("fact", "cause"),
+    [
+        ("job 481231 failed: NCCL", "job failed: NCCL"),
+        ("job 12_7.batch failed", "job failed"),
+        ("skipped after its job was submitted: why", "skipped after its job was submitted: why"),
+    ],
+)
+def test_a_cause_is_a_fact_without_the_id_of_its_job(fact: str, cause: str) -> None:
+    assert summary.without_job(fact) == cause
 
 
 def test_rows_without_a_record_have_a_cause_as_others_have() -> None:
