@@ -10,6 +10,7 @@ What it finds is a warning, not a failure: it knows that the nights have become 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
@@ -58,6 +59,9 @@ _FARTHEST = 2.5
 
 _DAYS_PER_WEEK = 7
 
+#: Of how many rows' nights the warnings are kept that were found last.
+_KEPT = 2048
+
 #: Nights between two that are tried first as the first suspect one, as a fraction of all that could be.
 _TRIED_FIRST = 64
 
@@ -102,12 +106,11 @@ def drift(times_s: Sequence[float], start: int = 0, days: Sequence[float] | None
     if not all(map(math.isfinite, days or ())):
         raise ValueError("a night cannot be at a time that is no number")
     logs = _logs(times_s)
-    counted = logs[start:]
-    frozen = _usual(reference(logs, start))
-    *_, warned = (None, *_warnings(frozen, counted))
+    *_, warned = (None, *_warnings(tuple(logs), start))
     if warned is None:
         return None
-    kept = [start + night for night in (*warned.kept, *range(warned.kept[-1] + 1, len(counted)))]
+    frozen = _usual(reference(logs, start))
+    kept = [start + night for night in (*warned.kept, *range(warned.kept[-1] + 1, len(logs) - start))]
     values = [logs[night] for night in kept]
     newest = values[-warned.newest :]
     shift = math.expm1(statistics.median(newest) - statistics.median(frozen))
@@ -123,8 +126,7 @@ def drift(times_s: Sequence[float], start: int = 0, days: Sequence[float] | None
 
 def warned_nights(times_s: Sequence[float], start: int = 0) -> tuple[int, ...]:
     """Indices of the nights after which :func:`drift` finds something, each asked with those up to it."""
-    logs = _logs(times_s)
-    warnings = _warnings(_usual(reference(logs, start)), logs[start:])
+    warnings = _warnings(tuple(_logs(times_s)), start)
     return tuple(night for night, warned in enumerate(warnings, start + _FEWEST - 1) if warned is not None)
 
 
@@ -157,7 +159,13 @@ def _usual(logs: Sequence[float]) -> list[float]:
     return [level + value - statistics.median(one) for one in found for value in one]
 
 
-def _warnings(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warned | None]:
+@functools.lru_cache(maxsize=_KEPT)
+def _warnings(logs: tuple[float, ...], start: int) -> tuple[_Warned | None, ...]:
+    """The warnings of nights, which screen, pages and alarms ask for, one after another."""
+    return tuple(_warnings_of(_usual(reference(logs, start)), logs[start:]))
+
+
+def _warnings_of(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warned | None]:
     """The warning that stands after each night: it began on some night, and the level has not come back since.
 
     Every night is asked as it was asked then. The newest nights alone say less of a row each time that a slow level

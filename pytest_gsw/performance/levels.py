@@ -9,6 +9,7 @@ All values are natural logarithms of step times, oldest first.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 import math
@@ -99,14 +100,19 @@ def _levels(values: Sequence[float], sigma: float) -> list[Sequence[float]]:
     that a single odd night makes no spell of its neighbours.
     """
     count, best, cut = len(values), math.inf, (0, 0)
-    for begin in range(count - _FEWEST + 1):
-        for end in range(begin + _FEWEST, count + 1):
-            spell, others = values[begin:end], [*values[:begin], *values[end:]]
-            if len(others) < _FEWEST or 0 < begin < _FEWEST or 0 < count - end < _FEWEST:
+    least = [_least_step(length, count - length, sigma) for length in range(1, count)]
+    for begin in (0, *range(_FEWEST, count - _FEWEST + 1)):
+        first = begin + _FEWEST
+        # By size, and each night moves from one to the other, so that no median has to sort them.
+        spell, others = sorted(values[begin : first - 1]), sorted([*values[:begin], *values[first - 1 :]])
+        for end in range(first, count + 1):
+            bisect.insort(spell, values[end - 1])
+            del others[bisect.bisect_left(others, values[end - 1])]
+            if len(others) < _FEWEST or 0 < count - end < _FEWEST:
                 continue
-            level, usual = statistics.median(spell), statistics.median(others)
-            if abs(level - usual) >= max(_LEAST_STEP, _STEP_DEVIATIONS * sigma * math.hypot(*_sds(spell, others))):
-                left = sum(abs(value - level) for value in spell) + sum(abs(value - usual) for value in others)
+            level, usual = _middle(spell), _middle(others)
+            if abs(level - usual) >= least[end - begin - 1]:
+                left = _left(values[begin:end], level) + _left([*values[:begin], *values[end:]], usual)
                 best, cut = min((best, cut), (left, (begin, end)))
     if math.isinf(best):
         return [values]
@@ -114,9 +120,18 @@ def _levels(values: Sequence[float], sigma: float) -> list[Sequence[float]]:
     return [level for part in parts if part for level in _levels(part, sigma)]
 
 
-def _sds(*levels: Sequence[float]) -> list[float]:
-    """The standard deviation of each level's mean, over that of one night."""
-    return [1 / math.sqrt(len(level)) for level in levels]
+def _least_step(nights: int, others: int, sigma: float) -> float:
+    """By how much the levels of so many nights differ at least where that is a step."""
+    return max(_LEAST_STEP, _STEP_DEVIATIONS * sigma * math.hypot(1 / math.sqrt(nights), 1 / math.sqrt(others)))
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def _left(values: Sequence[float], level: float) -> float:
+    return sum(abs(value - level) for value in values)
 
 
 def spread(values: Sequence[float]) -> float:

@@ -70,16 +70,14 @@ class _Newest:
             for index, (job, one) in enumerate(zip(jobs, excess, strict=True))
             if one is not None and index not in explained
         ]
-        self.clean = [job for index, job in enumerate(jobs) if index not in explained]
-        self.jobs_of_row = Counter(job.row for job in self.clean)
+        #: By row, the nodes of each of its jobs.
+        self.nodes_of: dict[int, list[int]] = defaultdict(list)
+        for index, job in enumerate(jobs):
+            if index not in explained:
+                self.nodes_of[job.row].append(job.nodes)
         #: By row, the nodes that a level is made with: whether these are sound, its jobs cannot tell.
-        self.too_often = {row: self._too_often(row) for row in self.jobs_of_row}
+        self.too_often = {row: _too_often(each) for row, each in self.nodes_of.items()}
         self.sigma = statistics.median(one.sigma for _, one in self.told) if self.told else PRIOR.sigma
-
-    def _too_often(self, row: int) -> int:
-        ran = Counter(node for job in self.clean if job.row == row for node in bits(job.nodes))
-        most = _MOST_OFTEN * self.jobs_of_row[row]
-        return sum(1 << node for node, count in ran.items() if count > most)
 
     def sums(self) -> tuple[dict[int, float], int]:
         """What jobs say of each node until it is decided, and the nodes that are cleared, as bits."""
@@ -109,10 +107,16 @@ class _Newest:
         """About how many more jobs would tell of a node; 0 where its rows' jobs do not."""
         if node in sums:
             return self._jobs_for(_CLEAR + sums[node])
-        rows = {job.row for job in self.clean if job.nodes >> node & 1}
-        levels = [FEWEST - self.jobs_of_row[row] for row in rows if self.jobs_of_row[row] < FEWEST]
+        young = (each for each in self.nodes_of.values() if len(each) < FEWEST)
+        levels = [FEWEST - len(each) for each in young if any(nodes >> node & 1 for nodes in each)]
         return min(levels) + self._jobs_for(_CLEAR) if levels else 0
 
     def _jobs_for(self, evidence: float) -> int:
         """How many jobs of a sound node say so much, on the average."""
         return max(1, math.ceil(evidence / -ratios(Excess(0.0, self.sigma))[_WAY]))
+
+
+def _too_often(jobs: Sequence[int]) -> int:
+    """The nodes of most of a row's jobs."""
+    ran = Counter(node for nodes in jobs for node in bits(nodes))
+    return sum(1 << node for node, count in ran.items() if count > _MOST_OFTEN * len(jobs))
