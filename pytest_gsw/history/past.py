@@ -88,16 +88,17 @@ class Past:
     @cached_property
     def counted(self) -> tuple[Point, ...]:
         """The nights that count: since a figure was accepted, and none that came late to a complete reference."""
-        return _as_they_came(self._sound(since(self.points, self.accepted)))
+        return _as_they_came(self.sound if self.accepted is None else self._sound(since(self.points, self.accepted)))
+
+    @cached_property
+    def sound(self) -> tuple[Point, ...]:
+        """All nights of the row itself: what a slow node costs is the node's, whatever row it is met by."""
+        return self._sound(self.points)
 
     def _sound(self, points: Sequence[Point]) -> tuple[Point, ...]:
-        """The nights of the row itself: what a slow node costs is the node's, whatever row it is met by."""
+        excluded, explained = self.excluded, self._explained
         return nights_of(
-            [
-                point
-                for point in points
-                if point.run_id not in self.excluded and (point.run_id, point.job_id) not in self._explained
-            ]
+            [one for one in points if one.run_id not in excluded and (one.run_id, one.job_id) not in explained]
         )
 
     @cached_property
@@ -122,11 +123,11 @@ class Past:
         It is that of the reference; while that is not complete, nights before a figure was accepted fill it up: the
         level is another one since then, and what jobs differ by is not.
         """
-        reference, sound = self.reference, self._sound(self.points)
-        known = {night.run_id for night in reference}
-        before = [night for night in sound if night.run_id not in known and night.time_s <= _begin_s(reference)]
-        missing = REFERENCE_JOBS - len(reference)
-        nights = (*(before[-missing:] if missing else ()), *reference)
+        nights = self.reference
+        if missing := REFERENCE_JOBS - len(nights):
+            known, begin_s = {night.run_id for night in nights}, _begin_s(nights)
+            before = [night for night in self.sound if night.run_id not in known and night.time_s <= begin_s]
+            nights = (*before[-missing:], *nights)
         prior = PRIOR if tolerance is None else prior_for(tolerance)
         return noise_of([night.judged_s for night in nights], prior) if nights else None
 
@@ -155,7 +156,7 @@ class Past:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """What of image and environment changed under the row, the oldest first, and what came of it."""
-        nights = self._sound(self.points)
+        nights = self.sound
         found = []
         for number in range(1, len(nights)):
             named = {name: change for name, change in changes_at(nights, number).items() if name != "nodes"}

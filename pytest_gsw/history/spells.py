@@ -34,11 +34,14 @@ _AWAY_DAYS = 2
 def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
     """When a row was slower than it may be."""
     nights = past.judged
+    slow = [_is_slow(night) for night in nights]
+    found = episodes(slow, _GOOD_NIGHTS)
+    if not found:
+        return
     seen = [Seen(night.run_id, night.time_s, math.log(night.judged_s)) for night in nights]
     noise = past.noise() or PRIOR
     mended_s = -math.inf
-    slow = [_is_slow(night) for night in nights]
-    for episode in episodes(slow, _GOOD_NIGHTS):
+    for episode in found:
         raised = seen[episode.wrong[0]]
         before = [one.level for one, night in zip(seen, nights, strict=True) if _is_good(night, raised.time_s)]
         yield Spell(
@@ -76,9 +79,9 @@ def _things(key: LineKey, past: Past) -> frozenset[str]:
 
 def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
     """When a row's newest nights were slower than its first ones, by what is the row's own of them."""
-    nights, found = past.counted, past.drifting
-    if not nights:
+    if not warned_nights(past.own_s):
         return
+    nights, found = past.counted, past.drifting
     begun = None if found is None else (found.since.time_s, nights[found.drift.suspects[0]].time_s, found.changes)
     times = [(night.run_id, night.time_s) for night in nights]
     sigma = (past.noise() or PRIOR).sigma

@@ -290,5 +290,4 @@ def _with_past(row: Row, pasts: Mapping[SeriesKey, Past], accepted: Accepted | N
     past = earlier.with_tonight(tonight)
     drifts = past.drifting if tonight else None
     row = replace(row, nights=past.nights, judged=past.judged, counted=past.counted, drifting=drifts)
-    noise = earlier.noise()
-    return replace(row, since=since_of(row, 0.0 if noise is None else noise.sigma))
+    return replace(row, since=since_of(row, earlier))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pytest_gsw.common.words import day
 from pytest_gsw.history.drifting import changes_at, changes_within
 from pytest_gsw.history.model import record_time_s
+from pytest_gsw.history.past import Past
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.onset import onset
 from pytest_gsw.reports.rows import Row, Since
@@ -31,18 +32,19 @@ def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
     return (("since", line), *((("changed", changes_text(since.changes)),) if since.changes else ()))
 
 
-def since_of(row: Row, sigma: float = 0.0) -> Since | None:
+def since_of(row: Row, before: Past | None = None) -> Since | None:
     """Since when a row is what it is, ``None`` where nobody knows, or where it is well.
 
     Args:
         row: The row.
-        sigma: The standard deviation of its nights while nothing changes, 0 where that is not known.
+        before: Its past without this night, by which its nights differ while nothing changes.
     """
     if row.needs is attention.ERROR:
         return _error_since(row)
     if row.needs in attention.SLOW:
         found = _streak(row, outcomes.SLOW)
-        return None if found is None else _with_window(found, row, sigma)
+        noise = None if before is None else before.noise()
+        return None if found is None else _with_window(found, row, 0.0 if noise is None else noise.sigma)
     if row.needs is attention.IMPROVED:
         return _streak(row, frozenset({outcomes.IMPROVED.word}))
     if row.needs is attention.DRIFT and row.drifting is not None:

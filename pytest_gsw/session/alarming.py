@@ -70,11 +70,9 @@ def session_alarms(
 
 def since_facts(record: Record, past: Past) -> tuple[tuple[str, str], ...]:
     """Since when a row is too slow, and what changed then, by its past without this night; as the report has it."""
-    noise = past.noise()
     whole = past.with_tonight(point.point for point in points_of(record))
     row = Row(record, record.row.id, whole.nights, whole.judged, whole.counted)
-    found = since.since_of(row, 0.0 if noise is None else noise.sigma)
-    shown: tuple[tuple[str, str], ...] = quoted(since.since_facts(found), os.environ)
+    shown: tuple[tuple[str, str], ...] = quoted(since.since_facts(since.since_of(row, past)), os.environ)
     return shown
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from functools import lru_cache
+from html import escape
 from typing import TypeAlias
 
 from pytest_gsw.common.redact import printable
@@ -11,6 +13,9 @@ from pytest_gsw.common.words import shortened
 
 #: What an element may hold.
 Content: TypeAlias = "ET.Element | str | None"
+
+#: What has no end, and nothing in it.
+_EMPTY = frozenset({"br", "hr", "img", "link", "meta"})
 
 #: No text of a page is longer: a record of ten megabytes is no reason for a page of ten megabytes.
 LONGEST_TEXT = 2000
@@ -41,7 +46,30 @@ def plain(text: str) -> str:
 
 def html_text(root: ET.Element) -> str:
     """The text of a page."""
-    return f"<!DOCTYPE html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
+    return f"<!DOCTYPE html>\n{markup(root)}\n"
+
+
+def markup(root: ET.Element) -> str:
+    """An element as it stands in a page."""
+    parts: list[str] = []
+    _write(root, parts.append)
+    return "".join(parts)
+
+
+def _write(one: ET.Element, write: Callable[[str], object]) -> None:
+    # ElementTree's own looks for a namespace in each of its names, which takes as long as all this.
+    write(f"<{one.tag}")
+    for name, value in one.items():
+        write(f' {name}="{escape(value)}"')
+    write(">")
+    if one.tag not in _EMPTY:
+        if one.text:
+            write(escape(one.text, quote=False))
+        for child in one:
+            _write(child, write)
+        write(f"</{one.tag}>")
+    if one.tail:
+        write(escape(one.tail, quote=False))
 
 
 def _value(value: str | float) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pytest_gsw.common.files import write_whole
 from pytest_gsw.common.words import command, counted
-from pytest_gsw.reports.html.elements import Content, element, html_text
+from pytest_gsw.reports.html.elements import Content, element, html_text, markup
 from pytest_gsw.reports.html.layout import command_line, page, section, table, time_element
 from pytest_gsw.reports.html.strip import by_kind, nights_strip
 from pytest_gsw.reports.night import Listed, Night
@@ -87,7 +87,7 @@ def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
     for number, address in enumerate(places):
         path = directory / address
         text = path.read_text(encoding="utf-8")
-        new = ET.tostring(beside(address, places, number), encoding="unicode", method="html")
+        new = markup(beside(address, places, number))
         linked = _BESIDE_TEXT.sub(lambda _, new=new: new, text, count=1)  # type: ignore[misc]
         if linked != text:
             write_whole(path, linked)

@@ -180,9 +180,9 @@ def test_texts_stand_between_elements_as_given() -> None:
 
 
 def test_what_is_put_in_is_text() -> None:
-    made = element("a", '<i>"&\x00\x1b[31m\u202e', title='"><script>')
-    # In the value of an attribute only its quote and & mean anything.
-    assert html_text(made) == '<!DOCTYPE html>\n<a title="&quot;&gt;<script&gt;">&lt;i&gt;"&amp;</a>\n'
+    made = element("a", '<i>"&\x00\x1b[31m\u202e', element("br"), "</a>", title="\"'><script>&amp;")
+    attributes, text = 'title="&quot;&#x27;&gt;&lt;script&gt;&amp;amp;"', '&lt;i&gt;"&amp;<br>&lt;/a&gt;'
+    assert html_text(made) == f"<!DOCTYPE html>\n<a {attributes}>{text}</a>\n"
     assert len(element("p", "x" * 10_000).text or "") == 2000
 
 
