@@ -148,7 +148,7 @@ def whole_cluster(cluster: str) -> str:
 def incidents(cluster: str, together: Together) -> Iterator[Spell]:
     """When a cluster was slower for all of its rows than its nights differ by."""
     nights = together.nights
-    effects = [together.effect(number) for number in range(len(nights))]
+    effects = [together.before.effect(number) for number in range(len(nights))]
     mended_s, level = -math.inf, 0.0
     seen = []
     for night, effect in zip(nights, effects, strict=True):

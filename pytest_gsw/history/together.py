@@ -14,7 +14,7 @@ from pytest_gsw.history.past import Past
 from pytest_gsw.performance.drift import NEWEST, Drift, drift
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.noise import REFERENCE_JOBS
-from pytest_gsw.performance.together import Before, Effect, Tonight, level_of
+from pytest_gsw.performance.together import Before, Tonight, level_of
 
 
 @dataclass(frozen=True)
@@ -108,17 +108,12 @@ class Together:
         """The first of the newest nights all of which were incidents, ``None`` where the last one was none."""
         first = None
         for number in reversed(range(len(self.nights))):
-            effect = self.effect(number)
+            effect = self.before.effect(number)
             if effect is not None and effect.is_incident:
                 first = self.nights[number]
             elif effect is not None:
                 break  # a night of few rows says nothing
         return first
-
-    def effect(self, number: int) -> Effect | None:
-        """By how much a night, an index, was slower; ``None`` where its rows, or nights, are too few to tell."""
-        seconds = {row: point.judged_s for row, point in self.nights[number].points.items()}
-        return self.tonight(seconds).effect()
 
     @property
     def knows_drift(self) -> bool:

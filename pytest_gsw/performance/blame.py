@@ -61,8 +61,8 @@ def failures(jobs: Sequence[Ended]) -> tuple[Failures, ...]:
     enough = math.log(_FALSE / functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count())
     named: list[Failures] = []
     left = list(jobs)
+    of_all = counts = _counts(left)
     while True:
-        counts = _counts(left)
         often = {one: each for one, each in counts.items() if each.failed >= max(_FEWEST, each.expected)}
         tails = {one: log_tail(each.failed, each.of, each.usual) for one, each in often.items()}
         odd = {one: tail for one, tail in tails.items() if tail < enough}
@@ -73,8 +73,9 @@ def failures(jobs: Sequence[Ended]) -> tuple[Failures, ...]:
         named.append(_told(together, counts[first]))
         mask = functools.reduce(operator.or_, (1 << one for one in together))
         left = [job for job in left if not job.nodes & mask]
+        counts = _counts(left)
     known = {one for each in named for one in each.nodes}
-    others = [_told((one,), each, named=False) for one, each in _counts(jobs).items() if one not in known]
+    others = [_told((one,), each, named=False) for one, each in of_all.items() if one not in known]
     return (*named, *sorted(others, key=lambda one: (-one.failed / one.of, -one.failed, one.nodes)))
 
 

@@ -153,6 +153,13 @@ class Before:
         """The effect of each night that has one, by its index."""
         return effects_of(self._over)
 
+    def effect(self, night: int) -> Effect | None:
+        """By how much a night, an index, was slower; ``None`` where its rows, or nights, are too few to tell."""
+        rows, noise = self._over.get(night), self.noise
+        if rows is None or noise is None:
+            return None
+        return Effect(self.effects[night], noise, len(rows), sum(value > 0 for value in rows.values()))
+
     @cached_property
     def noise(self) -> Noise | None:
         """By how much the effects of the first nights differ, ``None`` where these are too few to tell."""

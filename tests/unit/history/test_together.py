@@ -47,7 +47,7 @@ def test_an_incident_is_told_with_its_first_night_and_what_changed_under_most_ro
 
     assert first is slow.nights[37]
     assert slow.changed(first) == {"driver": ("550.54", "560.28")}
-    effect = slow.effect(39)
+    effect = slow.before.effect(39)
     assert effect is not None
     assert effect.value == pytest.approx(math.log(1.06), abs=0.01)
 
@@ -72,7 +72,7 @@ def test_few_nights_or_rows_say_nothing(nights: int, rows: int) -> None:
     few = cluster(nights, rows=rows)
 
     assert few.before.noise is None
-    assert few.effect(nights - 1) is None
+    assert few.before.effect(nights - 1) is None
     assert few.since() is None
     assert few.drifting is None
 
