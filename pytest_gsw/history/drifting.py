@@ -38,10 +38,14 @@ def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
 
     Further jobs of a night ran because its first was slow, or share its hour: they say less than a night of their own.
     """
+    return first_jobs([point for point in points if point.reason not in UNUSUAL])
+
+
+def first_jobs(points: Sequence[Point]) -> tuple[Point, ...]:
+    """The first job of each night, of a row's jobs from the oldest on."""
     first: dict[str, Point] = {}
     for point in points:
-        if point.reason not in UNUSUAL:
-            first.setdefault(point.run_id, point)
+        first.setdefault(point.run_id, point)
     return tuple(first.values())
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pytest_gsw.history.drifting import Drifting, as_judged, changes_at, drifting, nights_of, since
+from pytest_gsw.history.drifting import Drifting, as_judged, changes_at, drifting, first_jobs, nights_of, since
 from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import LineKey, Point, SeriesKey, night_of, series_key
 from pytest_gsw.history.store import History
@@ -84,6 +84,12 @@ class Past:
     def judged(self) -> tuple[Point, ...]:
         """The same nights, each as its run was judged: of several jobs the median."""
         return as_judged(self.nights, self.points)
+
+    @cached_property
+    def measured(self) -> tuple[Point, ...]:
+        """All nights as they were judged, those that are unusual, too; what is excluded is left out."""
+        known = [point for point in self.points if point.run_id not in self.excluded]
+        return as_judged(first_jobs(known), known)
 
     @cached_property
     def counted(self) -> tuple[Point, ...]:

@@ -289,5 +289,6 @@ def _with_past(row: Row, pasts: Mapping[SeriesKey, Past], accepted: Accepted | N
     earlier = replace(pasts.get(key) or Past(), accepted=accepted).without(record.run.id).until(now_s)
     past = earlier.with_tonight(tonight)
     drifts = past.drifting if tonight else None
-    row = replace(row, nights=past.nights, judged=past.judged, counted=past.counted, drifting=drifts)
+    nights, judged, measured = past.nights, past.judged, past.measured
+    row = replace(row, nights=nights, judged=judged, measured=measured, counted=past.counted, drifting=drifts)
     return replace(row, since=since_of(row, earlier))

@@ -68,6 +68,8 @@ class Row:
     nights: tuple[Point, ...] = ()
     #: The same nights, each as its run was judged: the figures that are shown.
     judged: tuple[Point, ...] = ()
+    #: The same, and those that say nothing of the row: what was measured is not believed, or a canary was slow.
+    measured: tuple[Point, ...] = ()
     #: Those that count: since its cluster has accepted a figure, or all.
     counted: tuple[Point, ...] = ()
     drifting: Drifting | None = None

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pytest_gsw.common.words import counted, day
 from pytest_gsw.performance.measurement import TimedStep, apply, select
 from pytest_gsw.performance.noise import reference
+from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.html.drawing import (
     EDGE,
     Plot,
@@ -153,7 +154,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
         row: The row.
         pages: By run, the address of the row's page in it; empty for the one that shows the picture.
     """
-    possible = (night for night in row.judged if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
+    possible = (night for night in row.measured if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
     nights = tuple(possible)[-SHOWN_NIGHTS:]
     if not nights:
         return None
@@ -182,12 +183,14 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
         svg.append(post(x(suspect.time_s), "suspect", slower))
         legend.append(key(slower, "suspect", "line"))
     places = [(x(night.time_s), y(night.judged_s)) for night in nights]
-    svg.append(line(places, "pale"))
+    usual = [place for place, night in zip(places, nights, strict=True) if night.reason not in UNUSUAL]
+    svg.append(line(usual, "pale"))
     outcomes = [night.outcome for night in nights]
     for place, night in zip(places, nights, strict=True):
         told = f"{night.judged_s:.4g} s, {day(night.time_s)}, {jobs_text(night)}"
         drawn = _DRAWN.get(night.outcome)
         told += f", {night.outcome}" if drawn else ""
+        told += f": {night.reason}" if night.reason in UNUSUAL else ""
         kind, mark = drawn or ("", "")
         svg.append(point(*place, told, kind, mark, addresses.get(night.run_id)))
     for one in failed:

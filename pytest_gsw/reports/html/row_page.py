@@ -195,7 +195,7 @@ def _allowed(row: Row, metric: Metric) -> str:
 
 def _nights(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
     """The newest nights, those with an error among them, against what tonight is held against."""
-    nights: list[Point | Failed] = [*row.judged, *failures_of(row)]
+    nights: list[Point | Failed] = [*row.measured, *failures_of(row)]
     nights.sort(key=lambda one: (one.time_s, one.run_id))
     if not nights:
         return None

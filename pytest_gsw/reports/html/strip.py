@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from pytest_gsw.common.words import listed
+from pytest_gsw.history.model import Point
+from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.html.elements import element
 from pytest_gsw.reports.html.texts import moment, percent
 from pytest_gsw.reports.night import Listed
@@ -89,9 +91,12 @@ def _swatch(kind: str) -> ET.Element:
 
 
 def row_curve(row: Row) -> ET.Element | None:
-    """Throughput over a row's newest nights against what the row is held against, nights with errors marked."""
+    """Throughput over a row's newest nights against what the row is held against; those with errors have crosses.
+
+    Nights that say nothing of the row are squares beside the line.
+    """
     verdict = row.verdict
-    nights = row.judged[-SHOWN:]
+    nights = row.measured[-SHOWN:]
     if verdict is None or len(nights) < 2:
         return None
     changes = [verdict.reference_s / night.judged_s - 1 for night in nights]
@@ -111,17 +116,28 @@ def row_curve(row: Row) -> ET.Element | None:
     told += f"; {len(failed)} with errors" if failed else ""
     zero = element("line", x1=0, x2=_CURVE_WIDE, y1=up(0.0), y2=up(0.0), class_="reference")
     line = element("polyline", class_="nights")
-    line.set("points", " ".join(f"{x:g},{y:g}" for x, y in places))  # no text, and longer than texts may be
+    drawn = list(zip(places, nights, strict=True))
+    usual = [place for place, night in drawn if night.reason not in UNUSUAL]
+    line.set("points", " ".join(f"{x:g},{y:g}" for x, y in usual))  # no text, and longer than texts may be
+    marks = [_mark(place, night, row) for place, night in drawn if night.reason in UNUSUAL or night is nights[-1]]
     crosses = [arm for one in failed for arm in _cross(place[one.time_s])]
-    last = element("circle", cx=places[-1][0], cy=places[-1][1], r=3, class_=row.kind)
     return element(
         "svg",
-        *(element("title", told), zero, line, *crosses, last),
+        *(element("title", told), zero, line, *crosses, *marks),
         viewBox=f"0 0 {_CURVE_WIDE} {_CURVE_HIGH}",
         class_="curve",
         role="img",
         aria_label=told,
     )
+
+
+def _mark(place: tuple[float, float], night: Point, row: Row) -> ET.Element:
+    """A night by what it came to: a dot, or a square where it says nothing of the row."""
+    x, y = place
+    kind = row.kind if night.run_id == row.record.run.id else outcomes.of(night.outcome).attention.in_report.kind
+    if night.reason in UNUSUAL:
+        return element("rect", x=round(x - 3, 1), y=round(y - 3, 1), width=6, height=6, class_=kind)
+    return element("circle", cx=x, cy=y, r=3, class_=kind)
 
 
 def _across(number: int, of: int) -> float:

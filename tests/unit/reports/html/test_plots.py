@@ -10,6 +10,7 @@ import pytest
 
 from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.performance.measurement import TimedStep, apply
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.html.drawing import Plot, Scale, figure, named_ticks, point, round_numbers, ticks, upright
 from pytest_gsw.reports.html.jobs_plot import jobs_plot
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
@@ -143,6 +144,22 @@ def test_a_night_with_an_error_is_a_cross_on_the_edge(tmp_path: Path) -> None:
     assert plot.alt.endswith("; 2 nights with an error")
     places = [float((mark.get("x") or "").rstrip("%")) for mark in plot.svg.findall("svg[@class='error']")]
     assert places == [96.8, 99.0]  # the row does not seem to end the day before
+
+
+def test_a_night_that_is_not_believed_is_shown_beside_the_line(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, number) for number in range(TONIGHT - 4, TONIGHT)]
+    too_good = {"outcome": "inconclusive", "reason": Reason.TOO_GOOD.value}
+    tonight = varied(SLOW, measured={"step_time_s": 3.6}, series_s=(3.6,) * 5, **too_good)
+    with history_of(tmp_path, *before) as history:
+        (night,) = nights_by_run([tonight], history, runs(tmp_path))
+    plot = history_plot(night.rows[0])
+    assert plot is not None
+    assert "Step time of 5 nights (s), lower is better, the newest 3.6 s;" in plot.alt
+    assert plot.alt.endswith("; 1 inconclusive")
+    assert told_of(plot)[-1] == "3.6 s, 2026-12-16, job 481265, inconclusive: too good to be true"
+    (curve,) = plot.svg.iter("polyline")
+    assert len((curve.get("points") or "").split()) == 4
+    assert night.rows[0].judged == night.rows[0].measured[:-1]  # it says nothing of the row
 
 
 def test_one_night_is_no_picture(tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""The curve of a row: what is marked in it, and what it says to those who do not see it."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.reports.html.strip import row_curve
+from pytest_gsw.reports.read import nights_by_run
+from pytest_gsw.results.record import Record
+from tests.unit.reports.nights import SLOW, TONIGHT, history_of, row, runs
+from tests.unit.results.records import varied
+
+TOO_GOOD = varied(
+    SLOW, measured={"step_time_s": 3.6}, series_s=(3.6,) * 5, outcome="inconclusive", reason=Reason.TOO_GOOD.value
+)
+
+
+def curve(directory: Path, tonight: Record, *before: Record) -> ET.Element:
+    with history_of(directory, *before) as history:
+        (night,) = nights_by_run([tonight], history, runs(directory))
+    found = row_curve(night.rows[0])
+    assert found is not None
+    return found
+
+
+def told(svg: ET.Element) -> str:
+    return (svg.get("aria-label") or "").replace("\N{NO-BREAK SPACE}", " ")
+
+
+def last_of_line(svg: ET.Element) -> list[str]:
+    (line,) = svg.iter("polyline")
+    return (line.get("points") or "").split()[-1].split(",")
+
+
+def test_the_last_dot_is_of_tonight(tmp_path: Path) -> None:
+    svg = curve(tmp_path, SLOW, *(row(SLOW.row.id, TONIGHT - number) for number in (3, 2, 1)))
+    (dot,) = svg.iter("circle")
+    assert (dot.get("class"), [dot.get("cx"), dot.get("cy")]) == ("regressed", last_of_line(svg))
+    assert told(svg) == "Throughput of 4 nights from \N{MINUS SIGN}10.0 % to +0.0 %, \N{MINUS SIGN}10.0 % in the newest"
+
+
+def test_what_is_not_believed_is_a_square_beside_the_line(tmp_path: Path) -> None:
+    svg = curve(tmp_path, TOO_GOOD, *(row(SLOW.row.id, TONIGHT - number) for number in (3, 2, 1)))
+    assert list(svg.iter("circle")) == []
+    (square,) = svg.iter("rect")
+    assert square.get("class") == "inconclusive"
+    assert (square.get("x"), square.get("y")) == ("153", "1")  # at the right, and at the top: it is the fastest
+    assert float(last_of_line(svg)[0]) < 150
+    assert told(svg) == "Throughput of 4 nights from +0.0 % to +25.0 %, +25.0 % in the newest"
+
+
+def test_a_night_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
+    doubted = row(SLOW.row.id, TONIGHT - 1, 3.6, outcome="inconclusive", reason=Reason.TOO_GOOD.value)
+    svg = curve(tmp_path, SLOW, row(SLOW.row.id, TONIGHT - 2), doubted)
+    assert [(one.tag, one.get("class")) for one in svg if one.tag in {"rect", "circle"}] == [
+        ("rect", "inconclusive"),
+        ("circle", "regressed"),
+    ]
