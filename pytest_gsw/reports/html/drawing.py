@@ -21,7 +21,11 @@ HEIGHT, TOP, FLOOR = 240, 10, 194
 EDGE = FLOOR - 7
 
 #: What an axis of times spans at least, as a share of its middle: noise of a few thousandths looks like nothing.
-_LEAST_SPAN = 0.06
+LEAST_SPAN = 0.06
+
+#: Of many values so few at either end may be far off: beyond so many times what all others span, which then have at
+#: least a tenth of the picture.
+_FEW, _FAR = 0.05, 9
 
 #: Percentages between two places that are written on an axis: on any screen that is no phone, and on a phone, too.
 _ROOM, _ROOM_ON_PHONES = 6.5, 16.0
@@ -78,8 +82,25 @@ def upright(values: Iterable[float], *, from_zero: bool = False, logarithmic: bo
     low, high = min(known), max(known)
     if logarithmic:
         return Scale(low / 1.3, high * 1.3, FLOOR, TOP, logarithmic=True)
-    room = max((high - low) * 0.08, (_LEAST_SPAN * abs(low + high) / 2 - (high - low)) / 2, 1e-12)
+    room = max((high - low) * 0.08, (LEAST_SPAN * abs(low + high) / 2 - (high - low)) / 2, 1e-12)
     return Scale(0.0 if from_zero else max(0.0, low - room), high + room, FLOOR, TOP)
+
+
+def in_view(values: Iterable[float], levels: Iterable[float], least: float) -> tuple[float, float]:
+    """The lowest and the highest value that an axis is made for: one that is far off takes no room from all others.
+
+    Args:
+        values: What is drawn; what is beyond then stands at the axis's end.
+        levels: What it is held against: always on the axis.
+        least: What an axis spans at least.
+    """
+    known = sorted(values)
+    last = len(known) - 1
+    most = [*levels, *known[math.ceil(_FEW * last) : math.floor((1 - _FEW) * last) + 1]] or known
+    low, high = min(most), max(most)
+    room = _FAR * max(high - low, least)
+    seen = [*most, *(value for value in known if low - room <= value <= high + room)]
+    return min(seen), max(seen)
 
 
 def frame(y: Scale, x_ticks: Iterable[ET.Element], x_title: str = "") -> ET.Element:

@@ -12,11 +12,13 @@ from pytest_gsw.performance.noise import reference
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.html.drawing import (
     EDGE,
+    LEAST_SPAN,
     Plot,
     Scale,
     across,
     band,
     frame,
+    in_view,
     key,
     level,
     line,
@@ -27,7 +29,7 @@ from pytest_gsw.reports.html.drawing import (
     ticks,
     upright,
 )
-from pytest_gsw.reports.html.texts import jobs_text
+from pytest_gsw.reports.html.texts import jobs_text, listed
 from pytest_gsw.reports.rows import Failed, Row, failures_of
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
@@ -42,6 +44,9 @@ _DOTTED_STEPS = 120
 
 #: No time and no figure is as large.
 MOST = 1e15
+
+#: Nights beyond the picture whose values are told.
+_NAMED_BEYOND = 3
 
 #: A statistic that was computed again is the recorded one if it differs by no more than this.
 _SAME = 1e-9
@@ -166,8 +171,12 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     levels = _levels(row)
     addresses = {run_id: address for run_id, address in (pages or {}).items() if address}
     x = across(first_s, max(last_s, first_s + 1))
-    y = upright([*(night.judged_s for night in nights), *(value for value, *_ in levels)])
+    held_s = [value for value, *_ in levels]
+    view = in_view([night.judged_s for night in nights], held_s, LEAST_SPAN * max(held_s, default=0.0))
+    y = upright(view)
     title = f"{row.record.judged_metric.label.capitalize()} of {counted(len(nights), 'night')} (s), lower is better"
+    if beyond := [f"{night.judged_s:.4g} s" for night in nights if not view[0] <= night.judged_s <= view[1]]:
+        title += f"; beyond the picture: {listed(beyond, _NAMED_BEYOND)}"
     svg, legend = frame(y, _days(x)), []
     frozen = [time_s for time_s in reference([night.time_s for night in row.counted]) if time_s >= first_s]
     if len(frozen) > 1:

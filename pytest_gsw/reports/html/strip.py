@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pytest_gsw.common.words import listed
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.verdict import UNUSUAL
+from pytest_gsw.reports.html.drawing import in_view
 from pytest_gsw.reports.html.elements import element
 from pytest_gsw.reports.html.texts import moment, percent
 from pytest_gsw.reports.night import Listed
@@ -103,12 +104,12 @@ def row_curve(row: Row) -> ET.Element | None:
     failed = [one for one in row.earlier if one.outcome == outcomes.ERROR.word and one.time_s >= nights[0].time_s]
     when = sorted([*(night.time_s for night in nights), *(one.time_s for one in failed)])
     place = {time_s: _across(number, len(when)) for number, time_s in enumerate(when)}
-    low, high = min(*changes, 0.0), max(*changes, 0.0)
+    low, high = in_view(changes, [0.0], _LEAST_SPAN)
     room = max(0.0, _LEAST_SPAN - (high - low)) / 2
     low, high = low - room, high + room
 
     def up(change: float) -> float:
-        return round(_ROOM + (high - change) / (high - low) * (_CURVE_HIGH - 2 * _ROOM), 1)
+        return round(_ROOM + (high - min(max(change, low), high)) / (high - low) * (_CURVE_HIGH - 2 * _ROOM), 1)
 
     places = [(place[night.time_s], up(change)) for night, change in zip(nights, changes, strict=True)]
     told = f"Throughput of {len(nights)} nights from {percent(min(changes))} to {percent(max(changes))}"

@@ -11,7 +11,18 @@ import pytest
 from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.html.drawing import Plot, Scale, figure, named_ticks, point, round_numbers, ticks, upright
+from pytest_gsw.reports.html.drawing import (
+    TOP,
+    Plot,
+    Scale,
+    figure,
+    in_view,
+    named_ticks,
+    point,
+    round_numbers,
+    ticks,
+    upright,
+)
 from pytest_gsw.reports.html.jobs_plot import jobs_plot
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
 from pytest_gsw.reports.html.plots import history_plot, steps_plot, window_of
@@ -162,6 +173,33 @@ def test_a_night_that_is_not_believed_is_shown_beside_the_line(tmp_path: Path) -
     assert night.rows[0].judged == night.rows[0].measured[:-1]  # it says nothing of the row
 
 
+def test_one_outlier_leaves_the_other_nights_their_axis(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, number, 4.5 + number % 5 / 100) for number in range(TONIGHT - 30, TONIGHT)]
+    before[7] = row(SLOW.row.id, TONIGHT - 23, 4500.0, outcome="regressed")
+    plot = history_plot(nights_of_slow(tmp_path, *before))
+    assert plot is not None
+    assert plot.title == "Step time of 31 nights (s), lower is better; beyond the picture: 4500 s"
+    (curve,) = plot.svg.iter("polyline")
+    heights = [float(place.partition(",")[2]) for place in (curve.get("points") or "").split()]
+    assert heights[7] == TOP
+    assert max(heights[:7]) - min(heights[:7]) > 5  # 0.8 % is to be seen
+    limit, documented = (
+        float(next(one.get("y1", "") for one in plot.svg.iter("line") if one.get("class") == kind))
+        for kind in ("limit", "documented")
+    )
+    assert documented - limit > 20
+
+
+def test_a_run_that_is_half_as_fast_is_within_the_picture(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, number) for number in range(TONIGHT - 9, TONIGHT)]
+    half = varied(SLOW, measured={"step_time_s": 6.75}, series_s=(6.75,) * 5)
+    with history_of(tmp_path, *before) as history:
+        (night,) = nights_by_run([half], history, runs(tmp_path))
+    plot = history_plot(night.rows[0])
+    assert plot is not None
+    assert plot.title == "Step time of 10 nights (s), lower is better"
+
+
 def test_one_night_is_no_picture(tmp_path: Path) -> None:
     assert history_plot(nights_of_slow(tmp_path)) is None
 
@@ -259,6 +297,17 @@ def test_round_numbers() -> None:
 def test_noise_of_a_few_thousandths_looks_like_nothing() -> None:
     y = upright([4.5, 4.51])
     assert y.high - y.low > 0.06 * 4.5
+
+
+def test_what_an_axis_is_made_for() -> None:
+    nights = [4.5, 4.51, 4.49] * 10
+    assert in_view([*nights, 4500.0], (4.737,), 0.27) == (min(nights), 4.737)
+    assert in_view([*nights, 5.0], (4.737,), 0.27) == (min(nights), 5.0)
+    assert in_view([*nights, 0.01], (4.737,), 0.27) == (min(nights), 4.737)
+    assert in_view([4.5, 4500.0], (4.5, 4.737), 0.27) == (4.5, 4.737)
+    assert in_view([4.5, 4500.0], (), 0.27) == (4.5, 4500.0)
+    steps = [4.5] * 10 + [45.0] * 10  # a row that has another level since
+    assert in_view(steps, (4.737,), 0.27) == (4.5, 45.0)
 
 
 def test_what_is_beyond_an_axis_stands_at_its_end() -> None:

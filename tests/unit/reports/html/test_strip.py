@@ -41,6 +41,17 @@ def test_the_last_dot_is_of_tonight(tmp_path: Path) -> None:
     assert told(svg) == "Throughput of 4 nights from \N{MINUS SIGN}10.0 % to +0.0 %, \N{MINUS SIGN}10.0 % in the newest"
 
 
+def test_one_outlier_leaves_the_other_nights_their_height(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, TONIGHT - number, 4.5 + number % 5 / 50) for number in range(20, 0, -1)]
+    before[7] = row(SLOW.row.id, TONIGHT - 13, 0.045, outcome="improved")
+    svg = curve(tmp_path, SLOW, *before)
+    (line,) = svg.iter("polyline")
+    heights = [float(place.partition(",")[2]) for place in (line.get("points") or "").split()]
+    assert min(heights) == heights[7] == 4
+    assert max(heights[:7]) - min(heights[:7]) > 3
+    assert "to +9900.0 %" in told(svg)
+
+
 def test_what_is_not_believed_is_a_square_beside_the_line(tmp_path: Path) -> None:
     svg = curve(tmp_path, TOO_GOOD, *(row(SLOW.row.id, TONIGHT - number) for number in (3, 2, 1)))
     assert list(svg.iter("circle")) == []
