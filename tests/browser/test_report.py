@@ -12,6 +12,7 @@ import pytest
 from .accessibility import TAB, violations
 from .chromium import DARK, PHONE, Chromium, Tab
 from .crawl import Page, crawl
+from .looks import pictures
 from .night import CREEPING, HOSTILE, NOISY, Night
 from .server import Served
 
@@ -185,24 +186,6 @@ def test_all_verdicts_are_in_sight_and_what_is_wider_says_so(chromium: Chromium,
         assert {visibility for _, visibility in cut} == {"visible"}
 
 
-_POINTS = """() => [...document.querySelectorAll('figure.plot > svg')].map(svg => {
-    const texts = [...svg.querySelectorAll('text')].filter(text => text.getBoundingClientRect().width > 0);
-    const boxes = texts.map(text => text.getBoundingClientRect());
-    const meet = (one, other) => one.left < other.right && other.left < one.right
-        && one.top < other.bottom && other.top < one.bottom;
-    const points = [...svg.querySelectorAll('circle, svg > polygon')].map(point => point.getBoundingClientRect());
-    return {
-        width: svg.getBoundingClientRect().width / svg.parentElement.getBoundingClientRect().width,
-        texts: boxes.flatMap((box, at) => boxes.slice(at + 1).filter(other => meet(box, other))
-            .map(() => texts[at].textContent)),
-        covered: points.filter(point => boxes.some(box => meet(point, box))).length,
-        untold: [...svg.querySelectorAll('circle, svg > polygon')]
-            .filter(point => !point.querySelector('title') && !point.closest(':has(> title)')).length,
-        fill: getComputedStyle(svg.querySelector('text') || svg).fill,
-    };
-})"""
-
-
 @pytest.mark.parametrize("width", [390, 1024, 1440])
 def test_no_text_of_a_picture_stands_on_another_or_on_a_point(
     chromium: Chromium, report: Served, pages: Mapping[str, Page], width: int
@@ -210,7 +193,7 @@ def test_no_text_of_a_picture_stands_on_another_or_on_a_point(
     with chromium.tab(report.url, viewport={"width": width, "height": 900}) as tab:
         for path in looked_at(pages):
             tab.goto(path)
-            for found in tab.ask(_POINTS):
+            for found in pictures(tab):
                 assert (found["texts"], found["covered"], found["untold"]) == ([], 0, 0), path
                 assert found["width"] > 0.7, path
 
@@ -221,7 +204,7 @@ def test_a_picture_is_as_dark_as_its_page(chromium: Chromium, report: Served, pa
     for name, options in (("light", {}), ("dark", DARK)):
         with chromium.tab(report.url, **options) as tab:
             tab.goto(path)
-            inks[name] = tab.ask(_POINTS)[0]["fill"]
+            inks[name] = pictures(tab)[0]["fill"]
             assert inks[name] == tab.ask("() => getComputedStyle(document.body).color")
     assert inks["light"] != inks["dark"]
 

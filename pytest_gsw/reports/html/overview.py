@@ -78,7 +78,8 @@ def _causes(night: Night) -> ET.Element | None:
 
 
 def _cause(cause: Cause) -> Sequence[Content]:
-    return cause.fact, f"{len(cause.rows)}", cause_nodes(cause), element("td", cause.advice, class_="long")
+    nodes, advice = (element("td", text or None, class_="long") for text in (cause_nodes(cause), cause.advice))
+    return cause.fact, f"{len(cause.rows)}", nodes, advice
 
 
 def _failing(night: Night) -> ET.Element | None:

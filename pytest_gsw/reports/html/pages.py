@@ -39,12 +39,14 @@ from pytest_gsw.reports.html.texts import (
     nodes_fact,
     percent,
     shown_nodes,
+    signed,
     since_facts,
 )
 from pytest_gsw.reports.html.turned import turned_section
 from pytest_gsw.reports.html.verdicts import verdict_tables
 from pytest_gsw.reports.night import Cause, Listed, Night
 from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.next_steps import next_commands
 from pytest_gsw.results.summary import accepted_text
@@ -141,7 +143,7 @@ def _next(night: Night) -> ET.Element | None:
 
 def _slow_nodes(night: Night) -> ET.Element | None:
     """That nodes make jobs slow."""
-    slow = [suspect_text(one) for of_cluster in night.slow_nodes.values() for one in of_cluster]
+    slow = [signed(suspect_text(one)) for of_cluster in night.slow_nodes.values() for one in of_cluster]
     return _told("slow: ", slow, attention.REGRESSED.kind, "jobs.html#slow")
 
 
@@ -167,7 +169,7 @@ def _incident(night: Night) -> ET.Element | None:
     parts = [row_link(pages[name]) for name in incident.parts if name in pages]
     return element(
         "div",
-        element("h3", sign(attention.REGRESSED.kind), f" {incident.fact}{night.incident_since}"),
+        element("h3", sign(attention.REGRESSED.kind), f" {signed(incident.fact)}{night.incident_since}"),
         fact_list([("canaries that were too slow as well", ", ".join(incident.canaries))]),
         element("p", "These rows are part of it, and inconclusive for that:") if parts else None,
         element("ul", *(element("li", link) for link in parts[:_AT_LENGTH]), class_="rows") if parts else None,
@@ -180,7 +182,7 @@ def _incident(night: Night) -> ET.Element | None:
 def _drifting(night: Night) -> list[ET.Element]:
     """That clusters have become slower, night by night."""
     kind = attention.DRIFT.kind
-    told = [f" cluster {cluster}: {one.drift}" for cluster, one in night.told.items() if one.drift]
+    told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in night.told.items() if one.drift]
     return [element("p", sign(kind), text, class_=f"card {kind}") for text in told]
 
 
@@ -305,8 +307,10 @@ def _alarms(night: Night) -> ET.Element | None:
     heads = [column.removeprefix(">") for column in COLUMNS]
     standing = [one for one in night.alarms if one.stands]
     paging = sum(one.pages for one in standing)
-    caption = f"{counted(len(standing), 'alarm')}, {paging} to look at"
-    return table("alarms", caption, heads, [cells(one) for one in night.alarms])
+    over = len(night.alarms) - len(standing)
+    caption = f"{counted(len(standing), 'alarm')}, {paging} to look at{f', {over} over' if over else ''}"
+    caption += "; throughput of the newest run against those before"
+    return table("alarms", caption, heads, [[signed(cell) for cell in cells(one)] for one in night.alarms])
 
 
 # -- all verdicts ----------------------------------------------------------------------------------
@@ -331,7 +335,7 @@ def _list_line(row: Row) -> list[Content]:
         "" if measured_s is None else f"{measured_s:.4g} s",
         "" if verdict is None else f"{verdict.reference_s:.4g} s",
         "" if mfu is None else share(mfu),
-        "" if row.since is None else day(row.since.time_s),
+        day(row.since.time_s) if row.since is not None and since_line(row.since) else "",
         shown_nodes(record.nodes),
         ", ".join(job.id for job in jobs),
         duration(sum(runs_s)) if runs_s else "",

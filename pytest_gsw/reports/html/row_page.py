@@ -204,7 +204,7 @@ def _nights(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
     which = counted(len(nights), "night")
     if len(shown) < len(nights):
         which = f"The newest {len(shown)} of {which}"
-    heads = ["night", f"{row.record.judged_metric.label} (s)", "throughput", "verdict", "nodes", "job", "run"]
+    heads = ["night", "verdict", "throughput", f"{row.record.judged_metric.label} (s)", "nodes", "job", "run"]
     caption = which if held_s is None else f"{which}; throughput against {held}, {held_s:.4g} s"
     return table("nights", caption, heads, [_night(night, held_s, pages) for night in shown])
 
@@ -227,12 +227,12 @@ def _night(night: Point | Failed, held_s: float | None, pages: Mapping[str, str]
     when = time_element(night.time_s)
     if isinstance(night, Failed):
         kind = attention.ERROR
-        return when, "", "", element("td", sign(kind.kind), f" {kind.word}", class_=kind.kind), "", night.job_id, run
+        return when, element("td", sign(kind.kind), f" {kind.word}", class_=kind.kind), "", "", "", night.job_id, run
     known = outcomes.of(night.outcome)
     shown = known.attention.in_report.kind
     change = "" if held_s is None else percent(held_s / night.judged_s - 1)
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
-    return when, f"{night.judged_s:.4g}", change, verdict, shown_nodes(night.nodes), night.job_id, run
+    return when, verdict, change, f"{night.judged_s:.4g}", shown_nodes(night.nodes), night.job_id, run
 
 
 def _steps(record: Record) -> ET.Element | None:
@@ -242,7 +242,7 @@ def _steps(record: Record) -> ET.Element | None:
 def _jobs(row: Row) -> ET.Element | None:
     if not row.jobs:
         return None
-    heads = ["job", "state", "seconds", "nodes", "submitted", "queue", "ran", "note"]
+    heads = ["job", "state", f"{row.record.judged_metric.label} (s)", "nodes", "submitted", "queue", "ran", "note"]
     return table("jobs", "Every job of the row in this night", heads, [_job(job, row.record) for job in row.jobs])
 
 

@@ -68,7 +68,7 @@ def _curve_table(name: str, curve: Curve) -> ET.Element:
         f" {ratio} against {curve.base.record.row.gpus:,} GPUs"
     )
     heads = ["row", "GPUs", ratio, "documented", *([] if weak else ["ideal"])]
-    heads += ["tokens/s", "documented", "per GPU", "MFU", "documented"]
+    heads += ["tokens/s", "documented", "tokens/s per GPU", "MFU", "documented"]
     return table(name, caption, heads, [_curve_line(curve, row) for row in curve.rows])
 
 

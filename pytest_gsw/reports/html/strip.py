@@ -11,7 +11,7 @@ from pytest_gsw.history.model import Point
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.html.drawing import in_view
 from pytest_gsw.reports.html.elements import element
-from pytest_gsw.reports.html.texts import moment, percent
+from pytest_gsw.reports.html.texts import day, moment, percent
 from pytest_gsw.reports.night import Listed
 from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.results import attention, outcomes
@@ -49,7 +49,8 @@ def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | Non
     kinds = {kind for night in shown for kind in by_kind(night.outcomes)}
     legend = [_swatch(kind) for kind in KINDS if kind in kinds]
     strip = element("ol", *columns, class_="strip", aria_label="Nights by verdict, the newest last")
-    return element("div", strip, element("p", *legend, class_="legend"))
+    caption = f"The newest runs by verdict, until {day(shown[-1].time_s)}" if shown else None
+    return element("div", element("p", caption, class_="run"), strip, element("p", *legend, class_="legend"))
 
 
 def _column(night: Listed, most: int, address: str | None, *, is_here: bool) -> ET.Element:

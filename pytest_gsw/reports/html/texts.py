@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -24,6 +25,9 @@ _SHORT = {
 }
 #: Every outcome, the worst first.
 WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda one: attention.ATTENTIONS.index(one.attention))
+
+#: A sign of a number, and no hyphen of a date or a name.
+_NEGATIVE = re.compile(r"(?<![\w.\]])-(?=\d)")
 
 #: A node list in a table.
 _LONGEST_NODES = 60
@@ -64,7 +68,7 @@ def fact_text(row: Row) -> str:
 
 def drift_text(row: Row) -> str:
     """That a row drifts, in one line; empty where it does not."""
-    return history_texts.drift_text(row.drifting) if row.drifting else row.record.drift or ""
+    return signed(history_texts.drift_text(row.drifting) if row.drifting else row.record.drift or "")
 
 
 def since_text(since: Since, reference_s: float | None = None) -> str:
@@ -137,6 +141,11 @@ def listed(names: Sequence[str], most: int) -> str:
 def shown_nodes(nodes: str) -> str:
     """A node list for a cell of a table."""
     return shortened(nodes, _LONGEST_NODES)
+
+
+def signed(text: str) -> str:
+    """A text of the screen with real minus signs, as all others on the pages are."""
+    return _NEGATIVE.sub("\N{MINUS SIGN}", text)
 
 
 def percent(fraction: float) -> str:

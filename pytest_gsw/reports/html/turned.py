@@ -44,7 +44,10 @@ def turned_section(night: Night) -> ET.Element | None:
 
 
 def _list(turn: str, heading: str, turned: Turned, night: Night, nothing: str) -> ET.Element:
-    entries = [*map(_alarm, turned.alarms), *_rows(turn, turned.rows, night)]
+    # A row that drifts has passed: what is broken comes first.
+    drifts = [one for one in turned.alarms if one.spell.kind is Kind.DRIFT]
+    others = [one for one in turned.alarms if one.spell.kind is not Kind.DRIFT]
+    entries = [*map(_alarm, others), *_rows(turn, turned.rows, night), *map(_alarm, drifts)]
     left = len(entries) - _NAMED
     more = element("li", f"and {left} more, ", element("a", "in the list of all rows", href="#rows"))
     shown = [*entries[:_NAMED], *([more] if left > 0 else [])]
@@ -111,6 +114,7 @@ def _alarm(alarm: Alarm) -> ET.Element:
     spell = alarm.spell
     name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
     change = "" if alarm.change is None else f" {percent(alarm.change)}"
+    change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
     until = f"; mended on {day(spell.mended_s)}" if spell.mended_s is not None else ""
     text = f"{name}{what}"
     return _entry(kind, element("a", text, href=address), f"{change}, since {day(alarm.since_s)}{until}")

@@ -97,7 +97,7 @@ def test_what_happened() -> None:
     )
     assert card_text(shown(noisy)) == f"{SLOW.fact}; jobs of this row differ by as much"
     drifts = replace(PASSED, drift="throughput of the newest nights is -3.1 % against the first ones")
-    assert fact_text(shown(drifts)) == drifts.drift
+    assert fact_text(shown(drifts)) == "throughput of the newest nights is \N{MINUS SIGN}3.1 % against the first ones"
 
 
 def test_jobs_and_nodes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,10 +15,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
 from pytest_gsw.reports.html import Run, write_report
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
-from tests.unit.history.nights import job
+from tests.unit.history.nights import FIRST_S, job
 from tests.unit.reports.nights import (
     BROKEN,
     FAST,
@@ -183,6 +185,38 @@ def test_a_night_with_a_history(tmp_path: Path) -> None:
     assert "Step time of 46 nights (s)" in text_of(page)
 
 
+def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_it_is_of(tmp_path: Path) -> None:
+    seen = Seen("night-007", FIRST_S, math.log(4.7))
+    drift = Spell(
+        kind=Kind.DRIFT,
+        cluster="eos",
+        subject="a_row_that_drifts",
+        things=frozenset(),
+        token=seen.run_id,
+        nights=(seen,),
+        begin_s=0.0,
+        sd=0.01,
+        is_newest=True,
+        last_s=FIRST_S,
+        usual=math.log(4.5),
+    )
+    over = replace(drift, kind=Kind.REGRESSION, subject="a_mended_row", mended_s=FIRST_S)
+    alarms = (Alarm("1f0c92ab", drift, State.NEW, pages=True), Alarm("2f0c92ab", over, State.MENDED, pages=False))
+    with history_of(tmp_path, row(SLOW.row.id, TONIGHT - 1)) as history:
+        index = write_report([SLOW], history, tmp_path / "out", runs=runs(tmp_path, alarms=alarms))
+    text, change = text_of(index), "\N{MINUS SIGN}4.3\N{NO-BREAK SPACE}%"
+    slow = "▼ llama2_70b_fp8[H100x128] regressed \N{MINUS SIGN}10.0\N{NO-BREAK SPACE}%"
+    assert f"New (2){slow}↘ a_row_that_drifts: drifts {change} against its first runs, since 2026-11-01" in text
+    assert "1 alarm, 1 to look at, 1 over; throughput of the newest run against those before" in text
+    assert "a_row_that_driftseos\N{MINUS SIGN}4.3 %2026-11-01" in text
+
+
+def test_a_row_without_a_run_before_has_no_since_in_the_list_of_all_rows(tmp_path: Path) -> None:
+    with history_of(tmp_path, row(PASSED.row.id, TONIGHT - 1)) as history:
+        index = write_report([SLOW, PASSED], history, tmp_path / "out", runs=runs(tmp_path))
+    assert "5 s4.5 s36.0 %pool0" in text_of(index).partition("the worst first")[2]
+
+
 def test_what_a_page_holds_a_row_against_is_one_figure(tmp_path: Path) -> None:
     before = [row(SLOW.row.id, number, 4.4) for number in range(TONIGHT)]
     with history_of(tmp_path, *before) as history:
@@ -209,9 +243,9 @@ def test_a_run_of_several_jobs_has_one_figure_on_all_pages_and_the_nodes_of_all_
     text, first = text_of(page), text_of(index)
     nodes = "pool0-0011, pool0-0012, pool0-0013"
     change = "\N{MINUS SIGN}10.0\N{NO-BREAK SPACE}%"
-    night = f"5{change}▼ regressed{nodes}{TONIGHT}001, {TONIGHT}002, {TONIGHT}003{RUN_ID}"
+    night = f"▼ regressed{change}5{nodes}{TONIGHT}001, {TONIGHT}002, {TONIGHT}003{RUN_ID}"
     assert night in text
-    assert "5.2\N{MINUS SIGN}13.5\N{NO-BREAK SPACE}%▼ regressed" in text
+    assert "▼ regressed\N{MINUS SIGN}13.5\N{NO-BREAK SPACE}%5.2pool0-0011" in text
     assert f"5 s, 2026-12-16, median of jobs {TONIGHT}001, {TONIGHT}002, {TONIGHT}003, regressed" in text
     for of_page in (text, first):
         assert f"{change} throughput" in of_page

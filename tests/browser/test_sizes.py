@@ -1,0 +1,80 @@
+"""Reports of few and of many rows and runs, seen on screens of three widths and on paper."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.report_scale import SEED, night
+from pytest_gsw.history import open_history
+from pytest_gsw.reports.html import Run, write_report
+from pytest_gsw.results.record import Record
+from tests.unit.results.records import varied
+
+from .chromium import DARK, Chromium
+from .looks import higher_than, outside, pictures
+from .server import Served
+
+#: A sheet of A4 at 96 dpi, without margins of 1 cm.
+SHEET = {"width": 718, "height": 1047}
+
+
+@pytest.fixture(
+    scope="module", params=[(5, 1), (1000, 1), (60, 31), (12, 200)], ids=lambda size: "{} rows {} runs".format(*size)
+)
+def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, set[str]]]:
+    """A report, and one page of each kind that it has."""
+    rows, runs = request.param
+    noise = random.Random(SEED)  # noqa: S311 - noise, not cryptography
+    directory = tmp_path_factory.mktemp("sizes")
+    tonight: list[Record] = []
+    with open_history(directory / "history.sqlite") as history:
+        for number in range(runs):
+            tonight = [varied(one, batch=8 * one.row.gpus) for one in night(number, runs, rows, noise)]
+            history.add(tonight)
+        report = directory / "report"
+        write_report(tonight, history, report, runs={tonight[0].run.id: Run(directory / "run", exit_status=1)})
+    of_kind = {record.outcome: record for record in tonight}
+    pages = {f"rows/{of_kind[word].row.id.replace('[', '_').rstrip(']')}.html" for word in of_kind}
+    pages |= {path.relative_to(report).as_posix() for path in (*report.glob("*.html"), *report.glob("nights/*.html"))}
+    with Served(report) as served:
+        yield served, pages
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_nothing_is_cut_and_nothing_stands_on_another(
+    chromium: Chromium, many: tuple[Served, set[str]], width: int
+) -> None:
+    served, pages = many
+    with chromium.tab(served.url, viewport={"width": width, "height": 900}) as tab:
+        for path in sorted(pages):
+            tab.goto(path)
+            assert outside(tab) == [], path
+            for found in pictures(tab):
+                assert (found["texts"], found["covered"], found["untold"]) == ([], 0, 0), path
+        assert tab.complaints == []
+
+
+def test_on_a_wide_screen_every_column_is_in_sight(chromium: Chromium, many: tuple[Served, set[str]]) -> None:
+    served, pages = many
+    with chromium.tab(served.url, viewport={"width": 1440, "height": 900}) as tab:
+        for path in sorted(pages):
+            tab.goto(path)
+            cut = "() => [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth)"
+            assert tab.ask(f"{cut}.map(one => one.querySelector('caption').innerText)") == [], path
+
+
+def test_on_paper_nothing_is_cut_by_the_end_of_a_sheet(chromium: Chromium, many: tuple[Served, set[str]]) -> None:
+    served, pages = many
+    with chromium.tab(served.url, viewport=SHEET, **DARK) as tab:
+        tab.page.emulate_media(media="print")
+        for path in sorted(pages):
+            tab.goto(path)
+            assert outside(tab) == [], path
+            assert higher_than(tab, SHEET["height"]) == [], path
+            columns = (
+                "() => [...document.querySelectorAll('.strip li')].map(one => one.getBoundingClientRect().width > 0)"
+            )
+            assert all(tab.ask(columns)), path
