@@ -177,7 +177,7 @@ def _change_facts(change: Change) -> dict[str, Any]:
 
 def _point_facts(point: Point) -> dict[str, Any]:
     facts = {**quoted(vars(point), os.environ), "time": _moment(point.time_s)}
-    unsaid = {"definition", "added_s", *(() if point.metrics else ("metrics",))}
+    unsaid = {"definition", "added_s", *(name for name in ("metrics", "variables") if not getattr(point, name))}
     return {name: value for name, value in facts.items() if name not in unsaid}
 
 

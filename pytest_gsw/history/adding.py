@@ -34,8 +34,8 @@ WHERE r.run_id = ? AND r.node_id = ?"""
 
 _INSERT_POINT = """
 INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged_s, outcome, nodes, image, environment,
-    reason, metrics)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    reason, metrics, variables)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (record_id, job) DO NOTHING"""
 
 
@@ -133,6 +133,7 @@ def _point_values(one: JobPoint) -> tuple[Any, ...]:
         _to_json(dict(point.environment)),
         *plain(point.reason),
         _to_json(dict(point.metrics)),
+        _to_json(None if point.variables is None else dict(point.variables)),
     )
 
 

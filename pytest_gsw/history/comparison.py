@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_gsw.history.model import SeriesKey, is_judged, series_key
+from pytest_gsw.history.model import SeriesKey, is_judged, ran_with, series_key
 from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd, students
 from pytest_gsw.results.record import Record
 
@@ -125,8 +125,8 @@ def _deviations(row: RowRatio) -> float:
 
 
 def changes_of(before: Record, after: Record) -> dict[str, tuple[str, str]]:
-    """What of image and environment is another one in a later record, by name; both of them say it."""
-    then, now = ({**one.run.environment, "image": one.run.image or ""} for one in (before, after))
+    """What of image, environment and variables is another one in a later record, by name; both of them say it."""
+    then, now = ran_with(before.run, after.run)
     return {
         name: (then[name], now[name]) for name in then if then[name] and now.get(name) not in {None, "", then[name]}
     }

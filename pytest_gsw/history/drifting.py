@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pytest_gsw.history.model import Point
+from pytest_gsw.history.model import Point, ran_with
 from pytest_gsw.performance.drift import Drift, drift
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.verdict import UNUSUAL
@@ -122,15 +122,11 @@ def changes_at(points: Sequence[Point], night: int) -> dict[str, tuple[str, str]
     Only what had been the same for some nights: nodes that change every night say nothing. What one of them does not
     know may be what it was.
     """
-    before = [_facts(point) for point in points[max(0, night - _SAME_BEFORE) : night]]
-    now = _facts(points[night])
+    nights = points[max(0, night - _SAME_BEFORE) : night + 1]
+    *before, now = [{**facts, "nodes": point.nodes} for facts, point in zip(ran_with(*nights), nights, strict=True)]
     changes = {}
     for name in now:
         values = {facts.get(name, "") for facts in before}
         if len(values) == 1 and "" not in {*values, now[name]} and now[name] not in values:
             changes[name] = (values.pop(), now[name])
     return changes
-
-
-def _facts(point: Point) -> dict[str, str]:
-    return {**point.environment, "nodes": point.nodes, **({} if point.image is None else {"image": point.image})}

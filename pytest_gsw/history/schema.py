@@ -94,8 +94,11 @@ _FAILURES = (
     "CREATE INDEX gsw_failure_by_time ON gsw_failure (cluster, time_s)",
 )
 
+# Version 6: points have the variables that their jobs were given; JSON's null where these are not known.
+_VARIABLES = ("ALTER TABLE gsw_point ADD COLUMN variables TEXT NOT NULL DEFAULT 'null'",)
+
 #: The steps, the first of which makes an empty database one of version 1.
-MIGRATIONS = (_TABLES, _REASONS, _METRICS, _EXPERIMENTS, _FAILURES)
+MIGRATIONS = (_TABLES, _REASONS, _METRICS, _EXPERIMENTS, _FAILURES, _VARIABLES)
 
 VERSION = len(MIGRATIONS)
 

@@ -36,8 +36,8 @@ _ONCE = """NOT EXISTS (
         AND q.job_id = p.job_id AND substr(q.run_id, 1, 7) <> 'import-'
 ))"""
 _COLUMNS = """
-p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.reason, p.metrics, s.definition,
-    (SELECT added_s FROM gsw_record WHERE id = p.record_id)"""
+p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.reason, p.metrics,
+    p.variables, s.definition, (SELECT added_s FROM gsw_record WHERE id = p.record_id)"""
 _NEWEST_POINTS = f"""
 FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
 WHERE s.row_id = ? AND s.cluster = ? AND s.definition = ? AND {_ONCE}
@@ -272,13 +272,20 @@ def _told_by_row(found: Rows) -> Mapping[str, tuple[Told, ...]]:
 
 
 def _point(row: tuple[Any, ...]) -> Point:
-    run_id, job_id, time_s, judged_s, outcome, nodes, image, environment, reason, metrics, *rest = row
-    ran_with, measured = _facts(environment), _facts(metrics)
-    return Point(run_id, job_id, time_s, judged_s, outcome, nodes, image, ran_with, reason, measured, *rest)
+    run_id, job_id, time_s, judged_s, outcome, nodes, image, environment, reason, metrics, variables, *rest = row
+    definition, added_s = rest
+    return Point(
+        *(run_id, job_id, time_s, judged_s, outcome, nodes, image),
+        environment=_facts(environment),
+        variables=_facts(variables),
+        reason=reason,
+        metrics=_facts(metrics),
+        definition=definition,
+        added_s=added_s,
+    )
 
 
 @lru_cache(maxsize=1024)
-def _facts(text: str) -> Mapping[str, Any]:
+def _facts(text: str) -> Any:
     """What a job ran with, or measured; nights have mostly the same, and their points one value of it."""
-    found: Mapping[str, Any] = json.loads(text)
-    return found
+    return json.loads(text)

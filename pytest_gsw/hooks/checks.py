@@ -138,7 +138,7 @@ def _by_types(kind: type, without: Collection[str] = (), **own: _Check) -> Mappi
 #: The row's own id, and what a session adds to a spec, are not a hook's.
 _SPEC = _by_types(
     JobSpec,
-    without=("row_id", "definition", "image", "documented"),
+    without=("row_id", "definition", "image", "variables", "documented"),
     name=_NAME,
     time_limit_s=_or_none("seconds above 0,", _is_above_0),
     log_glob=(

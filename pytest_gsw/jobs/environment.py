@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
-from pytest_gsw.common.redact import MASK, is_secret, masked_text
+from pytest_gsw.clusters.model import CONTRACT_VARIABLES
+from pytest_gsw.common.redact import MASK, fingerprint, hidden, is_secret, masked_text, printable
+from pytest_gsw.common.words import one_line
 from pytest_gsw.jobs.launching import SBATCH, with_virtual_environment
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.tables.images import IMAGE_VARIABLE, image_of
@@ -55,6 +57,17 @@ _SET_INSIDE_A_JOB = ("SLURM_", "SLURMD_", "SRUN_", "PMI_", "PMIX_", "PMI2_")
 
 #: Beginnings of the variables that change what Slurm's queries print.
 _CHANGES_A_QUERY = ("SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
+
+#: Beginnings of the variables by which the libraries that train are tuned, whoever exports them.
+_OF_LIBRARIES = ("NCCL_", "CUDA_", "OMP_", "UCX_", "FI_", "XLA_", "JAX_", "NVTE_", "TORCH", "PYTORCH_")
+#: Variables that say which row a job is of and where it writes: no two rows or runs need have them in common. The image
+#: is a fact of its own.
+_OF_THE_JOB = CONTRACT_VARIABLES | {
+    *("LLMB_EXPERIMENT_DIR", "SRUN_OUTPUT", "SRUN_ERROR", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", IMAGE_VARIABLE),
+}
+#: Variables that are kept, and the letters that are kept of each.
+_MOST_KEPT = 200
+_LONGEST_KEPT = 200
 
 
 def session_environment(environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
@@ -116,6 +129,39 @@ def query_environment(session: Mapping[str, str]) -> dict[str, str]:
 def masked_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """A copy that may be printed: what looks like a secret, by its name or by itself, is hidden."""
     return {name: MASK if value and is_secret(name) else masked_text(value) for name, value in environment.items()}
+
+
+def kept_variables(session: Mapping[str, str], spec: JobSpec, taken: Iterable[str] = ()) -> dict[str, str] | None:
+    """The variables of a job that a record keeps, so that a later run can tell which of them has changed.
+
+    A value that is secret by its name, or has a secret in it, is :func:`~pytest_gsw.common.redact.hidden`.
+
+    Args:
+        session: The session's environment.
+        spec: The job. What sets its variables is kept: the row's table, the cluster, a hook.
+        taken: Variables that the session exports and the launch script takes. Those of libraries are kept as well.
+
+    Returns:
+        What may be written down, by name; ``None`` where they are too many.
+    """
+    wanted = {*taken, *(name for name in session if name.startswith(_OF_LIBRARIES))}
+    inherited = {name: value for name in wanted if (value := job_variable(session, spec, name))}
+    found = {**inherited, **{name: value for name, value in spec.environment.items() if not _is_of_the_job(name)}}
+    if len(found) > _MOST_KEPT:
+        return None
+    return {printable(name): _kept(name, value, session, spec.environment) for name, value in sorted(found.items())}
+
+
+def _is_of_the_job(name: str) -> bool:
+    return name in _OF_THE_JOB or name.startswith(("GSW_", "SLURM_JOB"))
+
+
+def _kept(name: str, value: str, *environments: Mapping[str, str]) -> str:
+    """A value as a record keeps it; of one that is cut, its fingerprint tells whether the rest has changed."""
+    if value and (is_secret(name) or masked_text(value, *environments) != value):
+        return hidden(value)
+    shown = one_line(printable(value))
+    return shown if len(shown) <= _LONGEST_KEPT else f"{shown[:_LONGEST_KEPT]}… ({fingerprint(value)})"
 
 
 def masked_command(argv: Sequence[str]) -> tuple[str, ...]:

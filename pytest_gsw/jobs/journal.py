@@ -48,6 +48,8 @@ class Submission:
     #: The row's definition when it was submitted, and the image that was known by then; empty where that is not told.
     definition: str = ""
     image: str | None = None
+    #: As :attr:`~pytest_gsw.jobs.model.JobSpec.variables`.
+    variables: Mapping[str, str] | None = field(default=None, kw_only=True)
     #: What had the name of its job's log before it; ``None`` where that was not noted.
     logs_before: tuple[LogBefore, ...] | None = None
     #: As :attr:`~pytest_gsw.jobs.model.Job.other_name`.
@@ -188,7 +190,9 @@ class Journal:
 def _intent(spec: JobSpec, now_s: float) -> dict[str, Any]:
     defined = {"definition": spec.definition, "image": spec.image} if spec.definition else {}
     documented = {"documented": dict(spec.documented)} if spec.documented else {}
-    return {"event": "intent", "row": spec.row_id, "name": spec.name, "time_s": now_s, **defined, **documented}
+    variables = {} if spec.variables is None else {"variables": dict(spec.variables)}
+    names = {"event": "intent", "row": spec.row_id, "name": spec.name}
+    return {**names, "time_s": now_s, **defined, **documented, **variables}
 
 
 def _submitted(job: Job) -> dict[str, Any]:
@@ -307,7 +311,8 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
             return replace(before, intended_s=time_s, **defined)
         # The answer of the one before was lost too, and it may have got through.
         is_same = (before.definition, before.image) == (defined["definition"], defined["image"])
-        return before if is_same else replace(before, definition="", image=None)
+        known = before if is_same else replace(before, definition="", image=None)
+        return known if known.variables == defined["variables"] else replace(known, variables=None)
     if before is None or (kind == "refused" and not before.attempts):
         return None
     if kind == "refused":
@@ -337,14 +342,16 @@ def _logs_before(event: Mapping[str, Any]) -> tuple[LogBefore, ...] | None:
 
 def _defined(event: Mapping[str, Any]) -> dict[str, Any]:
     """What an intent says of its row's definition; journals of earlier releases say less."""
-    image, documented = event.get("image"), event.get("documented", {})
-    if not isinstance(documented, dict):
-        raise ValueError("documented is no mapping")  # noqa: TRY004 - of a file's content
+    image, documented, variables = event.get("image"), event.get("documented", {}), event.get("variables")
+    for name, mapping in (("documented", documented), ("variables", {} if variables is None else variables)):
+        if not isinstance(mapping, dict):
+            raise ValueError(f"{name} is no mapping")  # noqa: TRY004 - of a file's content
     return {
         "definition": text(event, "definition", ""),
         "image": None if image is None else text(event, "image"),
         "name": text(event, "name", ""),
         "documented": {name: number(documented, name) for name in documented},
+        "variables": None if variables is None else {name: text(variables, name) for name in variables},
     }
 
 

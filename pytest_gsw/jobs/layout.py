@@ -36,6 +36,8 @@ ANY_SIZE = "{size}"
 _RESULTS = "results"
 #: With ENABLE_NCCL_TRACE=true recipes train 10 steps only, below ``results/25.01-nccl-trace``.
 _NCCL_TRACE = "-nccl-trace"
+#: The name of a directory, or a log's own.
+_TRACED = re.compile(rf"{_NCCL_TRACE}(?:/|\Z)")
 
 #: What is taken for the id of some job: ``481220``, ``f734016966``, ``123.server``, ``pod-abc``. With an
 #: underscore, another row's number of GPUs would be part of it.
@@ -77,6 +79,11 @@ def fixed_part(log_glob: str) -> str:
 def is_nccl_traced(environment: Mapping[str, str]) -> bool:
     """Whether a job's environment turns NCCL tracing on."""
     return environment.get("ENABLE_NCCL_TRACE", "").lower() == "true"
+
+
+def in_traced_results(log: Path | None) -> bool:
+    """Whether a log lies where the recipes put those of runs that trace NCCL."""
+    return log is not None and _TRACED.search(str(log)) is not None
 
 
 def cut_name(name: str, longest: int, whole: str) -> str:

@@ -92,6 +92,8 @@ class JobSpec:
     #: What the row's definition is when the job is submitted, and the image that is known by then.
     definition: str = ""
     image: str | None = None
+    #: Its variables as a record keeps them, by name; ``None`` where they are not told.
+    variables: Mapping[str, str] | None = field(default=None, repr=False)
     #: The figures that are documented for the row then, by their names.
     documented: Mapping[str, float] = field(default_factory=dict)
 

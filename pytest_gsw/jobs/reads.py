@@ -199,10 +199,19 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
         if given and value is not None and given != value:
             how = f"{name}={given} is set for the job" if is_taken else f"{_called(spec)} fixes {name}={given}"
             yield f"{how}, and the row has {value}"
-    for name in sorted(scripts.taken & environ.keys() - spec.environment.keys()):
-        if name not in spec.unset and environ[name] and not _is_of_site(name, environ[name]):
-            taken = f"{name} is exported here, and {_called(spec)} takes it"
-            yield f"{taken}: the run may be another than the documented one"
+    for name in exported_to(spec, environ):
+        taken = f"{name} is exported here, and {_called(spec)} takes it"
+        yield f"{taken}: the run may be another than the documented one"
+
+
+def exported_to(spec: JobSpec, environ: Mapping[str, str]) -> list[str]:
+    """The variables of a session's environment that a job's scripts take, and that say how it runs."""
+    taken = scripts_of(spec.script).taken & environ.keys() - spec.environment.keys()
+    return [
+        name
+        for name in sorted(taken)
+        if name not in spec.unset and environ[name] and not _is_of_site(name, environ[name])
+    ]
 
 
 def _called(spec: JobSpec) -> str:

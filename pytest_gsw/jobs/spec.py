@@ -92,6 +92,11 @@ def nodes_for(baseline: Baseline, cluster: Cluster) -> int:
     return -(-baseline.gpus // per_node)
 
 
+def steps_of(baseline: Baseline, *, traced: bool) -> int | None:
+    """Steps that a run is to do: fewer where NCCL is traced."""
+    return NCCL_TRACE_STEPS if traced else baseline.recipe.steps
+
+
 def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> float | None:
     """How long a job runs by the documented step times, or by what its cluster has accepted in their place, if told."""
     step_time_s = baseline.documented.step_time_s

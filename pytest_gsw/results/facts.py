@@ -180,6 +180,9 @@ class RunFacts:
     image_from: str = ""
     #: What the job ran with, as far as its log and its scheduler tell: ``driver``, ``nccl``, ``slurm`` and the like.
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: The variables that table, cluster and session gave the job, by name; a secret's value is hidden. ``None`` where
+    #: they are not known, as of logs without a session and of records of releases that did not say it.
+    variables: Mapping[str, str] | None = None
     #: What the log stated as the row does, by name: ``{"sequence length": "8192"}``; empty where it stated nothing, or
     #: was not measured.
     compared: Mapping[str, str] = field(default_factory=dict)

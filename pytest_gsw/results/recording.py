@@ -60,6 +60,7 @@ class Ran:
     image: str | None
     image_from: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] | None = None
     #: What the log states as the row does.
     compared: Mapping[str, str] = field(default_factory=dict)
 
@@ -100,6 +101,7 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
             image=ran.image,
             image_from=ran.image_from,
             environment=ran.environment,
+            variables=ran.variables,
             compared=ran.compared,
         ),
         **{name: getattr(found, name) for name in Conclusion.__dataclass_fields__},

@@ -41,8 +41,8 @@ def ran(run: Run | None, fleet: Fleet, source: RowSource, jobs: Measuring) -> Ra
     job_id, status = (run.job_id, run.status) if run else (fleet.job_id(row_id), fleet.status(row_id))
     earlier = fleet.earlier(row_id) if run is None else run.earlier
     image, image_from = source.image(run)
-    written = (source.environment(run), image, jobs.agreed(run))
-    environment, image, compared = quoted(written, os.environ)
+    written = (source.environment(run), source.variables(run), image, jobs.agreed(run))
+    environment, variables, image, compared = quoted(written, os.environ)
     return Ran(
         run=run,
         job=None if job_id is None or status is None else facts(job_id, status, run),
@@ -54,6 +54,7 @@ def ran(run: Run | None, fleet: Fleet, source: RowSource, jobs: Measuring) -> Ra
         image=image,
         image_from=image_from,
         environment=environment,
+        variables=variables,
         compared=compared,
     )
 

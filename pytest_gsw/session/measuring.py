@@ -12,6 +12,7 @@ from pytest_gsw.hooks.checks import peak_problem
 from pytest_gsw.hooks.faults import hook_error, wrong_answer
 from pytest_gsw.hooks.guard import guarded_format
 from pytest_gsw.jobs.model import JobStatus
+from pytest_gsw.jobs.spec import steps_of
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.runs.checks import agreed_with_row, read_steps
@@ -19,7 +20,7 @@ from pytest_gsw.runs.measure import measure, of_all_jobs
 from pytest_gsw.runs.metrics import read_metrics
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.metrics import site_metrics
-from pytest_gsw.session.sources import RowSource, steps_of
+from pytest_gsw.session.sources import RowSource
 from pytest_gsw.tables.model import Baseline
 
 #: A job: its cluster and id, and its times, because a scheduler that lost its state gives ids out again.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -23,9 +22,9 @@ from pytest_gsw.history.texts import drift_text
 from pytest_gsw.history.together import Beside
 from pytest_gsw.jobs.environment import job_image, job_variable
 from pytest_gsw.jobs.journal import Submission
-from pytest_gsw.jobs.layout import errors_beside, is_nccl_traced
+from pytest_gsw.jobs.layout import errors_beside, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobState, Launcher
-from pytest_gsw.jobs.spec import NCCL_TRACE_STEPS, profiling_in
+from pytest_gsw.jobs.spec import profiling_in
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.together import Night
@@ -41,8 +40,6 @@ from pytest_gsw.tables.definition import accepted_for, definition_hash, experime
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Accepted, Baseline
 
-#: The name of a directory, or the log's own.
-_TRACED = re.compile(r"-nccl-trace(?:/|\Z)")
 _Error = TypeVar("_Error", bound=RunError)
 
 
@@ -167,6 +164,10 @@ class RowSource(ABC):
         """What the job ran with, as far as its log and its scheduler tell."""
 
     @abstractmethod
+    def variables(self, run: Run | None) -> Mapping[str, str] | None:
+        """The variables that the job was given, as a record keeps them; ``None`` where nobody knows them."""
+
+    @abstractmethod
     def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
         """That the newest nights of the row, with this one, differ from its first ones beside the others; one line."""
 
@@ -254,6 +255,11 @@ class LiveRow(RowSource):
         version = getattr(self._launcher, "version", "")
         return {**self.provenance(run).versions, **self._boost(run), **({self.launcher: version} if version else {})}
 
+    def variables(self, run: Run | None) -> Mapping[str, str] | None:
+        """Those that whoever submitted the job gave it."""
+        known = self._submission_of(run) or self._started()
+        return None if known is None else known.variables
+
     def _boost(self, run: Run) -> dict[str, str]:
         """That the GPUs' boost was turned up, which changes what is measured, by whoever launched the job."""
         started = self._started()
@@ -287,6 +293,7 @@ class LiveRow(RowSource):
             nodes=first.status.nodes,
             image=self.image(run)[0],
             environment=self.environment(run),
+            variables=self.variables(run),
             definition=self.definition(run),
         )
         found = dataclasses.replace(self.past(run, accepted), beside=beside).with_tonight([tonight]).drifting
@@ -374,6 +381,10 @@ class ReplayedRow(RowSource):
         """As recorded."""
         return dict(self._record.run.environment)
 
+    def variables(self, run: Run | None) -> Mapping[str, str] | None:
+        """As recorded."""
+        return self._record.run.variables
+
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """What was known when the row was judged."""
         return None if self._record.verdict is None else self._record.verdict.noise
@@ -387,13 +398,3 @@ class ReplayedRow(RowSource):
 
     def _says_simulated(self, run: Run | None) -> bool:
         return self._record.run.simulated
-
-
-def steps_of(baseline: Baseline, *, traced: bool) -> int | None:
-    """Steps that a run is to do: fewer where NCCL is traced."""
-    return NCCL_TRACE_STEPS if traced else baseline.recipe.steps
-
-
-def in_traced_results(log: Path | None) -> bool:
-    """Whether a log lies where the recipes put those of runs that trace NCCL."""
-    return log is not None and _TRACED.search(str(log)) is not None

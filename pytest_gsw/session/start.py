@@ -20,12 +20,13 @@ from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.faults import hook_error
-from pytest_gsw.jobs.environment import job_image
+from pytest_gsw.jobs.environment import job_image, kept_variables
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.reads import exported_to
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
-from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in
+from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in, steps_of
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.possible import impossible_table
@@ -44,7 +45,7 @@ from pytest_gsw.session.replayed import launched_logs, newest_chooser
 from pytest_gsw.session.resume import own_run, take_over, unwritable
 from pytest_gsw.session.screen import make_ticker, repeat_teller, write
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.sources import LiveRow, ReplayedRow, steps_of
+from pytest_gsw.session.sources import LiveRow, ReplayedRow
 from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, OTHERS, environment_of
 from pytest_gsw.tables.definition import accepted_to_expect, definition_hash
 from pytest_gsw.tables.fields import nearest
@@ -293,7 +294,10 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
     environ = environment_of(item.config)
     # What the session's environment hands on is part of how the job is started.
     handed_on = {name: environ[name] for name in PROFILING_VARIABLES if name in environ}
-    return _defined(item.baseline, dataclasses.replace(spec, environment={**handed_on, **spec.environment}), environ)
+    spec = dataclasses.replace(spec, environment={**handed_on, **spec.environment})
+    runs_recipe = settings.replay is None and not _where(settings).simulated
+    variables = kept_variables(environ, spec, exported_to(spec, environ) if runs_recipe else ())
+    return _defined(item.baseline, dataclasses.replace(spec, variables=variables), environ)
 
 
 def _where(settings: Settings) -> Cluster:

@@ -85,7 +85,7 @@ def test_directories_need_no_history(capsys: pytest.CaptureFixture[str]) -> None
 
 
 NO_DATABASE = "the history notes does not take this: file is not a database"
-LATER = "the history later.sqlite is of version 7, this pytest-gsw knows versions up to 5\nnext: pip install . in a newer checkout of pytest-gsw"
+LATER = "the history later.sqlite is of version 7, this pytest-gsw knows versions up to 6\nnext: pip install . in a newer checkout of pytest-gsw"
 NO_URL = "GSW_HISTORY: got a URL of 'mysql', wanted a SQLite file, a postgresql:// URL, or 'none'"
 
 

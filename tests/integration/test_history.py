@@ -355,7 +355,7 @@ def test_a_history_of_a_later_release_is_an_error(arguments: list[str], capsys: 
     assert main(arguments) == 1
     assert capsys.readouterr().err == (
         f"pytest-gsw {arguments[0]}: the history .gsw/history.sqlite is of version 7, this pytest-gsw knows versions up to "
-        "5\nnext: pip install . in a newer checkout of pytest-gsw\n"
+        "6\nnext: pip install . in a newer checkout of pytest-gsw\n"
     )
 
 

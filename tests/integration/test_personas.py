@@ -141,6 +141,35 @@ def test_a_site_with_tables_and_formats_of_its_own(pytester: pytest.Pytester, si
     assert json.loads(measured.stdout.str())["step_time_s"] == 0.731
 
 
+def test_who_changes_a_variable_of_a_cluster_reads_it_as_a_cause(pytester: pytest.Pytester, site: Path) -> None:
+    """Between two runs somebody sets variables in clusters.yaml, and a token is renewed: which of them is it?"""
+    tokens = ("tk-first-0123456789", "tk-second-0123456789")
+    set_variables(pytester, {"STEP_MS": "731", "HF_TOKEN": tokens[0], "TP_COMM": "ring"})
+    night(pytester).assert_outcomes(passed=1)
+    set_variables(pytester, {"STEP_MS": "850", "HF_TOKEN": tokens[1], "NCCL_IB_DISABLE": "1"})
+    slower = night(pytester, "--junitxml=junit.xml", "--gsw-report=report")
+    slower.assert_outcomes(failed=1)
+
+    changed = "HF_TOKEN changed, NCCL_IB_DISABLE not set -> 1, STEP_MS 731 -> 850, TP_COMM ring -> not set"
+    slower.stdout.fnmatch_lines(["since      tonight", f"changed    {changed}"])
+    compared = gsw(pytester, "compare", *runs(pytester))
+    assert compared.ret == 1
+    compared.stdout.fnmatch_lines([f"changed: {changed} (all rows)"])
+    gsw(pytester, "history").stdout.fnmatch_lines([f"* on workstation: * {changed}: throughput -14.0 % *"])
+    junit_text, page = (pytester.path / name for name in ("junit.xml", "report/index.html"))
+    for text in (junit_text.read_text(), page.read_text()):
+        assert changed.replace(">", "&gt;") in text
+    (row_page,) = (pytester.path / "report" / "rows").glob("*.html")
+    assert "NCCL_IB_DISABLE=1, STEP_MS=850" in row_page.read_text()
+
+    written = [path for path in pytester.path.rglob("*") if path.is_file() and path.name != "clusters.yaml"]
+    assert not [path for path in written if any(token.encode() in path.read_bytes() for token in tokens)]
+
+
+def set_variables(pytester: pytest.Pytester, variables: dict[str, str]) -> None:
+    (pytester.path / "clusters.yaml").write_text(f"{CLUSTERS[:-2]}, environment: {json.dumps(variables)}}}\n")
+
+
 def runs(pytester: pytest.Pytester) -> list[Path]:
     """The directories of all runs, the oldest first."""
     found = (pytester.path / ".gsw" / "runs").iterdir()

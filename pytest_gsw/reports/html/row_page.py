@@ -288,4 +288,5 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ("definition", record.row.definition),
         ("log agrees on", compared_text(record)),
         *sorted(record.run.environment.items()),
+        ("variables", ", ".join(f"{name}={value}" for name, value in (record.run.variables or {}).items())),
     ]

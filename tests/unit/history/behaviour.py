@@ -70,6 +70,15 @@ class StoreBehaviour:
         assert (point.judged_s, point.outcome, point.reason) == (5.11, "regressed", "slower than allowed")
         assert (point.nodes, point.image) == ("pool0-[0017-0032]", "nvcr.io/nvidia/jax:24.12")
         assert point.environment == {"nccl": "2.21"}
+        assert point.variables is None
+
+    @pytest.mark.parametrize("variables", [{}, {"NCCL_IB_DISABLE": "1", "HF_TOKEN": "*** 5e884898"}])
+    def test_a_point_has_the_variables_of_its_job(self, place: str, variables: dict[str, str]) -> None:
+        with open_history(place) as history:
+            history.add([night(0, variables=variables)])
+            (point,) = history.points(KEY)
+            (record,) = history.records("20261101-210000-7f3a")
+        assert point.variables == record.run.variables == variables
 
     def test_points_are_ordered_by_time_and_the_last_are_the_newest(self, place: str) -> None:
         nights = [night(number, 5 + number / 100) for number in range(20)]
@@ -473,7 +482,7 @@ class SchemaBehaviour:
         with open_history(place) as history:
             (point,) = history.points(SeriesKey("row", "eos", "0123456789ab"))
             assert (point.judged_s, point.reason, point.environment) == (5.0, "", {"nccl": "2.21"})
-            assert point.metrics == {}
+            assert (point.metrics, point.variables) == ({}, None)
             assert list(history.nights("eos")) == [LineKey("row", "eos", "0123456789ab")]
             assert history.events() == ()
             history.add([night(number, row="row", node_id="x.yaml::row") for number in range(2)])
@@ -490,6 +499,7 @@ class SchemaBehaviour:
             known = history.failures("eos")
             assert [one.why for one in known] == ["ECC error", "node failure"]
             database_of(history).execute("DROP TABLE gsw_failure")
+            database_of(history).execute("ALTER TABLE gsw_point DROP COLUMN variables")
             database_of(history).execute("UPDATE gsw_schema SET version = 4")
         monkeypatch.setattr("pytest_gsw.history.failing._AT_ONCE", 2)
         with open_history(place) as history:

@@ -124,3 +124,22 @@ def test_runs_of_two_images_are_compared_and_what_changed_is_named() -> None:
     other = night(1, 5.5, experiment="bbbbbbbbbbbb", definition="ffffffffffff")
     assert compare_runs([old], [other]).rows == ()
     assert compare_runs([night(0)], [night(1, definition="ffffffffffff")]).rows == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        ({}, {"NCCL_IB_DISABLE": "1"}, {"NCCL_IB_DISABLE": ("not set", "1")}),
+        ({"NCCL_IB_DISABLE": "1", "TP": "4"}, {"TP": "4"}, {"NCCL_IB_DISABLE": ("1", "not set")}),
+        ({"B": "1", "A": "x"}, {"A": "y", "B": ""}, {"A": ("x", "y"), "B": ("1", "empty")}),
+        ({"HF_TOKEN": "*** 5e884898"}, {"HF_TOKEN": "*** 5e884898"}, {}),
+        # What an earlier release, or an import, has not written down may be what it was.
+        (None, {"NCCL_IB_DISABLE": "1"}, {}),
+        ({"NCCL_IB_DISABLE": "1"}, None, {}),
+    ],
+)
+def test_a_variable_that_is_another_in_the_second_run_is_named(
+    before: dict[str, str] | None, after: dict[str, str] | None, changes: dict[str, tuple[str, str]]
+) -> None:
+    (one,) = compare_runs([night(0, variables=before)], [night(1, 5.5, variables=after)]).rows
+    assert one.changes == changes

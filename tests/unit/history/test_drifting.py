@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
@@ -134,3 +135,12 @@ def test_what_changed_twice_is_told_from_before_to_since() -> None:
 def test_steady_nights_are_no_drift() -> None:
     noise = [1.0, 1.004, 0.997, 1.002, 0.995, 1.006, 0.999]
     assert drifting([night(n, noise[n % 7]) for n in range(90)]) is None
+
+
+def test_a_variable_that_changed_in_a_night_is_named() -> None:
+    unknown, unset = [night(0), night(1)], [night(number, variables={"TP": "4"}) for number in range(2, 6)]
+    now = night(6, variables={"TP": "4", "NCCL_IB_DISABLE": "1"})
+    assert changes_at([*unknown, *unset, now], 6) == {"NCCL_IB_DISABLE": ("not set", "1")}
+    assert changes_at([*unset, now, replace(now, variables={"TP": "4"})], 5) == {}  # it has not been the same before
+    assert changes_at([*unset, replace(now, variables=None)], 4) == {}
+    assert changes_at([*unset, *unknown, now], 6) == {}

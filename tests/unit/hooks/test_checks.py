@@ -181,6 +181,12 @@ def test_each_field_of_a_verdict_is_checked() -> None:
 
 
 def test_each_field_of_a_spec_is_checked_or_made_by_the_session() -> None:
-    made = {"row_id", "definition", "image", "documented"}  # the session compares the first, and fills in the others
+    made = {
+        "row_id",
+        "definition",
+        "image",
+        "variables",
+        "documented",
+    }  # the session compares the first, and fills in the others
     wrong = replace(SPEC, **{field.name: object() for field in fields(JobSpec)})
     assert {line.partition(":")[0] for line in spec_problems(wrong)} == {field.name for field in fields(JobSpec)} - made

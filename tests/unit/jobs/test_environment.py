@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pytest_gsw.jobs.environment import (
     job_environment,
     job_image,
     job_variable,
+    kept_variables,
     masked_command,
     masked_environment,
     query_environment,
@@ -222,3 +224,63 @@ def test_a_job_runs_the_image_that_its_environment_chooses() -> None:
     assert job_image(session, spec()) == "registry#image"
     assert job_image(session, spec({"RUN_CONF_IMAGE": "own#image"})) == "own#image"
     assert job_image(session, spec(unset=("RUN_CONF_IMAGE",))) is None
+
+
+def test_what_a_record_keeps_of_a_jobs_variables() -> None:
+    session = {
+        "HOME": "/home/me",
+        "NCCL_DEBUG": "WARN",
+        "NCCL_ALGO": "Ring",
+        "XLA_FLAGS": "--of-the-shell",
+        "CUDA_EMPTY": "",
+        "STEP_MS": "850",
+        "OTHER": "1",
+    }
+    own = {
+        "XLA_FLAGS": "--of-the-cluster",
+        "NCCL_IB_DISABLE": "1",
+        "EMPTY": "",
+        # What another row, or another run, need not share.
+        "STAGE_PATH": "/stage",
+        "DTYPE": "fp8",
+        "GSW_ROW": "row",
+        "GSW_ATTEMPT": "2",
+        "SLURM_STDOUTMODE": "/stage/results/x.out",
+        "LLMB_EXPERIMENT_DIR": "/stage/x",
+        "RUN_CONF_IMAGE": "nemo.sqsh",
+    }
+    assert kept_variables(session, spec(own, unset=("NCCL_ALGO",)), ["STEP_MS"]) == {
+        "EMPTY": "",
+        "NCCL_DEBUG": "WARN",
+        "NCCL_IB_DISABLE": "1",
+        "STEP_MS": "850",
+        "XLA_FLAGS": "--of-the-cluster",
+    }
+
+
+def test_of_a_secret_only_whether_it_has_changed_is_kept() -> None:
+    token = "hf_" + "Ab3" * 8
+    own = {
+        "HF_TOKEN": "hunter2",
+        "API_KEY": "hunter2",
+        "PGPASSWORD": "hunter3",
+        "DB_PASS": "",
+        "PROXY": "http://me:pw@proxy",
+    }
+    own |= {"EXTRA": f"--token={token}", "OF_SESSION": "x --pass correct-horse"}
+    kept = kept_variables({"MY_SECRET": "correct-horse"}, spec(own))
+    assert kept is not None
+    assert kept.pop("DB_PASS") == ""
+    assert all(re.fullmatch(r"\*\*\* [0-9a-f]{8}", value) for value in kept.values())
+    assert kept["HF_TOKEN"] == kept["API_KEY"] != kept["PGPASSWORD"]
+    assert kept == quoted(kept, {"MY_SECRET": "correct-horse"})
+
+
+def test_what_is_kept_of_variables_is_bounded_and_one_line() -> None:
+    flags = "--xla_flag=true " * 100
+    kept = [kept_variables({}, spec({"XLA_FLAGS": f"{flags}{last}"})) or {} for last in ("1", "2")]
+    assert [len(one["XLA_FLAGS"]) for one in kept] == [212, 212]
+    assert kept[0] != kept[1]
+    assert kept_variables({}, spec({"A": "one\n\ttwo \x1b[31m"})) == {"A": "one two"}
+    assert len(kept_variables({}, spec({f"V{number}": "" for number in range(200)})) or {}) == 200
+    assert kept_variables({}, spec({f"V{number}": "" for number in range(201)})) is None

@@ -100,6 +100,15 @@ def test_of_two_submissions_without_an_answer_nobody_knows_which_got_through(tmp
     assert read(tmp_path) == Submission(999.5)
 
 
+def test_the_variables_that_a_job_was_given(tmp_path: Path, journal: Journal) -> None:
+    first = replace(spec(), definition="3f2a9c1d0e4b", variables={"NCCL_IB_DISABLE": "1"})
+    journal.intents([first], 999.5)
+    told = read(tmp_path)
+    assert told == Submission(999.5, definition="3f2a9c1d0e4b", variables={"NCCL_IB_DISABLE": "1"})
+    journal.intents([replace(first, variables={})], 1999.5)  # nobody knows which of the two got through
+    assert read(tmp_path) == Submission(999.5, definition="3f2a9c1d0e4b")
+
+
 def test_which_jobs_may_be_a_submissions() -> None:
     assert Submission(1.0, "7").is_of("7")
     assert not Submission(1.0, "7").is_of("8")

@@ -11,7 +11,7 @@ from pytest_gsw.clusters.model import DEMO, Cluster
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.reads import Scripts, differences, scripts_of
+from pytest_gsw.jobs.reads import Scripts, differences, exported_to, scripts_of
 from pytest_gsw.jobs.spec import Profile, make_job_spec
 from pytest_gsw.tables.model import Parallelism, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
@@ -201,6 +201,8 @@ def test_what_is_exported_and_no_row_fixes_is_a_difference(stage: Path) -> None:
         "OTHER": "1",
     }
     assert told(stage, exported) == []
+    assert exported_to(spec(stage), exported) == []
+    assert exported_to(spec(stage), {"FLAGS": "--fast", "OTHER": "1"}) == ["FLAGS"]
     assert told(stage, {"FLAGS": "--fast"}) == [
         "FLAGS is exported here, and own/launch.sh takes it: the run may be another than the documented one"
     ]

@@ -12,7 +12,7 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.together import Beside, Together
 from pytest_gsw.jobs.journal import Submission
-from pytest_gsw.jobs.model import Launcher
+from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.runs.run import Run
@@ -32,9 +32,9 @@ def settings(replay: Path | None = None) -> Settings:
     return cast("Settings", asked)
 
 
-def live(submitted: Submission | None = None) -> LiveRow:
+def live(submitted: Submission | None = None, spec: JobSpec | None = None, replay: Path | None = None) -> LiveRow:
     launcher = cast("Launcher", SimpleNamespace(name="flux", version="0.62"))
-    return LiveRow(ROW, settings(), launcher, Nights(None, Path("/nowhere"), None), {}, None, submitted)
+    return LiveRow(ROW, settings(replay), launcher, Nights(None, Path("/nowhere"), None), {}, spec, submitted)
 
 
 def recorded(**changed: object) -> ReplayedRow:
@@ -71,6 +71,19 @@ def test_a_row_that_an_earlier_session_submitted_has_the_definition_of_then() ->
     assert row.image(Run("481221", GOOD, None)) == (IMAGE, "environment")
     assert row.definition(Run("481221", GOOD, None)) == "0123456789ab"
     assert row.definition(Run("481222", GOOD, None)) == row.definition_now(None)  # another job of this session
+
+
+def test_the_variables_of_a_row_are_those_that_its_job_was_given() -> None:
+    run, other = Run("481221", GOOD, None), Run("481222", GOOD, None)
+    spec = JobSpec("row", "row", Path("x.sh"), Path(), Path(), 1, 8, {}, variables={"NCCL_IB_DISABLE": "0"})
+    assert live(spec=spec).variables(None) == live(spec=spec).variables(run) == {"NCCL_IB_DISABLE": "0"}
+    then = live(Submission(1.0, "481221", variables={"NCCL_IB_DISABLE": "1"}), spec)
+    assert (then.variables(run), then.variables(other)) == ({"NCCL_IB_DISABLE": "1"}, {"NCCL_IB_DISABLE": "0"})
+    assert live(Submission(1.0, "481221"), spec).variables(run) is None  # of a journal of an earlier release
+    # How a log that exists already would be started says nothing of it; a record says what it says.
+    assert live(spec=spec, replay=Path("/run")).variables(run) is None
+    assert recorded(variables={"NCCL_IB_DISABLE": "1"}).variables(run) == {"NCCL_IB_DISABLE": "1"}
+    assert recorded().variables(run) is None
 
 
 def test_a_replayed_row_is_known_by_its_record() -> None:
