@@ -13,8 +13,15 @@ from pytest_gsw.results.next_steps import again, nights_command, offline
 
 __all__ = ["again", "all_commands", "next_command"]
 
-#: What the command for an inconclusive row does where it is not noise that makes it so.
-_DOUBTED = {Reason.TOO_GOOD.value: "look at what was measured"}
+_NIGHTS = "list its nights"
+
+#: What the one command does that is of what a row needs alone.
+_OF_NEED = {
+    attention.REGRESSED: "see whether it stays",
+    attention.IMPROVED: "propose the new figure",
+    attention.DRIFT: "see the drift",
+    attention.INCONCLUSIVE: "run it often enough to tell",
+}
 
 
 def next_command(row: Row, directory: Path) -> str:
@@ -23,21 +30,18 @@ def next_command(row: Row, directory: Path) -> str:
 
 
 def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
-    """Everything that can be typed for a row, each with what it does."""
+    """Everything that can be typed for a row, each with what it does; the one to type next comes first."""
     record = row.record
     listed = [("run it again", again([record], directory))]
-    what = {
-        attention.IMPROVED: "propose the new figure",
-        attention.DRIFT: "see the nights",
-        attention.INCONCLUSIVE: _DOUBTED.get(record.reason, "run it often enough to tell"),
-    }.get(row.needs)
-    if what is not None:
-        listed.append((what, next_command(row, directory)))
     if record.run.log:
         listed.append(("judge its log again", offline(record, directory)))
     if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
         runs = (row.since.good_run_id, record.run.id)
         listed.append(("compare with the last good night", command("pytest-gsw", "compare", *runs)))
     if row.nights:
-        listed.append(("list its nights", nights_command(record)))
-    return [pair for place, pair in enumerate(listed) if pair[1] not in {text for _, text in listed[:place]}]
+        listed.append((_NIGHTS, nights_command(record)))
+    first = next_command(row, directory)
+    known = {text: what for what, text in (*listed, (_NIGHTS, nights_command(record)))}
+    too_good = row.needs is attention.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
+    of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
+    return [(known.get(first, of_need), first), *(pair for pair in listed if pair[1] != first)]

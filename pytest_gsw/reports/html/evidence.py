@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.failures import find_cause
+from pytest_gsw.logs.likely import likely_line
 from pytest_gsw.logs.reader import tail_lines
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention
@@ -30,6 +31,15 @@ class LogEnd:
     lines: tuple[str, ...]
     #: The line that says why the run failed, where it is in what was read.
     cause: str = ""
+
+
+def likely_cause(ends: Sequence[LogEnd]) -> str:
+    """The line that says why a run failed, else the last one that looks like it, in any of its files.
+
+    Empty where there is neither: the last line of a training log may be a progress bar.
+    """
+    found = (*(end.cause for end in ends), *(likely_line(end.lines) for end in ends))
+    return next(filter(None, found), "")
 
 
 def log_ends_of(row: Row, directory: Path) -> tuple[LogEnd, ...]:

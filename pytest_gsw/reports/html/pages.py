@@ -9,10 +9,9 @@ from pathlib import Path
 from pytest_gsw.common.words import command, counted, duration, share
 from pytest_gsw.history.alarm_texts import COLUMNS, cells
 from pytest_gsw.history.explaining import failing_text, suspect_text
-from pytest_gsw.logs.likely import likely_line
 from pytest_gsw.reports.html.commands import again, next_command
 from pytest_gsw.reports.html.elements import Content, element
-from pytest_gsw.reports.html.evidence import log_ends_of
+from pytest_gsw.reports.html.evidence import likely_cause, log_ends_of
 from pytest_gsw.reports.html.layout import (
     change,
     command_line,
@@ -276,8 +275,8 @@ def _log_line(cause: Cause, directory: Path) -> str:
     """The line that looks like the cause where none is known, of the first of its rows that has one."""
     if cause.advice:
         return ""
-    ends = (end for row in cause.rows[:_NAMED] for end in log_ends_of(row, directory))
-    return next((line for end in ends if (line := end.cause or likely_line(end.lines))), "")
+    lines = (likely_cause(log_ends_of(row, directory)) for row in cause.rows[:_NAMED])
+    return next(filter(None, lines), "")
 
 
 def _error_row(row: Row) -> ET.Element:

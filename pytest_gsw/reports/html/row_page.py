@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from pytest_gsw.common.words import counted, duration
 from pytest_gsw.history.model import Point
-from pytest_gsw.logs.likely import likely_line
 from pytest_gsw.reports.html.commands import all_commands
 from pytest_gsw.reports.html.drawing import figure
 from pytest_gsw.reports.html.elements import Content, element
-from pytest_gsw.reports.html.evidence import LogEnd
+from pytest_gsw.reports.html.evidence import LogEnd, likely_cause
 from pytest_gsw.reports.html.layout import (
     change,
     command_line,
@@ -104,8 +103,7 @@ def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
     nodes = nodes_fact(row.record)
     if row.needs is not attention.ERROR:
         return [nodes]
-    known = any(end.cause for end in ends)
-    says = "" if known else next((line for end in ends if (line := likely_line(end.lines))), "")
+    says = "" if any(end.cause for end in ends) else likely_cause(ends)
     return [nodes, ("advice", advice_of(cause_of(row.record))), ("its log says", says)]
 
 

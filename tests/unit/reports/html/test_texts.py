@@ -165,6 +165,7 @@ def test_a_command_is_one_whatever_a_row_is_called() -> None:
 def test_all_that_can_be_typed() -> None:
     since = Since(FIRST_S, "bad", "1", 3, "good")
     assert all_commands(shown(varied(SLOW, log="log.out"), since), RUN) == [
+        ("see whether it stays", f"pytest --gsw-cluster=eos --gsw-confirm=4 '{NODE}[H100x128]'"),
         ("run it again", f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"),
         ("judge its log again", f"pytest --gsw-cluster=eos --gsw-replay={RUN} '{NODE}[H100x128]'"),
         ("compare with the last good night", f"pytest-gsw compare good {RUN_ID}"),

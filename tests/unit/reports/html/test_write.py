@@ -275,12 +275,30 @@ def links_of(page: Path) -> list[str]:
     return re.findall('href="([^"#]+)"', page.read_text())
 
 
-def test_an_error_without_a_known_cause_shows_how_its_log_ends(tmp_path: Path) -> None:
-    log = tmp_path / "log.out"
-    log.write_text("step 7\nnothing that anybody knows <b>\n")
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (
+            "srun: error: Unable to create step\nlaunch.sh: nvidia-smi: command not found <b>\nbye\n",
+            "launch.sh: nvidia-smi",
+        ),
+        ("starting\nbye\n", ""),
+    ],
+)
+def test_an_error_without_a_known_cause_says_what_looks_like_it_in_any_of_its_files(
+    tmp_path: Path, output: str, says: str
+) -> None:
+    log, batch = tmp_path / "log.out", tmp_path / "batch" / "slurm-481265.out"
+    log.write_text("Epoch 0: : 100%|##########| 50/50 [18:11<00:00, reduced_train_loss=6.600]\n")  # which is no cause
+    batch.parent.mkdir()
+    batch.write_text(output)
     broken = varied(BROKEN, fact="job 481265 failed with exit code 1", log=str(log))
-    text = text_of(written(tmp_path, [broken]).parent / "rows" / "llama2_70b_fp8_H100x64.html")
-    assert "its log saysnothing that anybody knows <b>" in text
+    index = written(tmp_path, [broken])
+    of_row = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x64.html")
+    for text in (text_of(index), of_row):
+        _, said, line = text.partition("its log says")
+        assert (bool(said), line.startswith(says)) == (bool(says), True)
+    assert "reduced_train_loss" in of_row.partition("Last lines of the log")[2]
 
 
 def night_after_night(directory: Path, numbers: Iterable[int]) -> Path:
