@@ -17,7 +17,7 @@ from pytest_gsw.cli.excluding import WORDS, decide, excluded_lines
 from pytest_gsw.cli.runs import NOISE_NOTE, add_history_option, noise_cell, opened, run_directory, series_of
 from pytest_gsw.cli.site import add_plugin_option, format_of
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, day, percent
+from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.import_logs import import_logs
 from pytest_gsw.history.import_runs import import_runs
@@ -48,7 +48,7 @@ _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
-    history = commands.add_parser("history", help="show what rows took, night by night; import older nights")
+    history = commands.add_parser("history", help="show what rows took, run by run; import older runs")
     history.add_argument("rows", nargs="*", metavar="ROW", help="only these rows; * and ? stand for any letters")
     history.add_argument("--cluster", metavar="NAME", help="only this cluster; of an import: where the runs ran")
     history.add_argument("--last", type=whole_number, default=LAST, metavar="N", help=f"newest jobs (default: {LAST})")
@@ -130,7 +130,7 @@ def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) 
         str(len(points)),
         f"{median_s:.4g} s",
         noise_cell(noise),
-        f"{day(newest.time_s)} {newest.judged_s:.4g} s",
+        f"{minute(newest.time_s)} {newest.judged_s:.4g} s",
         percent(median_s / newest.judged_s - 1),
         sparkline(times_s, _letters(), _LEAST_SPAN * median_s),
     ]

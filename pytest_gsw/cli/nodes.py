@@ -11,7 +11,7 @@ from typing import Any
 from pytest_gsw.cli.answer import Answer, Commands, a_path, day_begin_s, json_answer, write_answer
 from pytest_gsw.cli.runs import add_history_option, opened, series_of
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, day, percent, share
+from pytest_gsw.common.words import counted, minute, percent, share
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.explaining import sound_text, untold_lines
 from pytest_gsw.history.model import Point
@@ -105,7 +105,7 @@ def _line(cluster: str, one: Suspect) -> tuple[str, ...]:
     interval = f"{percent(one.low)} to {percent(one.high)}"
     jobs = (str(len(one.accusing)), str(len(one.clearing)))
     state = "fast again" if one.mended else ""
-    return (one.name, cluster, percent(one.change), interval, day(first.time_s), day(last.time_s), *jobs, state)
+    return (one.name, cluster, percent(one.change), interval, minute(first.time_s), minute(last.time_s), *jobs, state)
 
 
 def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:

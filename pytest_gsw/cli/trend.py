@@ -12,7 +12,7 @@ from typing import Any
 from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
 from pytest_gsw.cli.runs import add_history_option, opened, series_of
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, day, percent
+from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import SeriesKey, newest_definitions
 from pytest_gsw.history.past import Past, newest_pasts
@@ -83,12 +83,12 @@ def _trend_of(key: SeriesKey, past: Past) -> _Trend:
 
 
 def _text(trends: Sequence[_Trend]) -> str:
-    columns = ("row", "cluster", ">nights", ">first", ">newest", ">throughput", ">a week", "since", "what changed then")
+    columns = ("row", "cluster", ">runs", ">first", ">newest", ">throughput", ">a week", "since", "what changed then")
     lines = [plain_table(map(_line, trends), *columns, style="simple")]
     drifts = sum(one.found is not None for one in trends)
     few = sum(one.first_s is None for one in trends)
     if few:
-        lines.append(f"{counted(few, 'row')} with fewer than {REFERENCE_JOBS + NEWEST} nights: nothing can be said yet")
+        lines.append(f"{counted(few, 'row')} with fewer than {REFERENCE_JOBS + NEWEST} runs: nothing can be said yet")
     lines.append(f"{counted(drifts, 'row drifts', 'rows drift')}" if drifts else "no row drifts")
     clusters = {one.key.cluster: one.of_cluster for one in trends if one.of_cluster is not None}
     lines += [f"cluster {name} drifts: {cluster_drift_text(found)}" for name, found in sorted(clusters.items())]
@@ -105,7 +105,8 @@ def _drift_cells(found: Drifting | None) -> tuple[str, str, str]:
     if found is None:
         return "", "", ""
     slope = found.drift.slope_per_week
-    return "" if slope is None else percent(1 / (1 + slope) - 1), day(found.since.time_s), changes_text(found.changes)
+    pace = "" if slope is None else percent(1 / (1 + slope) - 1)
+    return pace, minute(found.since.time_s), changes_text(found.changes)
 
 
 def _facts(one: _Trend) -> dict[str, Any]:

@@ -53,6 +53,14 @@ def day(time_s: float) -> str:
         return ""
 
 
+def minute(time_s: float) -> str:
+    """A time to the minute on this machine's clock, ``2026-11-20 21:23``: what tells a run from others of its day."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_s))
+    except (OverflowError, ValueError, OSError):  # by how far off it is
+        return ""
+
+
 def moment(time_s: float) -> str:
     """A time on this machine's clock, ``2026-11-20 21:23:41``."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pytest_gsw.common.words import command, counted, day, percent
+from pytest_gsw.common.words import command, counted, day, minute, percent
 from pytest_gsw.history.alarms import Alarm, Kind, State
 from pytest_gsw.history.model import SIMULATED
 from pytest_gsw.history.past import GONE_DAYS
 
 #: Of a list of alarms; what is a number has ">" before it.
-COLUMNS = ("id", "alarm", "state", "of", "cluster", ">throughput", "since", ">nights", "acknowledged")
+COLUMNS = ("id", "alarm", "state", "of", "cluster", ">throughput", "since", ">runs", "acknowledged")
 
 #: Nights after which a row that was never fast enough is one of a figure that is not this cluster's.
 _NEVER_NIGHTS = 3
@@ -22,7 +22,7 @@ def cells(alarm: Alarm) -> tuple[str, ...]:
     change = "" if alarm.change is None else percent(alarm.change)
     nights = str(len(spell.nights))
     said = (alarm.id, spell.kind.value, alarm.state.value, spell.subject, spell.cluster)
-    return (*said, change, day(alarm.since_s), nights, acknowledged_text(alarm))
+    return (*said, change, minute(alarm.since_s), nights, acknowledged_text(alarm))
 
 
 def acknowledged_text(alarm: Alarm) -> str:
@@ -46,7 +46,7 @@ def away_text(alarm: Alarm) -> str:
     spell = alarm.spell
     if not spell.is_away:
         return ""
-    return f"{'ran no job' if spell.kind is Kind.NODE else 'was not measured'} since {day(spell.last_s)}"
+    return f"{'ran no job' if spell.kind is Kind.NODE else 'was not measured'} since {minute(spell.last_s)}"
 
 
 def next_line(alarm: Alarm) -> str:
@@ -68,10 +68,10 @@ def line_of(alarm: Alarm) -> str:
     """An alarm as a session's summary says it."""
     spell = alarm.spell
     change = "" if alarm.change is None else f" {percent(alarm.change)}"
-    since = f"since {day(alarm.since_s)}, {counted(len(spell.nights), 'night')}"
+    since = f"since {minute(alarm.since_s)}, {counted(len(spell.nights), 'run')}"
     head = f"{alarm.id}  {alarm.state.value} {spell.kind.value} of {spell.subject}"
     if alarm.state is State.MENDED:
-        return f"{head}: mended on {day(spell.mended_s or 0.0)}"
+        return f"{head}: mended at {minute(spell.mended_s or 0.0)}"
     if alarm.state is State.GONE:
         return f"{head}: {away_text(alarm)}"
     known = acknowledged_text(alarm)

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_gsw.common.words import counted, day, percent, share
+from pytest_gsw.common.words import counted, minute, percent, share
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.performance.decision import is_below
 from pytest_gsw.performance.soundness import CLEARED_OF, NEWEST_NIGHTS
@@ -44,8 +44,8 @@ def suspect_text(one: Suspect) -> str:
 
 
 def slow_since_text(one: Suspect) -> str:
-    """The same, and since when: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18``."""
-    return f"{suspect_text(one)} since {day(one.accusing[0].time_s)}"
+    """The same, and since when: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18 22:04``."""
+    return f"{suspect_text(one)} since {minute(one.accusing[0].time_s)}"
 
 
 def failing_text(one: Failing) -> str:
@@ -60,7 +60,7 @@ def sound_text(sound: Sound) -> str:
         return "no job tells of any other node"
     cleared, untold = len(sound.cleared), len(sound.untold)
     loss = percent(math.exp(-CLEARED_OF) - 1).removeprefix("-")
-    known = f"{counted(cleared, 'node')} cleared of a loss of {loss} by the last {NEWEST_NIGHTS} nights"
+    known = f"{counted(cleared, 'node')} cleared of a loss of {loss} by the last {NEWEST_NIGHTS} runs"
     return f"{known}, {untold} could not be told" if untold else known
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_gsw.common.redact import is_hidden
-from pytest_gsw.common.words import counted, day, percent
+from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.past import Change
 from pytest_gsw.history.together import ClusterDrifting, ClusterNight, Together
@@ -27,8 +27,8 @@ def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") 
     change = percent(1 / (1 + found.drift.shift) - 1)
     slope = found.drift.slope_per_week
     pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
-    nights = f"throughput of the newest nights{of_whom} is {change} against the first ones"
-    fact = f"{nights}{pace}, since about {day(found.since.time_s)}{job}"
+    nights = f"throughput of the newest runs{of_whom} is {change} against the first ones"
+    fact = f"{nights}{pace}, since about {minute(found.since.time_s)}{job}"
     return fact + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
 
 
@@ -54,10 +54,10 @@ def cluster_told(together: Together) -> ClusterTold:
 
 
 def _since_text(since: ClusterNight | None, changes: Mapping[str, tuple[str, str]]) -> str:
-    """Since when an incident lasts, and what changed then: ``, since 2026-11-20; changed: driver 550.54 -> 560.28``."""
+    """Since when an incident lasts, what changed: ``, since 2026-11-20 22:04; changed: driver 550.54 -> 560.28``."""
     if since is None:
         return ""
-    return f", since {day(since.time_s)}" + (f"; changed: {changes_text(changes)}" if changes else "")
+    return f", since {minute(since.time_s)}" + (f"; changed: {changes_text(changes)}" if changes else "")
 
 
 def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
@@ -71,7 +71,7 @@ def _change_text(name: str, before: str, now: str) -> str:
 
 def change_text(change: Change) -> str:
     """What changed, when, and how the nights since compare with those before, in one line."""
-    nights = f"{counted(change.nights_since, 'night')} since, {change.nights_before} before"
+    nights = f"{counted(change.nights_since, 'run')} since, {change.nights_before} before"
     interval = f"{percent(change.low - 1)} to {percent(change.high - 1)}"
     named = changes_text(change.named)
-    return f"{day(change.since.time_s)} {named}: throughput {percent(change.ratio - 1)} ({interval}; {nights})"
+    return f"{minute(change.since.time_s)} {named}: throughput {percent(change.ratio - 1)} ({interval}; {nights})"

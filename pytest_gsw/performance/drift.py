@@ -102,9 +102,9 @@ def drift(times_s: Sequence[float], start: int = 0, days: Sequence[float] | None
             nights, or not finite.
     """
     if days is not None and len(days) != len(times_s):
-        raise ValueError(f"{len(times_s)} nights have {len(days)} days")
+        raise ValueError(f"{len(times_s)} runs have {len(days)} days")
     if not all(map(math.isfinite, days or ())):
-        raise ValueError("a night cannot be at a time that is no number")
+        raise ValueError("a run cannot be at a time that is no number")
     logs = _logs(times_s)
     *_, warned = (None, *_warnings(tuple(logs), start))
     if warned is None:
@@ -133,7 +133,7 @@ def warned_nights(times_s: Sequence[float], start: int = 0) -> tuple[int, ...]:
 def _logs(times_s: Sequence[float]) -> list[float]:
     for time_s in times_s:
         if not math.isfinite(time_s) or time_s <= 0:
-            raise ValueError(f"a night cannot have {time_s} seconds a step")
+            raise ValueError(f"a run cannot have {time_s} seconds a step")
     return [math.log(time_s) for time_s in times_s]
 
 

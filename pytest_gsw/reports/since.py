@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pytest_gsw.common.words import day
+from pytest_gsw.common.words import minute
 from pytest_gsw.history.drifting import changes_at, changes_within
 from pytest_gsw.history.model import record_time_s
 from pytest_gsw.history.past import Past
@@ -16,12 +16,12 @@ from pytest_gsw.results import attention, outcomes
 
 
 def since_line(since: Since | None) -> str:
-    """Since when a row is what it is: ``2026-11-18, 3 nights``; empty where no night before is known."""
+    """Since when a row is what it is: ``2026-11-18 22:04, 3 runs``; empty where no run before is known."""
     if since is None or (since.nights == 1 and not since.good_run_id):
         return ""
-    first = f"{day(since.time_s)}{'' if since.good_run_id else ' or before'}"
-    begun = "" if since.earliest_s is None else f"; it may have begun on {day(since.earliest_s)}"
-    return f"{'tonight' if since.nights == 1 else f'{first}, {since.nights} nights'}{begun}"
+    first = f"{minute(since.time_s)}{'' if since.good_run_id else ' or before'}"
+    begun = "" if since.earliest_s is None else f"; it may have begun at {minute(since.earliest_s)}"
+    return f"{'this run' if since.nights == 1 else f'{first}, {since.nights} runs'}{begun}"
 
 
 def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:

@@ -112,7 +112,7 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
     listed = []
     if incident is not None:
         see = command("pytest-gsw", "history", f"--cluster={incident.cluster}")
-        listed.append(("see the nights of the cluster", see))
+        listed.append(("see the runs of the cluster", see))
     for needs, what in _OF_A_RUN:
         found = by_need.get(needs.kind, [])
         if len(found) == 1:

@@ -103,7 +103,7 @@ def _beside_others(verdict: Verdict) -> str:
     if night is None or left is None or verdict.own in {Outcome.PASSED, Outcome.IMPROVED}:
         return ""
     tonight = percent(math.exp(-night.effect) - 1)
-    return f"; the other {night.rows - 1} rows are at {tonight} tonight, and without that it is at {percent(left)}"
+    return f"; the other {night.rows - 1} rows are at {tonight} in this run, and without that it is at {percent(left)}"
 
 
 def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:

@@ -80,7 +80,7 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
         "max_gain": f.gain("Gain of throughput that is believed, 25% by default: a run beyond it is inconclusive."),
         "proxy": f.flag("A smaller stand-in for the full model."),
         "canary": f.flag(
-            "The row says whether the cluster is in its usual state: a night in which it is too slow is inconclusive."
+            "The row says whether the cluster is in its usual state: a run in which it is too slow is inconclusive."
         ),
         "expected_failure": f.choice(("out_of_memory",), "How the document says that the row fails."),
         "notes": f.text("The document's own note.", lines=True),

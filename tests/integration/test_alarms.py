@@ -80,7 +80,7 @@ def test_a_regression_is_listed(pytester: pytest.Pytester, table: Path, capsys: 
         "cluster",
         "throughput",
         "since",
-        "nights",
+        "runs",
         "acknowledged",
     ]
     assert lines[2].split()[1:5] == ["regression", "still", ROW, "eos"]
@@ -195,14 +195,14 @@ def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     nights(table, (43, 44), cluster="demo", simulated=True)
     session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
     result = pytester.runpytest(*session, "--junitxml=j.xml")
-    result.stdout.fnmatch_lines(["*= alarms =*", f"*  still regression of {SHOWN}: * since *, 3 nights"])
+    result.stdout.fnmatch_lines(["*= alarms =*", f"*  still regression of {SHOWN}: * since *, 3 runs"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (one,) = listed(table, capsys)
     assert junit_alarm("j.xml") in result.stdout.str()
     assert main(["alarms", "acknowledge", one["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
     result = pytester.runpytest(*session, "--gsw-report=report", "--junitxml=j.xml")
     text = f"ops until {UNTIL}: a switch"
-    result.stdout.fnmatch_lines([f"{one['id']}  still regression of {SHOWN}: * since *, 4 nights; {text}"])
+    result.stdout.fnmatch_lines([f"{one['id']}  still regression of {SHOWN}: * since *, 4 runs; {text}"])
     assert junit_alarm("j.xml") in result.stdout.str()
     assert text in junit_alarm("j.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -244,7 +244,7 @@ def test_a_session_finds_alarms_once_for_the_screen_and_every_file(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
     result = pytester.runpytest_inprocess(*session, "--gsw-report=report")
-    result.stdout.fnmatch_lines([f"*  still regression of {SHOWN}: * since *, 3 nights"])
+    result.stdout.fnmatch_lines([f"*  still regression of {SHOWN}: * since *, 3 runs"])
     assert "still" in (pytester.path / "report" / "index.html").read_text()
     assert len(asked) == 1
 

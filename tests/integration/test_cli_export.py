@@ -123,7 +123,7 @@ def slow_night(table: Path) -> Path:
 def test_since_when_a_row_is_slow(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "| 2026-11-1" not in exported(slow_night, "markdown", capsys)
     out = exported(slow_night, "markdown", capsys, "--history=history.sqlite")
-    assert ", 2 nights |" in out
+    assert ", 2 runs |" in out
     assert out == exported(slow_night, "markdown", capsys, "--history=history.sqlite")
 
 

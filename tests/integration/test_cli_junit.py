@@ -118,7 +118,7 @@ def test_since_when_a_row_is_too_slow_is_told_as_in_the_report(pytester: pytest.
         pytester.runpytest(*rows, f"--gsw-demo=*={fault}")
     newest = max(pytester.path.glob(".gsw/runs/*"), key=lambda path: path.stat().st_mtime)
     (case,) = junit(rebuilt(newest)).values()
-    assert re.search(r"^since      \d{4}-\d\d-\d\d, 2 nights$", case.findtext("failure") or "", re.MULTILINE)
+    assert re.search(r"^since      \d{4}-\d\d-\d\d \d\d:\d\d, 2 runs$", case.findtext("failure") or "", re.MULTILINE)
 
 
 def test_a_profiled_session(pytester: pytest.Pytester) -> None:

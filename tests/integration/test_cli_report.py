@@ -74,10 +74,8 @@ def test_a_night_knows_the_nights_before(run: Path, pytester: pytest.Pytester, t
     pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100", "--gsw-demo=*x16]=slow:12%")
     newest = max(Path(".gsw", "runs").iterdir())
     assert main(["report", str(newest)]) == 0
-    assert "or before, 2 nights" in page(newest / "report" / "index.html")
-    assert "Step time of 2 nights (s), lower is better" in page(
-        newest / "report" / "rows" / "tiny_1b_bf16_H100x16.html"
-    )
+    assert "or before, 2 runs" in page(newest / "report" / "index.html")
+    assert "Step time of 2 runs (s), lower is better" in page(newest / "report" / "rows" / "tiny_1b_bf16_H100x16.html")
 
 
 def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:

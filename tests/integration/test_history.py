@@ -31,10 +31,10 @@ DEFAULT = Path(".gsw", "history.sqlite")
 MAXTEXT = "completed step: {step}, seconds: {seconds}, TFLOP/s/device: 797.5, Tokens/s/device: 1796.5, loss: 9.021\n"
 
 TABLE = """\
-row                       cluster      jobs    median    noise  newest              throughput  seconds, oldest first
-------------------------  ---------  ------  --------  -------  ----------------  ------------  -----------------------
-llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 5.5 s        -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
-llama2_70b_fp8[H100x128]  jz              3    4.95 s   1.7 %*  2026-11-03 5.5 s       -10.0 %  ▁▁█
+row                       cluster      jobs    median    noise  newest                    throughput  seconds, oldest first
+------------------------  ---------  ------  --------  -------  ----------------------  ------------  -----------------------
+llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 21:00 5.5 s        -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
+llama2_70b_fp8[H100x128]  jz              3    4.95 s   1.7 %*  2026-11-03 21:00 5.5 s       -10.0 %  ▁▁█
 * too few jobs to tell the row's own noise: the usual one is taken
 """
 
@@ -219,12 +219,12 @@ def test_csv(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_days_are_those_of_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_are_those_of_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     fill(night(0, job=job(0, end_s=FIRST_S + 8 * 3600)))  # 2026-11-02 05:00 UTC
     monkeypatch.setenv("TZ", "America/Los_Angeles")
     time.tzset()
     assert history() == 0
-    assert "  2026-11-01 5 s  " in capsys.readouterr().out
+    assert "  2026-11-01 21:00 5 s  " in capsys.readouterr().out
     assert history("--csv") == 0
     assert ",2026-11-01T21:00:00-08:00," in capsys.readouterr().out
     assert history("--json") == 0
@@ -608,8 +608,8 @@ def test_the_nights_before_and_since_a_new_image_are_compared(capsys: pytest.Cap
     out = capsys.readouterr().out
     assert out.splitlines()[2].split()[:3] == [KEY.row, "eos", "17"]
     assert out.splitlines()[-1] == (
-        f"{KEY.row} on eos: 2026-11-13 image nvcr.io/nvidia/jax:24.12 -> new: throughput -9.1 % (-9.7 % to -8.4 %; "
-        "5 nights since, 10 before)"
+        f"{KEY.row} on eos: 2026-11-13 21:00 image nvcr.io/nvidia/jax:24.12 -> new: throughput -9.1 % (-9.7 % to -8.4 %; "
+        "5 runs since, 10 before)"
     )
     assert history("--json") == 0
     (found,) = json.loads(capsys.readouterr().out)

@@ -72,9 +72,11 @@ def test_where_there_is_room_for_one_line_a_failure_is_its_fact(
 def test_a_failure_says_since_when_it_is_so(pytester: pytest.Pytester) -> None:
     run(pytester, "slow:0%", "--gsw-history=history.sqlite").assert_outcomes(passed=1)
     first = run(pytester, "slow:12%", "--gsw-history=history.sqlite")
-    first.stdout.re_match_lines([r"throughput .* below .*", r"since      tonight", r"baseline   .*"])
+    first.stdout.re_match_lines([r"throughput .* below .*", r"since      this run", r"baseline   .*"])
     again = run(pytester, "slow:12%", "--gsw-history=history.sqlite")
-    again.stdout.re_match_lines([r"throughput .* below .*", r"since      \d{4}-\d\d-\d\d, 2 nights", r"baseline   .*"])
+    again.stdout.re_match_lines(
+        [r"throughput .* below .*", r"since      \d{4}-\d\d-\d\d \d\d:\d\d, 2 runs", r"baseline   .*"]
+    )
     # A row of which no other night is known says nothing.
     run(pytester, "slow:12%", "--gsw-history=none").stdout.no_re_match_line(r"since .*")
 

@@ -102,7 +102,7 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert f" {fact.replace('>', '&gt;')}</h3>" in page
     assert page.index('id="cluster"') < page.index('id="attention"')
     assert f"<p>{rows} of them are part of what the whole cluster has, above.</p>" in page
-    assert "tonight; before that" not in page
+    assert "this run; before that" not in page
     assert f"**incident** `{fact}" in (pytester.path / "report" / "summary.md").read_text()
     assert 'gsw_cluster_incident{cluster="demo"} 1.0' in (pytester.path / "report" / "gsw.prom").read_text()
     lines = [json.loads(line) for line in (pytester.path / "night.jsonl").read_text().splitlines()]
@@ -153,7 +153,7 @@ def test_a_creep_that_rows_share_is_told_once_of_the_cluster(
     result, records = run(pytester, "--gsw-demo=*=slow:4%", *options)
 
     (line,) = [line for line in unwrapped(result.outlines) if line.startswith("cluster demo  throughput")]
-    assert f"throughput of the newest nights, of {len(measured)} rows together, is -2." in line
+    assert f"throughput of the newest runs, of {len(measured)} rows together, is -2." in line
     assert "a week, since about 20" in line
     assert {record["drift"] for record in records} == {None}
     assert "drift" in "".join(line for line in result.outlines if line.startswith("==="))
@@ -161,7 +161,7 @@ def test_a_creep_that_rows_share_is_told_once_of_the_cluster(
     capsys.readouterr()
     assert main(["trend", "--history=history.sqlite"]) == 1
     told = capsys.readouterr().out
-    assert "\nno row drifts\ncluster demo drifts: throughput of the newest nights, of " in told
+    assert "\nno row drifts\ncluster demo drifts: throughput of the newest runs, of " in told
     assert main(["trend", "--history=history.sqlite", "--json"]) == 1
     first, *_ = json.loads(capsys.readouterr().out)
     assert (first["drifts"], first["cluster_drift"]["rows"]) == (False, len(measured))

@@ -91,7 +91,7 @@ def test_with_too_few_nights_nothing_is_said(table: Path, capsys: pytest.Capture
     nights(table, [1.0] * 20)
     assert main(["trend", f"--baselines={table}"]) == 0
     assert capsys.readouterr().out.splitlines()[-2:] == [
-        "1 row with fewer than 40 nights: nothing can be said yet",
+        "1 row with fewer than 40 runs: nothing can be said yet",
         "no row drifts",
     ]
 
@@ -115,10 +115,10 @@ def test_a_session_warns_of_a_row_that_creeps_and_fails_nothing(pytester: pytest
         [
             r"=+ drift =+",
             (
-                r"tiny_1b_bf16\[H100x8\]  throughput of the newest nights is -\d\.\d % against the "
-                r"first ones, -\d\.\d % a week, since about 20\d\d-\d\d-\d\d \(job 04812\d\d of run night-0\d\d\).*"
+                r"tiny_1b_bf16\[H100x8\]  throughput of the newest runs is -\d\.\d % against the "
+                r"first ones, -\d\.\d % a week, since about 20\d\d-\d\d-\d\d \d\d:\d\d \(job 04812\d\d of run night-0\d\d\).*"
             ),
         ]
     )
     path = max(pytester.path.glob(".gsw/runs/*/records/*.json"), key=lambda one: one.stat().st_mtime_ns)
-    assert json.loads(path.read_text())["drift"].startswith("throughput of the newest nights is -")
+    assert json.loads(path.read_text())["drift"].startswith("throughput of the newest runs is -")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gsw.common.words import counted, day, percent
+from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.history.alarm_texts import COLUMNS, cells
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.reports.ci.night import Finding, counts_text, findings
@@ -63,7 +63,7 @@ def _lately(found: Lately | None) -> list[str]:
         return []
     turned = {"new": found.new, "still broken": found.still, "mended": found.mended}
     said = [f"- **{word}** ({one.count}){_names(one)}" for word, one in turned.items()]
-    return [f"Since the last run, {day(found.before_s)}:", "", *said, ""]
+    return [f"Since the last run, {minute(found.before_s)}:", "", *said, ""]
 
 
 def _names(turned: Turned) -> str:

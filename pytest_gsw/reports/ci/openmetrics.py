@@ -73,7 +73,7 @@ FAMILIES = (
         throughput_change,
     ),
     _Metric("gsw_allowed_loss_ratio", "Loss of throughput beyond which the row is a regression.", _allowed),
-    _Metric("gsw_drift", "Whether the newest nights differ from the first ones.", lambda record: bool(record.drift)),
+    _Metric("gsw_drift", "Whether the newest runs differ from the first ones.", lambda record: bool(record.drift)),
     _Metric("gsw_queue_seconds", "Time that the last job waited.", _of_job("queue_s")),
     _Metric("gsw_run_seconds", "Time that the last job ran.", _of_job("run_s")),
 )
@@ -189,13 +189,13 @@ def _clusters(night: Night) -> Iterator[str]:
     whole = night.whole
     if whole is not None:
         labels = {"cluster": cluster_of(night.records[0])}
-        yield from _head("gsw_cluster_effect_ratio", "Throughput of all rows together against usual nights, less one.")
+        yield from _head("gsw_cluster_effect_ratio", "Throughput of all rows together against usual runs, less one.")
         yield _sample("gsw_cluster_effect_ratio", labels, whole.change)
-        yield from _head("gsw_cluster_incident", "Whether the whole cluster is slower than its nights differ by.")
+        yield from _head("gsw_cluster_incident", "Whether the whole cluster is slower than its runs differ by.")
         yield _sample("gsw_cluster_incident", labels, whole.is_incident)
     drifts = {cluster: bool(told.drift) for cluster, told in night.told.items() if told.drift is not None}
     if drifts:
-        yield from _head("gsw_cluster_drift", "Whether the cluster's newest nights are slower than the first ones.")
+        yield from _head("gsw_cluster_drift", "Whether the cluster's newest runs are slower than the first ones.")
     for cluster, value in drifts.items():
         yield _sample("gsw_cluster_drift", {"cluster": cluster}, value)
 

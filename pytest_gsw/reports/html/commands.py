@@ -13,7 +13,7 @@ from pytest_gsw.results.next_steps import again, nights_command, offline
 
 __all__ = ["again", "all_commands", "next_command"]
 
-_NIGHTS = "list its nights"
+_NIGHTS = "list its runs"
 
 #: What the one command does that is of what a row needs alone.
 _OF_NEED = {
@@ -37,7 +37,7 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
         listed.append(("judge its log again", offline(record, directory)))
     if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
         runs = (row.since.good_run_id, record.run.id)
-        listed.append(("compare with the last good night", command("pytest-gsw", "compare", *runs)))
+        listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
     if row.nights:
         listed.append((_NIGHTS, nights_command(record)))
     first = next_command(row, directory)

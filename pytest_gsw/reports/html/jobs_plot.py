@@ -32,7 +32,7 @@ def jobs_plot(night: Night) -> Plot | None:
     each = _NAMED_BAR if len(shown) <= _NAMED_JOBS else _BAR
     bottom = each * len(shown) + 4
     x = Scale(0.0, span_s / unit_s, 0.0, 100.0)
-    title = f"{len(shown)} jobs over the night" if len(shown) == len(jobs) else f"The {len(shown)} jobs that ended last"
+    title = f"{len(shown)} jobs of the run" if len(shown) == len(jobs) else f"The {len(shown)} jobs that ended last"
     svg = ground(bottom + 40)
     svg.set("class", "jobs")
     places = [(x(value), f"{value:,.10g}") for value in round_numbers(0.0, span_s / unit_s)]

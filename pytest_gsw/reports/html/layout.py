@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
 
 from pytest_gsw.reports.html.elements import Content, element
-from pytest_gsw.reports.html.texts import moment, percent
+from pytest_gsw.reports.html.texts import minute, moment, percent
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.attention import BY_KIND
 from pytest_gsw.results.record import Record
@@ -121,4 +121,4 @@ def time_element(time_s: float) -> ET.Element:
     found = moment(time_s)
     if found is None:
         return element("span", "at a time that is not known")
-    return element("time", found.strftime("%Y-%m-%d %H:%M"), datetime=found.isoformat(timespec="seconds"))
+    return element("time", minute(time_s), datetime=found.isoformat(timespec="seconds"))

@@ -18,7 +18,7 @@ _MOST, _NAMED = 12_000, 6
 
 
 def nodes_plot(night: Night) -> Plot | None:
-    """The nodes of the night's jobs in the order of their names, and those that are slow; nothing where none is."""
+    """The nodes of the run's jobs in the order of their names, and those that are slow; nothing where none is."""
     slow = {node for of_cluster in night.slow_nodes.values() for one in of_cluster for node in one.nodes}
     nodes = night.nodes[:_MOST]
     there = [node for node in nodes if node in slow]
@@ -35,7 +35,7 @@ def nodes_plot(night: Night) -> Plot | None:
         what = "slow" if node in slow else "untold" if node in untold else "sound"
         # Ten thousand names would be half a page's bytes: where nodes are many, those that matter are named.
         svg.append(_node(node, place, what, apart, named=few or node in slow))
-    title = f"{counted(len(nodes), 'node')} of the night's jobs, {len(there)} slow"
+    title = f"{counted(len(nodes), 'node')} of the run's jobs, {len(there)} slow"
     if untold:
         title += f", {len(untold)} could not be told"
     legend = [key(f"slow: {listed(there, _NAMED)}", "slow", "diamond"), key("not slow", "sound")]

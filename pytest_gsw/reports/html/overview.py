@@ -20,7 +20,7 @@ from pytest_gsw.reports.html.layout import (
     table,
     time_element,
 )
-from pytest_gsw.reports.html.texts import cause_nodes, day, percent, shown_nodes
+from pytest_gsw.reports.html.texts import cause_nodes, minute, percent, shown_nodes
 from pytest_gsw.reports.night import Cause, Night, NightJob
 from pytest_gsw.results import attention
 
@@ -33,7 +33,7 @@ _NODES, _CAUSES, _JOBS = 40, 100, 1500
 
 def jobs_page(night: Night, shown: Plot | None, nodes: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
     """The night's jobs: GPU-hours, the time line, failures by cause and by node, and nodes that make jobs slow."""
-    title = f"Jobs of the night, {day(night.begin_s)}"
+    title = f"Jobs of the run, {minute(night.begin_s)}"
     main = [
         element("h1", title),
         simulated_note(night.records),

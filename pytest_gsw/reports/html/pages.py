@@ -30,9 +30,9 @@ from pytest_gsw.reports.html.texts import (
     WORST_FIRST,
     card_text,
     cause_nodes,
-    day,
     job_text,
     listed,
+    minute,
     moment,
     night_text,
     nodes_fact,
@@ -82,7 +82,7 @@ def night_page(
     """
     pages = list((places or {}).values())
     kept = (places or {}).get(night.run_id, "")
-    title = f"{night_text(night)} on {', '.join(night.clusters) or 'no cluster'}, {day(night.begin_s)}"
+    title = f"{night_text(night)} on {', '.join(night.clusters) or 'no cluster'}, {minute(night.begin_s)}"
     main = [
         element("h1", title),
         _counts(night),
@@ -100,7 +100,7 @@ def night_page(
         section("alarms", "Alarms", _alarms(night)),
         section("verdicts", "Verdicts", *verdict_tables(night.rows)),
         section("rows", "All rows", _all_rows(night)),
-        section("nights", "Other nights", _others(others)),
+        section("nights", "Other runs", _others(others)),
     ]
     return page(title, main, links, here="" if root else INDEX, root=root)
 
@@ -334,7 +334,7 @@ def _list_line(row: Row) -> list[Content]:
         "" if measured_s is None else f"{measured_s:.4g} s",
         "" if verdict is None else f"{verdict.reference_s:.4g} s",
         "" if mfu is None else share(mfu),
-        day(row.since.time_s) if row.since is not None and since_line(row.since) else "",
+        minute(row.since.time_s) if row.since is not None and since_line(row.since) else "",
         shown_nodes(record.nodes),
         ", ".join(job.id for job in jobs),
         duration(sum(runs_s)) if runs_s else "",
@@ -345,7 +345,7 @@ def _others(others: Sequence[tuple[Night, str]]) -> ET.Element | None:
     if not others:
         return None
     entries = [
-        element("li", element("a", f"{day(night.begin_s)} {night.run_id}", href=address), f": {night_text(night)}")
+        element("li", element("a", f"{minute(night.begin_s)} {night.run_id}", href=address), f": {night_text(night)}")
         for night, address in others
     ]
     return element("ul", *entries, class_="rows")

@@ -6,7 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 
-from pytest_gsw.common.words import counted, day
+from pytest_gsw.common.words import counted, day, minute
 from pytest_gsw.performance.measurement import TimedStep, apply, select
 from pytest_gsw.performance.noise import reference
 from pytest_gsw.performance.verdict import UNUSUAL
@@ -174,20 +174,20 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     held_s = [value for value, *_ in levels]
     view = in_view([night.judged_s for night in nights], held_s, LEAST_SPAN * max(held_s, default=0.0))
     y = upright(view)
-    title = f"{row.record.judged_metric.label.capitalize()} of {counted(len(nights), 'night')} (s), lower is better"
+    title = f"{row.record.judged_metric.label.capitalize()} of {counted(len(nights), 'run')} (s), lower is better"
     if beyond := [f"{night.judged_s:.4g} s" for night in nights if not view[0] <= night.judged_s <= view[1]]:
         title += f"; beyond the picture: {listed(beyond, _NAMED_BEYOND)}"
     svg, legend = frame(y, _days(x)), []
     frozen = [time_s for time_s in reference([night.time_s for night in row.counted]) if time_s >= first_s]
     if len(frozen) > 1:
         svg.insert(0, band(max(x(frozen[0]) - 0.4, 0), x(frozen[-1]) + 0.4, "shade"))
-        legend.append(key("nights of the reference", "shade", "band"))
+        legend.append(key("runs of the reference", "shade", "band"))
     for value, kind, name in levels:
         told = f"{name} {value:.4g} s"
         svg.append(level(y(value), kind, told))
         legend.append(key(told, kind, "line"))
     suspect = row.drifting.since if row.drifting else None
-    slower = "" if suspect is None or suspect.time_s < first_s else f"slower since about {day(suspect.time_s)}"
+    slower = "" if suspect is None or suspect.time_s < first_s else f"slower since about {minute(suspect.time_s)}"
     if suspect is not None and slower:
         svg.append(post(x(suspect.time_s), "suspect", slower))
         legend.append(key(slower, "suspect", "line"))
@@ -196,14 +196,14 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     svg.append(line(usual, "pale"))
     outcomes = [night.outcome for night in nights]
     for place, night in zip(places, nights, strict=True):
-        told = f"{night.judged_s:.4g} s, {day(night.time_s)}, {jobs_text(night)}"
+        told = f"{night.judged_s:.4g} s, {minute(night.time_s)}, {jobs_text(night)}"
         drawn = _DRAWN.get(night.outcome)
         told += f", {night.outcome}" if drawn else ""
         told += f": {night.reason}" if night.reason in UNUSUAL else ""
         kind, mark = drawn or ("", "")
         svg.append(point(*place, told, kind, mark, addresses.get(night.run_id)))
     for one in failed:
-        told = ", ".join(filter(None, (error_text(one), one.job_id and f"job {one.job_id}", day(one.time_s))))
+        told = ", ".join(filter(None, (error_text(one), one.job_id and f"job {one.job_id}", minute(one.time_s))))
         svg.append(point(x(one.time_s), EDGE, told, "error", "cross", link=addresses.get(one.run_id)))
     marks = [key(outcome, *drawn) for outcome, drawn in _DRAWN.items() if outcome in outcomes]
     marks += [key("error", "error", "cross")] if failed else []
@@ -211,7 +211,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     words = [f"{title}, the newest {nights[-1].judged_s:.4g} s"]
     words += [f"{name} {value:.4g} s" for value, _, name in levels]
     words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
-    words += [f"{counted(len(failed), 'night')} with an error"] if failed else []
+    words += [f"{counted(len(failed), 'run')} with an error"] if failed else []
     return Plot(title, svg, "; ".join([*words, *([slower] if slower else [])]), (*passed, *marks, *legend))
 
 
@@ -235,12 +235,13 @@ def _levels(row: Row) -> list[tuple[float, str, str]]:
 
 
 def _days(x: Scale) -> list[ET.Element]:
-    """Up to five days, the first and the last among them."""
-    days: dict[str, float] = {}
+    """Up to five days, the first and the last among them; times where all are of one day."""
+    of_one_day = day(x.low) == day(x.high)
+    names: dict[str, float] = {}
     for part in range(5):
         time_s = x.low + (x.high - x.low) * part / 4
-        days.setdefault(day(time_s), x(time_s))
-    return named_ticks(((place, name) for name, place in days.items()), wide=2)
+        names.setdefault(minute(time_s).rpartition(" ")[2] if of_one_day else day(time_s), x(time_s))
+    return named_ticks(((place, name) for name, place in names.items()), wide=1 if of_one_day else 2)
 
 
 def can_be_drawn(value: float) -> bool:

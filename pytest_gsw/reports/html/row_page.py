@@ -25,10 +25,10 @@ from pytest_gsw.reports.html.layout import (
 )
 from pytest_gsw.reports.html.plots import history_plot, steps_plot
 from pytest_gsw.reports.html.texts import (
-    day,
     drift_text,
     fact_text,
     limit_text,
+    minute,
     nodes_fact,
     percent,
     shown_nodes,
@@ -75,13 +75,13 @@ def row_page(
         first,
         section("next", "What to type next", commands),
         section("figures", "Figures", _figures(row)),
-        section("nights", "Nights", figure(history_plot(row, pages)), _nights(row, pages)),
+        section("nights", "Runs", figure(history_plot(row, pages)), _nights(row, pages)),
         section("steps", "Steps", figure(steps_plot(record)), _steps(record)),
         section("jobs", "Jobs", _jobs(row)),
         last,
         section("facts", "Facts", fact_list(_facts(record))),
     ]
-    return page(f"{record.row.id}: {word} on {record.run.cluster}, {day(night.begin_s)}", main, links, root="../")
+    return page(f"{record.row.id}: {word} on {record.run.cluster}, {minute(night.begin_s)}", main, links, root="../")
 
 
 def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
@@ -199,10 +199,10 @@ def _nights(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
         return None
     shown = nights[-_NIGHTS:][::-1]
     held_s, held = _held(row)
-    which = counted(len(nights), "night")
+    which = counted(len(nights), "run")
     if len(shown) < len(nights):
         which = f"The newest {len(shown)} of {which}"
-    heads = ["night", "verdict", "throughput", f"{row.record.judged_metric.label} (s)", "nodes", "job", "run"]
+    heads = ["when", "verdict", "throughput", f"{row.record.judged_metric.label} (s)", "nodes", "job", "run"]
     caption = which if held_s is None else f"{which}; throughput against {held}, {held_s:.4g} s"
     return table("nights", caption, heads, [_night(night, held_s, pages) for night in shown])
 
@@ -241,7 +241,7 @@ def _jobs(row: Row) -> ET.Element | None:
     if not row.jobs:
         return None
     heads = ["job", "state", f"{row.record.judged_metric.label} (s)", "nodes", "submitted", "queue", "ran", "note"]
-    return table("jobs", "Every job of the row in this night", heads, [_job(job, row.record) for job in row.jobs])
+    return table("jobs", "Every job of the row in this run", heads, [_job(job, row.record) for job in row.jobs])
 
 
 def _job(job: JobFacts, record: Record) -> Sequence[Content]:

@@ -10,7 +10,7 @@ from pytest_gsw.reports.html.drawing import figure
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import page, row_link, section, sign, simulated_note, table
 from pytest_gsw.reports.html.scaling_plot import CURVES, ratio_text, scaling_plot
-from pytest_gsw.reports.html.texts import day
+from pytest_gsw.reports.html.texts import minute
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.reports.scaling import Curve, Rule, Workload
@@ -32,7 +32,7 @@ def scaling_page(night: Night, links: Sequence[tuple[str, str]]) -> ET.Element:
     """How each workload scales, beside the document's figures for the same rows; those with curves come first."""
     ordered = sorted(night.workloads, key=lambda one: not one.curves)
     rules = [rule for rule in Rule if any(one.of(rule) for one in ordered)]
-    title = f"How workloads scale, {day(night.begin_s)}"
+    title = f"How workloads scale, {minute(night.begin_s)}"
     main = [
         element("h1", title),
         simulated_note(night.records),

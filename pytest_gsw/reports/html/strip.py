@@ -11,7 +11,7 @@ from pytest_gsw.history.model import Point
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.html.drawing import in_view
 from pytest_gsw.reports.html.elements import element
-from pytest_gsw.reports.html.texts import day, moment, percent
+from pytest_gsw.reports.html.texts import minute, moment, percent
 from pytest_gsw.reports.night import Listed
 from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.results import attention, outcomes
@@ -48,16 +48,15 @@ def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | Non
     ]
     kinds = {kind for night in shown for kind in by_kind(night.outcomes)}
     legend = [_swatch(kind) for kind in KINDS if kind in kinds]
-    strip = element("ol", *columns, class_="strip", aria_label="Nights by verdict, the newest last")
-    caption = f"The newest runs by verdict, until {day(shown[-1].time_s)}" if shown else None
+    strip = element("ol", *columns, class_="strip", aria_label="Runs by verdict, the newest last")
+    caption = f"The newest runs by verdict, until {minute(shown[-1].time_s)}" if shown else None
     return element("div", element("p", caption, class_="run"), strip, element("p", *legend, class_="legend"))
 
 
 def _column(night: Listed, most: int, address: str | None, *, is_here: bool) -> ET.Element:
     found = moment(night.time_s)
-    when = "" if found is None else found.strftime("%Y-%m-%d %H:%M")
     counts = by_kind(night.outcomes)
-    told = f"{when}: {counts_of(night.outcomes)}"
+    told = f"{minute(night.time_s)}: {counts_of(night.outcomes)}"
     worst = attention.BY_KIND[next(iter(counts))].sign if counts else ""
     parts = [
         _bars(counts, most),
@@ -113,7 +112,7 @@ def row_curve(row: Row) -> ET.Element | None:
         return round(_ROOM + (high - min(max(change, low), high)) / (high - low) * (_CURVE_HIGH - 2 * _ROOM), 1)
 
     places = [(place[night.time_s], up(change)) for night, change in zip(nights, changes, strict=True)]
-    told = f"Throughput of {len(nights)} nights from {percent(min(changes))} to {percent(max(changes))}"
+    told = f"Throughput of {len(nights)} runs from {percent(min(changes))} to {percent(max(changes))}"
     told += f", {percent(changes[-1])} in the newest"
     told += f"; {len(failed)} with errors" if failed else ""
     zero = element("line", x1=0, x2=_CURVE_WIDE, y1=up(0.0), y2=up(0.0), class_="reference")

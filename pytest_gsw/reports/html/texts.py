@@ -72,14 +72,14 @@ def drift_text(row: Row) -> str:
 
 
 def since_text(since: Since, reference_s: float | None = None) -> str:
-    """Since when a row is what it is: ``2026-11-18, 3 nights; before that throughput -0.2 % on 2026-11-17``.
+    """Since when a row is what it is: ``2026-11-18 22:04, 3 runs; before that throughput -0.2 % at 2026-11-17 22:01``.
 
     The throughput before is held against what the row itself is held against.
     """
     if not since.good_run_id:
-        return since_line(since) or "no night before is known"
+        return since_line(since) or "no run before is known"
     before = f"throughput {percent(reference_s / since.good_s - 1)}" if since.good_s and reference_s else "measured"
-    return f"{since_line(since)}; before that {before} on {day(since.good_time_s)}"
+    return f"{since_line(since)}; before that {before} at {minute(since.good_time_s)}"
 
 
 def since_facts(row: Row) -> list[tuple[str, str]]:
@@ -87,7 +87,7 @@ def since_facts(row: Row) -> list[tuple[str, str]]:
     if row.since is None:
         unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
         is_slow = row.needs in attention.SLOW and not unlike_others
-        return [("since", "no night before is known")] if is_slow else []
+        return [("since", "no run before is known")] if is_slow else []
     facts = [("since", since_text(row.since, row.verdict.reference_s if row.verdict else None))]
     if row.since.changes and row.needs is not attention.DRIFT:  # whose text has it
         facts.append(("changed then", changes_text(row.since.changes)))
@@ -153,10 +153,9 @@ def percent(fraction: float) -> str:
     return words.percent(fraction).replace("-", "\N{MINUS SIGN}").replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def day(time_s: float | None) -> str:
-    """A day, ``2026-11-20``; empty where the calendar has none."""
-    found = moment(time_s)
-    return "" if found is None else found.strftime("%Y-%m-%d")
+def minute(time_s: float | None) -> str:
+    """When a run was, ``2026-11-20 21:23``; empty where the calendar has no such time."""
+    return "" if time_s is None else words.minute(time_s)
 
 
 def moment(time_s: float | None) -> datetime | None:

@@ -9,7 +9,7 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import row_link, section, sign
-from pytest_gsw.reports.html.texts import day, percent
+from pytest_gsw.reports.html.texts import minute, percent
 from pytest_gsw.reports.lately import Turned
 from pytest_gsw.reports.night import Cause, Night
 from pytest_gsw.reports.rows import Row
@@ -32,7 +32,7 @@ def turned_section(night: Night) -> ET.Element | None:
     found = night.lately
     if found is None:
         return None
-    heading = f"Since the last run, {day(found.before_s)}"
+    heading = f"Since the last run, {minute(found.before_s)}"
     if not (found.new.count or found.still.count or found.mended.count):
         return section("lately", heading, element("p", "Nothing is broken, and nothing was."))
     lists = [
@@ -87,7 +87,7 @@ def _cause(number: int, cause: Cause, rows: Sequence[Row]) -> ET.Element:
 
 def _broken(row: Row, turn: str) -> ET.Element:
     first_s, runs = row.broken_since
-    since = f", since {day(first_s)}, {counted(runs, 'run')}" if turn == "still" else ""
+    since = f", since {minute(first_s)}, {counted(runs, 'run')}" if turn == "still" else ""
     was = "" if row.before is None or turn == "new" else _was(row, row.before.outcome)
     first = ", its first run" if row.before is None else ""
     change = "" if row.change is None else f" {percent(row.change)}"
@@ -115,9 +115,9 @@ def _alarm(alarm: Alarm) -> ET.Element:
     name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
     change = "" if alarm.change is None else f" {percent(alarm.change)}"
     change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
-    until = f"; mended on {day(spell.mended_s)}" if spell.mended_s is not None else ""
+    until = f"; mended at {minute(spell.mended_s)}" if spell.mended_s is not None else ""
     text = f"{name}{what}"
-    return _entry(kind, element("a", text, href=address), f"{change}, since {day(alarm.since_s)}{until}")
+    return _entry(kind, element("a", text, href=address), f"{change}, since {minute(alarm.since_s)}{until}")
 
 
 def _entry(kind: str, *contents: Content) -> ET.Element:

@@ -136,7 +136,7 @@ def _write_night(
     make_directory(directory / _ROWS)
     style = resources.files(__package__ or "").joinpath(_STYLE).read_text(encoding="utf-8")
     write_whole(directory / _STYLE, style)
-    links = [("Night", INDEX), *([("Scaling", SCALING)] if night.workloads else []), ("Jobs", JOBS)]
+    links = [("This run", INDEX), *([("Scaling", SCALING)] if night.workloads else []), ("Jobs", JOBS)]
     links += [("Runs", f"{root}{NIGHTS}")] if has_index else []
     for row in night.rows:
         of_runs = pages[row.record.row.node_id].items()

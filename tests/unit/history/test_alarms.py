@@ -170,7 +170,7 @@ def test_texts() -> None:
     assert acknowledged_text(alarm).startswith("ops until 2026-")
     assert acknowledged_text(only(one, known(one, until_s), now_s=until_s)).endswith("a switch (pages again)")
     assert line_of(only(one)).startswith(f"{alarm.id}  still regression of {ROW}: -10.0 % since 2026-")
-    assert "mended on 2026-" in line_of(only(replace(one, mended_s=seen(43).time_s)))
+    assert "mended at 2026-" in line_of(only(replace(one, mended_s=seen(43).time_s)))
     assert acknowledged_text(only(one)) == ""
 
 

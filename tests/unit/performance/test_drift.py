@@ -246,14 +246,14 @@ def test_the_unit_does_not_matter(times_s: list[float], start: int, unit: float)
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
 def test_what_is_no_night(bad: float) -> None:
-    with pytest.raises(ValueError, match="a night cannot have"):
+    with pytest.raises(ValueError, match="a run cannot have"):
         drift([*nights(9, 60), bad])
 
 
 def test_what_is_no_day() -> None:
-    with pytest.raises(ValueError, match="2 nights have 1 days"):
+    with pytest.raises(ValueError, match="2 runs have 1 days"):
         drift([1.0, 1.0], days=[1.0])
-    with pytest.raises(ValueError, match="a night cannot be at a time that is no number"):
+    with pytest.raises(ValueError, match="a run cannot be at a time that is no number"):
         drift([1.0, 1.0], days=[1.0, math.nan])
     with pytest.raises(ValueError, match="a reference cannot start at -1"):
         drift([1.0], start=-1)

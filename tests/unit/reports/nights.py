@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.common.words import minute
 from pytest_gsw.history.place import open_history
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.html import Run
@@ -16,6 +17,11 @@ from tests.unit.results.records import recorded
 
 TONIGHT = 45
 RUN_ID = "20261216-210000-7f3a"
+
+
+def minute_of(number: int) -> str:
+    """When one of the nights was, as texts say it."""
+    return minute(FIRST_S + number * DAY_S)
 
 
 def row(name: str, number: int = TONIGHT, judged_s: float = 4.5, **changes: Any) -> Record:

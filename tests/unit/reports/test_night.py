@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.common.words import day
+from pytest_gsw.common.words import minute
 from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.read import exported_night, nights_by_run
 from pytest_gsw.reports.rows import Row, Since, page_names
@@ -49,7 +49,7 @@ def slow(number: int) -> Record:
 
 
 def test_the_worst_comes_first() -> None:
-    drifts = row("llama2_70b_bf16[H100x128]", drift="throughput of the newest nights is -3.1 %")
+    drifts = row("llama2_70b_bf16[H100x128]", drift="throughput of the newest runs is -3.1 %")
     noisy = row("llama2_70b_bf16[H100x256]", outcome="inconclusive", judged_s=4.9, sigma=0.08, sigma_jobs=30)
     profiled = row("llama2_70b_int8[H100x64]", outcome="profiled")
     worse = varied(SLOW, row="llama2_70b_int8[H100x128]", node_id="x", measured={"step_time_s": 9.0})
@@ -126,7 +126,7 @@ def test_a_loss_may_have_begun_on_a_night_that_hid_it(tmp_path: Path) -> None:
     assert (found.since.time_s, found.since.nights, found.since.earliest_s) == (time_s, 1, time_s - DAY_S)
     # What is compared with tonight is a night before that, and what changed is of that night as well.
     assert (found.since.good_run_id, found.since.changes) == (f"night-{TONIGHT - 2:03}", {"nccl": ("2.21.5", "2.23.4")})
-    assert since_line(found.since) == f"tonight; it may have begun on {day(time_s - DAY_S)}"
+    assert since_line(found.since) == f"this run; it may have begun at {minute(time_s - DAY_S)}"
 
 
 def test_an_export_tells_since_when_as_the_report_does(tmp_path: Path) -> None:

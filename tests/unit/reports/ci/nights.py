@@ -8,13 +8,14 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from pytest_gsw.common.words import minute
 from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW, varied
 
 DRIFT = (
-    "throughput of the newest nights is -4.1 % against the first ones, -0.9 % a week, since about 2026-11-12 "
+    "throughput of the newest runs is -4.1 % against the first ones, -0.9 % a week, since about 2026-11-12 "
     "(job 470011 of run 20261112-221000-aaaa)"
 )
 
@@ -54,6 +55,8 @@ DRIFTING = record(1024, 4.7, drift=DRIFT)
 IMPROVED = record(2048, 3.5, outcome="improved", fact="throughput 3 tokens/s is 30.2 % above the documented 2")
 #: Noon in UTC: the same day wherever this runs.
 NOON_S = 1794312000.0
+#: When the row that regressed first did so.
+SINCE = minute(NOON_S + 8 * 86400)
 NIGHT = night_of(
     (PASSED, REGRESSED, ERROR, INCONCLUSIVE, DRIFTING, IMPROVED),
     since={REGRESSED.row.node_id: Since(NOON_S + 8 * 86400, "first", "1", 3, "before")},

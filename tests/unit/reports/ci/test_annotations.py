@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_gsw.common.words import escaped
 from pytest_gsw.reports.ci.annotations import github, gitlab
 from pytest_gsw.reports.night import Night
-from tests.unit.reports.ci.nights import ERROR, NIGHT, REGRESSED, hostile_night, night_of, texts
+from tests.unit.reports.ci.nights import ERROR, NIGHT, REGRESSED, SINCE, hostile_night, night_of, texts
 from tests.unit.results.records import varied
 
 #: In the order in which the runner puts them back, https://github.com/actions/runner, ActionCommand.cs.
@@ -47,7 +47,7 @@ def test_a_command_for_each_finding() -> None:
     assert lines[0] == (
         "::error file=baselines/maxtext/llama2_70b.yaml,line=128,title=regressed%3A llama2_70b_fp8[H100x128]::"
         "throughput 205,201 tokens/s is 10.8 %25 below the documented 230,153 (allowed 5 %25)%0A"
-        "since 2026-11-18, 3 nights%0A"
+        f"since {SINCE}, 3 runs%0A"
         "next: pytest --gsw-cluster=eos --gsw-confirm=4 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]'"
     )
     assert lines[-1] == "6 rows: 2 passed, 1 improved, 1 regressed, 1 inconclusive, 1 error, 1 of them drifts"

@@ -9,7 +9,7 @@ from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from pytest_gsw.common.words import day
+from pytest_gsw.common.words import minute
 from pytest_gsw.history.model import Told
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.ci.markdown import markdown
@@ -20,6 +20,7 @@ from tests.unit.reports.ci.nights import (
     NOON_S,
     PASSED,
     REGRESSED,
+    SINCE,
     hostile_night,
     night_of,
     record,
@@ -58,7 +59,7 @@ def test_what_is_new_still_broken_and_mended_comes_first() -> None:
     )
     assert markdown(night).splitlines()[3:9] == [
         "",
-        f"Since the last run, {day(NOON_S + 86400)}:",
+        f"Since the last run, {minute(NOON_S + 86400)}:",
         "",
         "- **new** (2): `llama2_70b_fp8[H100x128]`, `llama2_70b_fp8[H100x512]`",
         "- **still broken** (1): `llama2_70b_fp8[H100x256]`",
@@ -84,7 +85,7 @@ def test_the_whole_summary() -> None:
             "| row | what | throughput | allowed | nodes | since | next |",
             "| --- | --- | ---: | ---: | --- | --- | --- |",
             (
-                "| `llama2_70b_fp8[H100x128]` | **regressed** | -10.8 % | -5.0 % | `pool0-[0017-0032]` | 2026-11-18, 3 nights "
+                f"| `llama2_70b_fp8[H100x128]` | **regressed** | -10.8 % | -5.0 % | `pool0-[0017-0032]` | {SINCE}, 3 runs "
                 "| `pytest --gsw-cluster=eos --gsw-confirm=4 "
                 "'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]'` |"
             ),
@@ -99,7 +100,7 @@ def test_the_whole_summary() -> None:
                 "| `pytest --gsw-cluster=eos 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x512]'` |"
             ),
             (
-                "| `llama2_70b_fp8[H100x1024]` | **drift** `throughput of the newest nights is -4.1 % against the first ones, "
+                "| `llama2_70b_fp8[H100x1024]` | **drift** `throughput of the newest runs is -4.1 % against the first ones, "
                 "-0.9 % a week, since about 2026-11-12 (job 470011 of run 20261112-221000-aaaa)` "
                 "| -3.1 % | -5.0 % | `pool0-[0017-0032]` |  "
                 "| `pytest-gsw trend 'llama2_70b_fp8[H100x1024]' --cluster=eos` |"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gsw.common.words import minute
 from pytest_gsw.history.alarms import Acknowledgement, Kind, Seen, Spell, alarms
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import ClusterTold
@@ -101,7 +102,7 @@ def test_what_passed_with_a_but_is_a_notice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "since"), [("within noise", "tonight"), ("too good to be true", ""), ("ranks differ", "")]
+    ("reason", "since"), [("within noise", "this run"), ("too good to be true", ""), ("ranks differ", "")]
 )
 def test_what_is_inconclusive_says_why(reason: str, since: str) -> None:
     one = record(64, 4.95, outcome="inconclusive", reason=reason)
@@ -169,12 +170,12 @@ def test_the_counts() -> None:
     ("outcomes", "since"),
     [
         ("", ""),
-        ("p", "tonight"),
-        ("rp", "tonight"),
-        ("pr", "2026-11-11, 2 nights"),
-        ("prr", "2026-11-11, 3 nights"),
-        ("rr", "2026-11-10 or before, 3 nights"),
-        ("rpr", "2026-11-12, 2 nights"),
+        ("p", "this run"),
+        ("rp", "this run"),
+        ("pr", f"{minute(NOON_S + DAY_S)}, 2 runs"),
+        ("prr", f"{minute(NOON_S + DAY_S)}, 3 runs"),
+        ("rr", f"{minute(NOON_S)} or before, 3 runs"),
+        ("rpr", f"{minute(NOON_S + 2 * DAY_S)}, 2 runs"),
     ],
 )
 def test_since_when_a_row_is_slow(outcomes: str, since: str) -> None:

@@ -42,7 +42,7 @@ def test_rows_that_do_not_fail_and_are_not_well() -> None:
         "severity": "NORMAL",
         "category": "drift",
         "type": "llama2_70b",
-        "message": "llama2_70b_fp8[H100x1024]: throughput of the newest nights is -4.1 % against the first ones, "
+        "message": "llama2_70b_fp8[H100x1024]: throughput of the newest runs is -4.1 % against the first ones, "
         "-0.9 % a week, since about 2026-11-12 (job 470011 of run 20261112-221000-aaaa)",
         "description": "next: <code>pytest-gsw trend 'llama2_70b_fp8[H100x1024]' --cluster=eos</code>",
         "fingerprint": drift["fingerprint"],

@@ -31,7 +31,7 @@ from pytest_gsw.reports.read import nights_by_run
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.statistic import parse_statistic
-from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, attempt, failed, history_of, row, runs
+from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, attempt, failed, history_of, minute_of, row, runs
 from tests.unit.results.records import varied
 
 
@@ -120,15 +120,15 @@ def test_the_nights_of_a_row(tmp_path: Path) -> None:
     plot = history_plot(nights_of_slow(tmp_path, *before))
     assert plot is not None
     assert (
-        plot.alt == "Step time of 46 nights (s), lower is better, the newest 5 s; documented 4.5 s; limit 4.737 s; "
+        plot.alt == "Step time of 46 runs (s), lower is better, the newest 5 s; documented 4.5 s; limit 4.737 s; "
         "1 regressed; 1 inconclusive"
     )
     assert legend(plot) == [
         *("passed", "regressed", "inconclusive"),
-        *("nights of the reference", "documented 4.5 s", "limit 4.737 s"),
+        *("runs of the reference", "documented 4.5 s", "limit 4.737 s"),
     ]
     assert len(list(plot.svg.iter("polygon"))) == 2
-    assert told_of(plot)[-1] == "5 s, 2026-12-16, job 481265, regressed"
+    assert told_of(plot)[-1] == f"5 s, {minute_of(TONIGHT)}, job 481265, regressed"
 
 
 def test_a_night_leads_to_the_rows_page_in_it(tmp_path: Path) -> None:
@@ -148,11 +148,11 @@ def test_a_night_with_an_error_is_a_cross_on_the_edge(tmp_path: Path) -> None:
     plot = history_plot(night.rows[0])
     assert plot is not None
     assert [told for told in told_of(plot) if told.startswith("error")] == [
-        "error, 2026-12-15",
-        "error: job 481265 failed with exit code 1: NCCL error, job 481265, 2026-12-16",
+        f"error, {minute_of(TONIGHT - 1)}",
+        f"error: job 481265 failed with exit code 1: NCCL error, job 481265, {minute_of(TONIGHT)}",
     ]
     assert "error" in legend(plot)
-    assert plot.alt.endswith("; 2 nights with an error")
+    assert plot.alt.endswith("; 2 runs with an error")
     places = [float((mark.get("x") or "").rstrip("%")) for mark in plot.svg.findall("svg[@class='error']")]
     assert places == [96.8, 99.0]  # the row does not seem to end the day before
 
@@ -165,9 +165,9 @@ def test_a_night_that_is_not_believed_is_shown_beside_the_line(tmp_path: Path) -
         (night,) = nights_by_run([tonight], history, runs(tmp_path))
     plot = history_plot(night.rows[0])
     assert plot is not None
-    assert "Step time of 5 nights (s), lower is better, the newest 3.6 s;" in plot.alt
+    assert "Step time of 5 runs (s), lower is better, the newest 3.6 s;" in plot.alt
     assert plot.alt.endswith("; 1 inconclusive")
-    assert told_of(plot)[-1] == "3.6 s, 2026-12-16, job 481265, inconclusive: too good to be true"
+    assert told_of(plot)[-1] == f"3.6 s, {minute_of(TONIGHT)}, job 481265, inconclusive: too good to be true"
     (curve,) = plot.svg.iter("polyline")
     assert len((curve.get("points") or "").split()) == 4
     assert night.rows[0].judged == night.rows[0].measured[:-1]  # it says nothing of the row
@@ -178,7 +178,7 @@ def test_one_outlier_leaves_the_other_nights_their_axis(tmp_path: Path) -> None:
     before[7] = row(SLOW.row.id, TONIGHT - 23, 4500.0, outcome="regressed")
     plot = history_plot(nights_of_slow(tmp_path, *before))
     assert plot is not None
-    assert plot.title == "Step time of 31 nights (s), lower is better; beyond the picture: 4500 s"
+    assert plot.title == "Step time of 31 runs (s), lower is better; beyond the picture: 4500 s"
     (curve,) = plot.svg.iter("polyline")
     heights = [float(place.partition(",")[2]) for place in (curve.get("points") or "").split()]
     assert heights[7] == TOP
@@ -197,7 +197,7 @@ def test_a_run_that_is_half_as_fast_is_within_the_picture(tmp_path: Path) -> Non
         (night,) = nights_by_run([half], history, runs(tmp_path))
     plot = history_plot(night.rows[0])
     assert plot is not None
-    assert plot.title == "Step time of 10 nights (s), lower is better"
+    assert plot.title == "Step time of 10 runs (s), lower is better"
 
 
 def test_one_night_is_no_picture(tmp_path: Path) -> None:
@@ -211,15 +211,15 @@ def test_the_first_suspect_night_is_marked(tmp_path: Path) -> None:
     found = nights_of_slow(tmp_path, *drift)
     plot = history_plot(found)
     assert plot is not None
-    assert "slower since about 2026-12-03" in legend(plot)
-    assert plot.alt.endswith("; 1 regressed; slower since about 2026-12-03")
+    assert f"slower since about {minute_of(32)}" in legend(plot)
+    assert plot.alt.endswith(f"; 1 regressed; slower since about {minute_of(32)}")
 
 
 def test_the_newest_200_nights_are_drawn(tmp_path: Path) -> None:
     plot = history_plot(nights_of_slow(tmp_path, *(row(SLOW.row.id, number) for number in range(-300, TONIGHT))))
     assert plot is not None
-    assert "200 nights" in plot.alt
-    assert "nights of the reference" not in legend(plot)  # they were before
+    assert "200 runs" in plot.alt
+    assert "runs of the reference" not in legend(plot)  # they were before
 
 
 def test_the_jobs_of_a_night() -> None:
@@ -227,7 +227,7 @@ def test_the_jobs_of_a_night() -> None:
     (night,) = nights_by_run([again, SLOW, BROKEN], None, runs(Path("run")))
     plot = jobs_plot(night)
     assert plot is not None
-    assert plot.alt == "4 jobs over the night; pale bars are time in the queue, others run time, crosses failed"
+    assert plot.alt == "4 jobs of the run; pale bars are time in the queue, others run time, crosses failed"
     assert sum(shape.get("class") == "failed" for shape in plot.svg.iter("rect")) == 2
     assert len(list(plot.svg.iter("polygon"))) == 2  # and not by their colour alone
     assert "llama2_70b_bf16[H100x64]: job 7, failed: NODE_FAIL, 30s in the queue, ran 11m02s" in told_of(plot)
@@ -252,7 +252,7 @@ def slow_night(*nodes: str) -> Night:
 def test_a_map_of_the_nodes() -> None:
     plot = nodes_plot(slow_night("pool0-0018", "pool0-0099"))
     assert plot is not None
-    assert plot.alt == "16 nodes of the night's jobs, 1 slow: pool0-0018; in the order of their names"
+    assert plot.alt == "16 nodes of the run's jobs, 1 slow: pool0-0018; in the order of their names"
     assert legend(plot) == ["slow: pool0-0018", "not slow"]
     assert len(list(plot.svg.iter("polygon"))) == 1
     assert len(list(plot.svg.iter("circle"))) == 15
@@ -265,7 +265,7 @@ def test_a_map_tells_nodes_that_are_cleared_from_those_that_are_not() -> None:
     cleared = tuple(node for node in night.nodes if node not in {"pool0-0017", "pool0-0018"})
     plot = nodes_plot(replace(night, sound_nodes={"eos": Sound(cleared, {"pool0-0017": 2})}))
     assert plot is not None
-    assert plot.alt.startswith("16 nodes of the night's jobs, 1 slow, 1 could not be told: pool0-0018; ")
+    assert plot.alt.startswith("16 nodes of the run's jobs, 1 slow, 1 could not be told: pool0-0018; ")
     known = [float(dot.get("r", "0")) for dot in plot.svg.iter("circle") if dot.get("class") == "sound"]
     unknown = [float(dot.get("r", "9")) for dot in plot.svg.iter("circle") if dot.get("class") == "untold"]
     assert (len(known), len(unknown)) == (14, 1)
@@ -280,7 +280,7 @@ def test_a_map_of_two_thousand_nodes() -> None:
     slow = tuple(Suspect((f"n{number:04}",), -0.1, -0.1, -0.1, (), (), mended=False) for number in range(1, 10))
     plot = nodes_plot(replace(night, slow_nodes={"eos": slow}))
     assert plot is not None
-    assert plot.alt.startswith("2048 nodes of the night's jobs, 9 slow: n0001, n0002, n0003, n0004, n0005, n0006 and 3")
+    assert plot.alt.startswith("2048 nodes of the run's jobs, 9 slow: n0001, n0002, n0003, n0004, n0005, n0006 and 3")
     assert plot.svg.get("viewBox") == "0 0 480 110"
     assert len(ET.tostring(plot.svg)) < 120_000
 

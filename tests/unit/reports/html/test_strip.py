@@ -38,7 +38,7 @@ def test_the_last_dot_is_of_tonight(tmp_path: Path) -> None:
     svg = curve(tmp_path, SLOW, *(row(SLOW.row.id, TONIGHT - number) for number in (3, 2, 1)))
     (dot,) = svg.iter("circle")
     assert (dot.get("class"), [dot.get("cx"), dot.get("cy")]) == ("regressed", last_of_line(svg))
-    assert told(svg) == "Throughput of 4 nights from \N{MINUS SIGN}10.0 % to +0.0 %, \N{MINUS SIGN}10.0 % in the newest"
+    assert told(svg) == "Throughput of 4 runs from \N{MINUS SIGN}10.0 % to +0.0 %, \N{MINUS SIGN}10.0 % in the newest"
 
 
 def test_one_outlier_leaves_the_other_nights_their_height(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_what_is_not_believed_is_a_square_beside_the_line(tmp_path: Path) -> Non
     assert square.get("class") == "inconclusive"
     assert (square.get("x"), square.get("y")) == ("153", "1")  # at the right, and at the top: it is the fastest
     assert float(last_of_line(svg)[0]) < 150
-    assert told(svg) == "Throughput of 4 nights from +0.0 % to +25.0 %, +25.0 % in the newest"
+    assert told(svg) == "Throughput of 4 runs from +0.0 % to +25.0 %, +25.0 % in the newest"
 
 
 def test_a_night_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from pytest_gsw.reports.html.evidence import log_ends
 from pytest_gsw.reports.html.texts import (
     card_text,
     cause_nodes,
-    day,
     fact_text,
     job_text,
     limit_text,
     listed,
+    minute,
     night_text,
     percent,
     shown_nodes,
@@ -62,20 +62,23 @@ def test_an_incident_comes_first() -> None:
 
 def test_since_when() -> None:
     tonight = Since(FIRST_S, RUN_ID, "1", 1)
-    assert since_text(tonight) == "no night before is known"
-    assert since_text(replace(tonight, nights=3)) == "2026-11-01 or before, 3 nights"
+    assert since_text(tonight) == "no run before is known"
+    assert since_text(replace(tonight, nights=3)) == f"{minute(FIRST_S)} or before, 3 runs"
     good = {"good_run_id": "r", "good_time_s": FIRST_S - 86400, "good_s": 4.5561}
     assert since_text(replace(tonight, **good), 4.5) == (
-        "tonight; before that throughput \N{MINUS SIGN}1.2\N{NO-BREAK SPACE}% on 2026-10-31"
+        f"this run; before that throughput \N{MINUS SIGN}1.2\N{NO-BREAK SPACE}% at {minute(FIRST_S - 86400)}"
     )
     several = replace(tonight, **good, nights=3)
     assert since_text(several, 4.6) == (
-        "2026-11-01, 3 nights; before that throughput +1.0\N{NO-BREAK SPACE}% on 2026-10-31"
+        f"{minute(FIRST_S)}, 3 runs; before that throughput +1.0\N{NO-BREAK SPACE}% at {minute(FIRST_S - 86400)}"
     )
-    assert since_text(replace(several, good_s=None)) == "2026-11-01, 3 nights; before that measured on 2026-10-31"
+    assert (
+        since_text(replace(several, good_s=None))
+        == f"{minute(FIRST_S)}, 3 runs; before that measured at {minute(FIRST_S - 86400)}"
+    )
     changed = replace(several, changes={"nccl": ("2.21.5", "2.23.4")})
     assert since_facts(shown(SLOW, changed))[1] == ("changed then", "nccl 2.21.5 -> 2.23.4")
-    assert since_facts(shown(SLOW)) == [("since", "no night before is known")]
+    assert since_facts(shown(SLOW)) == [("since", "no run before is known")]
     assert since_facts(shown(PASSED)) == []
 
 
@@ -96,8 +99,8 @@ def test_what_happened() -> None:
         "or pytest-gsw compare-ab"
     )
     assert card_text(shown(noisy)) == f"{SLOW.fact}; jobs of this row differ by as much"
-    drifts = replace(PASSED, drift="throughput of the newest nights is -3.1 % against the first ones")
-    assert fact_text(shown(drifts)) == "throughput of the newest nights is \N{MINUS SIGN}3.1 % against the first ones"
+    drifts = replace(PASSED, drift="throughput of the newest runs is -3.1 % against the first ones")
+    assert fact_text(shown(drifts)) == "throughput of the newest runs is \N{MINUS SIGN}3.1 % against the first ones"
 
 
 def test_jobs_and_nodes() -> None:
@@ -118,10 +121,10 @@ def test_nodes_that_several_failures_have_in_common_are_named_alone() -> None:
     assert cause_nodes(night.causes[0]) == "m1, pool0-[0017-0018]"
 
 
-def test_numbers_and_days() -> None:
+def test_numbers_and_times() -> None:
     assert percent(-0.1083) == "\N{MINUS SIGN}10.8\N{NO-BREAK SPACE}%"
     assert percent(0.0) == "+0.0\N{NO-BREAK SPACE}%"
-    assert (day(None), day(1e300), day(float("nan"))) == ("", "", "")
+    assert (minute(None), minute(1e300), minute(float("nan"))) == ("", "", "")
 
 
 # -- commands --------------------------------------------------------------------------------------
@@ -168,7 +171,7 @@ def test_all_that_can_be_typed() -> None:
         ("see whether it stays", f"pytest --gsw-cluster=eos --gsw-confirm=4 '{NODE}[H100x128]'"),
         ("run it again", f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"),
         ("judge its log again", f"pytest --gsw-cluster=eos --gsw-replay={RUN} '{NODE}[H100x128]'"),
-        ("compare with the last good night", f"pytest-gsw compare good {RUN_ID}"),
+        ("compare with the last good run", f"pytest-gsw compare good {RUN_ID}"),
     ]
 
 

@@ -30,6 +30,7 @@ from tests.unit.reports.nights import (
     attempt,
     failed,
     history_of,
+    minute_of,
     row,
     runs,
 )
@@ -174,15 +175,15 @@ def test_a_night_with_a_history(tmp_path: Path) -> None:
         index = write_report([PASSED, SLOW, BROKEN], history, tmp_path / "out", runs=runs(tmp_path))
     check(index.parent)
     text = text_of(index)
-    assert "tonight; before that throughput +0.0\N{NO-BREAK SPACE}% on 2026-12-15" in text
-    assert "Since the last run, 2026-12-15New (1)" in text
-    assert "error, since 2026-12-15, 2 runs" in text
+    assert f"this run; before that throughput +0.0\N{NO-BREAK SPACE}% at {minute_of(TONIGHT - 1)}" in text
+    assert f"Since the last run, {minute_of(TONIGHT - 1)}New (1)" in text
+    assert f"error, since {minute_of(TONIGHT - 1)}, 2 runs" in text
     assert "Mended (0)nothing" in text
     assert ": 1 error, 1 passed" in text
-    assert "Throughput of 30 nights from" in text
+    assert "Throughput of 30 runs from" in text
     page = index.parent / "rows" / "llama2_70b_fp8_H100x128.html"
-    assert "The newest 14 of 46 nights" in text_of(page)
-    assert "Step time of 46 nights (s)" in text_of(page)
+    assert "The newest 14 of 46 runs" in text_of(page)
+    assert "Step time of 46 runs (s)" in text_of(page)
 
 
 def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_it_is_of(tmp_path: Path) -> None:
@@ -223,7 +224,7 @@ def test_what_a_page_holds_a_row_against_is_one_figure(tmp_path: Path) -> None:
         index = write_report([SLOW], history, tmp_path / "out", runs=runs(tmp_path))
     text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html")
     assert "throughput against the documented, 4.5 s" in text
-    assert "median" not in text.partition("Nights")[2].partition("Steps")[0]
+    assert "median" not in text.partition("Runs")[2].partition("Steps")[0]
 
 
 def of_three_jobs(number: int, *jobs_s: float, **changes: Any) -> Record:
@@ -246,11 +247,11 @@ def test_a_run_of_several_jobs_has_one_figure_on_all_pages_and_the_nodes_of_all_
     night = f"▼ regressed{change}5{nodes}{TONIGHT}001, {TONIGHT}002, {TONIGHT}003{RUN_ID}"
     assert night in text
     assert "▼ regressed\N{MINUS SIGN}13.5\N{NO-BREAK SPACE}%5.2pool0-0011" in text
-    assert f"5 s, 2026-12-16, median of jobs {TONIGHT}001, {TONIGHT}002, {TONIGHT}003, regressed" in text
+    assert f"5 s, {minute_of(TONIGHT)}, median of jobs {TONIGHT}001, {TONIGHT}002, {TONIGHT}003, regressed" in text
     for of_page in (text, first):
         assert f"{change} throughput" in of_page
         assert f"nodes of 3 jobs{nodes}" in of_page
-        assert "before that throughput +0.0\N{NO-BREAK SPACE}% on 2026-12-14" in of_page
+        assert f"before that throughput +0.0\N{NO-BREAK SPACE}% at {minute_of(TONIGHT - 2)}" in of_page
     assert f"{nodes}{TONIGHT}001, {TONIGHT}002, {TONIGHT}003" in first.partition("the worst first")[2]
     assert f"{change} in the newest" in first
 
@@ -367,7 +368,7 @@ def test_several_nights(tmp_path: Path) -> None:
     nights = [row(SLOW.row.id, 3, outcome="regressed"), row(SLOW.row.id, 4), SLOW]
     index = write_report(nights, None, tmp_path / "out")
     check(index.parent)
-    assert "Other nights" in text_of(index)
+    assert "Other runs" in text_of(index)
     assert (tmp_path / "out" / "nights" / "night-003" / "rows" / "llama2_70b_fp8_H100x128.html").is_file()
     pages = (index, *index.parent.glob("nights/*/index.html"))
     assert len(pages) == 3
