@@ -30,7 +30,8 @@ def _junit(asked: argparse.Namespace) -> Answer:
     records, missing = whole_run(directory)
     names = page_names(record.row.node_id for record in records)
     pages = {node_id: directory / NAME / "rows" / f"{name}.html" for node_id, name in names.items()}
-    since = {row.record.row.node_id: since_facts(row.since) for row in asked_night(asked, records, missing).rows}
+    night = asked_night(asked, directory, records, missing)
+    since = {row.record.row.node_id: since_facts(row.since) for row in night.rows}
     root = rebuild_junit(directory, records, missing, strict=asked.strict, pages=pages, since=since)
     found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
     return answer_to(asked.output, junit_text(root), ", ".join(found))

@@ -26,8 +26,10 @@ from pytest_gsw.reports.rows import KINDS, Row, is_slow, page_names
 from pytest_gsw.reports.since import since_of
 from pytest_gsw.results import attention
 from pytest_gsw.results.facts import NO_CLUSTER
+from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import inconclusive_text
+from pytest_gsw.results.unjudged import Begun, newest_begun
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 
@@ -66,8 +68,8 @@ def nights_by_run(
         by_run.setdefault(record.run.id, []).append(record)
     read = read or (None if history is None else once(history))
     pasts = _pasts((record for of_run in by_run.values() for record in of_run), history, accepted, read)
-    earlier = _told_of(history, by_run)
     told = {run_id: runs.get(run_id) or Run(Path(".gsw", "runs", run_id)) for run_id in by_run}
+    earlier = _told_of(history, by_run, {run.directory.parent for run in told.values()})
     nights = [
         _night(run_id, of_run, history, pasts, told[run_id], accepted or {}, read, earlier)
         for run_id, of_run in by_run.items()
@@ -77,20 +79,18 @@ def nights_by_run(
 
 def exported_night(
     records: Iterable[Record],
-    missing: Mapping[str, str] | None = None,
+    run: Run | None = None,
     history: History | None = None,
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
-    alarms: tuple[Alarm, ...] | None = None,
     read: Callable[[str], Lines] | None = None,
 ) -> Night:
     """A run as exports show it: without secrets, with its alarms, and of the nights before, those of slow rows alone.
 
     Args:
         records: Its records.
-        missing: Why rows have no record, by node id.
+        run: What these do not say.
         history: The nights before; ``None`` where there are none.
         accepted: By row and cluster, what clusters have accepted.
-        alarms: Its alarms, ``None`` where the history is to be asked.
         read: What reads a cluster's nights, where somebody has it already; else :func:`once` of the history.
 
     Raises:
@@ -104,16 +104,16 @@ def exported_night(
     of_runs: dict[str, list[Record]] = {}
     for record in shown:
         of_runs.setdefault(record.run.id, []).append(record)
-    earlier = _told_of(history, of_runs)
+    earlier = _told_of(history, of_runs, () if run is None else (run.directory.parent,))
     rows, broken = _rows(shown, {key: past for key, past in pasts.items() if key in of_slow}, {}, earlier)
-    safe = quoted_missing(missing or {})
+    told = run or Run(Path())
     return Night(
         "",
-        Run(Path(), {**safe, **broken}),
+        replace(told, missing={**quoted_missing(told.missing), **broken}),
         tuple(rows),
         _slow_nodes(pasts),
         _blamed_nodes(pasts),
-        alarms=alarms if alarms is not None else _alarms(shown, history, accepted or {}, read),
+        alarms=_alarms(shown, history, accepted or {}, read) if told.alarms is None else told.alarms,
         told=_told(shown, pasts),
     )
 
@@ -159,18 +159,40 @@ def _night(
 
 
 def _told_of(
-    history: History | None, by_run: Mapping[str, Sequence[Record]]
+    history: History | None, by_run: Mapping[str, Sequence[Record]], beside: Iterable[Path]
 ) -> Mapping[tuple[str, str], tuple[Told, ...]]:
-    """By cluster and row, what the runs of the history came to, those that somebody has excluded left out."""
+    """By cluster and row, what the runs of the history came to, those that somebody has excluded left out.
+
+    Rows that were never judged are errors, in those of the runs that still have a directory beside.
+    """
     if history is None:
         return {}
     clusters = {record.run.cluster for records in by_run.values() for record in records} - {NO_CLUSTER}
+    begun = [one for runs in sorted(beside) for one in newest_begun(runs, EARLIER_RUNS)]
     found: dict[tuple[str, str], tuple[Told, ...]] = {}
     for cluster in clusters:
         excluded = {event.subject for event in history.events(cluster, EXCLUDE)}
-        for row, told in history.outcomes(cluster, EARLIER_RUNS + len(by_run)).items():
-            found[cluster, row] = tuple(one for one in told if one.run_id not in excluded)
+        told = history.outcomes(cluster, EARLIER_RUNS + len(by_run))
+        for row, of_row in _with_never_judged(told, [one for one in begun if one.cluster == cluster]).items():
+            found[cluster, row] = tuple(one for one in of_row if one.run_id not in excluded)
     return found
+
+
+def _with_never_judged(told: Mapping[str, tuple[Told, ...]], begun: Iterable[Begun]) -> Mapping[str, tuple[Told, ...]]:
+    """By row, what the runs of a cluster came to, with an error for each row that one of them never judged."""
+    found = {row: {one.run_id: one for one in of_row} for row, of_row in told.items()}
+    times_s: dict[str, float] = {}
+    for one in (one for of_row in told.values() for one in of_row):
+        times_s[one.run_id] = max(one.time_s, times_s.get(one.run_id, one.time_s))
+    for run in begun:
+        name = run.directory.name
+        missing = [row for row in run.rows if name not in found.get(row, {})]
+        # Of a run with records that the history does not know, it was to know nothing.
+        if not missing or (name not in times_s and run.has_records) or run.is_owned:
+            continue
+        for row in missing:
+            found.setdefault(row, {})[name] = Told(name, times_s.get(name, run.begun_s), ERROR.word)
+    return {row: tuple(sorted(of_row.values(), key=lambda one: one.time_s)) for row, of_row in found.items()}
 
 
 def _listed(clusters: Collection[str], told: Mapping[tuple[str, str], tuple[Told, ...]]) -> tuple[Listed, ...]:

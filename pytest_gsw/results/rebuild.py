@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.incident import WholeNight, incident_of
@@ -32,6 +30,7 @@ from pytest_gsw.results.junit_names import (
 from pytest_gsw.results.next_steps import again, offline
 from pytest_gsw.results.record import Record, read_record
 from pytest_gsw.results.told import told
+from pytest_gsw.results.unjudged import never_judged
 
 
 def rebuild_junit(
@@ -101,18 +100,7 @@ def _read(path: Path) -> Record | str:
 def read_whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
     """The records of a run's directory, and, by node id or by path in it, why rows of the run have none."""
     records, unreadable = read_run(directory)
-    return records, {**_never_judged(directory, {record.row.node_id for record in records}), **unreadable}
-
-
-def _never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
-    """By node id, the rows that a run's journal has and its records have not, and why that is an error."""
-    try:
-        past = read_journal(directory)
-    except ConfigurationError:
-        return {}  # a replay keeps no journal: it submits nothing
-    ended = f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
-    known = read_noted(directory).errors
-    return {node_id: known.get(node_id, ended) for node_id in past.rows if node_id not in judged}
+    return records, {**never_judged(directory, {record.row.node_id for record in records}), **unreadable}
 
 
 def junit_text(root: ET.Element) -> str:

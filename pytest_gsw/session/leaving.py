@@ -53,9 +53,9 @@ def leave_report(
     with history_at(settings.history) as history:
         accepted = accepted_in(settings.baselines, records)
         read = None if history is None else once(history)
-        night = _night(records, missing, history, alarms, said, read)
+        run = Run(from_here(settings.run_directory), missing, exit_status, alarms)
+        night = _night(records, run, history, said, read)
         if settings.report is not None:
-            run = Run(from_here(settings.run_directory), missing, exit_status, alarms)
             index = _write(settings, records, history, run, accepted, said, read)
             for name, file in FILES.items():
                 write_whole(settings.report / file, f"{FORMATS[name](night).rstrip()}\n")
@@ -78,17 +78,16 @@ def _write_plots(folder: Path, night: Night) -> None:
 
 def _night(
     records: tuple[Record, ...],
-    missing: Mapping[str, str],
+    run: Run,
     history: History | None,
-    alarms: tuple[Alarm, ...],
     said: list[str],
     read: Callable[[str], Lines] | None,
 ) -> Night:
     try:
-        return exported_night(records, missing, history, alarms=alarms, read=read)
+        return exported_night(records, run, history, read=read)
     except HistoryError as error:
         said.append(f"gsw: the report does without the history: {error}")
-        return exported_night(records, missing, alarms=alarms)
+        return exported_night(records, run)
 
 
 def _write(

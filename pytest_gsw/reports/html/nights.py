@@ -10,6 +10,7 @@ import posixpath
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.common.files import write_whole
@@ -47,7 +48,7 @@ def listed_runs(nights: Iterable[Night]) -> tuple[Listed, ...]:
     known = {one.run_id: one for night in nights for one in night.listed}
     if known:
         tonight = (Listed(night.run_id, night.end_s or 0.0, night.outcomes) for night in nights)
-        known |= {one.run_id: one for one in tonight if one.run_id not in known}
+        known |= {one.run_id: replace(one, time_s=known.get(one.run_id, one).time_s) for one in tonight}
     return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
 
 

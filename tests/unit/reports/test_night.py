@@ -132,7 +132,7 @@ def test_a_loss_may_have_begun_on_a_night_that_hid_it(tmp_path: Path) -> None:
 def test_an_export_tells_since_when_as_the_report_does(tmp_path: Path) -> None:
     noisy = row(NAME, TONIGHT - 1, 4.9, outcome="inconclusive")
     with history_of(tmp_path, row(NAME, TONIGHT - 3), slow(TONIGHT - 2), noisy) as history:
-        exported = exported_night([PASSED, SLOW], {}, history)
+        exported = exported_night([PASSED, SLOW], None, history)
         (reported,) = nights_by_run([PASSED, SLOW], history, runs(tmp_path))
     assert [one.record for one in exported.rows] == [PASSED, SLOW]
     since = exported.rows[1].since

@@ -1,0 +1,65 @@
+"""Rows of a run that were never judged: what its session wrote down before it began says which rows it was to have."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.jobs.journal import COPY, past_of, read_journal
+from pytest_gsw.jobs.ownership import owner_of
+from pytest_gsw.results.junit_names import read_noted
+from pytest_gsw.results.run_id import RECORDS
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a run was to be, by what its session wrote down before it began."""
+
+    directory: Path
+    cluster: str
+    #: When it began, seconds since the epoch; 0 where that is not known.
+    begun_s: float
+    #: The ids of its rows.
+    rows: tuple[str, ...]
+
+    @property
+    def has_records(self) -> bool:
+        """Whether any of its rows was judged."""
+        return any(self.directory.glob(RECORDS))
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether a session still has it; a run of which that cannot be told is over."""
+        try:
+            return owner_of(self.directory) is not None
+        except OSError:
+            return False
+
+
+def never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
+    """By node id, the rows that a run's journal has and its records have not, and why that is an error."""
+    try:
+        past = read_journal(directory)
+    except ConfigurationError:
+        return {}  # a replay keeps no journal: it submits nothing
+    ended = f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
+    known = read_noted(directory).errors
+    return {node_id: known.get(node_id, ended) for node_id in past.rows if node_id not in judged}
+
+
+def begun(directory: Path) -> Begun | None:
+    """What a run was to be; ``None`` where nothing tells that."""
+    path = directory / COPY
+    try:
+        past = past_of(b"", path.read_bytes() if path.is_file() else b"", directory)
+    except (ConfigurationError, OSError):
+        return None
+    return Begun(directory, past.cluster, past.begun_s, tuple(one.rpartition("::")[2] for one in past.rows))
+
+
+def newest_begun(runs: Path, last: int) -> tuple[Begun, ...]:
+    """What the last runs in a directory of runs were to be, the oldest first."""
+    newest = sorted((path.parent for path in runs.glob(f"*/{COPY}")), key=lambda path: path.name)[-last:]
+    return tuple(one for directory in newest if (one := begun(directory)) is not None)
