@@ -63,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigurationError, RunError) as error:
         print(f"pytest-gsw {asked.command}: {quoted(str(error), os.environ)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigurationError) else 1
+    except OSError as error:  # a run of another user's, say
+        print(f"pytest-gsw {asked.command}: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     try:
         print(_encodable(answer.text), flush=True)
     except BrokenPipeError:  # "pytest-gsw rows | head" is no error

@@ -29,10 +29,10 @@ _FEWEST = 3
 #: A step is at least so large: a state of the cluster that is less is told from noise by nobody.
 _LEAST_STEP = 0.05
 
-#: Standard deviations of a difference of two levels beyond which it is a step. Independent nights make none of 6, and
-#: nights that hang together few: with 3 % of noise and an autocorrelation of 0.5 in 7 % of references, where the scale
-#: stays within 5 % of what it is; with one of 0.8 in a third, and the scale of a reference is a quarter too small then,
-#: of which 16 % are what any thirty such nights show.
+#: Standard deviations of a difference of two levels beyond which it is a step. Independent nights of 3 % make one of 6
+#: in one series of two thousand, and nights that hang together few: with 3 % of noise and an autocorrelation of 0.5 in
+#: 7 % of references, where the scale stays within 5 % of what it is; with one of 0.8 in a third, and the scale of a
+#: reference is a quarter too small then, of which 16 % are what any thirty such nights show.
 _STEP_DEVIATIONS = 6.0
 
 #: The share of nights that may be odd, and how many standard deviations from their level they are.

@@ -98,12 +98,14 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
 def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str, str]]:
     """What to type next for a run, each with what it does; the most urgent first, none where all is well.
 
+    Logs that were replayed without a cluster would be judged alike once more.
+
     Args:
         records: The run's.
         directory: Where it is kept, as people know it.
     """
     by_need: dict[str, list[Record]] = {}
-    for record in records:
+    for record in (record for record in records if record.run.cluster != NO_CLUSTER):
         need = needs_of(record)
         is_made_up = need is attention.IMPROVED and record.run.simulated  # no figure of it is ever proposed
         if record.reason != Reason.INCIDENT.value and not is_made_up and not is_interrupted(record):

@@ -24,6 +24,8 @@ _WORD = 9
 MOST_FOR_IDS = 34
 #: A longer id is cut in its middle: what tells rows from each other stands at the ends.
 _LONGEST_ID = 60
+#: So many columns of a line are for outcome, change or cause, as long as so many are left for the id.
+_BESIDE_ID, _SHORTEST_ID = 41, 26
 #: Less than this of a text says nothing.
 _LEAST = 12
 
@@ -54,7 +56,8 @@ class RowLine:
 
         ``ids`` is how many columns ids have; a longer one moves the rest.
         """
-        name = shortened(self.row, _LONGEST_ID).ljust(min(ids, MOST_FOR_IDS))
+        longest = min(_LONGEST_ID, max(_SHORTEST_ID, width - _BESIDE_ID))
+        name = shortened(self.row, longest).ljust(min(ids, MOST_FOR_IDS, longest))
         head = f"{name}  {self.word.ljust(_WORD)}"
         return f"{name}  ", self.word.ljust(_WORD), fitted(self.parts, width - len(head))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from pathlib import Path
@@ -25,6 +26,8 @@ def new_run_id() -> str:
 def newest_run(runs: Path, *holding: str) -> Path | None:
     """The newest run in a directory of runs that has a file, not empty, of one of these names; ``None`` where none has.
 
+    One that may not be read counts: what is asked of it is told then, and not of an older one.
+
     A session that ended before it began leaves a directory as well, and an empty file in it.
     """
     newest_first = sorted(runs.glob("*"), key=lambda path: path.name, reverse=True)
@@ -32,4 +35,6 @@ def newest_run(runs: Path, *holding: str) -> Path | None:
 
 
 def _is_filled(run: Path, name: str) -> bool:
+    if not os.access(run, os.R_OK | os.X_OK):
+        return True
     return any(path.is_file() and path.stat().st_size for path in run.glob(name))

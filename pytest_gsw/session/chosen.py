@@ -49,14 +49,18 @@ def recorded_rows(config: pytest.Config) -> dict[str, Record] | None:
 
 
 def _read_recorded(settings: Settings) -> dict[str, Record] | None:
-    if settings.replay is None or not (settings.replay / "records").is_dir():
+    if settings.replay is None:
         return None
     from pytest_gsw.results.record import read_records
 
     try:
+        if not (settings.replay / "records").is_dir():
+            return None
         records = read_records(settings.replay)
     except ValueError as error:
         raise pytest.UsageError(f"--gsw-replay: {error}") from None
+    except OSError as error:
+        raise pytest.UsageError(f"--gsw-replay: {error.filename}: {error.strerror}") from None
     _check_cluster(settings, records)
     return {record.row.id: record for record in records if record.jobs.last is not None}
 

@@ -33,7 +33,7 @@ def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
     """Where logs are, and whether of several jobs of a row the newest that completed is meant.
 
     Args:
-        given: What the option names, below ``base`` where that is no absolute path.
+        given: What the option names, below ``base`` where that is no absolute path; a run by its id, too.
         base: What paths are relative to.
         results: The directory of results, whose last run may be meant.
 
@@ -42,12 +42,16 @@ def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
     """
     if given.exists():
         return given, False
+    runs = results / "runs"
     if given == base / LAST:
-        return _newest(results / "runs", RECORDS, "replay"), False
+        return _newest(runs, RECORDS, "replay"), False
+    if given.parent == base and (runs / given.name).is_dir():
+        return runs / given.name, False
     path = Path(str(given).removesuffix(LAST_JOBS))
     before, recipe, _ = str(path).partition(RECIPE)  # the recipe's directory is each row's own
     if not (Path(before).is_dir() if recipe else path.exists()):
-        raise ConfigurationError(f"--gsw-replay: there is no file or directory {path}")
+        near = nearest(path.name, sorted((run.name for run in runs.glob("*")), reverse=True))
+        raise ConfigurationError(f"--gsw-replay: there is no file or directory {path}{near}")
     return path, path != given
 
 

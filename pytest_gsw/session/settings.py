@@ -258,7 +258,7 @@ def _check_clusters(config: pytest.Config, given: Path | None, cluster: str | No
     """
     if given is None or given.is_file() or (cluster is None and config.getoption("gsw_clusters") is None):
         return
-    advice = ""
+    advice = "" if given.suffix else f"\nnext: for a cluster of that name, --gsw-cluster={given.name}"
     with contextlib.suppress(ConfigurationError):
         name = find_cluster(given.name, _cluster_files(config, None), os.environ).name
         advice = f", but a cluster {name}\nnext: --gsw-cluster={name}"

@@ -90,11 +90,11 @@ def _tell_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[st
         reporter.write_line(line)
 
 
-def wrapped(line: str) -> list[str]:
+def wrapped(line: str, width: int = WIDEST) -> list[str]:
     """A line in as many as it takes; commands stay whole, or they could not be copied."""
-    if len(line) <= WIDEST or any(f"{word} " in line for word in _COMMANDS):
+    if len(line) <= width or any(f"{word} " in line for word in _COMMANDS):
         return [line]
-    return textwrap.wrap(line, WIDEST, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _tell_improved(reporter: pytest.TerminalReporter) -> None:
@@ -179,12 +179,12 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     records = quoted(records, os.environ)
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
     reporter.section(f"{counted(len(records) + len(missing), 'row')}{where}")
-    table = run_table(records, min(WIDEST, shutil.get_terminal_size().columns))
-    bad = not_passed_lines(records, WIDEST, _MOST)
-    for line in (*table, "", summary.counts_line(records, len(missing)), *bad):
-        reporter.write_line(line)
-    for line in summary.error_lines(records, missing):
-        for part in wrapped(line):
+    width = min(WIDEST, shutil.get_terminal_size().columns)
+    table = run_table(records, width)
+    bad = not_passed_lines(records, width, _MOST)
+    causes = summary.error_lines(records, missing)
+    for line in (*table, "", summary.counts_line(records, len(missing)), *bad, *causes):
+        for part in wrapped(line, width):
             reporter.write_line(part)
     for what, command in next_commands(records, from_here(settings.run_directory)):
         reporter.write_line(f"next: {what}: {command}")

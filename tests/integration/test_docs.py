@@ -164,6 +164,18 @@ def test_ci_runs_the_first_command_of_the_readme_and_of_contributing(document: s
     assert command in (ROOT / ".ci" / "run").read_text(), f".ci/run does not run: {command}"
 
 
+def test_the_readme_shows_the_failure_that_its_second_command_prints(pytester: pytest.Pytester) -> None:
+    readme = (ROOT / "README.md").read_text()
+    command, text = re.findall(r"```sh\n([^\n]*slow:12%[^\n]*)\n```\n\n((?:    [^\n]*\n|\n)*)", readme)[0]
+    shown = [line.removeprefix("    ") for line in text.splitlines() if line]
+    result = pytester.runpytest(*shlex.split(command)[1:])
+    # Noise, times and ids are another run's; "…" stands for what is left out of a line.
+    patterns = [re.sub(r"\d[\d.,a-f-]*", r"[\\w.,-]+", re.escape(line)).replace("…", ".*") for line in shown]
+    result.stdout.re_match_lines([re.sub(r"(\\ )+", " +", one) for one in patterns])
+    (place,) = re.findall(r"^baseline +(\S+:\d+) ", "\n".join(shown), re.MULTILINE)
+    assert f" {place} " in result.stdout.str()
+
+
 @pytest.mark.parametrize("signature", SIGNATURES, ids=lambda signature: signature.name)
 def test_every_cause_is_in_troubleshooting(signature: Signature) -> None:
     assert f"| {signature.name} | {signature.advice} |" in (ROOT / "docs" / "troubleshooting.md").read_text()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from pytest_gsw.cli import main
 from tests.integration.conftest import RunOnce
 
 ROW = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]"
@@ -133,6 +136,29 @@ def test_nothing_at_the_path_is_a_usage_error(pytester: pytest.Pytester) -> None
     result = pytester.runpytest("--gsw-replay=nowhere")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --gsw-replay: there is no file or directory {pytester.path}/nowhere"])
+
+
+def test_a_run_is_replayed_by_its_id(pytester: pytest.Pytester, recorded: Path) -> None:
+    result = pytester.runpytest(f"--gsw-replay={recorded.name}", "-k", "llama2_70b_fp8 and H100x64")
+    result.assert_outcomes(passed=1, deselected=140)
+    result = pytester.runpytest(f"--gsw-replay={recorded.name}0")
+    result.stderr.fnmatch_lines([f"ERROR: --gsw-replay: there is no *; did you mean '{recorded.name}'[?]"])
+
+
+def test_a_run_that_may_not_be_read_is_a_usage_error(
+    pytester: pytest.Pytester, recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(directory: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory / "records"))
+
+    monkeypatch.setattr("pytest_gsw.results.record.read_records", refuse)
+    monkeypatch.setattr("pytest_gsw.cli.runs.read_whole_run", refuse)
+    result = pytester.runpytest(f"--gsw-replay={recorded}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --gsw-replay: {recorded}/records: Permission denied"])
+    capsys.readouterr()
+    assert main(["junit", recorded.name]) == 2
+    assert capsys.readouterr().err.endswith("/records: Permission denied\n")
 
 
 @pytest.mark.parametrize("other", ["--gsw-plan", "--gsw-profile=nsight", "--gsw-demo=*=fail"])

@@ -113,6 +113,8 @@ def test_a_cluster_that_is_taken_for_a_file(pytester: pytest.Pytester) -> None:
     result.stderr.fnmatch_lines(
         ["ERROR: --gsw-clusters: there is no file */eos, but a cluster eos", "next: --gsw-cluster=eos"]
     )
+    result = pytester.runpytest("--gsw-clusters=dgx")
+    assert result.stderr.lines[1] == "next: for a cluster of that name, --gsw-cluster=dgx"
     result = pytester.runpytest("--gsw-clusters=nope.yaml")
     assert result.stderr.lines[0] == f"ERROR: --gsw-clusters: there is no file {pytester.path}/nope.yaml"
 

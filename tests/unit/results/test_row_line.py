@@ -101,6 +101,13 @@ def test_the_least_important_parts_are_left_out_and_the_first_is_cut() -> None:
     assert fitted(parts, 8) == ""
 
 
+def test_a_long_id_leaves_room_for_the_change_on_a_narrow_screen() -> None:
+    row = RowLine("gpt2_52b_fp16[V100-32GBx64-ds3d-gas256-mbs4-gbs1024]", "REGRESSED", ("throughput -10.8 %", "job 7"))
+    assert row.text(100) == f"{row.row}  REGRESSED  throughput -10.8 %  job 7"
+    assert row.text(80) == "gpt2_52b_fp16[V100...s256-mbs4-gbs1024]  REGRESSED  throughput -10.8 %  job 7"
+    assert row.text(60) == "gpt2_52b_fp1...s4-gbs1024]  REGRESSED  throughput -10.8 %"
+
+
 @given(st.text(max_size=300), st.lists(st.text(min_size=1, max_size=200), max_size=6), st.integers(0, 200))
 def test_no_line_is_longer_than_it_may_be(row: str, parts: list[str], ids: int) -> None:
     for word in ("PASSED", "INCONCLUSIVE", "AS DOCUMENTED"):
