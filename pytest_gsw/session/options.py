@@ -149,7 +149,7 @@ GROUPS = {
     "gsw: replay and resume": (
         Option(
             "replay",
-            "judge logs that exist already: a log, a staging area, or a run's directory, or 'last'",
+            "judge logs that exist already: a log, a staging area, or a run's directory or id, or 'last'",
             "none",
             "path",
             "PATH",
