@@ -48,7 +48,8 @@ def test_nothing_is_installed_that_is_not_published(text: str) -> None:
 def test_commands_are_there(text: str) -> None:
     for command in re.findall(r"(?:^ {4}|/bin/|^)pytest-gsw ((?:export|junit|report) [^|`\n]+)", text, re.MULTILINE):
         arguments = command.replace('"$run"', "RUN").split()
-        assert _parser().parse_args(arguments).command == arguments[0]
+        parser, _ = _parser()
+        assert parser.parse_args(arguments).command == arguments[0]
 
 
 def test_every_example_is_shown() -> None:

@@ -30,7 +30,10 @@ def test_a_runs_report_is_in_its_directory(run: Path, capsys: pytest.CaptureFixt
     index = page(run / "report" / "index.html")
     assert "1 regressed of 2 rows on demo" in index
     assert "This is a simulation: no GPU was used, the figures are made up." in index
-    assert "pytest --gsw-cluster=demo --gsw-confirm=4 'site/tiny.yaml::tiny_1b_bf16[H100x16]'" in index
+    again = (
+        "pytest --gsw-cluster=demo '--gsw-demo=*x16]=slow:12%' --gsw-confirm=4 'site/tiny.yaml::tiny_1b_bf16[H100x16]'"
+    )
+    assert again in index
     slow = page(run / "report" / "rows" / "tiny_1b_bf16_H100x16.html")
     assert "Last lines of the log" in slow
     assert f"--gsw-replay={run}" in slow
