@@ -1,7 +1,8 @@
-"""What is measured and not believed: a gain beyond belief, and ranks of one job that differ."""
+"""What is measured and not believed: a gain beyond belief, ranks of one job that differ, steps that outlast a job."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,10 @@ from dataclasses import dataclass
 from pytest_gsw.performance import noise as noises
 from pytest_gsw.performance.decision import is_above, is_below
 from pytest_gsw.performance.noise import Noise
+
+#: By how much more than its job's time the steps of a log take where that is told, and the seconds that a scheduler's
+#: whole ones are off by.
+_LONGER, _ROUNDED_S = 1.1, 2.0
 
 
 @dataclass(frozen=True)
@@ -60,3 +65,8 @@ def ranks_apart(ranks_s: Mapping[str, float], tolerance: float) -> RanksApart | 
     # Where they are spread evenly, none is by itself beyond the tolerance.
     away = [rank for rank in ordered if is_below(nearness(rank[1]), tolerance)] or ordered[:2]
     return RanksApart(tuple(away), median_s)
+
+
+def is_longer_than_job(series_s: Sequence[float], run_s: float) -> bool:
+    """Whether steps took clearly longer than their job ran for: not all are its own, or the log's clock is wrong."""
+    return _LONGER * run_s + _ROUNDED_S < sum(series_s) < math.inf

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from pytest_gsw.clusters.model import LOCAL
 from pytest_gsw.common.words import duration, percent, rounded, share
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import in_words
-from pytest_gsw.performance.doubts import RanksApart
+from pytest_gsw.performance.doubts import RanksApart, is_longer_than_job
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import WORST_FIRST, MetricVerdict, Outcome, Reason, Verdict
 from pytest_gsw.results import outcomes
@@ -294,6 +295,8 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         facts.append(("job", f"{job.launcher} {in_words((job.cluster, job.id))} {job.state}{code}{took}{where}"))
     if record.timing.steps:
         facts.append(("steps", _steps_text(record)))
+    if doubt := _doubt(record):
+        facts.append(("doubt", doubt))
     flops = record.figures.calibration_flops
     if flops is not None and flops > 0:  # a record may hold any number
         reached = f"{_si(flops)}FLOP/s, measured in the same job by a matrix product"
@@ -324,6 +327,21 @@ def _steps_text(record: Record) -> str:
     warm_up = f" after {record.timing.warm_up_steps} of warm-up" if record.timing.warm_up_steps else ""
     spikes = f", {share(record.timing.spike_fraction)} spikes" if record.timing.spike_fraction else ""
     return f"{used}; {spread}{spikes}{warm_up}"
+
+
+def _doubt(record: Record) -> str:
+    """That the log and the scheduler contradict each other on the (last) job's time; empty where they do not.
+
+    What is simulated takes no time of its own, and what runs on this machine may be a script that prints a log.
+    """
+    job, series_s = record.jobs.last, record.timing.series_s
+    is_other_time = record.run.simulated or metrics.CALIBRATION in record.judged_metric.needs
+    if is_other_time or job is None or job.launcher == LOCAL.scheduler:
+        return ""
+    if job.run_s is None or not is_longer_than_job(series_s, job.run_s):
+        return ""
+    both = f"the log's steps took {duration(sum(series_s))}, and the job ran for {duration(job.run_s)}"
+    return f"{both}: not all of them are this job's, or the clock in the log is wrong"
 
 
 def _repeats_facts(record: Record) -> list[tuple[str, str]]:

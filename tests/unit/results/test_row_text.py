@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -326,3 +327,36 @@ def test_a_record_whose_calibration_is_none_can_be_shown(flops: float) -> None:
     assert dict(facts(varied(SLOW, calibration_flops=9.5e10)))["peak"].startswith(
         "95 GFLOP/s, measured in the same job"
     )
+
+
+def test_steps_that_took_longer_than_their_job_ran_are_doubted() -> None:
+    short = varied(SLOW, series_s=[4.0] * 50, job=replace(JOB, end_s=JOB.start_s + 30, run_s=30.0))
+    assert dict(facts(short))["doubt"] == (
+        "the log's steps took 3m20s, and the job ran for 30s: "
+        "not all of them are this job's, or the clock in the log is wrong"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"run_s": 200.0},
+        {"run_s": 181.0},  # within a tenth and the scheduler's whole seconds
+        {"run_s": None},
+        {"launcher": "local"},
+    ],
+)
+def test_where_log_and_scheduler_may_agree_nothing_is_doubted(changes: dict[str, Any]) -> None:
+    record = varied(SLOW, series_s=[4.0] * 50, job=replace(JOB, **{"run_s": 30.0, **changes}))
+    assert "doubt" not in dict(facts(record))
+
+
+def test_what_takes_no_time_of_its_own_is_not_doubted() -> None:
+    short = varied(SLOW, series_s=[4.0] * 50, job=replace(JOB, run_s=30.0))
+    for record in (
+        varied(short, simulated=True),
+        varied(short, metric="calibrated_step_time"),
+        varied(short, series_s=[]),
+        varied(short, job=None),
+    ):
+        assert "doubt" not in dict(facts(record))
