@@ -150,7 +150,12 @@ def _says_something(outcome: str) -> bool:
 
 def is_slow(record: Record) -> bool:
     """Whether a row is slower than its tolerance allows, whatever that is put down to."""
-    return record.by_own_metric in outcomes.SLOW and record.reason not in DOUBTS
+    return record.by_own_metric in outcomes.SLOW and not is_doubted(record)
+
+
+def is_doubted(record: Record) -> bool:
+    """Whether what was measured is not believed to be the row's."""
+    return record.reason in DOUBTS
 
 
 def page_names(node_ids: Iterable[str]) -> dict[str, str]:

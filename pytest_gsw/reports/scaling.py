@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.rows import Row, is_doubted, is_slow
 from pytest_gsw.tables import metrics
 
 #: Settings that grow with the number of GPUs, or shrink with it: rows of one curve may differ in them.
@@ -43,8 +43,14 @@ class Curve:
 
     @cached_property
     def base(self) -> Row:
-        """The row that the others are held against: the first one that was measured, if any was."""
-        return next((row for row in self.rows if measured_rate(row)), self.rows[0])
+        """The row that the others are held against: the first that is not too slow, else the first that is believed."""
+        believed = [row for row in self.rows if measured_rate(row)]
+        return next((row for row in believed if not is_slow(row.record)), (believed or self.rows)[0])
+
+    @property
+    def device(self) -> str:
+        """What its rows are counted in."""
+        return "CPU" if self.rows[0].record.row.accelerator == "CPU" else "GPU"
 
     def measured(self, row: Row) -> float | None:
         """A row's efficiency per GPU (weak), or its speed-up (strong), against the base; 1 is the base's own."""
@@ -95,8 +101,8 @@ def workloads(rows: Iterable[Row]) -> tuple[Workload, ...]:
 
 
 def measured_rate(row: Row) -> float | None:
-    """Tokens per second, or samples per second where tokens are not known; ``None`` where nothing was measured."""
-    return _rate(row, row.record.figures.measured.get)
+    """Tokens, or where these are not known samples, per second; ``None`` where nothing is that is believed."""
+    return None if is_doubted(row.record) else _rate(row, row.record.figures.measured.get)
 
 
 def documented_rate(row: Row) -> float | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from pytest_gsw.common.words import counted, share
+from pytest_gsw.common.words import counted, rounded, share
 from pytest_gsw.reports.html.drawing import figure
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import page, row_link, section, sign, simulated_note, table
 from pytest_gsw.reports.html.scaling_plot import CURVES, ratio_text, scaling_plot
-from pytest_gsw.reports.html.texts import minute
+from pytest_gsw.reports.html.texts import minute, percent
 from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.rows import Row, is_doubted, is_slow
 from pytest_gsw.reports.scaling import Curve, Rule, Workload
 from pytest_gsw.tables.metrics import MFU, TOKENS_PER_S
 
@@ -41,7 +41,7 @@ def scaling_page(night: Night, links: Sequence[tuple[str, str]]) -> ET.Element:
             "Rows are compared that differ in their number of GPUs alone: one model, number of layers, parallelism and"
             " framework. ",
             *(f"{_MEANING[rule]} " for rule in rules),
-            "Where the row on the fewest GPUs was not measured, the next one takes its place.",
+            "Where the row on the fewest GPUs did not pass, the next one that did takes its place.",
         ),
         *(_section(number, one) for number, one in enumerate(ordered, 1)),
     ]
@@ -56,34 +56,43 @@ def _section(number: int, workload: Workload) -> ET.Element | None:
         for begin in range(0, len(curves), len(CURVES))
         for few in [curves[begin : begin + len(CURVES)]]
     ]
-    tables = [_curve_table(f"scaling-{number}-{place}", curve) for place, curve in enumerate(workload.curves, 1)]
+    tables = [curve_table(f"scaling-{number}-{place}", curve) for place, curve in enumerate(workload.curves, 1)]
     return section(f"workload-{number}", workload.name, *pictures, *tables, _others(f"others-{number}", workload))
 
 
-def _curve_table(name: str, curve: Curve) -> ET.Element:
+def curve_table(name: str, curve: Curve) -> ET.Element:
+    """The rows of one curve, beside the document's figures."""
+    base, device = curve.base, curve.device
     weak = curve.rule is Rule.WEAK
     ratio = "efficiency" if weak else "speed-up"
     caption = (
-        f"{curve.name}: {curve.rule.value} scaling, {float(curve.batch):.4g} samples{' per GPU' if weak else ''};"
-        f" {ratio} against {curve.base.record.row.gpus:,} GPUs"
+        f"{curve.name}: {curve.rule.value} scaling, {float(curve.batch):.4g} samples{f' per {device}' if weak else ''};"
+        f" {ratio} against {rounded(base.record.row.gpus, device)}"
     )
-    heads = ["row", "GPUs", ratio, "documented", *([] if weak else ["ideal"])]
-    heads += ["tokens/s", "documented", "tokens/s per GPU", "MFU", "documented"]
+    if is_slow(base.record):
+        caption += f", {base.needs.word}: {percent(base.change or 0.0)}"
+    heads = ["row", f"{device}s", ratio, "documented", *([] if weak else ["ideal"])]
+    heads += ["tokens/s", "documented", f"tokens/s per {device}", "MFU", "documented"]
     return table(name, caption, heads, [_curve_line(curve, row) for row in curve.rows])
 
 
 def _curve_line(curve: Curve, row: Row) -> list[Content]:
     gpus, (tokens, stated) = row.record.row.gpus, _tokens(row)
-    ratios = [curve.measured(row), curve.documented(row), *([] if curve.rule is Rule.WEAK else [curve.ideal(row)])]
     return [
         _name(row),
         f"{gpus:,}",
-        *("" if ratio is None else ratio_text(curve, ratio) for ratio in ratios),
+        "not believed" if is_doubted(row.record) else _ratio(curve, curve.measured(row)),
+        _ratio(curve, curve.documented(row)),
+        *([] if curve.rule is Rule.WEAK else [_ratio(curve, curve.ideal(row))]),
         _figure(tokens),
         _figure(stated),
         _figure(tokens / gpus if tokens and gpus > 0 else None),
         *_mfu(row),
     ]
+
+
+def _ratio(curve: Curve, ratio: float | None) -> str:
+    return "" if ratio is None else ratio_text(curve, ratio)
 
 
 def _others(name: str, workload: Workload) -> ET.Element | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
 from pytest_gsw.common.words import share
 from pytest_gsw.reports.html.drawing import EDGE, Plot, across, frame, key, level, line, point, ticks, upright
+from pytest_gsw.reports.rows import Row, is_doubted
 from pytest_gsw.reports.scaling import Curve, Rule
 from pytest_gsw.results import attention
 
@@ -20,7 +22,7 @@ def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
 
     Weak scaling is an efficiency per GPU, in percent of that on the fewest GPUs; strong scaling is a speed-up.
     """
-    weak = curves[0].rule is Rule.WEAK
+    weak, device = curves[0].rule is Rule.WEAK, curves[0].device
     factor = 100.0 if weak else 1.0
     drawn = [
         (
@@ -37,8 +39,8 @@ def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
     values = [value for _, *both in drawn for points in both for _, value in points] + [value for _, value in ideal]
     x = across(gpus[0], gpus[-1], logarithmic=True)
     y = upright([*values, *_EFFICIENCIES] if weak else values, logarithmic=not weak)
-    title = f"{'Efficiency per GPU (%)' if weak else 'Speed-up'} of {workload}"
-    svg = frame(y, ticks(x, gpus), "GPUs")
+    title = f"{f'Efficiency per {device} (%)' if weak else 'Speed-up'} of {workload}"
+    svg = frame(y, ticks(x, gpus), f"{device}s")
     if weak:
         svg.append(level(y(100.0), "pale", "ideal: 100 %"))
     else:
@@ -51,18 +53,40 @@ def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
             stated = curve.documented(row)
             told = f"{row.record.row.id}: {ratio_text(curve, value / factor)}"
             told += f", documented {ratio_text(curve, stated)}" if stated else ""
-            place = x(row.record.row.gpus), y(value)
-            svg.append(point(*place, told, kind, shape, link=f"rows/{row.name}.html"))
-        for row in (one for one in curve.rows if one.needs is attention.ERROR):
-            told = f"{row.record.row.id}: error: {row.record.fact}"
+            place, needs = (x(row.record.row.gpus), y(value)), row.needs
+            told += f", {needs.word}" if needs.shape else ""
+            drawn_as = (needs.kind, needs.shape) if needs.shape else (kind, shape)
+            svg.append(point(*place, told, *drawn_as, link=f"rows/{row.name}.html"))
+        for row, why, kind_of_row in _without_value(curve):
             place = x(row.record.row.gpus), EDGE
-            svg.append(point(*place, told, "error", "cross", link=f"rows/{row.name}.html"))
+            told = f"{row.record.row.id}: {why}"
+            svg.append(point(*place, told, kind_of_row, "cross", link=f"rows/{row.name}.html"))
         legend.append(key(curve.name, kind, shape))
-    if any(row.needs is attention.ERROR for curve in curves for row in curve.rows):
-        legend.append(key("could not be measured", "error", "cross"))
+    legend += _of_outcomes(curves)
     legend += [key("documented", "stated", "line"), key("ideal", "pale", "line")]
-    alt = f"{title} over {gpus[0]:,} to {gpus[-1]:,} GPUs; measured drawn through, documented dashed"
+    alt = f"{title} over {gpus[0]:,} to {gpus[-1]:,} {device}s; measured drawn through, documented dashed"
     return Plot(title, svg, alt, tuple(legend))
+
+
+def _without_value(curve: Curve) -> list[tuple[Row, str, str]]:
+    """The rows that are no points, each with the reason and a class."""
+    errors = [
+        (row, f"error: {row.record.fact}", attention.ERROR.kind) for row in curve.rows if row.needs is attention.ERROR
+    ]
+    doubted = [row for row in curve.rows if is_doubted(row.record)]
+    return [*errors, *((row, f"not believed: {row.record.reason}", attention.INCONCLUSIVE.kind) for row in doubted)]
+
+
+def _of_outcomes(curves: Sequence[Curve]) -> list[ET.Element]:
+    """What marks mean that are of rows which did not pass, and crosses."""
+    rows = [row for curve in curves for row in curve.rows]
+    needs = {row.needs for row in rows if row.needs.shape and not is_doubted(row.record)}
+    legend = [key(one.word, one.kind, one.shape) for one in attention.ATTENTIONS if one in needs]
+    if any(is_doubted(row.record) for row in rows):
+        legend.append(key("not believed", attention.INCONCLUSIVE.kind, "cross"))
+    if any(row.needs is attention.ERROR for row in rows):
+        legend.append(key("could not be measured", attention.ERROR.kind, "cross"))
+    return legend
 
 
 def ratio_text(curve: Curve, ratio: float) -> str:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.history.imported import figure_alone, imported_record
+from pytest_gsw.reports.html.scaling_page import curve_table
 from pytest_gsw.reports.html.scaling_plot import scaling_plot
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.reports.scaling import Curve, Rule, Workload, documented_rate, workloads
 from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from tests.unit.reports.nights import BROKEN, PASSED, SLOW, row
@@ -133,19 +135,80 @@ def test_rows_of_other_batches_are_compared_with_none() -> None:
 
 
 def test_where_the_fewest_gpus_were_not_measured_the_next_row_takes_their_place() -> None:
-    records = [
-        varied(one, batch=2 * one.row.gpus, layers=80) for one in (BROKEN, SLOW, row("llama2_70b_fp8[H100x256]"))
-    ]
-    (found,) = workloads(Row(record, f"{number}") for number, record in enumerate(records))
-    (curve,) = found.curves
+    curve = weak(BROKEN, row("llama2_70b_fp8[H100x128]"), row("llama2_70b_fp8[H100x256]", judged_s=4.6))
     assert curve.base.record.row.gpus == 128
-    assert [curve.measured(one) for one in curve.rows] == [None, 1.0, pytest.approx(1 / 0.9)]
+    assert [curve.measured(one) for one in curve.rows] == [None, 1.0, pytest.approx(4.5 / 4.6)]
     assert [curve.documented(one) for one in curve.rows] == [1.0, 1.0, 1.0]  # of the same pairs
     plot = scaling_plot("llama2_70b", [curve])
     assert plot is not None
     told = [title.text for title in plot.svg.iter("title")]
     assert "llama2_70b_fp8[H100x64]: error: job 481265 failed with exit code 1: NCCL error" in told
     assert [one.text or "".join(one.itertext()) for one in plot.legend][1] == "could not be measured"
+
+
+def test_a_row_that_regressed_is_no_base() -> None:
+    curve = weak(SLOW, row("llama2_70b_fp8[H100x256]"))
+    assert curve.base.record.row.gpus == 256
+    assert [curve.measured(one) for one in curve.rows] == [pytest.approx(0.9), 1.0]
+    plot = scaling_plot("llama2_70b", [curve])
+    assert plot is not None
+    told = [title.text for title in plot.svg.iter("title")]
+    assert "llama2_70b_fp8[H100x128]: 90.0 %, documented 100.0 %, regressed" in told
+    (mark,) = plot.svg.findall(".//a/svg[@class='regressed']")
+    assert mark.find("polygon") is not None
+    assert [one.text or "".join(one.itertext()) for one in plot.legend][1] == "regressed"
+
+
+def test_where_no_row_passed_the_caption_says_what_its_base_came_to() -> None:
+    slow = varied(SLOW, row="llama2_70b_fp8[H100x256]", gpus=256, node_id="t::slow")
+    assert captions(weak(SLOW, slow)) == [
+        "fp8: weak scaling, 2 samples per GPU; efficiency against 128 GPUs, regressed: \N{MINUS SIGN}10.0 %"
+    ]
+    assert captions(weak(row("llama2_70b_fp8[H100x1]"), row("llama2_70b_fp8[H100x2]"))) == [
+        "fp8: weak scaling, 2 samples per GPU; efficiency against 1 GPU"
+    ]
+
+
+def test_what_is_not_believed_is_no_point_and_no_base() -> None:
+    doubted = {"measured": {"step_time_s": 3.6}, "outcome": "inconclusive", "reason": "too good to be true"}
+    first = varied(row("llama2_70b_fp8[H100x64]"), **doubted)
+    curve = weak(first, row("llama2_70b_fp8[H100x128]"), row("llama2_70b_fp8[H100x256]"))
+    assert curve.base.record.row.gpus == 128
+    assert [curve.measured(one) for one in curve.rows] == [None, 1.0, 1.0]
+    plot = scaling_plot("llama2_70b", [curve])
+    assert plot is not None
+    told = [title.text for title in plot.svg.iter("title")]
+    assert "llama2_70b_fp8[H100x64]: not believed: too good to be true" in told
+    assert [one.text or "".join(one.itertext()) for one in plot.legend][1] == "not believed"
+    assert cells(curve)[0][2] == "not believed"
+
+
+def test_rows_of_cores_are_no_gpus() -> None:
+    records = [varied(row(f"gpt_bf16[CPUx{count}]"), accelerator="CPU") for count in (1, 2)]
+    curve = weak(*records)
+    assert captions(curve) == ["bf16: weak scaling, 2 samples per CPU; efficiency against 1 CPU"]
+    plot = scaling_plot("gpt", [curve])
+    assert plot is not None
+    assert plot.title == "Efficiency per CPU (%) of gpt"
+    assert "over 1 to 2 CPUs" in plot.alt
+
+
+def weak(*records: Record) -> Curve:
+    """The one curve of rows that keep the batch of a GPU."""
+    alike = [varied(one, batch=2 * one.row.gpus, layers=80) for one in records]
+    (found,) = workloads(Row(record, f"{number}") for number, record in enumerate(alike))
+    (curve,) = found.curves
+    return curve
+
+
+def captions(curve: Curve) -> list[str]:
+    shown = curve_table("x", curve)
+    return ["".join(one.itertext()).replace("\N{NO-BREAK SPACE}", " ") for one in shown.iter("caption")]
+
+
+def cells(curve: Curve) -> list[list[str]]:
+    lines = curve_table("x", curve).findall(".//tbody/tr")
+    return [["".join(cell.itertext()) for cell in line] for line in lines]
 
 
 def test_a_second_row_that_is_the_same_is_no_second_point() -> None:
