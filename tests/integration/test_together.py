@@ -99,7 +99,8 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert len(failure.text.splitlines()) == rows + 3
     fact = failure.text.splitlines()[0]
     page = (pytester.path / "report" / "index.html").read_text()
-    assert f" {fact.replace('>', '&gt;')}</h3>" in page
+    shown = fact.replace(">", "&gt;").replace(" -", " \N{MINUS SIGN}")
+    assert f" {shown}</h3>" in page
     assert page.index('id="cluster"') < page.index('id="attention"')
     assert f"<p>{rows} of them are part of what the whole cluster has, above.</p>" in page
     assert "this run; before that" not in page

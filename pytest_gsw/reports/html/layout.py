@@ -75,6 +75,11 @@ def _cell(content: Content, tag: str = "td", **attributes: str) -> ET.Element:
     return element(tag, content or None if isinstance(content, str) else content, **attributes)
 
 
+def several(text: str) -> Content:
+    """A cell of a table; where it lists several things, each has a line."""
+    return element("td", text.replace(", ", ",\n"), class_="lines") if ", " in text else text
+
+
 def section(name: str, heading: str, *contents: Content) -> ET.Element | None:
     """A part of a page under its heading; nothing where there is nothing in it."""
     there = [content for content in contents if content is not None]

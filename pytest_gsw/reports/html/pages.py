@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.common.words import command, counted, duration, share
 from pytest_gsw.history.alarm_texts import COLUMNS, cells
+from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.explaining import failing_text, suspect_text
 from pytest_gsw.reports.html.commands import again, next_command
 from pytest_gsw.reports.html.elements import Content, element
@@ -19,6 +20,7 @@ from pytest_gsw.reports.html.layout import (
     page,
     row_link,
     section,
+    several,
     sign,
     simulated_note,
     table,
@@ -92,12 +94,10 @@ def night_page(
         turned_section(night),
         _strip(night, address_of),
         section("next", "What to type next", _next(night)),
-        _slow_nodes(night),
-        _blamed_nodes(night),
-        section("cluster", "The whole cluster", _incident(night), *_drifting(night)),
+        section("cluster", "The cluster", _incident(night), *_drifting(night), *_nodes(night)),
         _attention(night),
         _improved(night),
-        section("alarms", "Alarms", _alarms(night)),
+        section("alarms", "Alarms", *_alarms(night)),
         section("verdicts", "Verdicts", *verdict_tables(night.rows)),
         section("rows", "All rows", _all_rows(night)),
         section("nights", "Other runs", _others(others)),
@@ -140,23 +140,21 @@ def _next(night: Night) -> ET.Element | None:
     return element("dl", *pairs, class_="commands") if pairs else None
 
 
-def _slow_nodes(night: Night) -> ET.Element | None:
-    """That nodes make jobs slow."""
+def _nodes(night: Night) -> list[ET.Element | None]:
+    """That nodes make jobs slow, or fail them."""
     slow = [signed(suspect_text(one)) for of_cluster in night.slow_nodes.values() for one in of_cluster]
-    return _told("slow: ", slow, attention.REGRESSED.kind, "jobs.html#slow")
-
-
-def _blamed_nodes(night: Night) -> ET.Element | None:
-    """That nodes fail jobs."""
     failing = [failing_text(one) for of_cluster in night.blamed_nodes.values() for one in of_cluster]
-    return _told("fails jobs: ", failing, attention.ERROR.kind, "jobs.html#failing")
+    return [
+        _told("slow: ", slow, attention.REGRESSED.kind, "jobs.html#slow"),
+        _told("fails jobs: ", failing, attention.ERROR.kind, "jobs.html#failing"),
+    ]
 
 
 def _told(what: str, nodes: Sequence[str], kind: str, where: str) -> ET.Element | None:
     if not nodes:
         return None
     told = element("a", what, listed(nodes, _NAMED), href=where)
-    return element("p", sign(kind), " ", told, class_="run")
+    return element("p", sign(kind), " ", told, class_=f"card {kind}")
 
 
 def _incident(night: Night) -> ET.Element | None:
@@ -300,16 +298,26 @@ def _missing(night: Night) -> ET.Element | None:
     )
 
 
-def _alarms(night: Night) -> ET.Element | None:
+def _alarms(night: Night) -> list[ET.Element]:
+    """Those that stand, and behind a line those that are over."""
     if not night.alarms:
-        return None
+        return []
     heads = [column.removeprefix(">") for column in COLUMNS]
     standing = [one for one in night.alarms if one.stands]
     paging = sum(one.pages for one in standing)
     over = len(night.alarms) - len(standing)
     caption = f"{counted(len(standing), 'alarm')}, {paging} to look at{f', {over} over' if over else ''}"
     caption += "; throughput of the newest run against those before"
-    return table("alarms", caption, heads, [[signed(cell) for cell in cells(one)] for one in night.alarms])
+    stand = table("alarms", caption, heads, map(_alarm, standing)) if standing else element("p", caption)
+    if not over:
+        return [stand]
+    ended = (one for one in night.alarms if not one.stands)
+    summary = element("summary", f"{counted(over, 'alarm')} of the last days, mended or gone")
+    return [stand, element("details", summary, table("over", "Alarms that are over", heads, map(_alarm, ended)))]
+
+
+def _alarm(alarm: Alarm) -> list[Content]:
+    return [signed(cell) for cell in cells(alarm)]
 
 
 # -- all verdicts ----------------------------------------------------------------------------------
@@ -335,8 +343,8 @@ def _list_line(row: Row) -> list[Content]:
         "" if verdict is None else f"{verdict.reference_s:.4g} s",
         "" if mfu is None else share(mfu),
         minute(row.since.time_s) if row.since is not None and since_line(row.since) else "",
-        shown_nodes(record.nodes),
-        ", ".join(job.id for job in jobs),
+        several(shown_nodes(record.nodes)),
+        several(", ".join(job.id for job in jobs)),
         duration(sum(runs_s)) if runs_s else "",
     ]
 

@@ -18,6 +18,7 @@ from pytest_gsw.reports.html.layout import (
     fact_list,
     page,
     section,
+    several,
     sign,
     simulated_note,
     table,
@@ -230,7 +231,7 @@ def _night(night: Point | Failed, held_s: float | None, pages: Mapping[str, str]
     shown = known.attention.in_report.kind
     change = "" if held_s is None else percent(held_s / night.judged_s - 1)
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
-    return when, verdict, change, f"{night.judged_s:.4g}", shown_nodes(night.nodes), night.job_id, run
+    return when, verdict, change, f"{night.judged_s:.4g}", several(shown_nodes(night.nodes)), several(night.job_id), run
 
 
 def _steps(record: Record) -> ET.Element | None:

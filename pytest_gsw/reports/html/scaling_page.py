@@ -114,7 +114,7 @@ def _others(name: str, workload: Workload) -> ET.Element | None:
     listed = table(name, caption, heads, [_other(row, why) for row, why in workload.others])
     if len(workload.others) <= _LISTED:
         return listed
-    return element("details", element("summary", f"{caption}: no other row is alike but for its GPUs"), listed)
+    return element("details", element("summary", f"{caption}, and why"), listed)
 
 
 def _other(row: Row, why: str) -> list[Content]:
