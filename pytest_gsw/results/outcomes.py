@@ -88,6 +88,11 @@ JUDGED = frozenset(one.value for one in decision.Outcome)
 SLOW = frozenset(one.word for one in (REGRESSED, INCONCLUSIVE))
 
 
+def unknown_text(word: str) -> str:
+    """What is said of a record whose outcome is none of these: a later release has written it."""
+    return f"the record has the outcome '{word}', which this pytest-gsw does not know"
+
+
 def of(word: str) -> Outcome:
     """What is known of a record's outcome; one that is not known is an error, never a pass."""
     return _BY_WORD.get(word) or replace(ERROR, word=word, known=False)

@@ -59,7 +59,8 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
         records: A run's.
         missing: By node id, why rows of it have no record.
     """
-    errors = [record for record in records if outcomes.of(record.outcome) is outcomes.ERROR]
+    listed = ((record, outcomes.of(record.outcome)) for record in records)
+    errors = [record for record, outcome in listed if outcome is outcomes.ERROR or not outcome.known]
     found = [(cause_of(record), record.row.id) for record in errors]
     found += [(why, node_id.rpartition("::")[2]) for node_id, why in (missing or {}).items()]
     rows: dict[str, list[str]] = {}
@@ -71,7 +72,8 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
 
 def cause_of(record: Record) -> str:
     """Why a row could not be measured, without the job that it happened to: ``job failed: ECC error``."""
-    return without_job(record.fact)
+    known = outcomes.of(record.outcome).known
+    return without_job(record.fact) if known else outcomes.unknown_text(record.outcome)
 
 
 def without_job(fact: str) -> str:

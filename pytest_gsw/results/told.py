@@ -39,7 +39,7 @@ def told(
     verdict = verdict or record.judged
     outcome = outcomes.of(record.outcome)
     if not outcome.known:
-        why = f"the record has the outcome '{record.outcome}', which this pytest-gsw does not know"
+        why = outcomes.unknown_text(record.outcome)
         return Told(outcome, why, why)
     if has_failed(record.outcome, record.reason, strict=strict):
         outcome = outcomes.REGRESSED if outcome.pytest != "failed" else outcome

@@ -140,8 +140,7 @@ def _of_row(row: Row) -> Iterator[Finding]:
     record, since = row.record, since_line(row.since)
     outcome = outcomes.of(record.outcome)
     if not outcome.known:
-        why = f"the record has the outcome '{record.outcome}', which this pytest-gsw does not know"
-        yield _finding(outcome.attention, record, why)
+        yield _finding(outcome.attention, record, outcomes.unknown_text(record.outcome))
     elif outcome.attention.level is not None:
         text = inconclusive_line(record) or record.fact
         yield _finding(outcome.attention, record, text, since if is_slow(record) else "")
