@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
-from pytest_gsw.common.words import duration, shortened
+from pytest_gsw.common.words import counted, duration, shortened
 from pytest_gsw.reports.html.drawing import Plot, Scale, ground, key, named_ticks, polygon, round_numbers
 from pytest_gsw.reports.html.elements import element
 from pytest_gsw.reports.html.plots import MOST
@@ -32,7 +32,11 @@ def jobs_plot(night: Night) -> Plot | None:
     each = _NAMED_BAR if len(shown) <= _NAMED_JOBS else _BAR
     bottom = each * len(shown) + 4
     x = Scale(0.0, span_s / unit_s, 0.0, 100.0)
-    title = f"{len(shown)} jobs of the run" if len(shown) == len(jobs) else f"The {len(shown)} jobs that ended last"
+    title = (
+        f"{counted(len(shown), 'job')} of the run"
+        if len(shown) == len(jobs)
+        else f"The {len(shown)} jobs that ended last"
+    )
     svg = ground(bottom + 40)
     svg.set("class", "jobs")
     places = [(x(value), f"{value:,.10g}") for value in round_numbers(0.0, span_s / unit_s)]

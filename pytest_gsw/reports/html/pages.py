@@ -197,13 +197,16 @@ def _run_facts(night: Night, kept: str) -> list[Content]:
 
 def _attention(night: Night) -> ET.Element | None:
     groups = [_group(night, one.kind) for one in _HEADED if one.is_urgent and one.kind in night.counts]
-    if not groups:
-        return (
-            element("p", sign(attention.PASSED.kind), " Nothing needs attention.", class_="well")
-            if night.rows
-            else None
-        )
-    return section("attention", "What needs attention", *groups)
+    if groups:
+        return section("attention", "What needs attention", *groups)
+    if not night.rows:
+        return None
+    paging = sum(one.pages and one.stands for one in night.alarms)
+    told: list[Content] = [" Nothing needs attention."]
+    if paging:
+        stand = f"{counted(paging, 'alarm')} {'stands' if paging == 1 else 'stand'}"
+        told = [" No row needs attention; ", element("a", stand, href="#alarms"), "."]
+    return element("p", sign(attention.PASSED.kind), *told, class_="well")
 
 
 def _improved(night: Night) -> ET.Element | None:

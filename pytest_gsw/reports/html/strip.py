@@ -6,7 +6,6 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from pytest_gsw.common.words import listed
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.html.drawing import in_view
@@ -34,8 +33,11 @@ def by_kind(words: Mapping[str, int]) -> dict[str, int]:
 
 
 def counts_of(words: Mapping[str, int]) -> str:
-    """``3 regressed, 1 error, 98 passed``."""
-    return listed({attention.BY_KIND[kind].word: count for kind, count in by_kind(words).items()})
+    """``3 regressed, 2 errors, 98 passed``."""
+    return ", ".join(
+        outcomes.ERROR.of_rows(count) if kind == attention.ERROR.kind else f"{count} {attention.BY_KIND[kind].word}"
+        for kind, count in by_kind(words).items()
+    )
 
 
 def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | None], here: str = "") -> ET.Element:

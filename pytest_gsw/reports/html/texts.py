@@ -88,6 +88,8 @@ def since_facts(row: Row) -> list[tuple[str, str]]:
         unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
         is_slow = row.needs in attention.SLOW and not unlike_others
         return [("since", "no run before is known")] if is_slow else []
+    if row.needs is attention.ERROR and not since_line(row.since):
+        return []
     facts = [("since", since_text(row.since, row.verdict.reference_s if row.verdict else None))]
     if row.since.changes and row.needs is not attention.DRIFT:  # whose text has it
         facts.append(("changed then", changes_text(row.since.changes)))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.history.alarms import Alarm, Kind
+from pytest_gsw.history.model import cluster_of
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import row_link, section, sign
 from pytest_gsw.reports.html.texts import minute, percent
@@ -62,7 +63,8 @@ def _list(turn: str, heading: str, turned: Turned, night: Night, nothing: str) -
 def _rows(turn: str, rows: Iterable[Row], night: Night) -> list[ET.Element]:
     """An entry for each row, but for those of one cause and those that are part of an incident."""
     if turn == "mended":
-        return [_mended(row) for row in rows]
+        raised = {(alarm.spell.cluster, alarm.spell.subject) for alarm in night.alarms if _pages_for_a_row(alarm)}
+        return [_mended(row, stands=(cluster_of(row.record), row.record.row.id) in raised) for row in rows]
     told = {row.name: row for row in rows}
     parts = () if night.incident is None else night.incident.parts
     of_incident = [row for row in told.values() if row.record.row.node_id in parts]
@@ -94,10 +96,16 @@ def _broken(row: Row, turn: str) -> ET.Element:
     return _entry(row.kind, row_link(row), f" {_word(row)}{change}{since}{was}{first}")
 
 
-def _mended(row: Row) -> ET.Element:
+def _pages_for_a_row(alarm: Alarm) -> bool:
+    return alarm.stands and alarm.spell.kind is Kind.REGRESSION
+
+
+def _mended(row: Row, *, stands: bool) -> ET.Element:
+    """A row that is well again; its alarm may stand, because one good run may be chance."""
     was = "" if row.before is None else f", was {outcomes.of(row.before.outcome).attention.word or 'broken'}"
     change = "" if row.change is None else f" {percent(row.change)}"
-    return _entry(row.kind, row_link(row), f" {_word(row)}{change}{was}")
+    alarm = "; its alarm stands until it passes once more" if stands else ""
+    return _entry(row.kind, row_link(row), f" {_word(row)}{change}{was}{alarm}")
 
 
 def _was(row: Row, before: str) -> str:

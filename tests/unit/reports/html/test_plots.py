@@ -235,6 +235,13 @@ def test_the_jobs_of_a_night() -> None:
     assert jobs_plot(empty) is None
 
 
+def test_one_job_is_one() -> None:
+    (night,) = nights_by_run([SLOW], None, runs(Path("run")))
+    plot = jobs_plot(night)
+    assert plot is not None
+    assert plot.title.startswith("1 job ")
+
+
 def test_of_a_thousand_jobs_those_that_ended_last_are_drawn() -> None:
     many = [varied(SLOW, node_id=f"t::{number}") for number in range(1000)]
     (night,) = nights_by_run(many, None, runs(Path("run")))

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.html.strip import row_curve
+from pytest_gsw.reports.html.strip import counts_of, row_curve
 from pytest_gsw.reports.read import nights_by_run
 from pytest_gsw.results.record import Record
 from tests.unit.reports.nights import SLOW, TONIGHT, history_of, row, runs
@@ -27,6 +27,11 @@ def curve(directory: Path, tonight: Record, *before: Record) -> ET.Element:
 
 def told(svg: ET.Element) -> str:
     return (svg.get("aria-label") or "").replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_errors_are_counted_in_the_plural() -> None:
+    assert counts_of({"error": 6, "passed": 1}) == "6 errors, 1 passed"
+    assert counts_of({"error": 1, "regressed": 3}) == "3 regressed, 1 error"
 
 
 def last_of_line(svg: ET.Element) -> list[str]:

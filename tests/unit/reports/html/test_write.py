@@ -214,6 +214,44 @@ def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_
     assert "a_mended_roweos" in ended
 
 
+def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> None:
+    seen = Seen("night-044", FIRST_S, math.log(5.0))
+    spell = Spell(
+        Kind.REGRESSION,
+        "eos",
+        PASSED.row.id,
+        frozenset(),
+        seen.run_id,
+        (seen,),
+        begin_s=0.0,
+        sd=0.01,
+        is_newest=False,
+        last_s=FIRST_S,
+    )
+    before = row(PASSED.row.id, TONIGHT - 1, 5.0, outcome="regressed")
+
+    def told(alarm: Alarm) -> str:
+        with history_of(tmp_path, before) as history:
+            return text_of(write_report([PASSED], history, tmp_path / "out", runs=runs(tmp_path, alarms=(alarm,))))
+
+    stands = told(Alarm("1f0c92ab", spell, State.STILL, pages=True))
+    assert "Nothing needs attention." not in stands
+    assert "\N{HEAVY CHECK MARK} No row needs attention; 1 alarm stands." in stands
+    mended = f"{PASSED.row.id} passed +0.0 %, was regressed"
+    assert f"{mended}; its alarm stands until it passes once more" in stands.replace("\N{NO-BREAK SPACE}", " ")
+    over = told(Alarm("1f0c92ab", replace(spell, mended_s=FIRST_S), State.MENDED, pages=False))
+    assert "Nothing needs attention." in over
+    assert "its alarm stands" not in over
+
+
+def test_of_an_error_without_a_run_before_nothing_is_said_of_since(tmp_path: Path) -> None:
+    with history_of(tmp_path) as history:
+        index = write_report([BROKEN], history, tmp_path / "out", runs=runs(tmp_path))
+    text = text_of(index)
+    assert "job 481265 FAILED on pool0-[0017-0018]" in text
+    assert "no run before is known" not in text
+
+
 def test_a_row_without_a_run_before_has_no_since_in_the_list_of_all_rows(tmp_path: Path) -> None:
     with history_of(tmp_path, row(PASSED.row.id, TONIGHT - 1)) as history:
         index = write_report([SLOW, PASSED], history, tmp_path / "out", runs=runs(tmp_path))
