@@ -1,4 +1,4 @@
-"""A pytest session of its own process, with its Python function calls counted and its modules listed.
+"""A pytest session, or another program, of its own process, with its Python function calls counted and its modules listed.
 
 Calls of the import machinery are left out: how many there are depends on where modules lie and on whether
 their bytecode is cached. What a module does when it is imported is counted.
@@ -7,6 +7,7 @@ their bytecode is cached. What a module does when it is imported is counted.
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import subprocess
@@ -18,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
-
-import pytest
 
 #: Variables that change what Python and pytest do.
 _NOT_INHERITED = ("PYTHON", "PYTEST_", "COV_")
@@ -49,8 +48,10 @@ def is_own(name: str) -> bool:
     return name.partition(":")[0].partition(".")[0] == "pytest_gsw"
 
 
-def count(arguments: Sequence[str], directory: Path, environ: Mapping[str, str] | None = None) -> Counted:
-    """Run ``pytest ARGUMENTS`` in a directory, in a process of its own, and count.
+def count(
+    arguments: Sequence[str], directory: Path, environ: Mapping[str, str] | None = None, program: str = "pytest"
+) -> Counted:
+    """Run ``pytest ARGUMENTS``, or the ``main`` of another module, in a directory, in a process of its own, and count.
 
     Plugins are those that the arguments name: none is loaded by its entry point. Bytecode is kept in the directory,
     so that only the first of several sessions there compiles modules and rewrites asserts.
@@ -65,7 +66,7 @@ def count(arguments: Sequence[str], directory: Path, environ: Mapping[str, str] 
     }
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
     ended = subprocess.run(
-        [sys.executable, "-m", __name__, str(counted), *arguments],
+        [sys.executable, "-m", __name__, str(counted), program, *arguments],
         cwd=directory,
         env={**inherited, **fixed, **(environ or {})},
         stdout=subprocess.PIPE,
@@ -110,12 +111,13 @@ def _name(code: CodeType, module: str) -> str | None:
     return f"{module}:{getattr(code, 'co_qualname', code.co_name)}" if is_own(module) else module
 
 
-def _main(counted: str, arguments: list[str]) -> int:
+def _main(counted: str, program: str, arguments: list[str]) -> int:
+    main = importlib.import_module(program).main
     gc.disable()  # when it runs depends on what else lies in memory
     counter = _Counter()
     threading.setprofile(counter)
     sys.setprofile(counter)
-    status = int(pytest.main(arguments))
+    status = int(main(arguments))
     sys.setprofile(None)
     threading.setprofile(None)
     modules = sorted(name for name in sys.modules if name.partition(".")[0] not in {"tests", "__main__"})
@@ -124,4 +126,4 @@ def _main(counted: str, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1], sys.argv[2:]))
+    sys.exit(_main(*sys.argv[1:3], sys.argv[3:]))
