@@ -102,11 +102,10 @@ class Nodes:
         #: The rows of jobs.
         self._keys = tuple(nights)
         self._failures = [one for one in failures if one.run_id not in excluded]
-        rows = {key: row for row, key in enumerate(nights)}
         known = sorted(
             (
-                (point.time_s, rows[key], point)
-                for key, points in nights.items()
+                (point.time_s, row, point)
+                for row, points in enumerate(nights.values())
                 for point in points
                 if point.nodes and 0 < point.judged_s < math.inf
             ),

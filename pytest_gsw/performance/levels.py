@@ -146,7 +146,7 @@ def spread(values: Sequence[float]) -> float:
     """
     if len(values) < 2:
         raise ValueError(f"{len(values)} values have no spread")
-    return _of_distances(abs(one - other) for one, other in itertools.combinations(values, 2))
+    return _of_distances([abs(one - other) for one, other in itertools.combinations(values, 2)])
 
 
 def _of_distances(distances: Iterable[float], other: int = 0) -> float:

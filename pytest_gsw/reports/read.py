@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 from collections import Counter
@@ -123,9 +122,16 @@ def quoted_missing(missing: Mapping[str, str]) -> dict[str, str]:
     return {quoted(name, os.environ): quoted(why, os.environ) for name, why in missing.items()}
 
 
-def once(history: History) -> Callable[[str], Lines]:
-    """What reads the nights of each cluster once: all that a page says is of one moment."""
-    return functools.cache(functools.partial(lines_of, history))
+def once(history: History, known: dict[str, Lines] | None = None) -> Callable[[str], Lines]:
+    """What reads the nights of each cluster once, into those that are known: all that is told is of one moment."""
+    lines = {} if known is None else known
+
+    def read(cluster: str) -> Lines:
+        if cluster not in lines:
+            lines[cluster] = lines_of(history, cluster)
+        return lines[cluster]
+
+    return read
 
 
 def _pasts(

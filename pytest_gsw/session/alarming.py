@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.alarm_texts import line_of, next_line
 from pytest_gsw.history.alarms import Acknowledgement, Alarm, Kind, State, alarms
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import LineKey, points_of
-from pytest_gsw.history.past import Past
+from pytest_gsw.history.past import Lines, Past
 from pytest_gsw.history.spells import alarms_of_records, drifts, regressions
 from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.reports import since
-from pytest_gsw.reports.read import accepted_in
+from pytest_gsw.reports.read import accepted_in, once
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.nights import history_at
@@ -28,6 +28,8 @@ class SessionAlarms:
     """The alarms of a session's rows, and of its cluster's nodes: found once, told on the screen and in files."""
 
     found: tuple[Alarm, ...] = ()
+    #: By cluster, the nights that tell them, for what is told beside them.
+    nights: Mapping[str, Lines] = field(default_factory=dict)
     #: Why they are not known, where that is so.
     problem: str = ""
 
@@ -59,13 +61,16 @@ def session_alarms(
         slow_before: The nodes that were slow before, where that is known.
     """
     ran = tuple(records)
+    nights: dict[str, Lines] = {}
     try:
         with history_at(settings.history) as history:
             accepted = accepted_in(settings.baselines, ran) or {}
-            found = () if history is None else alarms_of_records(history, ran, accepted, time.time(), slow_before)
+            if history is None:
+                return SessionAlarms()
+            found = alarms_of_records(history, ran, accepted, time.time(), slow_before, once(history, nights))
     except HistoryError as error:
         return SessionAlarms(problem=quoted(str(error), os.environ))
-    return SessionAlarms(quoted(found, os.environ))
+    return SessionAlarms(quoted(found, os.environ), nights)
 
 
 def since_facts(record: Record, past: Past) -> tuple[tuple[str, str], ...]:

@@ -75,11 +75,12 @@ def leave_files(config: pytest.Config, exit_status: int) -> bool:
 
 def _leave_report(config: pytest.Config, settings: Settings, exit_status: int) -> bool:
     # Few sessions write one.
+    from pytest_gsw.session.alarming import SessionAlarms
     from pytest_gsw.session.leaving import leave_report
 
-    alarms = config.stash.get(ALARMS, None)
+    alarms = config.stash.get(ALARMS, None) or SessionAlarms()
     try:
-        lines = leave_report(settings, exit_status, os.environ, alarms.found if alarms is not None else ())
+        lines = leave_report(settings, exit_status, os.environ, alarms)
     except OSError as error:
         write(config, f"gsw: the report cannot be written: {error.strerror}: {error.filename}")
         return False

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_gsw.common.files import from_here, make_directory, write_whole
-from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.past import Lines
 from pytest_gsw.history.store import History
@@ -16,6 +15,7 @@ from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.read import once
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
+from pytest_gsw.session.alarming import SessionAlarms
 from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.model import Accepted
@@ -31,16 +31,14 @@ FILES: Mapping[str, str] = {
 PLOTS = "jenkins"
 
 
-def leave_report(
-    settings: Settings, exit_status: int, environ: Mapping[str, str], alarms: tuple[Alarm, ...]
-) -> list[str]:
+def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str], known: SessionAlarms) -> list[str]:
     """Write the report with the files for CI, and what GitHub Actions takes.
 
     Args:
         settings: The session's.
         exit_status: How it ends.
         environ: The process's environment.
-        alarms: What the history knows to be wrong, by the session's own night as well.
+        known: What the history knows to be wrong, by the session's own night as well.
 
     Returns:
         Lines to print.
@@ -52,8 +50,8 @@ def leave_report(
     said: list[str] = []
     with history_at(settings.history) as history:
         accepted = accepted_in(settings.baselines, records)
-        read = None if history is None else once(history)
-        run = Run(from_here(settings.run_directory), missing, exit_status, alarms)
+        read = None if history is None else once(history, dict(known.nights))
+        run = Run(from_here(settings.run_directory), missing, exit_status, known.found)
         night = _night(records, run, history, said, read)
         if settings.report is not None:
             index = _write(settings, records, history, run, accepted, said, read)

@@ -18,6 +18,7 @@ from pytest_gsw.cli import main
 from pytest_gsw.history import spells
 from pytest_gsw.history.place import open_history
 from pytest_gsw.history.spells import spells_of
+from pytest_gsw.history.store import History
 from tests.integration.runs import record as record_of
 from tests.unit.results.records import varied
 
@@ -238,15 +239,20 @@ def test_a_first_night_s_regression_is_said_by_its_row_alone(pytester: pytest.Py
 def test_a_session_finds_alarms_once_for_the_screen_and_every_file(
     pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It reads the cluster's nights twice: without its own, to judge rows by, and with its own, for all that it tells."""
     nights(table, (43, 44), cluster="demo", simulated=True)
     asked: list[object] = []
+    read: list[str] = []
+    nights_of = History.nights
     monkeypatch.setattr(spells, "spells_of", lambda *args: asked.append(args) or spells_of(*args))
+    monkeypatch.setattr(History, "nights", lambda *args, **keys: read.append(args[1]) or nights_of(*args, **keys))
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
     result = pytester.runpytest_inprocess(*session, "--gsw-report=report")
     result.stdout.fnmatch_lines([f"*  still regression of {SHOWN}: * since *, 3 runs"])
     assert "still" in (pytester.path / "report" / "index.html").read_text()
     assert len(asked) == 1
+    assert read == ["demo", "demo"]
 
 
 @pytest.mark.parametrize(("slow", "jobs"), [((43, 44), 1), ((43,), 3)])
