@@ -22,6 +22,7 @@ from pytest_gsw.common.words import duration
 from pytest_gsw.errors import LogError
 from pytest_gsw.fleet.limits import Policies
 from pytest_gsw.jobs.model import Stop
+from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE
 from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
@@ -179,8 +180,8 @@ class Watch:
         index, text = whole.not_finite
         where = "" if index is None else f" at step {index}"
         return Stop(
-            f"the loss or a step time is not finite{where}: {text}",
-            "a run that diverged says nothing of performance: find out why before measuring",
+            f"{NOT_FINITE}{where}: {text}",
+            DIVERGED,
             _left_s(sample, self._steps, sample.step_time_s or self._step_time_s),
         )
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 LINE_BYTES = 4000
 _SHOWN_CHARACTERS = 240
 
+#: How the fact of a run begins that diverged, and what to do about it.
+NOT_FINITE = "the loss or a step time is not finite"
+DIVERGED = "a run that diverged says nothing of performance: find out why before measuring"
+
 
 @dataclass(frozen=True)
 class Cause:

@@ -12,6 +12,7 @@ from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.history.texts import ClusterTold
+from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.reports.lately import Lately, lately
 from pytest_gsw.reports.rows import KINDS, Row
@@ -20,6 +21,7 @@ from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Level
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.incident import WholeNight, cluster_night
+from pytest_gsw.results.junit_names import Noted
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import cause_of
@@ -39,6 +41,28 @@ class Run:
     exit_status: int | None = None
     #: Its alarms, ``None`` where the history is to be asked.
     alarms: tuple[Alarm, ...] | None = None
+    #: What its session noted of its rows before it began, and when that was, seconds since the epoch.
+    noted: Noted = field(default_factory=Noted)
+    begun_s: float | None = None
+
+
+#: What is known of a row that has no record, as metrics name it.
+FACTS = ("workload", "framework", "dtype", "accelerator", "gpus")
+
+
+@dataclass(frozen=True)
+class Unrecorded:
+    """A row without a record, or with one that cannot be read: an error."""
+
+    node_id: str
+    why: str
+    #: By name, what its session noted that it is: all of :data:`FACTS`, or nothing.
+    facts: Mapping[str, str]
+
+    @property
+    def id(self) -> str:
+        """The row's id, or the path of its record."""
+        return self.node_id.rpartition("::")[2]
 
 
 @dataclass(frozen=True)
@@ -133,13 +157,21 @@ class Night:
     @cached_property
     def clusters(self) -> tuple[str, ...]:
         """Where it ran."""
-        return tuple(sorted({record.run.cluster for record in self.records}))
+        noted = {self.run.noted.cluster} - {""}
+        return tuple(sorted({record.run.cluster for record in self.records} or noted))
+
+    @cached_property
+    def unrecorded(self) -> tuple[Unrecorded, ...]:
+        """Its rows without a record: each is an error."""
+        recorded = {record.row.node_id for record in self.records}
+        missing = ((name, why) for name, why in self.run.missing.items() if name not in recorded)
+        return tuple(Unrecorded(name, why, _facts_of(self.run.noted.rows.get(name, {}))) for name, why in missing)
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """How many rows there are of each of :data:`KINDS`; rows without a record are errors."""
         counts = Counter(row.kind for row in self.rows)
-        counts[attention.ERROR.kind] += len(self.run.missing)
+        counts[attention.ERROR.kind] += len(self.unrecorded)
         return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
     @cached_property
@@ -147,7 +179,7 @@ class Night:
         """How many rows there are of each outcome, by its word; rows without a record are errors."""
         told = (outcomes.of(record.outcome) for record in self.records)
         counts = Counter(one.word if one.known else outcomes.ERROR.word for one in told)
-        counts[outcomes.ERROR.word] += len(self.run.missing)
+        counts[outcomes.ERROR.word] += len(self.unrecorded)
         return +counts
 
     @cached_property
@@ -159,7 +191,7 @@ class Night:
     def begin_s(self) -> float | None:
         """When its first job was submitted, or the nearest time to that which is known."""
         known = [job.begin_s for job in self.jobs if job.begin_s]
-        return min(known, default=min(self._recorded_s, default=None))
+        return min(known, default=min(self._recorded_s, default=self.run.begun_s))
 
     @cached_property
     def end_s(self) -> float | None:
@@ -229,7 +261,14 @@ class Night:
 
 def advice_of(fact: str) -> str:
     """What to do about a cause, where that is known."""
+    if fact.startswith(NOT_FINITE):
+        return DIVERGED
     return _ADVICE.get(fact.rpartition(": ")[2], "")
+
+
+def _facts_of(noted: Mapping[str, str]) -> Mapping[str, str]:
+    is_whole = set(FACTS) <= set(noted) and noted["gpus"].isascii() and noted["gpus"].isdigit()
+    return {name: noted[name] for name in FACTS} if is_whole else {}
 
 
 def _nodes_of(rows: Iterable[Row]) -> tuple[tuple[str, int], ...]:

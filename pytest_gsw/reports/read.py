@@ -25,10 +25,11 @@ from pytest_gsw.reports.rows import KINDS, Row, is_slow, page_names
 from pytest_gsw.reports.since import since_of
 from pytest_gsw.results import attention
 from pytest_gsw.results.facts import NO_CLUSTER
+from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import inconclusive_text
-from pytest_gsw.results.unjudged import Begun, newest_begun
+from pytest_gsw.results.unjudged import Begun, begun, newest_begun
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 
@@ -67,8 +68,8 @@ def nights_by_run(
         by_run.setdefault(record.run.id, []).append(record)
     read = read or (None if history is None else once(history))
     pasts = _pasts((record for of_run in by_run.values() for record in of_run), history, accepted, read)
-    told = {run_id: runs.get(run_id) or Run(Path(".gsw", "runs", run_id)) for run_id in by_run}
-    earlier = _told_of(history, by_run, {run.directory.parent for run in told.values()})
+    told = {run_id: _begun(runs.get(run_id) or Run(Path(".gsw", "runs", run_id))) for run_id in by_run}
+    earlier = _told_of(history, by_run, told.values())
     nights = [
         _night(run_id, of_run, history, pasts, told[run_id], accepted or {}, read, earlier)
         for run_id, of_run in by_run.items()
@@ -103,9 +104,9 @@ def exported_night(
     of_runs: dict[str, list[Record]] = {}
     for record in shown:
         of_runs.setdefault(record.run.id, []).append(record)
-    earlier = _told_of(history, of_runs, () if run is None else (run.directory.parent,))
+    told = Run(Path()) if run is None else _begun(run)
+    earlier = _told_of(history, of_runs, () if run is None else (told,))
     rows, broken = _rows(shown, {key: past for key, past in pasts.items() if key in of_slow}, {}, earlier)
-    told = run or Run(Path())
     return Night(
         "",
         replace(told, missing={**quoted_missing(told.missing), **broken}),
@@ -115,6 +116,13 @@ def exported_night(
         alarms=_alarms(shown, history, accepted or {}, read) if told.alarms is None else told.alarms,
         told=_told(shown, pasts),
     )
+
+
+def _begun(run: Run) -> Run:
+    """A run with what its session wrote down before it began."""
+    known = begun(run.directory)
+    noted = quoted(read_noted(run.directory), os.environ)
+    return replace(run, noted=noted, begun_s=None if known is None else known.begun_s or None)
 
 
 def quoted_missing(missing: Mapping[str, str]) -> dict[str, str]:
@@ -160,37 +168,39 @@ def _night(
     theirs = {key: past for key, past in pasts.items() if key in ran}
     alarms = _alarms(records, history, accepted, read) if run.alarms is None else run.alarms
     slow, blamed, sound = _slow_nodes(theirs), _blamed_nodes(theirs), _sound_nodes(theirs)
-    listed = _listed({record.run.cluster for record in records}, earlier)
-    return Night(run_id, whole, ordered, slow, blamed, sound, alarms, _told(records, pasts), listed)
+    night = Night(run_id, whole, ordered, slow, blamed, sound, alarms, _told(records, pasts))
+    return replace(night, listed=_listed(night.clusters, earlier))
 
 
 def _told_of(
-    history: History | None, by_run: Mapping[str, Sequence[Record]], beside: Iterable[Path]
+    history: History | None, by_run: Mapping[str, Sequence[Record]], asked: Collection[Run]
 ) -> Mapping[tuple[str, str], tuple[Told, ...]]:
     """By cluster and row, what the runs of the history came to, those that somebody has excluded left out.
 
-    Rows that were never judged are errors, in those of the runs that still have a directory beside.
+    Rows that were never judged are errors, in those of the runs that still have a directory beside those asked for.
     """
     if history is None:
         return {}
-    clusters = {record.run.cluster for records in by_run.values() for record in records} - {NO_CLUSTER}
-    begun = [one for runs in sorted(beside) for one in newest_begun(runs, EARLIER_RUNS)]
+    clusters = {record.run.cluster for records in by_run.values() for record in records}
+    clusters = (clusters | {run.noted.cluster for run in asked}) - {NO_CLUSTER, ""}
+    beside = sorted({run.directory.parent for run in asked})
+    there = [one for runs in beside for one in newest_begun(runs, EARLIER_RUNS)]
     found: dict[tuple[str, str], tuple[Told, ...]] = {}
     for cluster in clusters:
         excluded = {event.subject for event in history.events(cluster, EXCLUDE)}
         told = history.outcomes(cluster, EARLIER_RUNS + len(by_run))
-        for row, of_row in _with_never_judged(told, [one for one in begun if one.cluster == cluster]).items():
+        for row, of_row in _with_never_judged(told, [one for one in there if one.cluster == cluster]).items():
             found[cluster, row] = tuple(one for one in of_row if one.run_id not in excluded)
     return found
 
 
-def _with_never_judged(told: Mapping[str, tuple[Told, ...]], begun: Iterable[Begun]) -> Mapping[str, tuple[Told, ...]]:
+def _with_never_judged(told: Mapping[str, tuple[Told, ...]], there: Iterable[Begun]) -> Mapping[str, tuple[Told, ...]]:
     """By row, what the runs of a cluster came to, with an error for each row that one of them never judged."""
     found = {row: {one.run_id: one for one in of_row} for row, of_row in told.items()}
     times_s: dict[str, float] = {}
     for one in (one for of_row in told.values() for one in of_row):
         times_s[one.run_id] = max(one.time_s, times_s.get(one.run_id, one.time_s))
-    for run in begun:
+    for run in there:
         name = run.directory.name
         missing = [row for row in run.rows if name not in found.get(row, {})]
         # Of a run with records that the history does not know, it was to know nothing.

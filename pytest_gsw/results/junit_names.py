@@ -1,7 +1,7 @@
 """What rows are called in JUnit, and the properties of a suite: the same in each file of a run.
 
-A session notes beside its records what these do not tell: the names of rows that may never have a record, and what
-ran the session.
+A session notes beside its records what these do not tell: the names of rows that may never have a record, what they
+are, and what ran the session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME = "junit.json"
 
 @dataclass(frozen=True)
 class Noted:
-    """What a session notes for JUnit."""
+    """What a session notes of its rows."""
 
     cluster: str = ""
     #: The release of the recipes; empty for the rows of the documents, and of other tables.
@@ -36,6 +36,8 @@ class Noted:
     classes: Mapping[str, str] = field(default_factory=dict)
     #: By node id, why rows cannot run that never have a record: a cell of theirs is blank.
     errors: Mapping[str, str] = field(default_factory=dict)
+    #: By node id, what each row is: its ``workload``, ``framework``, ``dtype``, ``accelerator`` and ``gpus``.
+    rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def class_of(self, node_id: str) -> str:
         """The class name of a row without a record; one that nobody noted is called by the path of its table."""
@@ -79,8 +81,8 @@ def write_noted(directory: Path, noted: Noted) -> None:
         OSError: Nothing can be written there.
     """
     before = read_noted(directory)
-    rows = {"classes": {**before.classes, **noted.classes}, "errors": {**before.errors, **noted.errors}}
-    write_whole(directory / _NAME, f"{json.dumps({**asdict(noted), **rows})}\n", PRIVATE)
+    of_rows = {name: {**getattr(before, name), **getattr(noted, name)} for name in ("classes", "errors", "rows")}
+    write_whole(directory / _NAME, f"{json.dumps({**asdict(noted), **of_rows})}\n", PRIVATE)
 
 
 def read_noted(directory: Path) -> Noted:
@@ -95,7 +97,7 @@ def read_noted(directory: Path) -> Noted:
 
 def _is_whole(noted: Noted) -> bool:
     texts = (noted.cluster, noted.release)
-    listed = (noted.versions, noted.classes, noted.errors)
-    return all(isinstance(text, str) for text in texts) and all(
-        isinstance(one, dict) and all(isinstance(text, str) for text in one.values()) for one in listed
-    )
+    if not all(isinstance(text, str) for text in texts) or not isinstance(noted.rows, dict):
+        return False
+    listed = (noted.versions, noted.classes, noted.errors, *noted.rows.values())
+    return all(isinstance(one, dict) and all(isinstance(text, str) for text in one.values()) for one in listed)

@@ -6,6 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_gsw.common.words import command
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, past_of, read_journal
 from pytest_gsw.jobs.ownership import owner_of
@@ -38,13 +39,18 @@ class Begun:
             return False
 
 
+def resume_command(directory: Path) -> str:
+    """What goes on with a run whose session ended before all its rows were judged."""
+    return command("pytest", f"--gsw-resume={directory.name}")
+
+
 def never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
     """By node id, the rows that a run's journal has and its records have not, and why that is an error."""
     try:
         past = read_journal(directory)
     except ConfigurationError:
         return {}  # a replay keeps no journal: it submits nothing
-    ended = f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
+    ended = f"the session ended before this row was judged; {resume_command(directory)} goes on with it"
     known = read_noted(directory).errors
     return {node_id: known.get(node_id, ended) for node_id in past.rows if node_id not in judged}
 

@@ -14,7 +14,7 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.errors import JobError, LogError, LogWarning
 from pytest_gsw.jobs.model import JobState, JobStatus, scancel
 from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
-from pytest_gsw.logs.causes import FoundCause
+from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE, FoundCause
 from pytest_gsw.logs.fatal import find_fatal
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.logfile import LogFile
@@ -146,9 +146,9 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
     if not_finite is not None:
         index, text = not_finite
         raise LogError(
-            f"the loss or a step time is not finite{'' if index is None else f' at step {index}'}: {text}",
+            f"{NOT_FINITE}{'' if index is None else f' at step {index}'}: {text}",
             evidence=log_evidence(run, log),
-            advice="a run that diverged says nothing of performance: find out why before measuring",
+            advice=DIVERGED,
         )
     reading(path, lambda: _check_attempts(run, path, read))
     reading(path, lambda: _check_lines(run, path, read))

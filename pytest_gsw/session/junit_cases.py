@@ -17,6 +17,7 @@ from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.lost import LostRow
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import RECORD, SETTINGS
+from pytest_gsw.tables.model import Baseline
 
 #: In the place of a cluster's name, where rows are skipped because none is given.
 _NOWHERE = "none"
@@ -46,8 +47,20 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     classes = {item.nodeid: class_of_item(item) for item in rows}
     release = "" if settings.release is None else settings.release
     errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
-    classes, errors = quoted((classes, errors), os.environ)
-    write_noted(settings.run_directory, Noted(_cluster_of(settings), release, versions, classes, errors))
+    known = {item.nodeid: _row_of(item.baseline) for item in rows if isinstance(item, BaselineItem)}
+    classes, errors, known = quoted((classes, errors, known), os.environ)
+    write_noted(settings.run_directory, Noted(_cluster_of(settings), release, versions, classes, errors, known))
+
+
+def _row_of(row: Baseline) -> dict[str, str]:
+    """What a row is, as metrics and the report are to say of one without a record."""
+    return {
+        "workload": row.workload,
+        "framework": row.framework,
+        "dtype": row.dtype,
+        "accelerator": row.accelerator,
+        "gpus": str(row.gpus),
+    }
 
 
 def class_of_item(item: pytest.Item) -> str:

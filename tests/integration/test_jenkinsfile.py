@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -67,6 +68,28 @@ def test_what_becomes_of_the_build(groovy: Sequence[str], status: str, outcome: 
             "testDataPublishers": [{"attachments": {}}],
         }
     ]
+
+
+def test_of_the_night_before_first_pages_alone_stay(tmp_path: Path) -> None:
+    (cleaning,) = re.findall(r"sh '(rm .*)'", JENKINSFILE.read_text())
+    files = (
+        "index.html",
+        "nights.html",
+        "gsw.prom",
+        "rows/a.html",
+        "jenkins/mfu-a.csv",
+        "nights/20261120-221000-7f3a.html",
+    )
+    for name in files:
+        (tmp_path / "report" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "report" / name).write_text("")
+    (tmp_path / "junit.xml").write_text("")
+    subprocess.run(["sh", "-c", cleaning], cwd=tmp_path, check=True)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {".night", "report/nights/20261120-221000-7f3a.html"}
+    # In a workspace that is new there is nothing to remove.
+    (tmp_path / "new").mkdir()
+    subprocess.run(["sh", "-c", cleaning], cwd=tmp_path / "new", check=True)
 
 
 def test_there_is_a_plot_for_each_file_of_the_report(groovy: Sequence[str]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+
+from pytest_gsw.cli import main
 
 ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
 #: The session ends with so many rows judged, of which the last has its record and is not kept for the history.
@@ -49,3 +52,47 @@ def test_a_later_report_counts_its_rows_as_errors(pytester: pytest.Pytester, kil
     assert "2 error, 4 passed" in index
     mended = index.partition("Mended (2)")[2].partition("</h3>")[0]
     assert "was error" in mended
+
+
+def test_its_own_report_lists_them_everywhere_and_says_how_to_go_on(pytester: pytest.Pytester, killed: Path) -> None:
+    (only,) = [one for one in Path(".gsw", "runs").iterdir() if one != killed]
+    shutil.rmtree(only)
+    assert main(["report", str(killed), "-o", "out"]) == 0
+    index = re.sub(r"\s+", " ", text_of(Path("out/index.html")))
+    assert "1 error of 6 rows on demo, " in index
+    (never,) = set(re.findall(r"::(\S+) : the session ended before this row was judged", index))
+    typed = index.partition("What to type next")[2]
+    assert typed.startswith(f" go on with 1 row that the session did not judge pytest --gsw-resume={killed.name} ")
+    # By workload and number of GPUs each row has its cell, and its line in the list of all.
+    verdicts, _, listed = index.partition(" Verdicts ")[2].partition("All rows")
+    assert verdicts.count("✖ error") == 1
+    assert "6 rows, the worst first" in listed
+    assert listed.index(f"{never} ✖ error") < listed.index("✔ passed")
+    pytester.runpytest_subprocess(f"--gsw-resume={killed.name}").assert_outcomes(passed=6, deselected=135)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_metrics_and_page_of_a_killed_run_have_its_cluster(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
+    pytester.makeconftest(KILL.format(count=count))
+    run(pytester)
+    (killed,) = Path(".gsw", "runs").iterdir()
+    if count == 1:
+        shutil.rmtree(killed / "records")
+    assert main(["export", str(killed), "--format", "openmetrics", "-o", "gsw.prom"]) == 0
+    metrics = Path("gsw.prom").read_text().splitlines()
+    rows = [line for line in metrics if line.startswith("gsw_outcome{") and 'outcome="error"} 1.0' in line]
+    assert len(rows) == (6 if count == 1 else 1)
+    assert all(
+        re.fullmatch(
+            r'gsw_outcome\{row="(llama2_70b_fp8\[H100x(\d+)\])",table="baselines/maxtext/llama2_70b.yaml",cluster="demo",'
+            r'workload="llama2_70b",framework="maxtext",dtype="fp8",accelerator="H100",gpus="\2",outcome="error"\} 1\.0',
+            line,
+        )
+        for line in rows
+    )
+    assert main(["report", str(killed), "-o", "out"]) == 0
+    index = re.sub(r"\s+", " ", text_of(Path("out/index.html")))
+    assert re.search(r"[61] errors? of 6 rows on demo, \d{4}-\d\d-\d\d \d\d:\d\d", index)

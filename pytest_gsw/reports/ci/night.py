@@ -89,8 +89,7 @@ def findings(night: Night) -> tuple[Finding, ...]:
     of_rows = (row for row in night.rows if night.incident is None or row.record.reason != Reason.INCIDENT.value)
     found = [*_of_cluster(night), *(_with_alarm(one, known) for row in of_rows for one in _of_row(row))]
     found += [
-        Finding(attention.ERROR.kind, node_id.rpartition("::")[2], node_id, "", why)
-        for node_id, why in unrecorded(night).items()
+        Finding(attention.ERROR.kind, one.id, one.node_id, night.run.noted.cluster, one.why) for one in night.unrecorded
     ]
     return tuple(sorted(found, key=_rank))
 
@@ -125,12 +124,6 @@ def _of_cluster(night: Night) -> Iterator[Finding]:
             yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", name, told.drift, following, table=table)
 
 
-def unrecorded(night: Night) -> Mapping[str, str]:
-    """By node id, why a row of the night has no record: each is an error."""
-    recorded = {record.row.node_id for record in night.records}
-    return {node_id: why for node_id, why in night.run.missing.items() if node_id not in recorded}
-
-
 def _rank(finding: Finding) -> tuple[int, float, str]:
     change = None if finding.record is None else throughput_change(finding.record)
     return KINDS.index(finding.kind), change or 0.0, finding.node_id
@@ -158,5 +151,5 @@ def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Fi
 
 def counts_text(night: Night) -> str:
     """How many rows there were and what they came to: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
-    missing = len(unrecorded(night))
+    missing = len(night.unrecorded)
     return f"{counted(len(night.records) + missing, 'row')}: {counts_line(night.records, missing)}".removesuffix(": ")

@@ -13,7 +13,7 @@ from typing import TypeVar
 from pytest_gsw.history.alarms import OF_ROWS, Kind
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.suspects import Failing, Suspect
-from pytest_gsw.reports.ci.night import regressed_metrics, unrecorded
+from pytest_gsw.reports.ci.night import regressed_metrics
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
@@ -84,7 +84,7 @@ def openmetrics(night: Night) -> str:
     records = {tuple(_labels(record).items()): record for record in night.records}  # no series twice
     lines = [line for metric in FAMILIES for line in _family(metric, records)]
     lines += [line for metric in _of_sites(night) for line in _family(metric, records)]
-    lines += _outcomes(records, unrecorded(night))
+    lines += _outcomes(records, night)
     lines += _slow_nodes(night)
     lines += _blamed_nodes(night)
     lines += _alarms(night)
@@ -128,16 +128,18 @@ def _family(metric: _Metric, records: Mapping[tuple[tuple[str, str], ...], Recor
         yield _sample(metric.name, dict(labels), value)
 
 
-def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], missing: Mapping[str, str]) -> Iterator[str]:
+def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], night: Night) -> Iterator[str]:
     """A state set: one sample for each outcome that a row can have, 1 for the one that it has."""
-    if records or missing:
+    if records or night.unrecorded:
         yield from _head("gsw_outcome", "Whether the row has this outcome.")
     for labels, record in records.items():
         for outcome in (*_OUTCOMES, *({record.outcome} - set(_OUTCOMES))):
             yield _sample("gsw_outcome", {**dict(labels), "outcome": outcome}, record.outcome == outcome)
-    for node_id in missing:
-        table, _, row = node_id.rpartition("::")
-        yield _sample("gsw_outcome", {"row": row, "table": table, "outcome": ERROR.word}, 1)
+    of_run = next((cluster_of(record) for record in night.records), night.run.noted.cluster)
+    for one in night.unrecorded:
+        where = {"cluster": of_run} if of_run else {}
+        known = {"row": one.id, "table": one.node_id.partition("::")[0], **where, **one.facts}
+        yield _sample("gsw_outcome", {**known, "outcome": ERROR.word}, 1)
 
 
 def _slow_nodes(night: Night) -> Iterator[str]:

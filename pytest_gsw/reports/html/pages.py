@@ -45,12 +45,13 @@ from pytest_gsw.reports.html.texts import (
 )
 from pytest_gsw.reports.html.turned import turned_section
 from pytest_gsw.reports.html.verdicts import verdict_tables
-from pytest_gsw.reports.night import Cause, Listed, Night
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.night import Cause, Listed, Night, Unrecorded
+from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.next_steps import next_commands
 from pytest_gsw.results.summary import accepted_text
+from pytest_gsw.results.unjudged import resume_command
 from pytest_gsw.tables.metrics import MFU
 
 #: The first page of a night, in its directory.
@@ -98,7 +99,7 @@ def night_page(
         _attention(night),
         _improved(night),
         section("alarms", "Alarms", *_alarms(night)),
-        section("verdicts", "Verdicts", *verdict_tables(night.rows)),
+        section("verdicts", "Verdicts", *verdict_tables([*night.rows, *night.unrecorded])),
         section("rows", "All rows", _all_rows(night)),
         section("nights", "Other runs", _others(others)),
     ]
@@ -107,7 +108,7 @@ def night_page(
 
 def _strip(night: Night, address_of: Callable[[str], str | None]) -> ET.Element | None:
     """The nights before and this one; nothing where none before is known."""
-    tonight = Listed(night.run_id, night.end_s or 0.0, night.outcomes)
+    tonight = Listed(night.run_id, night.end_s or night.begin_s or 0.0, night.outcomes)
     before = [one for one in night.listed if one.run_id != night.run_id and one.time_s <= tonight.time_s]
     if not before:
         return None
@@ -136,6 +137,9 @@ def _badge(kind: str, text: str) -> ET.Element:
 def _next(night: Night) -> ET.Element | None:
     """What to type next for the whole run."""
     listed = next_commands(night.records, night.run.directory)
+    resume = resume_command(night.run.directory)
+    if left := sum(resume in one.why for one in night.unrecorded):
+        listed.insert(0, (f"go on with {counted(left, 'row')} that the session did not judge", resume))
     pairs = [element("div", element("dt", what), element("dd", command_line(text))) for what, text in listed]
     return element("dl", *pairs, class_="commands") if pairs else None
 
@@ -287,14 +291,14 @@ def _error_row(row: Row) -> ET.Element:
 
 
 def _missing(night: Night) -> ET.Element | None:
-    missing = night.run.missing
+    missing = night.unrecorded
     if not missing:
         return None
-    entries = [element("li", element("code", name), f": {why}") for name, why in list(missing.items())[:_MISSING]]
+    entries = [element("li", element("code", one.node_id), f": {one.why}") for one in missing[:_MISSING]]
     more = f"and {len(missing) - _MISSING} more" if len(missing) > _MISSING else None
     return element(
         "div",
-        element("h4", f"{counted(len(missing), 'row')}: no record"),
+        element("h4", f"{counted(len(missing), 'row')}: no record", id="missing"),
         element("ul", *entries, class_="rows"),
         element("p", more) if more else None,
         class_=f"card {attention.ERROR.kind}",
@@ -327,11 +331,20 @@ def _alarm(alarm: Alarm) -> list[Content]:
 
 
 def _all_rows(night: Night) -> ET.Element | None:
-    if not night.rows:
+    if not night.rows and not night.unrecorded:
         return None
     heads = ["row", "verdict", "throughput", "measured", "against", "MFU", "since", "nodes", "job", "ran"]
-    caption = f"{counted(len(night.rows), 'row')}, the worst first"
-    return table("all", caption, heads, [_list_line(row) for row in night.rows])
+    caption = f"{counted(len(night.rows) + len(night.unrecorded), 'row')}, the worst first"
+    places = {kind: place for place, kind in enumerate(KINDS)}
+    lines = [(places[row.kind], _list_line(row)) for row in night.rows]
+    lines += [(places[attention.ERROR.kind], _missing_line(one, len(heads))) for one in night.unrecorded]
+    return table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
+
+
+def _missing_line(one: Unrecorded, cells: int) -> list[Content]:
+    kind = attention.ERROR.kind
+    name = element("a", one.id, href="#missing")
+    return [name, element("td", sign(kind), f" {attention.ERROR.word}", class_=kind), *[""] * (cells - 2)]
 
 
 def _list_line(row: Row) -> list[Content]:

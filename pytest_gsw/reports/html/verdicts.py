@@ -10,6 +10,7 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import sign, table
 from pytest_gsw.reports.html.texts import percent
+from pytest_gsw.reports.night import Unrecorded
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention
 
@@ -21,24 +22,35 @@ _NAMED = 4
 _FOLLOWS = frozenset({"dp", "fsdp"})
 
 
+#: A row of a night, with or without a record.
+_Any = Row | Unrecorded
+
+
 @dataclass
 class _Table:
     """Workloads that share their numbers of GPUs."""
 
     accelerator: str
     gpus: set[int] = field(default_factory=set)
-    lines: dict[tuple[str, str], dict[int, Row]] = field(default_factory=dict)
+    lines: dict[tuple[str, str], dict[int, _Any]] = field(default_factory=dict)
 
 
-def verdict_tables(rows: Iterable[Row]) -> list[ET.Element]:
-    """The tables of rows that come the worst first, and so do tables and lines."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+def verdict_tables(rows: Iterable[_Any]) -> list[ET.Element]:
+    """The tables of rows that come the worst first, and so do tables and lines.
+
+    Rows without a record are in them where it is known what they are.
+    """
+    groups: dict[tuple[str, str, str], list[_Any]] = {}
     for row in rows:
-        facts = row.record.row
-        groups.setdefault((facts.workload, facts.dtype, facts.accelerator), []).append(row)
-    tables: list[_Table | tuple[str, Sequence[Row]]] = []
+        if isinstance(row, Row):
+            facts = row.record.row
+            groups.setdefault((facts.workload, facts.dtype, facts.accelerator), []).append(row)
+        elif row.facts:
+            noted = row.facts
+            groups.setdefault((noted["workload"], noted["dtype"], noted["accelerator"]), []).append(row)
+    tables: list[_Table | tuple[str, Sequence[_Any]]] = []
     for (workload, dtype, accelerator), of_group in groups.items():
-        by_gpus = {row.record.row.gpus: row for row in of_group}
+        by_gpus = {_gpus(row): row for row in of_group}
         if len(by_gpus) < len(of_group):
             tables.append((f"{workload} {dtype} on {accelerator}", of_group))
             continue
@@ -52,7 +64,7 @@ def verdict_tables(rows: Iterable[Row]) -> list[ET.Element]:
 
 
 def _table_for(
-    workload: str, accelerator: str, gpus: Iterable[int], tables: list[_Table | tuple[str, Sequence[Row]]]
+    workload: str, accelerator: str, gpus: Iterable[int], tables: list[_Table | tuple[str, Sequence[_Any]]]
 ) -> _Table:
     """The table that has the workload already, else the first one with room for its numbers of GPUs, or a new one."""
     known = [one for one in tables if isinstance(one, _Table) and one.accelerator == accelerator]
@@ -79,7 +91,7 @@ def _by_gpus(name: str, one: _Table) -> ET.Element:
     return table(name, f"{what} on {one.accelerator}, change of throughput on {span}", heads, lines)
 
 
-def _by_case(name: str, group: str, rows: Sequence[Row]) -> ET.Element:
+def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element:
     """A line for each row of a workload that has several on as many GPUs, with what they differ in."""
     settings = [_settings(row) for row in rows]
     varies = {name for one in settings for name in one if len({other.get(name) for other in settings}) > 1}
@@ -87,8 +99,8 @@ def _by_case(name: str, group: str, rows: Sequence[Row]) -> ET.Element:
         [
             element("span", _case(row, one, varies), class_="case"),
             _cell(row),
-            f"{row.record.row.gpus:,}",
-            row.record.row.id.partition("[")[2].rstrip("]"),
+            f"{_gpus(row):,}",
+            _id(row).partition("[")[2].rstrip("]"),
         ]
         for row, one in zip(rows, settings, strict=True)
     ]
@@ -100,7 +112,17 @@ def _by_case(name: str, group: str, rows: Sequence[Row]) -> ET.Element:
     )
 
 
-def _settings(row: Row) -> Mapping[str, str]:
+def _gpus(row: _Any) -> int:
+    return row.record.row.gpus if isinstance(row, Row) else int(row.facts["gpus"])
+
+
+def _id(row: _Any) -> str:
+    return row.record.row.id if isinstance(row, Row) else row.id
+
+
+def _settings(row: _Any) -> Mapping[str, str]:
+    if isinstance(row, Unrecorded):
+        return {"": row.facts["framework"]}
     facts = row.record.row
     batch = {} if facts.batch is None else {"batch": f"{facts.batch:,}"}
     others = {name: value for name, value in facts.settings.items() if name not in _FOLLOWS}
@@ -108,15 +130,19 @@ def _settings(row: Row) -> Mapping[str, str]:
     return {"": facts.framework, **batch, **others, **noted}
 
 
-def _case(row: Row, settings: Mapping[str, str], varies: Collection[str]) -> str:
+def _case(row: _Any, settings: Mapping[str, str], varies: Collection[str]) -> str:
     told = [f"{name} {value}".strip() for name, value in settings.items() if name in varies]
-    return ", ".join(told) or row.record.row.id
+    return ", ".join(told) or _id(row)
 
 
-def _cell(row: Row | None) -> ET.Element:
+def _cell(row: _Any | None) -> ET.Element:
     """A row's sign, word and change of throughput; that it passed is said to those alone who do not see the sign."""
     if row is None:
         return element("td")
+    if isinstance(row, Unrecorded):
+        kind = attention.ERROR.kind
+        mark = element("a", sign(kind), " ", element("span", attention.ERROR.word), href="#missing", class_=kind)
+        return element("td", mark, class_=f"verdict {kind}")
     word = element("span", row.needs.word, class_="vh" if row.needs is attention.PASSED else None)
     change = "" if row.change is None else f" {percent(row.change)}"
     mark = element("a", sign(row.kind), " ", word, change, href=f"rows/{row.name}.html", class_=row.kind)

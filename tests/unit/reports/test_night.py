@@ -90,6 +90,12 @@ def test_the_exit_status_is_that_of_the_session_or_follows_from_the_records(
     assert tonight(*records, exit_status=2).exit_status == 2
 
 
+def test_a_run_that_diverged_has_the_advice_of_the_screen() -> None:
+    diverged = failed(NAME, "the loss or a step time is not finite at step 50: loss: nan")
+    (cause,) = tonight(diverged).causes
+    assert cause.advice == "a run that diverged says nothing of performance: find out why before measuring"
+
+
 def test_when_it_was_and_what_it_cost() -> None:
     night = tonight(PASSED, SLOW)
     assert night.begin_s == FIRST_S + TONIGHT * DAY_S - 4000

@@ -111,7 +111,7 @@ def test_rows_without_a_record_are_errors() -> None:
     night = night_of((PASSED,), {"t.yaml::one": "the session ended", PASSED.row.node_id: "has a record"})
     samples = families(night)["gsw_outcome"].samples
     assert [sample.labels for sample in samples if sample.labels["row"] == "one"] == [
-        {"row": "one", "table": "t.yaml", "outcome": "error"}
+        {"row": "one", "table": "t.yaml", "cluster": "eos", "outcome": "error"}
     ]
     assert len(samples) == 9
 
