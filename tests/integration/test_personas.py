@@ -151,7 +151,7 @@ def test_who_changes_a_variable_of_a_cluster_reads_it_as_a_cause(pytester: pytes
     slower.assert_outcomes(failed=1)
 
     changed = "HF_TOKEN changed, NCCL_IB_DISABLE not set -> 1, STEP_MS 731 -> 850, TP_COMM ring -> not set"
-    slower.stdout.fnmatch_lines(["since      tonight", f"changed    {changed}"])
+    slower.stdout.fnmatch_lines(["since      this run", f"changed    {changed}"])
     compared = gsw(pytester, "compare", *runs(pytester))
     assert compared.ret == 1
     compared.stdout.fnmatch_lines([f"changed: {changed} (all rows)"])
