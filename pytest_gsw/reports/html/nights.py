@@ -115,7 +115,8 @@ def nights_page(
     """The index of runs, the newest first."""
     shown = runs[-_LISTED:][::-1]
     kinds = [kind for kind in KINDS if any(kind in by_kind(one.outcomes) for one in shown)]
-    heads = ["run", "when", "rows", *(attention.BY_KIND[kind].word for kind in kinds)]
+    # A phone has room for the first ones: what a run came to is worth more than when it was, which its name says.
+    heads = ["run", *(attention.BY_KIND[kind].word for kind in kinds), "rows", "when"]
     lines = [_line(one, kinds, pages.get(one.run_id)) for one in shown]
     title = f"Runs on {cluster}"
     caption = f"{counted(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
@@ -131,7 +132,7 @@ def _line(run: Listed, kinds: Iterable[str], address: str | None) -> list[Conten
     counts = by_kind(run.outcomes)
     name: Content = run.run_id if address is None else element("a", run.run_id, href=address)
     cells = [_count(kind, counts.get(kind, 0)) for kind in kinds]
-    return [name, time_element(run.time_s), f"{sum(counts.values())}", *cells]
+    return [name, *cells, f"{sum(counts.values())}", time_element(run.time_s)]
 
 
 def _count(kind: str, count: int) -> ET.Element:

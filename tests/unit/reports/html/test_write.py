@@ -369,7 +369,9 @@ def test_a_report_that_is_written_over_another_one_leads_to_the_runs_before_and_
     assert {"nights/night-001.html", "nights/night-002.html", "nights/night-003.html"} <= links("index.html")
     assert {"nights/night-001.html", "nights/night-002.html", "index.html"} <= links("nights.html")
     assert "../nights.html" in links("rows/llama2_70b_fp8_H100x128.html")
-    assert "3 runs, the newest first" in text_of_night(home / "nights.html", home)
+    text = text_of_night(home / "nights.html", home)
+    assert "3 runs, the newest first" in text
+    assert "runpassedrowswhennight-003✔ 222026-11-04" in text
 
 
 def test_pages_of_so_many_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
