@@ -8,7 +8,7 @@ from pytest_gsw.history.model import SIMULATED
 from pytest_gsw.history.past import GONE_DAYS
 
 #: Of a list of alarms; what is a number has ">" before it.
-COLUMNS = ("id", "alarm", "state", "of", "cluster", ">throughput", "since", ">runs", "acknowledged")
+COLUMNS = ("id", "alarm", "state", "of", "cluster", ">against usual", "since", ">runs with it", "acknowledged")
 
 #: Nights after which a row that was never fast enough is one of a figure that is not this cluster's.
 _NEVER_NIGHTS = 3

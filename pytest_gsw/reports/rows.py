@@ -44,6 +44,8 @@ class Since:
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: The first night with which it may have begun, where that is one before.
     earliest_s: float | None = None
+    #: Of a row that is too slow, how many of these nights regressed, where the others were inconclusive; else 0.
+    regressed: int = 0
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ def since_line(since: Since | None) -> str:
         return ""
     first = f"{minute(since.time_s)}{'' if since.good_run_id else ' or before'}"
     begun = "" if since.earliest_s is None else f"; it may have begun at {minute(since.earliest_s)}"
-    return f"{'this run' if since.nights == 1 else f'{first}, {since.nights} runs'}{begun}"
+    mixed = f", {since.regressed} of them regressed" if since.regressed else ""
+    return f"{'this run' if since.nights == 1 else f'{first}, {since.nights} runs{mixed}'}{begun}"
 
 
 def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
@@ -44,7 +45,7 @@ def since_of(row: Row, before: Past | None = None) -> Since | None:
     if row.needs in attention.SLOW:
         found = _streak(row, outcomes.SLOW)
         noise = None if before is None else before.noise()
-        return None if found is None else _with_window(found, row, 0.0 if noise is None else noise.sigma)
+        return None if found is None else _with_window(_mixed(found, row), row, 0.0 if noise is None else noise.sigma)
     if row.needs is attention.IMPROVED:
         return _streak(row, frozenset({outcomes.IMPROVED.word}))
     if row.needs is attention.DRIFT and row.drifting is not None:
@@ -62,6 +63,12 @@ def _streak(row: Row, outcomes: frozenset[str]) -> Since | None:
     while first and nights[first - 1].outcome in outcomes:
         first -= 1
     return _since_night(row, first)
+
+
+def _mixed(since: Since, row: Row) -> Since:
+    """With how many of its nights regressed, where that are not all: alarms count from the first of those."""
+    regressed = sum(night.outcome == outcomes.REGRESSED.word for night in row.nights[-since.nights :])
+    return since if regressed == since.nights else replace(since, regressed=regressed)
 
 
 def _with_window(since: Since, row: Row, sigma: float) -> Since:

@@ -79,9 +79,12 @@ def test_a_regression_is_listed(pytester: pytest.Pytester, table: Path, capsys: 
         "state",
         "of",
         "cluster",
-        "throughput",
+        "against",
+        "usual",
         "since",
         "runs",
+        "with",
+        "it",
         "acknowledged",
     ]
     assert lines[2].split()[1:5] == ["regression", "still", ROW, "eos"]

@@ -176,10 +176,12 @@ def test_the_counts() -> None:
         ("prr", f"{minute(NOON_S + DAY_S)}, 3 runs"),
         ("rr", f"{minute(NOON_S)} or before, 3 runs"),
         ("rpr", f"{minute(NOON_S + 2 * DAY_S)}, 2 runs"),
+        ("pir", f"{minute(NOON_S + DAY_S)}, 3 runs, 2 of them regressed"),
+        ("pi", f"{minute(NOON_S + DAY_S)}, 2 runs, 1 of them regressed"),
     ],
 )
 def test_since_when_a_row_is_slow(outcomes: str, since: str) -> None:
-    words = [{"p": "passed", "r": "regressed"}[letter] for letter in f"{outcomes}r"]
+    words = [{"p": "passed", "r": "regressed", "i": "inconclusive"}[letter] for letter in f"{outcomes}r"]
     first = len(words) - 1
     nights = [
         Point(f"{REGRESSED.run.id}{'-' * (first - number)}", "1", NOON_S + number * DAY_S, 5.0, word)
