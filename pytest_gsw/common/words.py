@@ -47,14 +47,14 @@ def duration(seconds: float) -> str:
 
 def day(time_s: float) -> str:
     """The day of a time on this machine's calendar, ``2026-11-20``; empty where the calendar has none."""
-    try:
-        return time.strftime("%Y-%m-%d", time.localtime(time_s))
-    except (OverflowError, ValueError, OSError):  # by how far off it is
-        return ""
+    return minute(time_s).partition(" ")[0]
 
 
 def minute(time_s: float) -> str:
-    """A time to the minute on this machine's clock, ``2026-11-20 21:23``: what tells a run from others of its day."""
+    """A time to the minute on this machine's clock, ``2026-11-20 21:23``: what tells runs of one day apart.
+
+    Empty where the calendar has no such time.
+    """
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_s))
     except (OverflowError, ValueError, OSError):  # by how far off it is

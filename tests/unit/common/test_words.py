@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from pytest_gsw.common.words import command, duration, enumerated, percent
+from pytest_gsw.common.words import command, day, duration, enumerated, minute, percent
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,13 @@ def test_durations(seconds: float, text: str) -> None:
 )
 def test_texts_in_a_sentence(texts: list[str], sentence: str) -> None:
     assert enumerated(iter(texts)) == sentence
+
+
+def test_runs_of_one_day_are_told_apart() -> None:
+    noon_s = time.mktime((2026, 11, 20, 12, 4, 59, 0, 0, -1))
+    assert (day(noon_s), minute(noon_s), minute(noon_s + 360)) == ("2026-11-20", "2026-11-20 12:04", "2026-11-20 12:10")
+
+
+@pytest.mark.parametrize("time_s", [1e300, float("nan"), float("inf")])
+def test_a_time_that_no_calendar_has_is_not_said(time_s: float) -> None:
+    assert (day(time_s), minute(time_s)) == ("", "")
