@@ -72,7 +72,7 @@ def curve_table(name: str, curve: Curve) -> ET.Element:
     if is_slow(base.record):
         caption += f", {base.needs.word}: {percent(base.change or 0.0)}"
     heads = ["row", f"{device}s", ratio, "documented", *([] if weak else ["ideal"])]
-    heads += ["tokens/s", "documented", f"tokens/s per {device}", "MFU", "documented"]
+    heads += ["tokens/s", "documented", f"tokens/s/{device}", "MFU", "documented"]
     return table(name, caption, heads, [_curve_line(curve, row) for row in curve.rows])
 
 

@@ -62,8 +62,8 @@ def fact_text(row: Row) -> str:
     if row.needs is attention.DRIFT:
         return drift_text(row) or record.fact
     if row.needs is attention.INCONCLUSIVE and verdict is not None:
-        return row_text.inconclusive_text(record, verdict).removeprefix("inconclusive: ")
-    return record.fact
+        return signed(row_text.inconclusive_text(record, verdict).removeprefix("inconclusive: "))
+    return record.fact if verdict is None else signed(record.fact)
 
 
 def drift_text(row: Row) -> str:

@@ -93,6 +93,8 @@ def test_what_was_allowed_and_why() -> None:
 
 def test_what_happened() -> None:
     assert fact_text(shown(SLOW)) == SLOW.fact
+    beside = "throughput is 10.8 % below the documented; the other 51 rows are at -0.1 % in this run"
+    assert fact_text(shown(varied(SLOW, fact=beside))) == beside.replace("-0.1", "\N{MINUS SIGN}0.1")
     noisy = varied(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
     assert fact_text(shown(noisy)) == (
         f"{SLOW.fact}; jobs of this row differ by as much: 72 jobs would tell a loss of 5 % from noise (--gsw-repeat), "
