@@ -110,6 +110,8 @@ class Listed:
     time_s: float
     #: How many of its rows had which outcome.
     outcomes: Mapping[str, int]
+    #: Whether the whole cluster was slower.
+    had_incident: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,11 @@ class Night:
         counts = Counter(one.word if one.known else outcomes.ERROR.word for one in told)
         counts[outcomes.ERROR.word] += len(self.unrecorded)
         return +counts
+
+    @property
+    def as_listed(self) -> Listed:
+        """The same in short, with its rows that have no record."""
+        return Listed(self.run_id, self.end_s or self.begin_s or 0.0, self.outcomes, self.incident is not None)
 
     @cached_property
     def lately(self) -> Lately | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.history.alarms import Alarm
+from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import Point, SeriesKey, Told, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
@@ -21,7 +21,7 @@ from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.history.texts import ClusterTold, cluster_told
 from pytest_gsw.history.together import Together
 from pytest_gsw.reports.night import Listed, Night, Run
-from pytest_gsw.reports.rows import KINDS, Row, is_slow, page_names
+from pytest_gsw.reports.rows import Row, is_slow, page_names, worst_first
 from pytest_gsw.reports.since import since_of
 from pytest_gsw.results import attention
 from pytest_gsw.results.facts import NO_CLUSTER
@@ -163,13 +163,16 @@ def _night(
 ) -> Night:
     rows, broken = _rows(records, pasts, accepted, earlier)
     whole = replace(run, missing={**run.missing, **broken})
-    ordered = tuple(sorted(rows, key=_worst_first))
+    ordered = tuple(sorted(rows, key=worst_first))
     ran = set(map(series_key, records))
     theirs = {key: past for key, past in pasts.items() if key in ran}
     alarms = _alarms(records, history, accepted, read) if run.alarms is None else run.alarms
     slow, blamed, sound = _slow_nodes(theirs), _blamed_nodes(theirs), _sound_nodes(theirs)
     night = Night(run_id, whole, ordered, slow, blamed, sound, alarms, _told(records, pasts))
-    return replace(night, listed=_listed(night.clusters, earlier))
+    spells = (alarm.spell for alarm in alarms if alarm.spell.kind is Kind.INCIDENT)
+    incidents = {seen.run_id for spell in spells for seen in spell.nights}
+    listed = _listed(night.clusters, earlier)
+    return replace(night, listed=tuple(replace(one, had_incident=one.run_id in incidents) for one in listed))
 
 
 def _told_of(
@@ -298,10 +301,6 @@ def _checked(row: Row) -> Row:
     if row.verdict is not None and row.needs is attention.INCONCLUSIVE:
         inconclusive_text(row.record, row.verdict)
     return row
-
-
-def _worst_first(row: Row) -> tuple[int, float, str]:
-    return KINDS.index(row.kind), row.change or 0.0, row.record.row.id
 
 
 def _accepted(record: Record, accepted: Mapping[str, Mapping[str, Accepted]]) -> Accepted | None:

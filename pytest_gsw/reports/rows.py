@@ -141,6 +141,11 @@ def _is_error(outcome: str) -> bool:
     return outcomes.of(outcome).attention.in_report is attention.ERROR
 
 
+def worst_first(row: Row) -> tuple[int, float, str]:
+    """What rows are sorted by, so that the worst comes first and among equals the greatest loss."""
+    return KINDS.index(row.kind), row.change or 0.0, row.record.row.id
+
+
 def is_broken(outcome: str) -> bool:
     """Whether a row needs somebody by a word of :mod:`~pytest_gsw.results.outcomes`."""
     return outcomes.of(outcome).attention.is_urgent

@@ -42,9 +42,14 @@ class WholeNight:
         return math.exp(-self.effect) - 1
 
     @property
+    def allowed(self) -> float:
+        """The change of throughput beyond which it is one."""
+        return math.exp(-self.limit) - 1
+
+    @property
     def fact(self) -> str:
         """One line: ``cluster pool: 28 of 30 rows slower, -6.1 % (an incident beyond -2.0 %)``."""
-        change, limit = percent(self.change), percent(math.exp(-self.limit) - 1)
+        change, limit = percent(self.change), percent(self.allowed)
         return (
             f"cluster {self.cluster}: {self.slower} of {self.rows} rows slower, {change} (an incident beyond {limit})"
         )

@@ -104,7 +104,22 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert page.index('id="cluster"') < page.index('id="attention"')
     assert f"<p>{rows} of them are part of what the whole cluster has, above.</p>" in page
     assert "this run; before that" not in page
-    assert f"**incident** `{fact}" in (pytester.path / "report" / "summary.md").read_text()
+    # The badge of the screen's line, and in the strip and the list of runs a run that failed.
+    assert page.index(" 1 incident</a>") < page.index(f" {rows} inconclusive</a>")
+    assert f": 1 incident, {rows} inconclusive</span>" in page
+    assert '<td class="regressed">▼ 1</td>' in (pytester.path / "report" / "nights.html").read_text()
+    # One figure on the page: that of the run's own line.
+    of_cluster, figure = shown.partition(", since ")[0], shown.partition("slower, ")[2].partition(" (")[0]
+    assert f"the whole cluster is slower</a> {figure}, since " in page.replace("\N{NO-BREAK SPACE}", " ")
+    assert of_cluster
+    summary = (pytester.path / "report" / "summary.md").read_text()
+    of_list = f"- **new** ({rows + 1}): `incident of cluster demo`, `{rows} rows: part of what the whole cluster has`\n"
+    assert of_list in summary
+    (finding,) = [line for line in summary.splitlines() if "**incident** `" in line]
+    told, since = fact.split(", since ", 1)
+    throughput = told.partition("slower, ")[2].partition(" (")[0]
+    assert finding.startswith(f"| `cluster demo` | **incident** `{told}` | {throughput} | ")
+    assert f" | `{since}` | `pytest-gsw history --cluster=demo` |" in finding
     assert 'gsw_cluster_incident{cluster="demo"} 1.0' in (pytester.path / "report" / "gsw.prom").read_text()
     lines = [json.loads(line) for line in (pytester.path / "night.jsonl").read_text().splitlines()]
     told = lines[-2]

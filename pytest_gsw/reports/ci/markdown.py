@@ -12,8 +12,10 @@ from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.history.alarm_texts import COLUMNS, cells
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.reports.ci.night import Finding, counts_text, findings
-from pytest_gsw.reports.lately import Lately, Turned
+from pytest_gsw.reports.entries import Alike, entries
+from pytest_gsw.reports.lately import Turned
 from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention
@@ -54,27 +56,30 @@ def _head(night: Night, found: Sequence[Finding]) -> list[str]:
     head = [f"### pytest-gsw: {title}", "", line, ""]
     if any(record.run.simulated for record in night.records):
         head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
-    return [*head, *_lately(night.lately)]
+    return [*head, *_lately(night)]
 
 
-def _lately(found: Lately | None) -> list[str]:
+def _lately(night: Night) -> list[str]:
     """What is new, still broken and mended since the last run; nothing where no run before is known."""
+    found = night.lately
     if found is None:
         return []
     turned = {"new": found.new, "still broken": found.still, "mended": found.mended}
-    said = [f"- **{word}** ({one.count}){_names(one)}" for word, one in turned.items()]
+    said = [f"- **{word}** ({one.count}){_names(one, night)}" for word, one in turned.items()]
     return [f"Since the last run, {minute(found.before_s)}:", "", *said, ""]
 
 
-def _names(turned: Turned) -> str:
-    names = [*(row.record.row.id for row in turned.rows), *map(_alarm_name, turned.alarms)]
+def _names(turned: Turned, night: Night) -> str:
+    names = [_name(one) for one in entries(turned, night)]
     shown = ", ".join(_code(_cut(name, _LONGEST_FACT)) for name in names[:_NAMED])
     more = len(names) - _NAMED
     return f": {shown}{f' and {more} more' if more > 0 else ''}" if names else ""
 
 
-def _alarm_name(alarm: Alarm) -> str:
-    return f"{alarm.spell.kind.value} of {alarm.spell.subject}"
+def _name(one: Alarm | Alike | Row) -> str:
+    if isinstance(one, Alarm):
+        return f"{one.spell.kind.value} of {one.spell.subject}"
+    return one.record.row.id if isinstance(one, Row) else one.text
 
 
 def _what(found: Sequence[Finding]) -> str:
@@ -110,15 +115,19 @@ def _finding_line(finding: Finding) -> str:
     allowed = "" if verdict is None else percent(verdict.allowed_throughput_change)
     nodes = "" if record is None else record.nodes
     by_throughput = record is not None and not record.own_outcome
+    whole, told, since = finding.whole, finding.text, finding.since
+    if whole is not None:  # of the rows that are part of it the list above says how many there are
+        change, allowed, told = percent(whole.change), percent(whole.allowed), whole.fact
+        since = finding.text.partition("\n")[0].removeprefix(whole.fact).removeprefix(", since ")
     says_it_all = bool(change) and by_throughput and finding.kind in {REGRESSED.kind, IMPROVED.kind}
-    text = "" if says_it_all else f" {_code(_cut(finding.text, _LONGEST_FACT))}"
+    text = "" if says_it_all else f" {_code(_cut(told, _LONGEST_FACT))}"
     cells = (
         _code(_cut(finding.row, _LONGEST_FACT)),
         f"{_bold(finding.kind, finding.needs)}{text}",
         change,
         allowed,
         _code(_cut(nodes, _LONGEST_NODES)),
-        finding.since,
+        since if whole is None else _code(_cut(since, _LONGEST_FACT)),
         # Half a command would be another one.
         _code(finding.next) if len(finding.next) <= _LONGEST_COMMAND else "",
     )

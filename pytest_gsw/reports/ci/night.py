@@ -17,7 +17,7 @@ from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.attention import Attention, Level
-from pytest_gsw.results.incident import OF_CLUSTER
+from pytest_gsw.results.incident import OF_CLUSTER, WholeNight
 from pytest_gsw.results.next_steps import next_command
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import inconclusive_line
@@ -52,6 +52,8 @@ class Finding:
     alarm: Alarm | None = None
     #: The table where neither the row nor its record says which: of all rows of a cluster, that of the first.
     table: str = ""
+    #: The incident that it is.
+    whole: WholeNight | None = None
 
     @property
     def needs(self) -> Attention:
@@ -116,7 +118,7 @@ def _of_cluster(night: Night) -> Iterator[Finding]:
         name, following = incident.cluster, command("pytest-gsw", "history", f"--cluster={incident.cluster}")
         text = incident.text(night.incident_since)
         kind = attention.INCIDENT.kind
-        yield Finding(kind, f"cluster {name}", incident.node_id, name, text, following, table=table)
+        yield Finding(kind, f"cluster {name}", incident.node_id, name, text, following, table=table, whole=incident)
     for name, told in night.told.items():
         if told.drift:
             following = command("pytest-gsw", "trend", f"--cluster={name}")

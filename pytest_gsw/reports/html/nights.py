@@ -21,6 +21,7 @@ from pytest_gsw.reports.html.strip import by_kind, nights_strip
 from pytest_gsw.reports.night import Listed, Night
 from pytest_gsw.reports.rows import KINDS
 from pytest_gsw.results import attention
+from pytest_gsw.results.attention import Attention
 
 #: The index, and the folder of earlier runs' pages.
 NIGHTS, FOLDER = "nights.html", "nights"
@@ -47,7 +48,7 @@ def listed_runs(nights: Iterable[Night]) -> tuple[Listed, ...]:
     """The runs of the history and of a report, the oldest first; nothing where the history is not known."""
     known = {one.run_id: one for night in nights for one in night.listed}
     if known:
-        tonight = (Listed(night.run_id, night.end_s or 0.0, night.outcomes) for night in nights)
+        tonight = (night.as_listed for night in nights)
         known |= {one.run_id: replace(one, time_s=known.get(one.run_id, one).time_s) for one in tonight}
     return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
 
@@ -118,6 +119,10 @@ def nights_page(
     # A phone has room for the first ones: what a run came to is worth more than when it was, which its name says.
     heads = ["run", *(attention.BY_KIND[kind].word for kind in kinds), "rows", "when"]
     lines = [_line(one, kinds, pages.get(one.run_id)) for one in shown]
+    if any(one.had_incident for one in shown):
+        heads.insert(1, attention.INCIDENT.kind)
+        for line, one in zip(lines, shown, strict=True):
+            line.insert(1, _cell(attention.REGRESSED, int(one.had_incident)))
     title = f"Runs on {cluster}"
     caption = f"{counted(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
     main = [
@@ -131,9 +136,9 @@ def nights_page(
 def _line(run: Listed, kinds: Iterable[str], address: str | None) -> list[Content]:
     counts = by_kind(run.outcomes)
     name: Content = run.run_id if address is None else element("a", run.run_id, href=address)
-    cells = [_count(kind, counts.get(kind, 0)) for kind in kinds]
+    cells = [_cell(attention.BY_KIND[kind], counts.get(kind, 0)) for kind in kinds]
     return [name, *cells, f"{sum(counts.values())}", time_element(run.time_s)]
 
 
-def _count(kind: str, count: int) -> ET.Element:
-    return element("td", f"{attention.BY_KIND[kind].sign} {count}", class_=kind) if count else element("td")
+def _cell(needs: Attention, count: int) -> ET.Element:
+    return element("td", f"{needs.sign} {count}", class_=needs.kind) if count else element("td")

@@ -45,7 +45,7 @@ from pytest_gsw.reports.html.texts import (
 )
 from pytest_gsw.reports.html.turned import turned_section
 from pytest_gsw.reports.html.verdicts import verdict_tables
-from pytest_gsw.reports.night import Cause, Listed, Night, Unrecorded
+from pytest_gsw.reports.night import Cause, Night, Unrecorded
 from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes
@@ -108,7 +108,7 @@ def night_page(
 
 def _strip(night: Night, address_of: Callable[[str], str | None]) -> ET.Element | None:
     """The nights before and this one; nothing where none before is known."""
-    tonight = Listed(night.run_id, night.end_s or night.begin_s or 0.0, night.outcomes)
+    tonight = night.as_listed
     before = [one for one in night.listed if one.run_id != night.run_id and one.time_s <= tonight.time_s]
     if not before:
         return None
@@ -122,6 +122,9 @@ def _counts(night: Night) -> ET.Element:
         for outcome in WORST_FIRST
         if (count := night.outcomes.get(outcome.word))
     ]
+    if night.incident is not None:
+        badge = element("a", sign(attention.REGRESSED.kind), " 1 incident", href="#cluster", class_="badge regressed")
+        entries.insert(0, element("li", badge))
     if drifting := night.counts.get(attention.DRIFT.kind):
         entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
     if by_accepted := accepted_text(night.records):

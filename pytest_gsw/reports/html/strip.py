@@ -58,8 +58,9 @@ def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | Non
 def _column(night: Listed, most: int, address: str | None, *, is_here: bool) -> ET.Element:
     found = moment(night.time_s)
     counts = by_kind(night.outcomes)
-    told = f"{minute(night.time_s)}: {counts_of(night.outcomes)}"
+    told = f"{minute(night.time_s)}: {'1 incident, ' if night.had_incident else ''}{counts_of(night.outcomes)}"
     worst = attention.BY_KIND[next(iter(counts))].sign if counts else ""
+    worst = attention.REGRESSED.sign if night.had_incident else worst
     parts = [
         _bars(counts, most),
         element("span", worst, aria_hidden="true"),

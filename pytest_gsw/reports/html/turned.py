@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Sequence
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.model import cluster_of
+from pytest_gsw.reports.entries import Alike, entries
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import row_link, section, sign
 from pytest_gsw.reports.html.texts import minute, percent
 from pytest_gsw.reports.lately import Turned
-from pytest_gsw.reports.night import Cause, Night
+from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results import attention, outcomes
 
@@ -45,13 +45,10 @@ def turned_section(night: Night) -> ET.Element | None:
 
 
 def _list(turn: str, heading: str, turned: Turned, night: Night, nothing: str) -> ET.Element:
-    # A row that drifts has passed: what is broken comes first.
-    drifts = [one for one in turned.alarms if one.spell.kind is Kind.DRIFT]
-    others = [one for one in turned.alarms if one.spell.kind is not Kind.DRIFT]
-    entries = [*map(_alarm, others), *_rows(turn, turned.rows, night), *map(_alarm, drifts)]
-    left = len(entries) - _NAMED
+    told = [_entry_of(turn, one, night) for one in entries(turned, night)]
+    left = len(told) - _NAMED
     more = element("li", f"and {left} more, ", element("a", "in the list of all rows", href="#rows"))
-    shown = [*entries[:_NAMED], *([more] if left > 0 else [])]
+    shown = [*told[:_NAMED], *([more] if left > 0 else [])]
     return element(
         "div",
         element("h3", f"{heading} ({turned.count})"),
@@ -60,31 +57,18 @@ def _list(turn: str, heading: str, turned: Turned, night: Night, nothing: str) -
     )
 
 
-def _rows(turn: str, rows: Iterable[Row], night: Night) -> list[ET.Element]:
-    """An entry for each row, but for those of one cause and those that are part of an incident."""
-    if turn == "mended":
-        raised = {(alarm.spell.cluster, alarm.spell.subject) for alarm in night.alarms if _pages_for_a_row(alarm)}
-        return [_mended(row, stands=(cluster_of(row.record), row.record.row.id) in raised) for row in rows]
-    told = {row.name: row for row in rows}
-    parts = () if night.incident is None else night.incident.parts
-    of_incident = [row for row in told.values() if row.record.row.node_id in parts]
-    entries = []
-    if of_incident:
-        text = f"{counted(len(of_incident), 'row')}: part of what the whole cluster has"
-        entries.append(_entry(attention.INCONCLUSIVE.kind, element("a", text, href="#cluster")))
-    said = {row.name for row in of_incident}
-    for number, cause in enumerate(night.causes, 1):
-        of_cause = [row for row in cause.rows if row.name in told]
-        if len(of_cause) > 1:
-            entries.append(_cause(number, cause, of_cause))
-            said |= {row.name for row in of_cause}
-    # What stands for many rows comes first: an entry that is left out is a row.
-    return [*entries, *(_broken(row, turn) for row in told.values() if row.name not in said)]
+def _entry_of(turn: str, one: Alarm | Alike | Row, night: Night) -> ET.Element:
+    if isinstance(one, Alarm):
+        return _alarm(one, night)
+    if isinstance(one, Row):
+        return _mended(one, stands=_has_alarm(one, night)) if turn == "mended" else _broken(one, turn)
+    kind = attention.ERROR.kind if one.cause else attention.INCONCLUSIVE.kind
+    return _entry(kind, element("a", one.text, href=f"#cause-{one.cause}" if one.cause else "#cluster"))
 
 
-def _cause(number: int, cause: Cause, rows: Sequence[Row]) -> ET.Element:
-    text = f"{counted(len(rows), 'row')}: {cause.fact}"
-    return _entry(attention.ERROR.kind, element("a", text, href=f"#cause-{number}"))
+def _has_alarm(row: Row, night: Night) -> bool:
+    raised = (alarm.spell for alarm in night.alarms if _pages_for_a_row(alarm))
+    return any((spell.cluster, spell.subject) == (cluster_of(row.record), row.record.row.id) for spell in raised)
 
 
 def _broken(row: Row, turn: str) -> ET.Element:
@@ -117,11 +101,14 @@ def _word(row: Row) -> str:
     return known.counted or known.text if known.known else row.needs.word
 
 
-def _alarm(alarm: Alarm) -> ET.Element:
+def _alarm(alarm: Alarm, night: Night) -> ET.Element:
     address, what, kind = _OF_ALARMS[alarm.spell.kind]
     spell = alarm.spell
     name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
-    change = "" if alarm.change is None else f" {percent(alarm.change)}"
+    # Of an incident of this night there is one figure, the night's own.
+    is_tonights = spell.kind is Kind.INCIDENT and night.incident is not None and alarm.stands
+    figure = night.incident.change if is_tonights and night.incident is not None else alarm.change
+    change = "" if figure is None else f" {percent(figure)}"
     change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
     until = f"; mended at {minute(spell.mended_s)}" if spell.mended_s is not None else ""
     text = f"{name}{what}"

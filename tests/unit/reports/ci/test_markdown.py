@@ -72,6 +72,15 @@ def test_what_is_new_still_broken_and_mended_comes_first() -> None:
     assert f"- **new** (9): {named} and 1 more\n" in markdown(replace(plain, rows=(told(passed, "passed"), *many)))
 
 
+def test_the_worst_of_what_is_new_is_named_and_rows_of_one_cause_are_one_entry() -> None:
+    fact = "job 1 failed with exit code 3: NCCL error"
+    cancelled = [record(8, outcome="error", fact=fact, row=f"a{n}", node_id=f"t::a{n}", job=None) for n in range(9)]
+    plain = night_of((*cancelled, REGRESSED, PASSED))
+    rows = tuple(replace(one, name=one.record.row.id, earlier=(Told("n", NOON_S, "passed"),)) for one in plain.rows)
+    found = markdown(replace(plain, rows=rows))
+    assert f"- **new** (10): `9 rows: job failed with exit code 3: NCCL error`, `{REGRESSED.row.id}`\n" in found
+
+
 def test_the_whole_summary() -> None:
     assert markdown(NIGHT) == "\n".join(
         [
