@@ -48,8 +48,6 @@ _PLACE_NAME = re.compile(r"(?:FILE|PATH|DIR|SOCK|ASKPASS|APPLICATION_CREDENTIALS
 #: A secret variable may be "1" or "true"; what is shorter than this is not looked for in texts.
 SHORTEST_SECRET = 8
 
-_HIDDEN = f"{MASK} "
-
 #: ``https://user:password@host``; a token often stands alone there.
 _USER_INFO = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/?#]+@")
 
@@ -200,16 +198,6 @@ def masked_text(text: str, *environments: Mapping[str, str]) -> str:
 def fingerprint(text: str) -> str:
     """What tells a text from another one without showing it, in eight letters, which many texts have in common."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
-
-
-def hidden(text: str) -> str:
-    """What stands in place of a secret that is to be told from another one: ``*** 5e884898``."""
-    return f"{_HIDDEN}{fingerprint(text)}"
-
-
-def is_hidden(text: str) -> bool:
-    """Whether a text stands in place of a secret."""
-    return text.startswith(_HIDDEN)
 
 
 def quoted(value: Quotable, *environments: Mapping[str, str]) -> Quotable:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_gsw.common.redact import is_hidden
 from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.past import Change
@@ -61,12 +60,8 @@ def _since_text(since: ClusterNight | None, changes: Mapping[str, tuple[str, str
 
 
 def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
-    """What of the environment changed: ``nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28, HF_TOKEN changed``."""
-    return ", ".join(_change_text(name, before, now) for name, (before, now) in changes.items())
-
-
-def _change_text(name: str, before: str, now: str) -> str:
-    return f"{name} changed" if is_hidden(before) and is_hidden(now) else f"{name} {before} -> {now}"
+    """What of the environment changed: ``nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28``."""
+    return ", ".join(f"{name} {before} -> {now}" for name, (before, now) in changes.items())
 
 
 def change_text(change: Change) -> str:

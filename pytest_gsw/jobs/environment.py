@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from pytest_gsw.clusters.model import CONTRACT_VARIABLES
-from pytest_gsw.common.redact import MASK, fingerprint, hidden, is_secret, masked_text, printable
+from pytest_gsw.common.redact import MASK, fingerprint, is_secret, masked_text, printable
 from pytest_gsw.common.words import one_line
 from pytest_gsw.jobs.launching import SBATCH, with_virtual_environment
 from pytest_gsw.jobs.model import JobSpec
@@ -134,7 +134,7 @@ def masked_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def kept_variables(session: Mapping[str, str], spec: JobSpec, taken: Iterable[str] = ()) -> dict[str, str] | None:
     """The variables of a job that a record keeps, so that a later run can tell which of them has changed.
 
-    A value that is secret by its name, or has a secret in it, is :func:`~pytest_gsw.common.redact.hidden`.
+    Secrets are masked, so that a record tells whether one was set, and not whether it has changed.
 
     Args:
         session: The session's environment.
@@ -158,10 +158,8 @@ def _is_of_the_job(name: str) -> bool:
 
 def _kept(name: str, value: str, *environments: Mapping[str, str]) -> str:
     """A value as a record keeps it; of one that is cut, its fingerprint tells whether the rest has changed."""
-    if value and (is_secret(name) or masked_text(value, *environments) != value):
-        return hidden(value)
-    shown = one_line(printable(value))
-    return shown if len(shown) <= _LONGEST_KEPT else f"{shown[:_LONGEST_KEPT]}… ({fingerprint(value)})"
+    shown = MASK if value and is_secret(name) else one_line(printable(masked_text(value, *environments)))
+    return shown if len(shown) <= _LONGEST_KEPT else f"{shown[:_LONGEST_KEPT]}… ({fingerprint(shown)})"
 
 
 def masked_command(argv: Sequence[str]) -> tuple[str, ...]:

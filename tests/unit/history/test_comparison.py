@@ -132,7 +132,8 @@ def test_runs_of_two_images_are_compared_and_what_changed_is_named() -> None:
         ({}, {"NCCL_IB_DISABLE": "1"}, {"NCCL_IB_DISABLE": ("not set", "1")}),
         ({"NCCL_IB_DISABLE": "1", "TP": "4"}, {"TP": "4"}, {"NCCL_IB_DISABLE": ("1", "not set")}),
         ({"B": "1", "A": "x"}, {"A": "y", "B": ""}, {"A": ("x", "y"), "B": ("1", "empty")}),
-        ({"HF_TOKEN": "*** 5e884898"}, {"HF_TOKEN": "*** 5e884898"}, {}),
+        ({"HF_TOKEN": "***"}, {"HF_TOKEN": "***"}, {}),
+        ({}, {"HF_TOKEN": "***"}, {"HF_TOKEN": ("not set", "***")}),
         # What an earlier release, or an import, has not written down may be what it was.
         (None, {"NCCL_IB_DISABLE": "1"}, {}),
         ({"NCCL_IB_DISABLE": "1"}, None, {}),
