@@ -147,6 +147,9 @@ def _together(records: Sequence[Record], needs: Attention, directory: Path) -> s
             return ""  # each of them asks for something else
         case attention.REGRESSED if all(_can_be_confirmed(record) for record in records):
             return again(records, directory, "--gsw-confirm=4")
+        case attention.REGRESSED if all(record.jobs.repeats for record in records):  # nothing more is to be measured
+            ids = [record.row.id for record in records]
+            return command("pytest-gsw", "history", *ids, f"--cluster={records[0].run.cluster}")
         case _:
             return again(records, directory)
 

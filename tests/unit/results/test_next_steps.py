@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.results.next_steps import again, next_commands
@@ -63,3 +64,10 @@ def test_what_ran_although_documented_to_fail_is_run_again_and_not_confirmed() -
     ran = varied(SLOW, outcome="unexpected_success", fact="is documented to run out of memory", measured={}, reason="")
     (one,) = next_commands([ran, ran], RUN)
     assert "--gsw-confirm" not in one[1]
+
+
+def test_rows_that_several_jobs_have_confirmed_are_looked_up() -> None:
+    assert SLOW.jobs.last is not None
+    confirmed = replace(SLOW, jobs=replace(SLOW.jobs, repeats=(SLOW.jobs.last,)))
+    history = f"pytest-gsw history '{SLOW.row.id}' '{SLOW.row.id}' --cluster=eos"
+    assert next_commands([confirmed, confirmed], RUN) == [("look again at 2 rows", history)]
