@@ -104,7 +104,7 @@ def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKe
     several = len({(key.row, key.cluster) for key in points}) < len(points)
     table = [_line(key, of_row, noises[key], several) for key, of_row in points.items()]
     columns = ["row", "cluster", *(["definition"] if several else []), ">jobs", ">median", ">noise", "newest"]
-    lines = [plain_table(table, *columns, ">throughput", "seconds, oldest first", style="simple")]
+    lines = [plain_table(table, *columns, ">against median", "seconds, oldest first", style="simple")]
     if any(noise.jobs == 0 for noise in noises.values()):
         lines.append(NOISE_NOTE)
     if hidden:
@@ -177,7 +177,7 @@ def _change_facts(change: Change) -> dict[str, Any]:
 
 def _point_facts(point: Point) -> dict[str, Any]:
     facts = {**quoted(vars(point), os.environ), "time": _moment(point.time_s)}
-    unsaid = {"definition", "added_s", *(name for name in ("metrics", "variables") if not getattr(point, name))}
+    unsaid = {"definition", "added_s", "jobs", *(name for name in ("metrics", "variables") if not getattr(point, name))}
     return {name: value for name, value in facts.items() if name not in unsaid}
 
 

@@ -88,8 +88,11 @@ def _text(trends: Sequence[_Trend]) -> str:
     drifts = sum(one.found is not None for one in trends)
     few = sum(one.first_s is None for one in trends)
     if few:
-        lines.append(f"{counted(few, 'row')} with fewer than {REFERENCE_JOBS + NEWEST} runs: nothing can be said yet")
-    lines.append(f"{counted(drifts, 'row drifts', 'rows drift')}" if drifts else "no row drifts")
+        fewest, them = REFERENCE_JOBS + NEWEST, "it drifts" if few == 1 else "they drift"
+        lines.append(f"{counted(few, 'row')} of fewer than {fewest} runs: whether {them} cannot be told yet")
+    if few < len(trends):
+        told = counted(len(trends) - few, "row")
+        lines.append(counted(drifts, "row drifts", "rows drift") if drifts else f"of {told} none drifts")
     clusters = {one.key.cluster: one.of_cluster for one in trends if one.of_cluster is not None}
     lines += [f"cluster {name} drifts: {cluster_drift_text(found)}" for name, found in sorted(clusters.items())]
     return "\n".join(lines)

@@ -39,17 +39,19 @@ def counts_line(records: Sequence[Record], missing: int = 0) -> str:
     found = (outcomes.of(record.outcome) for record in records)
     counts = Counter(outcome.word if outcome.known else outcomes.ERROR.word for outcome in found)
     counts[outcomes.ERROR.word] += missing
-    told = [outcome.of_rows(counts[outcome.word]) for outcome in outcomes.OUTCOMES if counts[outcome.word]]
+    told = {one: one.of_rows(counts[one.word]) for one in outcomes.OUTCOMES if counts[one.word]}
+    if by_accepted := accepted_text(records):
+        better = outcomes.PASSED if outcomes.PASSED in told else outcomes.IMPROVED
+        told[better] = f"{told[better]} ({by_accepted})"
     drifting = sum(bool(record.drift) for record in records)
     last = [f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"] if drifting else []
-    last += [by_accepted] if (by_accepted := accepted_text(records)) else []
-    return ", ".join([*(["1 incident"] if incident_of(records) else []), *told, *last])
+    return ", ".join([*(["1 incident"] if incident_of(records) else []), *told.values(), *last])
 
 
 def accepted_text(records: Iterable[Record]) -> str:
-    """How many rows have passed by an accepted figure alone: ``2 of them by an accepted figure``; empty for none."""
+    """How many rows have passed by an accepted figure alone: ``2 by an accepted figure``; empty for none."""
     hidden = sum(map(hides_loss, records))
-    return f"{hidden} of them by an accepted figure" if hidden else ""
+    return f"{hidden} by an accepted figure" if hidden else ""
 
 
 def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = None) -> list[str]:

@@ -31,10 +31,10 @@ DEFAULT = Path(".gsw", "history.sqlite")
 MAXTEXT = "completed step: {step}, seconds: {seconds}, TFLOP/s/device: 797.5, Tokens/s/device: 1796.5, loss: 9.021\n"
 
 TABLE = """\
-row                       cluster      jobs    median    noise  newest                    throughput  seconds, oldest first
-------------------------  ---------  ------  --------  -------  ----------------------  ------------  -----------------------
-llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 21:00 5.5 s        -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
-llama2_70b_fp8[H100x128]  jz              3    4.95 s   1.7 %*  2026-11-03 21:00 5.5 s       -10.0 %  ▁▁█
+row                       cluster      jobs    median    noise  newest                    against median  seconds, oldest first
+------------------------  ---------  ------  --------  -------  ----------------------  ----------------  -----------------------
+llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 21:00 5.5 s            -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
+llama2_70b_fp8[H100x128]  jz              3    4.95 s   1.7 %*  2026-11-03 21:00 5.5 s           -10.0 %  ▁▁█
 * too few jobs to tell the row's own noise: the usual one is taken
 """
 
@@ -280,7 +280,7 @@ def test_a_history_that_is_neither_file_nor_url_is_refused_unseen(
             ["--history=none.sqlite"],
 (
             "there is no history none.sqlite\n"
-            "next: pytest-gsw history --add .gsw/runs/*, or name another one with --history=PLACE"
+            "next: run rows, pytest --gsw-cluster=NAME, or name another one with --history=PLACE"
 ),
         ),
         (["--cluster=moon"], "--cluster: the history .gsw/history.sqlite is of eos, not of moon"),
@@ -333,8 +333,11 @@ def test_an_empty_history_says_what_to_add(capsys: pytest.CaptureFixture[str]) -
     assert history() == 2
     assert capsys.readouterr().err == (
         "pytest-gsw history: the history .gsw/history.sqlite has no measured job\n"
-        "next: pytest-gsw history --add .gsw/runs/*\n"
+        "next: run rows, pytest --gsw-cluster=NAME\n"
     )
+    (Path(".gsw") / "runs" / "20261114-221000-7f3a").mkdir(parents=True)
+    assert history() == 2
+    assert capsys.readouterr().err.endswith("\nnext: pytest-gsw history --add .gsw/runs/*\n")
 
 
 def test_a_server_that_is_away_is_an_error_without_its_password(capsys: pytest.CaptureFixture[str]) -> None:

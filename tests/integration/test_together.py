@@ -177,7 +177,7 @@ def test_a_creep_that_rows_share_is_told_once_of_the_cluster(
     capsys.readouterr()
     assert main(["trend", "--history=history.sqlite"]) == 1
     told = capsys.readouterr().out
-    assert "\nno row drifts\ncluster demo drifts: throughput of the newest runs, of " in told
+    assert f"\nof {len(measured)} rows none drifts\ncluster demo drifts: throughput of the newest runs, of " in told
     assert main(["trend", "--history=history.sqlite", "--json"]) == 1
     first, *_ = json.loads(capsys.readouterr().out)
     assert (first["drifts"], first["cluster_drift"]["rows"]) == (False, len(measured))

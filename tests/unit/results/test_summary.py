@@ -31,7 +31,7 @@ def test_the_counts_have_rows_without_a_record_and_drift() -> None:
 
 
 def test_rows_that_passed_by_an_accepted_figure_alone_are_counted() -> None:
-    assert summary.counts_line([PASSED_BY_ACCEPTED, row("passed", 16)]) == "2 passed, 1 of them by an accepted figure"
+    assert summary.counts_line([PASSED_BY_ACCEPTED, row("passed", 16)]) == "2 passed (1 by an accepted figure)"
     # By the document it would have passed, too.
     assert summary.counts_line([varied(PASSED_BY_ACCEPTED, measured={"step_time_s": 4.6})]) == "1 passed"
 

@@ -133,7 +133,7 @@ def test_rows_that_nobody_must_look_at_are_listed_and_need_no_attention() -> Non
     accepted = [varied(PASSED_BY_ACCEPTED, row=f"row{n}", node_id=f"t.yaml::row{n}", gpus=8 << n) for n in range(2)]
     text = markdown(night_of((REGRESSED, *accepted)))
     assert text.startswith("### pytest-gsw: 1 row needs attention\n")
-    assert "3 rows: 2 passed, 1 regressed, 2 of them by an accepted figure, " in text
+    assert "3 rows: 2 passed (2 by an accepted figure), 1 regressed, " in text
     assert (
         text.count("| accepted `passed by what eos has accepted; it is 10.8 % below the documented throughput, ") == 2
     )

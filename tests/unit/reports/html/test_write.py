@@ -393,7 +393,7 @@ def test_a_night_in_which_all_is_well(tmp_path: Path) -> None:
 def test_a_row_that_passed_by_an_accepted_figure_alone_is_counted_and_marked(tmp_path: Path) -> None:
     index = written(tmp_path, [varied(PASSED_BY_ACCEPTED, run_id=RUN_ID), FAST])
     text = text_of(index)
-    assert "✔ 1 passed✓ 1 of them by an accepted figure" in text
+    assert "✔ 1 passed✓ 1 by an accepted figure" in text
     assert "✓ accepted \N{MINUS SIGN}4.1\N{NO-BREAK SPACE}%" in text  # in the table of verdicts
     assert "✓ accepted\N{MINUS SIGN}4.1\N{NO-BREAK SPACE}%" in text.partition("2 rows, the worst first")[2]
     assert "Nothing needs attention.Faster than allowed▲ Improved (1)" in text
