@@ -192,7 +192,7 @@ class Night:
     @cached_property
     def lately(self) -> Lately | None:
         """What is new, still broken and mended; ``None`` where no run before is known."""
-        return lately(self.rows, self.alarms)
+        return lately(self.rows, self.alarms, tuple(row.id for row in self.unrecorded))
 
     @cached_property
     def begin_s(self) -> float | None:

@@ -207,7 +207,7 @@ def test_what_others_wrote_is_shown_without_control_characters(capsys: pytest.Ca
             [A, B, "--history=none.sqlite"],
             (
                 "there is no history none.sqlite\n"
-                "next: pytest-gsw history --add .gsw/runs/*, or name another one with --history=PLACE"
+                "next: run rows, pytest --gsw-cluster=NAME, or name another one with --history=PLACE"
             ),
         ),
     ],

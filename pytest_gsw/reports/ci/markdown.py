@@ -66,11 +66,16 @@ def _lately(night: Night) -> list[str]:
         return []
     turned = {"new": found.new, "still broken": found.still, "mended": found.mended}
     said = [f"- **{word}** ({one.count}){_names(one, night)}" for word, one in turned.items()]
+    if found.never_judged:
+        said.append(f"- **never judged** ({len(found.never_judged)}){_named(found.never_judged)}")
     return [f"Since the last run, {minute(found.before_s)}:", "", *said, ""]
 
 
 def _names(turned: Turned, night: Night) -> str:
-    names = [_name(one) for one in entries(turned, night)]
+    return _named([_name(one) for one in entries(turned, night)])
+
+
+def _named(names: Sequence[str]) -> str:
     shown = ", ".join(_code(_cut(name, _LONGEST_FACT)) for name in names[:_NAMED])
     more = len(names) - _NAMED
     return f": {shown}{f' and {more} more' if more > 0 else ''}" if names else ""

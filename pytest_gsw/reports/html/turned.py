@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.history.alarms import Alarm, Kind
@@ -29,29 +30,40 @@ _OF_ALARMS = {
 
 
 def turned_section(night: Night) -> ET.Element | None:
-    """Three short lists with their counts; nothing where no run before is known."""
+    """Short lists with their counts; nothing where no run before is known."""
     found = night.lately
     if found is None:
         return None
     heading = f"Since the last run, {minute(found.before_s)}"
-    if not (found.new.count or found.still.count or found.mended.count):
+    if found.is_quiet:
         return section("lately", heading, element("p", "Nothing is broken, and nothing was."))
     lists = [
         _list("new", "New", found.new, night, "nothing new"),
         _list("still", "Still broken", found.still, night, "nothing"),
         _list("mended", "Mended", found.mended, night, "nothing"),
     ]
+    if found.never_judged:
+        lists.append(_never_judged(found.never_judged))
     return section("lately", heading, element("div", *lists, class_="turned"))
 
 
 def _list(turn: str, heading: str, turned: Turned, night: Night, nothing: str) -> ET.Element:
     told = [_entry_of(turn, one, night) for one in entries(turned, night)]
+    return _card(turn, f"{heading} ({turned.count})", told, nothing)
+
+
+def _never_judged(rows: Sequence[str]) -> ET.Element:
+    told = [_entry(attention.ERROR.kind, row) for row in rows]
+    return _card("still", f"Never judged ({len(rows)})", told, "nothing")
+
+
+def _card(turn: str, heading: str, told: Sequence[ET.Element], nothing: str) -> ET.Element:
     left = len(told) - _NAMED
     more = element("li", f"and {left} more, ", element("a", "in the list of all rows", href="#rows"))
     shown = [*told[:_NAMED], *([more] if left > 0 else [])]
     return element(
         "div",
-        element("h3", f"{heading} ({turned.count})"),
+        element("h3", heading),
         element("ul", *shown, class_="rows") if shown else element("p", nothing),
         class_=f"card {turn}",
     )
