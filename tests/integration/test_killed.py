@@ -76,6 +76,7 @@ def test_what_it_never_judged_is_not_said_to_be_well(killed: Path, capsys: pytes
     index = re.sub(r"\s+", " ", text_of(Path("out/index.html")))
     assert "Nothing is broken" not in index
     assert "Since the last run" in index
+    assert " GPU-hours, its session was ended before all rows were judged " in index
     assert re.search(r"Never judged \(1\) ✖ llama2_70b_fp8\[H100x\d+\] ", index), index
     capsys.readouterr()
     assert main(["export", killed.name]) == 0

@@ -196,7 +196,9 @@ def _run_facts(night: Night, kept: str) -> list[Content]:
     if night.begin_s and night.end_s and moment(night.begin_s) and moment(night.end_s):
         took = duration(night.end_s - night.begin_s)
         parts += [", ", time_element(night.begin_s), " to ", time_element(night.end_s), f" ({took})"]
-    return [*parts, f", {night.gpu_hours:,.1f} GPU-hours, exit status {night.exit_status}"]
+    was_killed = night.run.exit_status is None and night.unrecorded
+    ended = "its session was ended before all rows were judged" if was_killed else f"exit status {night.exit_status}"
+    return [*parts, f", {night.gpu_hours:,.1f} GPU-hours, {ended}"]
 
 
 # -- what needs attention --------------------------------------------------------------------------

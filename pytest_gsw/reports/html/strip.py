@@ -44,9 +44,16 @@ def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | Non
     """A column for each of the newest nights, the newest at the right; each with its counts, and a link to its page."""
     shown = list(nights)[-SHOWN:]
     most = max((sum(night.outcomes.values()) for night in shown), default=1)
+    days = [_day_of_month(night.time_s) for night in shown]
     columns = [
-        _column(night, most, None if night.run_id == here else address_of(night.run_id), is_here=night.run_id == here)
-        for night in shown
+        _column(
+            night,
+            most,
+            None if night.run_id == here else address_of(night.run_id),
+            day if day != before else "",
+            is_here=night.run_id == here,
+        )
+        for night, day, before in zip(shown, days, ["", *days], strict=False)
     ]
     kinds = {kind for night in shown for kind in by_kind(night.outcomes)}
     legend = [_swatch(kind) for kind in KINDS if kind in kinds]
@@ -55,8 +62,12 @@ def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | Non
     return element("div", element("p", caption, class_="run"), strip, element("p", *legend, class_="legend"))
 
 
-def _column(night: Listed, most: int, address: str | None, *, is_here: bool) -> ET.Element:
-    found = moment(night.time_s)
+def _day_of_month(time_s: float) -> str:
+    found = moment(time_s)
+    return "" if found is None else f"{found:%d}"
+
+
+def _column(night: Listed, most: int, address: str | None, day: str, *, is_here: bool) -> ET.Element:
     counts = by_kind(night.outcomes)
     told = f"{minute(night.time_s)}: {'1 incident, ' if night.had_incident else ''}{counts_of(night.outcomes)}"
     worst = attention.BY_KIND[next(iter(counts))].sign if counts else ""
@@ -64,7 +75,7 @@ def _column(night: Listed, most: int, address: str | None, *, is_here: bool) -> 
     parts = [
         _bars(counts, most),
         element("span", worst, aria_hidden="true"),
-        element("span", "" if found is None else f"{found:%d}", aria_hidden="true"),
+        element("span", day, aria_hidden="true"),
         element("span", told, class_="vh"),
     ]
     if address is None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from datetime import datetime, timezone
 from pathlib import Path
 
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.html.strip import counts_of, row_curve
+from pytest_gsw.reports.html.strip import counts_of, nights_strip, row_curve
+from pytest_gsw.reports.night import Listed
 from pytest_gsw.reports.read import nights_by_run
 from pytest_gsw.results.record import Record
 from tests.unit.reports.nights import SLOW, TONIGHT, history_of, row, runs
@@ -74,3 +76,11 @@ def test_a_night_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
         ("rect", "inconclusive"),
         ("circle", "regressed"),
     ]
+
+
+def test_a_day_of_several_runs_is_named_once() -> None:
+    noon_s = datetime(2026, 11, 23, 12, tzinfo=timezone.utc).timestamp()
+    times_s = (noon_s - 86_400, noon_s, noon_s + 3_600)
+    strip = nights_strip([Listed(f"{time_s}", time_s, {"passed": 6}) for time_s in times_s], lambda _: None)
+    days = [column[0][2].text or "" for column in strip.iter("li")]
+    assert days == ["22", "23", ""]
