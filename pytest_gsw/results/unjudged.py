@@ -13,6 +13,9 @@ from pytest_gsw.jobs.ownership import owner_of
 from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.run_id import RECORDS
 
+#: What sessions call the directory of all runs.
+_RUNS = "runs"
+
 
 @dataclass(frozen=True)
 class Begun:
@@ -66,6 +69,11 @@ def begun(directory: Path) -> Begun | None:
 
 
 def newest_begun(runs: Path, last: int) -> tuple[Begun, ...]:
-    """What the last runs in a directory of runs were to be, the oldest first."""
+    """What the last runs in a directory of runs were to be, the oldest first; nothing of a directory of another name.
+
+    Beside a run that was copied somewhere lies what is nobody's run.
+    """
+    if runs.name != _RUNS:
+        return ()
     newest = sorted((path.parent for path in runs.glob(f"*/{COPY}")), key=lambda path: path.name)[-last:]
     return tuple(one for directory in newest if (one := begun(directory)) is not None)

@@ -123,7 +123,7 @@ class RowLines:
             return
         line: RowLine = quoted(line_of_report(report), os.environ)
         progress = self._progress()
-        widest = _width(reporter) - len(progress)
+        widest = line_width(reporter) - len(progress)
         name, word, rest = line.texts(widest, self._columns)
         reporter.ensure_newline()
         reporter.write(name)
@@ -171,6 +171,6 @@ class RowLines:
         return _COLOURS.get(report.outcome, "yellow")
 
 
-def _width(reporter: pytest.TerminalReporter) -> int:
+def line_width(reporter: pytest.TerminalReporter) -> int:
     """How long a line may be: never longer than a terminal is wide, nor than logs are read in."""
     return min(WIDEST, shutil.get_terminal_size().columns - 1) if reporter.isatty else WIDEST

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import textwrap
 from collections.abc import Sequence
 
@@ -15,7 +14,7 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.results import outcomes, progress_text
 from pytest_gsw.results.row_line import WIDEST
 from pytest_gsw.session.markers import NO_CLUSTER
-from pytest_gsw.session.row_lines import line_of_report
+from pytest_gsw.session.row_lines import line_of_report, line_width
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import ALARMS, CLUSTER_TOLD, CRITERION, NIGHTS, PROPOSED, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
@@ -179,7 +178,7 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     records = quoted(records, os.environ)
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
     reporter.section(f"{counted(len(records) + len(missing), 'row')}{where}")
-    width = min(WIDEST, shutil.get_terminal_size().columns)
+    width = line_width(reporter)
     table = run_table(records, width)
     bad = not_passed_lines(records, width, _MOST)
     causes = summary.error_lines(records, missing)
