@@ -182,6 +182,11 @@ class Past:
         """The past of a run that is in the history itself, because it goes on."""
         return replace(self, points=tuple(point for point in self.points if point.run_id != run_id))
 
+    def without_jobs(self, jobs: Iterable[Point]) -> Past:
+        """The past without these jobs: of a run that is replayed, the history has the jobs already."""
+        known = {(job.job_id, job.time_s) for job in jobs}
+        return replace(self, points=tuple(one for one in self.points if (one.job_id, one.time_s) not in known))
+
     def until(self, time_s: float) -> Past:
         """The past at a time."""
         return replace(self, points=tuple(point for point in self.points if point.time_s <= time_s))

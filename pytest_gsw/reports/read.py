@@ -323,7 +323,8 @@ def _with_past(row: Row, pasts: Mapping[SeriesKey, Past], accepted: Accepted | N
         return replace(row, since=since_of(row))
     tonight = [point.point for point in points_of(record)]
     now_s = max([record_time_s(record), *(point.time_s for point in tonight)])
-    earlier = replace(pasts.get(key) or Past(), accepted=accepted).without(record.run.id).until(now_s)
+    earlier = replace(pasts.get(key) or Past(), accepted=accepted).without(record.run.id).without_jobs(tonight)
+    earlier = earlier.until(now_s)
     past = earlier.with_tonight(tonight)
     drifts = past.drifting if tonight else None
     nights, judged, measured = past.nights, past.judged, past.measured

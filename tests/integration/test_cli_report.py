@@ -126,3 +126,17 @@ def test_a_place_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixture
     Path("out").write_text("")
     assert main(["report", str(run), "-o", "out"]) == 2
     assert capsys.readouterr().err == ("pytest-gsw report: the report cannot be written: File exists: out\n")
+
+
+def test_a_replay_is_no_run_of_its_own(
+    run: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is judged once more was measured once: since when it is slow is not counted twice."""
+    pytester.runpytest("--gsw-cluster=demo", f"--gsw-replay={run}", "site/tiny.yaml::tiny_1b_bf16[H100x16]")
+    (replay,) = set(Path(".gsw", "runs").iterdir()) - {run}
+    capsys.readouterr()
+    for directory in (run, replay):
+        assert main(["export", str(directory)]) == 0
+        told = capsys.readouterr().out
+        assert "2 runs" not in told
+        assert "**regressed**" in told
