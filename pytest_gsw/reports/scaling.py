@@ -8,8 +8,9 @@ nothing.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -51,6 +52,12 @@ class Curve:
     def device(self) -> str:
         """What its rows are counted in."""
         return "CPU" if self.rows[0].record.row.accelerator == "CPU" else "GPU"
+
+    @property
+    def batch_text(self) -> str:
+        """``2 samples per GPU``, or of strong scaling ``256 samples``."""
+        per = f" per {self.device}" if self.rule is Rule.WEAK else ""
+        return f"{float(self.batch):.4g} {'sample' if self.batch == 1 else 'samples'}{per}"
 
     def measured(self, row: Row) -> float | None:
         """A row's efficiency per GPU (weak), or its speed-up (strong), against the base; 1 is the base's own."""
@@ -137,7 +144,7 @@ def _workload(name: str, rows: Sequence[Row]) -> Workload:
         if len(one_of_each := tuple({row.record.row.gpus: row for row in reversed(of_batch)}.values())[::-1]) > 1
     ]
     varies = _varying([experiment(of_curve[0]) for _, _, of_curve in found])
-    curves = tuple(
+    curves = _told_apart(
         Curve(rule, _name(of_curve[0], varies), of_curve, batch)
         for rule, batch, of_curve in sorted(found, key=lambda one: (one[2][0].record.row.id, one[0].value))
     )
@@ -166,6 +173,15 @@ def _name(row: Row, varies: Iterable[str]) -> str:
     facts = experiment(row)
     others = [f"{name} {facts[name]}" for name in varies if name in facts and name != "dtype"]
     return ", ".join([row.record.row.dtype, *others])
+
+
+def _told_apart(curves: Iterable[Curve]) -> tuple[Curve, ...]:
+    """Curves, of which no two of a rule have one name: those that would have differ in their batches."""
+    listed = tuple(curves)
+    names = Counter((one.rule, one.name) for one in listed)
+    return tuple(
+        one if names[one.rule, one.name] == 1 else replace(one, name=f"{one.name}, {one.batch_text}") for one in listed
+    )
 
 
 def _why_not(row: Row, rows: Sequence[Row], curves: Iterable[Curve]) -> str:

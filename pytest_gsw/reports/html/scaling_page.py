@@ -65,9 +65,9 @@ def curve_table(name: str, curve: Curve) -> ET.Element:
     base, device = curve.base, curve.device
     weak = curve.rule is Rule.WEAK
     ratio = "efficiency" if weak else "speed-up"
+    batch = "" if curve.name.endswith(curve.batch_text) else f", {curve.batch_text}"
     caption = (
-        f"{curve.name}: {curve.rule.value} scaling, {float(curve.batch):.4g} samples{f' per {device}' if weak else ''};"
-        f" {ratio} against {rounded(base.record.row.gpus, device)}"
+        f"{curve.name}: {curve.rule.value} scaling{batch}; {ratio} against {rounded(base.record.row.gpus, device)}"
     )
     if is_slow(base.record):
         caption += f", {base.needs.word}: {percent(base.change or 0.0)}"

@@ -124,6 +124,15 @@ def test_rows_of_one_batch_are_strong_scaling() -> None:
     assert plot.svg.findtext(".//a/circle/title") == "llama2_70b_fp8[H100x64]: 1.00x, documented 1.00x"
 
 
+def test_curves_that_differ_in_their_batches_alone_are_called_by_these() -> None:
+    rows = [(64, 64), (128, 128), (256, 512), (512, 1024)]
+    records = [varied(row(f"llama2_70b_fp8[H100x{gpus}]"), batch=batch, layers=80, settings={}) for gpus, batch in rows]
+    (found,) = workloads(Row(record, f"{number}") for number, record in enumerate(records))
+    assert sorted(curve.name for curve in found.curves) == ["fp8, 1 sample per GPU", "fp8, 2 samples per GPU"]
+    told = [caption for curve in found.curves for caption in captions(curve)]
+    assert "fp8, 2 samples per GPU: weak scaling; efficiency against 256 GPUs" in told
+
+
 def test_rows_of_other_batches_are_compared_with_none() -> None:
     found = of_batches(512, 768, None)
     assert found.curves == ()
