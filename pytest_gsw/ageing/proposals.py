@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pytest_gsw.common.redact import MASK
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.verdict import Reason
@@ -272,7 +272,8 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     if spread > rules.max_spread:
         limits = f"{min(values):.4g} to {max(values):.4g} s"
         allowed = f"at most {rules.max_spread * 100:g} % allowed (--max-spread)"
-        return f"the spread of {counted(jobs, 'job')} is {_above(spread, rules.max_spread)} % ({limits}), {allowed}"
+        spread_text = f"{_above(spread, rules.max_spread)} % ({limits}), {allowed}"
+        return f"the spread of {counted(jobs, 'job')} is {spread_text}{_ran_differently(records)}"
     date = _date(records[-1])
     if date is None:
         return "no record says when its job ended"
@@ -293,6 +294,21 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     if old is not None and date < old.date:
         return f"the newest of {counted(jobs, 'job')} ended on {date}, and the accepted figure is of {old.date}"
     return Proposal(row, accepted, min(values), max(values))
+
+
+def _ran_differently(records: Sequence[Record]) -> str:
+    """In what the jobs of a spread too large differ; two states of a cluster have no figure in common."""
+    variables = {name for record in records for name in record.run.variables or ()}
+    facts = [_ran_with(record, variables) for record in records]
+    names = sorted({name for of_job in facts for name in of_job})
+    differ = [name for name in names if len({of_job[name] for of_job in facts if of_job.get(name)}) > 1]
+    return f"; they ran with different {enumerated(differ)}: name the runs since the last change" if differ else ""
+
+
+def _ran_with(record: Record, variables: Iterable[str]) -> dict[str, str]:
+    run = record.run
+    given = {} if run.variables is None else {name: run.variables.get(name, "not set") for name in variables}
+    return {**given, **run.environment, "image": run.image or ""}
 
 
 def _above(fraction: float, limit: float) -> str:

@@ -77,6 +77,8 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
     match needs:
         case _ if record.run.cluster == NO_CLUSTER:
             return again([record], directory)
+        case attention.ACCEPTED:
+            return nights_command(record)
         case attention.IMPROVED if not record.run.simulated:
             return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={record.row.id}")
         case attention.DRIFT:

@@ -136,6 +136,18 @@ def test_a_job_id_that_came_back_is_another_job(table: Path, tables: Tables) -> 
     assert propose(same_id, tables).proposed[0].accepted.job_ids == "7, 7, 7, 7, 7"
 
 
+def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Tables) -> None:
+    bimodal = nights(table, (1.5, 1.5, 1.5, 1.65, 1.65))
+    before = [varied(one, environment={"nccl": "2.21.5"}, variables={"A": "1"}) for one in bimodal[:3]]
+    after = [varied(one, environment={"nccl": "2.27.0", "driver": "550"}, variables={}) for one in bimodal[3:]]
+    assert why(propose([*before, *after], tables)) == [
+        (
+            f"{ROW} on eos: the spread of 5 jobs is 5.5 % (1.5 to 1.65 s), at most 3 % allowed (--max-spread); "
+            "they ran with different A and nccl: name the runs since the last change"
+        )
+    ]
+
+
 def test_noisy_jobs(table: Path, tables: Tables) -> None:
     # Two of five on another kind of node: the median absolute deviation of these is zero.
     bimodal = nights(table, (1.5, 1.5, 1.5, 1.65, 1.65))

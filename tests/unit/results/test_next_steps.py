@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.results.next_steps import again, next_commands
+from pytest_gsw.results import attention
+from pytest_gsw.results.next_steps import again, next_command, next_commands
 from tests.unit.results.records import SLOW, varied
 
 RUN = Path(".gsw/runs/night")
@@ -71,3 +72,8 @@ def test_rows_that_several_jobs_have_confirmed_are_looked_up() -> None:
     confirmed = replace(SLOW, jobs=replace(SLOW.jobs, repeats=(SLOW.jobs.last,)))
     history = f"pytest-gsw history '{SLOW.row.id}' '{SLOW.row.id}' --cluster=eos"
     assert next_commands([confirmed, confirmed], RUN) == [("look again at 2 rows", history)]
+
+
+def test_a_row_that_passed_by_an_accepted_figure_is_looked_up() -> None:
+    history = f"pytest-gsw history '{SLOW.row.id}' --cluster=eos"
+    assert next_command(SLOW, attention.ACCEPTED, RUN) == history
