@@ -20,9 +20,10 @@ from pytest_gsw.common.redact import MASK
 from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
+from pytest_gsw.performance.noise import ACCEPTED_JOBS
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.facts import NO_CLUSTER
+from pytest_gsw.results.facts import NO_CLUSTER, ran_with
 from pytest_gsw.results.record import Record, read_record, record_name
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
@@ -30,8 +31,6 @@ from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted, Baseline
 
-#: The median of five jobs is off by about half of what one job is off by.
-MIN_JOBS = 5
 #: A row whose jobs spread by 3 % fails a tolerance of 5 % one night in twenty though nothing has changed.
 MAX_SPREAD = 0.03
 #: Of earlier jobs in a session, the newest of each row: what ran a year ago says little of the cluster of today.
@@ -45,7 +44,7 @@ _JOB_ID = re.compile(r"[A-Za-z0-9._:/-]{1,100}")
 class Rules:
     """What is asked of the jobs behind a figure."""
 
-    min_jobs: int = MIN_JOBS
+    min_jobs: int = ACCEPTED_JOBS
     #: Largest standard deviation of the jobs over their median, as a fraction.
     max_spread: float = MAX_SPREAD
     #: Runs whose gain was too good to be true count up to this gain, as a fraction; ``None``: none of them does.
@@ -298,17 +297,10 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
 
 def _ran_differently(records: Sequence[Record]) -> str:
     """In what the jobs of a spread too large differ; two states of a cluster have no figure in common."""
-    variables = {name for record in records for name in record.run.variables or ()}
-    facts = [_ran_with(record, variables) for record in records]
+    facts = ran_with(*(record.run for record in records))
     names = sorted({name for of_job in facts for name in of_job})
     differ = [name for name in names if len({of_job[name] for of_job in facts if of_job.get(name)}) > 1]
     return f"; they ran with different {enumerated(differ)}: name the runs since the last change" if differ else ""
-
-
-def _ran_with(record: Record, variables: Iterable[str]) -> dict[str, str]:
-    run = record.run
-    given = {} if run.variables is None else {name: run.variables.get(name, "not set") for name in variables}
-    return {**given, **run.environment, "image": run.image or ""}
 
 
 def _above(fraction: float, limit: float) -> str:

@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
-from pytest_gsw.ageing.proposals import MAX_SPREAD, MIN_JOBS, LeftOut, Proposal, Rules, Tables, propose
+from pytest_gsw.ageing.proposals import MAX_SPREAD, LeftOut, Proposal, Rules, Tables, propose
 from pytest_gsw.cli.answer import Answer, Commands, a_path, whole_number, write_answer
 from pytest_gsw.cli.runs import RUN_HELP, add_history_option, has_history, opened, records_in, run_directory
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
+from pytest_gsw.performance.noise import ACCEPTED_JOBS
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import bundled_baselines
@@ -36,9 +37,9 @@ def add_parser(commands: Commands) -> None:
     asked.add_argument(
         "--min-jobs",
         type=whole_number,
-        default=MIN_JOBS,
+        default=ACCEPTED_JOBS,
         metavar="N",
-        help=f"fewest jobs behind a figure (default: {MIN_JOBS})",
+        help=f"fewest jobs behind a figure (default: {ACCEPTED_JOBS})",
     )
     asked.add_argument(
         "--max-spread",

@@ -13,7 +13,6 @@ from dataclasses import asdict
 from pytest_gsw.cli.answer import Answer, Commands, csv_text, json_answer
 from pytest_gsw.cli.runs import (
     NOISE_NOTE,
-    RESULTS,
     RUN_HELP,
     add_history_option,
     exists,
@@ -35,6 +34,7 @@ from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.run_id import RESULTS
 
 
 def add_parser(commands: Commands) -> None:

@@ -34,7 +34,7 @@ from pytest_gsw.jobs.launching import SBATCH
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import expected_run_s, limit_with_script_s, make_job_spec
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.results.run_id import new_run_id
+from pytest_gsw.results.run_id import RESULTS, new_run_id
 from pytest_gsw.runs.checks import check_job
 from pytest_gsw.runs.run import Run, job_evidence
 from pytest_gsw.tables.model import Baseline
@@ -93,7 +93,7 @@ def _run(asked: argparse.Namespace) -> Answer:
     found = cluster_of(asked.cluster, asked.clusters)
     assert found is not None  # a name was given
     name = new_run_id()
-    directory = ((asked.results or Path(".gsw")) / "ab" / name).absolute()
+    directory = ((asked.results or RESULTS) / "ab" / name).absolute()
     seed = os.environ.get("GSW_DEMO_SEED") or name
     cluster = ready_cluster(found, directory, os.environ, {"GSW_DEMO_SEED": seed})
     _check_fits(row, cluster)

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pytest_gsw.cli.excluding import WORDS
-from pytest_gsw.cli.runs import RUNS
 from pytest_gsw.clusters.model import cluster_files, known_clusters
 from pytest_gsw.errors import GswError
-from pytest_gsw.results.run_id import LAST
+from pytest_gsw.results.run_id import LAST, RUNS
 from pytest_gsw.tables.load import read_tables
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from pytest_gsw.cli.answer import Answer, Commands, a_path
 from pytest_gsw.cli.runs import (
     RUN_HELP,
-    RUNS,
     add_history_option,
     has_history,
     opened,
@@ -25,6 +24,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.html import Run, accepted_in, write_report
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.results.summary import counts_line
 from pytest_gsw.tables.bundled import bundled_baselines
 

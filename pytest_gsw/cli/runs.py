@@ -18,13 +18,9 @@ from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.run_id import LAST, RECORDS, newest_run
+from pytest_gsw.results.run_id import LAST, RECORDS, RESULTS, RUNS, newest_run
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import row_matches
-
-#: Where sessions keep their results, and the runs in them, by default.
-RESULTS = Path(".gsw")
-RUNS = RESULTS / "runs"
 
 #: How a run is named.
 RUN_HELP = f"a run's directory, its id, or '{LAST}': the newest in {RUNS}"

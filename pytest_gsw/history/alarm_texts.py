@@ -6,14 +6,13 @@ from pytest_gsw.common.words import command, counted, day, minute, percent
 from pytest_gsw.history.alarms import Alarm, Kind, State
 from pytest_gsw.history.model import SIMULATED
 from pytest_gsw.history.past import GONE_DAYS
+from pytest_gsw.performance.noise import ACCEPTED_JOBS
 
 #: Of a list of alarms; what is a number has ">" before it.
 COLUMNS = ("id", "alarm", "state", "of", "cluster", ">against usual", "since", ">runs with it", "acknowledged")
 
 #: Nights after which a row that was never fast enough is one of a figure that is not this cluster's.
 _NEVER_NIGHTS = 3
-#: So many runs are named whose figures are to be proposed; a proposal rests on at least five jobs.
-_PROPOSED = 5
 
 
 def cells(alarm: Alarm) -> tuple[str, ...]:
@@ -58,9 +57,9 @@ def next_line(alarm: Alarm) -> str:
     if not is_never_fast_enough(alarm) or cluster == SIMULATED:  # no figure that is made up is ever proposed
         return ""
     never = f"{row} was never within its tolerance on {cluster}; if that is how it is"
-    runs = [night.run_id for night in alarm.spell.nights[-_PROPOSED:]]
-    if len(runs) < _PROPOSED:
-        return f"{never}, {_PROPOSED} runs tell the figure that it may have there"
+    runs = [night.run_id for night in alarm.spell.nights[-ACCEPTED_JOBS:]]
+    if len(runs) < ACCEPTED_JOBS:
+        return f"{never}, {ACCEPTED_JOBS} runs tell the figure that it may have there"
     return f"{never}: {command('pytest-gsw', 'baseline', 'propose', f'--row={row}', f'--cluster={cluster}', *runs)}"
 
 

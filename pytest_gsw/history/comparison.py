@@ -14,8 +14,9 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_gsw.history.model import SeriesKey, is_judged, ran_with, series_key
+from pytest_gsw.history.model import SeriesKey, is_judged, series_key
 from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd, students
+from pytest_gsw.results.facts import ran_with
 from pytest_gsw.results.record import Record
 
 #: The probability with which all intervals hold the true ratios that decide what has changed, of normal noise.

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pytest_gsw.history.model import Point, ran_with
+from pytest_gsw.history.model import Point
 from pytest_gsw.performance.drift import Drift, drift
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.facts import ran_with
 from pytest_gsw.tables.model import Accepted
 
 #: A fact of the environment has changed where it was the same for so many nights before.

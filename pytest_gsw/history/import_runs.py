@@ -9,6 +9,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.imported import Imported
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.run_id import RUNS
 
 
 def import_runs(directories: Iterable[Path]) -> Imported:
@@ -21,7 +22,7 @@ def import_runs(directories: Iterable[Path]) -> Imported:
     left_out: list[str] = []
     for directory in directories:
         if not directory.is_dir():
-            raise ConfigurationError(f"there is no directory {directory}\nnext: ls {Path('.gsw', 'runs')}")
+            raise ConfigurationError(f"there is no directory {directory}\nnext: ls {RUNS}")
         of_run, unreadable = read_run(directory)
         records += of_run
         left_out += unreadable.values()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.facts import NO_CLUSTER, JobFacts, RunFacts
+from pytest_gsw.results.facts import NO_CLUSTER, JobFacts
 from pytest_gsw.results.record import Record
 
 #: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.
@@ -76,22 +76,6 @@ class Point:
     added_s: float = field(default=0.0, compare=False)
     #: How many jobs it is the median of, where it stands for a night; their ids and nodes have commas between.
     jobs: int = field(default=1, compare=False)
-
-
-def ran_with(*jobs: Point | RunFacts) -> list[dict[str, str]]:
-    """What each of some jobs ran with, by name, and nothing of what is not known of it.
-
-    A variable that one of them had was not set in another, if its variables are known.
-    """
-    names = sorted({name for job in jobs for name in job.variables or ()})
-    return [_ran_with(job, names) for job in jobs]
-
-
-def _ran_with(job: Point | RunFacts, names: Iterable[str]) -> dict[str, str]:
-    image = {} if job.image is None else {"image": job.image}
-    variables = job.variables
-    given = {} if variables is None else {name: variables.get(name, "not set") or "empty" for name in names}
-    return {**job.environment, **image, **given}
 
 
 @dataclass(frozen=True)

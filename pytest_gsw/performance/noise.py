@@ -23,6 +23,9 @@ REFERENCE_JOBS = 30
 #: Fewest jobs whose spread says more than the prior does: of eight, it has a relative standard error of 29 %.
 FEWEST_JOBS = 8
 
+#: Fewest jobs behind a figure that a cluster accepts: their median is off by about half of what one job is off by.
+ACCEPTED_JOBS = 5
+
 #: Standard deviations that the median of a row's jobs may be away from its reference: of normal noise, 0.1 % of nights
 #: are farther out on the slow side (0.097 %).
 K = 3.1

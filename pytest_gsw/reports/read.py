@@ -29,6 +29,7 @@ from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import inconclusive_text
+from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.results.unjudged import Begun, begun, newest_begun
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
@@ -68,7 +69,7 @@ def nights_by_run(
         by_run.setdefault(record.run.id, []).append(record)
     read = read or (None if history is None else once(history))
     pasts = _pasts((record for of_run in by_run.values() for record in of_run), history, accepted, read)
-    told = {run_id: _begun(runs.get(run_id) or Run(Path(".gsw", "runs", run_id))) for run_id in by_run}
+    told = {run_id: _begun(runs.get(run_id) or Run(RUNS / run_id)) for run_id in by_run}
     earlier = _told_of(history, by_run, told.values())
     nights = [
         _night(run_id, of_run, history, pasts, told[run_id], accepted or {}, read, earlier)

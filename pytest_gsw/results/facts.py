@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from pytest_gsw.clusters.model import clusters_option
 from pytest_gsw.jobs.model import JobState, JobStatus
@@ -204,6 +205,38 @@ class RunFacts:
     def row_options(self) -> tuple[str, ...]:
         """What a command is to give so that it finds the row, and judges it as in this run."""
         return (*self.cluster_options, *self.options)
+
+
+class RanWith(Protocol):
+    """What says what a job ran with: the facts of a run, or a point of the history."""
+
+    @property
+    def image(self) -> str | None:
+        """The container image, ``None`` where it is not known."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What log and scheduler tell, by name."""
+
+    @property
+    def variables(self) -> Mapping[str, str] | None:
+        """The variables that the job was given, ``None`` where they are not known."""
+
+
+def ran_with(*jobs: RanWith) -> list[dict[str, str]]:
+    """What each of some jobs ran with, by name, and nothing of what is not known of it.
+
+    A variable that one of them had was not set in another, if its variables are known.
+    """
+    names = sorted({name for job in jobs for name in job.variables or ()})
+    return [_ran_with(job, names) for job in jobs]
+
+
+def _ran_with(job: RanWith, names: Iterable[str]) -> dict[str, str]:
+    image = {} if job.image is None else {"image": job.image}
+    variables = job.variables
+    given = {} if variables is None else {name: variables.get(name, "not set") or "empty" for name in names}
+    return {**job.environment, **image, **given}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The ids of runs."""
+"""The ids of runs, and where runs are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import time
 import uuid
 from pathlib import Path
 
+#: Where sessions keep their results, and the runs among them, where nobody says otherwise.
+RESULTS = Path(".gsw")
+RUNS = RESULTS / "runs"
 #: What names the newest run wherever a run is named.
 LAST = "last"
 #: The files of a run, below its directory, that tell what its rows came to.

@@ -63,13 +63,14 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
     """
     listed = ((record, outcomes.of(record.outcome)) for record in records)
     errors = [record for record, outcome in listed if outcome is outcomes.ERROR or not outcome.known]
-    found = [(cause_of(record), record.row.id) for record in errors]
-    found += [(why, node_id.rpartition("::")[2]) for node_id, why in (missing or {}).items()]
-    rows: dict[str, list[str]] = {}
-    for cause, row in found:
-        rows.setdefault(cause, []).append(row)
+    by_cause: dict[str, list[Record]] = {}
+    for record in errors:
+        by_cause.setdefault(cause_of(record), []).append(record)
+    rows = {cause: [record.row.id for record in of_cause] for cause, of_cause in by_cause.items()}
+    for node_id, why in (missing or {}).items():
+        rows.setdefault(why, []).append(node_id.rpartition("::")[2])
     ordered = sorted(rows.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    return [f"{why}: {_rows(ids)}{_nodes(one for one in errors if cause_of(one) == why)}" for why, ids in ordered]
+    return [f"{why}: {_rows(ids)}{_nodes(by_cause.get(why, ()))}" for why, ids in ordered]
 
 
 def cause_of(record: Record) -> str:

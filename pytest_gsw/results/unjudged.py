@@ -11,10 +11,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, past_of, read_journal
 from pytest_gsw.jobs.ownership import owner_of
 from pytest_gsw.results.junit_names import read_noted
-from pytest_gsw.results.run_id import RECORDS
-
-#: What sessions call the directory of all runs.
-_RUNS = "runs"
+from pytest_gsw.results.run_id import RECORDS, RUNS
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ def newest_begun(runs: Path, last: int) -> tuple[Begun, ...]:
 
     Beside a run that was copied somewhere lies what is nobody's run.
     """
-    if runs.name != _RUNS:
+    if runs.name != RUNS.name:
         return ()
     newest = sorted((path.parent for path in runs.glob(f"*/{COPY}")), key=lambda path: path.name)[-last:]
     return tuple(one for directory in newest if (one := begun(directory)) is not None)

@@ -8,7 +8,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.replay import LAST as LAST_JOBS
 from pytest_gsw.jobs.replay import RECIPE
-from pytest_gsw.results.run_id import LAST, RECORDS, newest_run
+from pytest_gsw.results.run_id import LAST, RECORDS, RUNS, newest_run
 from pytest_gsw.session.shared import path_given
 from pytest_gsw.tables.fields import nearest
 
@@ -19,7 +19,7 @@ def resumed_run(given: str, results: Path) -> Path:
     Raises:
         ConfigurationError: There is none.
     """
-    runs = results / "runs"
+    runs = results / RUNS.name
     if given == LAST:
         return _newest(runs, JOURNAL, "resume")
     for directory in (runs / given, path_given(given, "resume")):
@@ -42,7 +42,7 @@ def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
     """
     if given.exists():
         return given, False
-    runs = results / "runs"
+    runs = results / RUNS.name
     if given == base / LAST:
         return _newest(runs, RECORDS, "replay"), False
     if given.parent == base and (runs / given.name).is_dir():

@@ -25,7 +25,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet.limits import Limits, Policies
 from pytest_gsw.history.place import history_place, open_history
 from pytest_gsw.performance.repeats import Repeats
-from pytest_gsw.results.run_id import new_run_id
+from pytest_gsw.results.run_id import RESULTS, RUNS, new_run_id
 from pytest_gsw.session import xdist
 from pytest_gsw.session.options import OPTIONS, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
@@ -91,7 +91,7 @@ class Settings:
     @cached_property
     def run_directory(self) -> Path:
         """Where this session keeps its files."""
-        return self.results / "runs" / self.run_id
+        return self.results / RUNS.name / self.run_id
 
     @property
     def row_options(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def read_settings(config: pytest.Config) -> Settings:
     """
     values = {option.name: _value(config, option) for option in OPTIONS}
     _check_conflicts(config, values)
-    results: Path = values["results"] or config.rootpath / ".gsw"
+    results: Path = values["results"] or config.rootpath / RESULTS
     replay: Path | None = values["replay"]
     replay_last = False
     if replay is not None:
@@ -136,7 +136,7 @@ def read_settings(config: pytest.Config) -> Settings:
     values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
     history, kept = shared_history(config, _history(config, values["history"], results), past)
     _check_clusters(config, values["clusters"], values["cluster"])
-    cluster = _cluster(config, values, results / "runs" / run_id, paths) if values["cluster"] else None
+    cluster = _cluster(config, values, results / RUNS.name / run_id, paths) if values["cluster"] else None
     asked = asked_release(config, values, cluster, past)
     return Settings(
         run_id=run_id,
@@ -156,7 +156,7 @@ def read_settings(config: pytest.Config) -> Settings:
         results=results,
         report=values["report"],
         json=values["json"],
-        update_baseline=_update_baseline(config, values["update-baseline"], results / "runs" / run_id),
+        update_baseline=_update_baseline(config, values["update-baseline"], results / RUNS.name / run_id),
         time_limit_s=_positive("timeout", values["timeout"], factor=60),
         poll_interval_s=_poll_interval_s(values["poll-interval"]),
         limits=Limits(

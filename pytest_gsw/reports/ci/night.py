@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pytest_gsw.common.words import command, counted
 from pytest_gsw.history.alarm_texts import acknowledged_text
@@ -21,10 +20,8 @@ from pytest_gsw.results.incident import OF_CLUSTER, WholeNight
 from pytest_gsw.results.next_steps import next_command
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import inconclusive_line
+from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.results.summary import counts_line, throughput_change
-
-#: Where sessions keep their runs, where nobody says otherwise.
-_RUNS = ".gsw/runs"
 
 #: Of which kind the alarm of a finding is.
 _ALARMS = {attention.REGRESSED.kind: Kind.REGRESSION, attention.DRIFT.kind: Kind.DRIFT}
@@ -147,7 +144,7 @@ def _of_row(row: Row) -> Iterator[Finding]:
 
 
 def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
-    following = next_command(record, needs.in_report, Path(_RUNS) / record.run.id)
+    following = next_command(record, needs.in_report, RUNS / record.run.id)
     return Finding(needs.kind, record.row.id, record.row.node_id, record.run.cluster, text, following, since, record)
 
 

@@ -136,6 +136,17 @@ def test_a_job_id_that_came_back_is_another_job(table: Path, tables: Tables) -> 
     assert propose(same_id, tables).proposed[0].accepted.job_ids == "7, 7, 7, 7, 7"
 
 
+@pytest.mark.parametrize("then", [{}, {"A": "1"}])
+def test_a_variable_that_was_empty_in_some_jobs_tells_them_apart(
+    table: Path, tables: Tables, then: dict[str, str]
+) -> None:
+    bimodal = nights(table, (1.5, 1.5, 1.5, 1.65, 1.65))
+    before = [varied(one, variables=then) for one in bimodal[:3]]
+    after = [varied(one, variables={"A": ""}) for one in bimodal[3:]]
+    (left_out,) = why(propose([*before, *after], tables))
+    assert left_out.endswith("; they ran with different A: name the runs since the last change")
+
+
 def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Tables) -> None:
     bimodal = nights(table, (1.5, 1.5, 1.5, 1.65, 1.65))
     before = [varied(one, environment={"nccl": "2.21.5"}, variables={"A": "1"}) for one in bimodal[:3]]
