@@ -177,7 +177,7 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         return
     records = quoted(records, os.environ)
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
-    reporter.section(f"{counted(len(records) + len(missing), 'row')}{where}")
+    reporter.section(f"throughput of {counted(len(records) + len(missing), 'row')}{where}")
     width = line_width(reporter)
     table = run_table(records, width)
     bad = not_passed_lines(records, width, _MOST)

@@ -58,7 +58,7 @@ def test_the_night_on_one_screen(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", *faults)
     result.stdout.re_match_lines(
         [
-            r"=+ 6 rows on demo =+",
+            r"=+ throughput of 6 rows on demo =+",
             r"GPUs +64 +128 +256 +512 +1024 +2048",
             r"llama2_70b fp8 +[+-]0\.\d % +REGRESSED -1\d\.\d % +ERROR +IMPROVED \+1\d\.\d %( +[+-]0\.\d %){2}",
             r"",
