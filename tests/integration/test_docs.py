@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from pytest_gsw.logs.causes import Signature
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.keys import FILE_FIELDS
+from tests.shown import as_pattern
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -164,16 +166,22 @@ def test_ci_runs_the_first_command_of_the_readme_and_of_contributing(document: s
     assert command in (ROOT / ".ci" / "run").read_text(), f".ci/run does not run: {command}"
 
 
-def test_the_readme_shows_the_failure_that_its_second_command_prints(pytester: pytest.Pytester) -> None:
+def _masked(screen: str) -> str:
+    """Without what differs from one run to the next: noise, times, ids, and how wide they are."""
+    numbers = re.sub(r"[+-]?\d[\d.,a-f-]*", "0", screen)
+    return re.sub(r"([=_])\1{3,}", r"\1", re.sub(r" +", " ", numbers))
+
+
+def test_the_readme_shows_what_its_two_commands_print(pytester: pytest.Pytester) -> None:
     readme = (ROOT / "README.md").read_text()
-    command, text = re.findall(r"```sh\n([^\n]*slow:12%[^\n]*)\n```\n\n((?:    [^\n]*\n|\n)*)", readme)[0]
-    shown = [line.removeprefix("    ") for line in text.splitlines() if line]
-    result = pytester.runpytest(*shlex.split(command)[1:])
-    # Noise, times and ids are another run's; "…" stands for what is left out of a line.
-    patterns = [re.sub(r"\d[\d.,a-f-]*", r"[\\w.,-]+", re.escape(line)).replace("…", ".*") for line in shown]
-    result.stdout.re_match_lines([re.sub(r"(\\ )+", " +", one) for one in patterns])
-    (place,) = re.findall(r"^baseline +(\S+:\d+) ", "\n".join(shown), re.MULTILINE)
-    assert f" {place} " in result.stdout.str()
+    screens = re.findall(r"```sh\n(.*cluster=demo.*)\n```\n(?:\n|\S.*\n)*((?:    .*\n|\n)+)", readme)
+    assert len(screens) == 2
+    for command, text in screens:
+        result = pytester.runpytest(*shlex.split(command.rpartition(".venv/bin/pytest")[2]))
+        shown, printed = textwrap.dedent(text).strip(), result.stdout.str() + "\n"
+        assert re.fullmatch(as_pattern(_masked(shown)), _masked(printed)), printed
+    (place,) = re.findall(r"^baseline +(\S+:\d+) ", shown, re.MULTILINE)
+    assert f" {place} " in printed
 
 
 @pytest.mark.parametrize("signature", SIGNATURES, ids=lambda signature: signature.name)

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.shown import as_pattern
+
 from .cluster import SlurmCluster
 from .conftest import start
 
@@ -61,14 +63,6 @@ def blocks(page: str) -> Iterator[Block]:
         if block[1] == "sh":
             output = after[3] if after is not None and after[1] == "text" else None
             yield Block(page.count("\n", 0, block.start()) + 1, block[3], int(block[2] or 0), output)
-
-
-def as_pattern(output: str) -> str:
-    """A regular expression: a line that is but ``…`` stands for any lines, ``…`` within a line for any text in it."""
-    return "".join(
-        r"(?:.*\n)*?" if line == "…" else ".*?".join(map(re.escape, line.split("…"))) + r"[ \t]*\n"
-        for line in output.splitlines()
-    )
 
 
 class Shell:
@@ -139,6 +133,7 @@ def test_the_tutorial(shell: Shell) -> None:
             pytest.fail(f"{PAGE.name}:{line}: exit status {status}\n{commands}\n{said}", pytrace=False)
         if output is not None and re.fullmatch(as_pattern(output), said) is None:
             pytest.fail(f"{PAGE.name}:{line}: the page shows\n{output}\nand what is printed is\n{said}", pytrace=False)
+    assert shell.run("git status --short; git -C ~/workspace status --short\n") == (0, "")
 
 
 def test_the_night_that_is_rehearsed_is_that_of_the_jenkinsfile() -> None:
