@@ -4,38 +4,32 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.history.alarms import Alarm, Kind
-from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import Point, SeriesKey, Told, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
-from pytest_gsw.history.past import Lines, Past, lines_of, pasts_of_records
+from pytest_gsw.history.past import Past, pasts_of_records
 from pytest_gsw.history.spells import alarms_of_records
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.history.texts import ClusterTold, cluster_told
 from pytest_gsw.history.together import Together
-from pytest_gsw.reports.night import Listed, Night, Run
+from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.rows import Row, is_slow, page_names, worst_first
 from pytest_gsw.reports.since import since_of
+from pytest_gsw.reports.told import Once, listed_of, told_of
 from pytest_gsw.results import attention
-from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.junit_names import read_noted
-from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.run_id import RUNS
-from pytest_gsw.results.unjudged import Begun, begun, newest_begun
+from pytest_gsw.results.unjudged import begun
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
-
-#: How many runs before are asked what they came to: as many as a row's plot has.
-EARLIER_RUNS = 200
 
 
 def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> Mapping[str, Mapping[str, Accepted]] | None:
@@ -50,7 +44,7 @@ def nights_by_run(
     history: History | None,
     runs: Mapping[str, Run],
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
-    read: Callable[[str], Lines] | None = None,
+    known: Once | None = None,
 ) -> tuple[Night, ...]:
     """Each run as a night, the newest first.
 
@@ -59,7 +53,7 @@ def nights_by_run(
         history: The nights before; ``None`` where there are none.
         runs: What the records do not say, by run id.
         accepted: By row and cluster, what clusters have accepted: the nights that count begin with that.
-        read: What reads a cluster's nights, where somebody has it already; else :func:`once` of the history.
+        known: The history, of which something has been read already.
 
     Raises:
         HistoryError: The history did not answer.
@@ -67,13 +61,12 @@ def nights_by_run(
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
-    read = read or (None if history is None else once(history))
-    pasts = _pasts((record for of_run in by_run.values() for record in of_run), history, accepted, read)
+    known = known or (None if history is None else Once(history))
+    pasts = _pasts((record for of_run in by_run.values() for record in of_run), known, accepted)
     told = {run_id: _begun(runs.get(run_id) or Run(RUNS / run_id)) for run_id in by_run}
-    earlier = _told_of(history, by_run, told.values())
+    earlier = {} if known is None else told_of(known, by_run, told.values())
     nights = [
-        _night(run_id, of_run, history, pasts, told[run_id], accepted or {}, read, earlier)
-        for run_id, of_run in by_run.items()
+        _night(run_id, of_run, known, pasts, told[run_id], accepted or {}, earlier) for run_id, of_run in by_run.items()
     ]
     return tuple(sorted(nights, key=lambda night: (night.begin_s or 0.0, night.run_id), reverse=True))
 
@@ -83,7 +76,7 @@ def exported_night(
     run: Run | None = None,
     history: History | None = None,
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
-    read: Callable[[str], Lines] | None = None,
+    known: Once | None = None,
 ) -> Night:
     """A run as exports show it: without secrets, with its alarms, and of the nights before, those of slow rows alone.
 
@@ -92,21 +85,21 @@ def exported_night(
         run: What these do not say.
         history: The nights before; ``None`` where there are none.
         accepted: By row and cluster, what clusters have accepted.
-        read: What reads a cluster's nights, where somebody has it already; else :func:`once` of the history.
+        known: The history, of which something has been read already.
 
     Raises:
         HistoryError: The history did not answer.
     """
     # A session quotes what it records; a record of an earlier release may hold anything.
     shown: list[Record] = [quoted(record, os.environ) for record in records]
-    read = read or (None if history is None else once(history))
-    pasts = _pasts(shown, history, accepted, read)
+    known = known or (None if history is None else Once(history))
+    pasts = _pasts(shown, known, accepted)
     of_slow = set(map(series_key, filter(is_slow, shown)))
     of_runs: dict[str, list[Record]] = {}
     for record in shown:
         of_runs.setdefault(record.run.id, []).append(record)
     told = Run(Path()) if run is None else _begun(run)
-    earlier = _told_of(history, of_runs, () if run is None else (told,))
+    earlier = {} if known is None else told_of(known, of_runs, () if run is None else (told,))
     rows, broken = _rows(shown, {key: past for key, past in pasts.items() if key in of_slow}, {}, earlier)
     return Night(
         "",
@@ -114,7 +107,7 @@ def exported_night(
         tuple(rows),
         _slow_nodes(pasts),
         _blamed_nodes(pasts),
-        alarms=_alarms(shown, history, accepted or {}, read) if told.alarms is None else told.alarms,
+        alarms=_alarms(shown, known, accepted or {}) if told.alarms is None else told.alarms,
         told=_told(shown, pasts),
     )
 
@@ -131,35 +124,19 @@ def quoted_missing(missing: Mapping[str, str]) -> dict[str, str]:
     return {quoted(name, os.environ): quoted(why, os.environ) for name, why in missing.items()}
 
 
-def once(history: History, known: dict[str, Lines] | None = None) -> Callable[[str], Lines]:
-    """What reads the nights of each cluster once, into those that are known: all that is told is of one moment."""
-    lines = {} if known is None else known
-
-    def read(cluster: str) -> Lines:
-        if cluster not in lines:
-            lines[cluster] = lines_of(history, cluster)
-        return lines[cluster]
-
-    return read
-
-
 def _pasts(
-    records: Iterable[Record],
-    history: History | None,
-    accepted: Mapping[str, Mapping[str, Accepted]] | None,
-    read: Callable[[str], Lines] | None,
+    records: Iterable[Record], known: Once | None, accepted: Mapping[str, Mapping[str, Accepted]] | None
 ) -> Mapping[SeriesKey, Past]:
-    return {} if history is None else pasts_of_records(history, records, accepted, read)
+    return {} if known is None else pasts_of_records(known.history, records, accepted, known.lines)
 
 
 def _night(
     run_id: str,
     records: Sequence[Record],
-    history: History | None,
+    known: Once | None,
     pasts: Mapping[SeriesKey, Past],
     run: Run,
     accepted: Mapping[str, Mapping[str, Accepted]],
-    read: Callable[[str], Lines] | None,
     earlier: Mapping[tuple[str, str], tuple[Told, ...]],
 ) -> Night:
     rows, broken = _rows(records, pasts, accepted, earlier)
@@ -167,65 +144,13 @@ def _night(
     ordered = tuple(sorted(rows, key=worst_first))
     ran = set(map(series_key, records))
     theirs = {key: past for key, past in pasts.items() if key in ran}
-    alarms = _alarms(records, history, accepted, read) if run.alarms is None else run.alarms
+    alarms = _alarms(records, known, accepted) if run.alarms is None else run.alarms
     slow, blamed, sound = _slow_nodes(theirs), _blamed_nodes(theirs), _sound_nodes(theirs)
     night = Night(run_id, whole, ordered, slow, blamed, sound, alarms, _told(records, pasts))
     spells = (alarm.spell for alarm in alarms if alarm.spell.kind is Kind.INCIDENT)
     incidents = {seen.run_id for spell in spells for seen in spell.nights}
-    listed = _listed(night.clusters, earlier)
+    listed = listed_of(night.clusters, earlier)
     return replace(night, listed=tuple(replace(one, had_incident=one.run_id in incidents) for one in listed))
-
-
-def _told_of(
-    history: History | None, by_run: Mapping[str, Sequence[Record]], asked: Collection[Run]
-) -> Mapping[tuple[str, str], tuple[Told, ...]]:
-    """By cluster and row, what the runs of the history came to, those that somebody has excluded left out.
-
-    Rows that were never judged are errors, in those of the runs that still have a directory beside those asked for.
-    """
-    if history is None:
-        return {}
-    clusters = {record.run.cluster for records in by_run.values() for record in records}
-    clusters = (clusters | {run.noted.cluster for run in asked}) - {NO_CLUSTER, ""}
-    beside = sorted({run.directory.parent for run in asked})
-    there = [one for runs in beside for one in newest_begun(runs, EARLIER_RUNS)]
-    found: dict[tuple[str, str], tuple[Told, ...]] = {}
-    for cluster in clusters:
-        excluded = {event.subject for event in history.events(cluster, EXCLUDE)}
-        told = history.outcomes(cluster, EARLIER_RUNS + len(by_run))
-        for row, of_row in _with_never_judged(told, [one for one in there if one.cluster == cluster]).items():
-            found[cluster, row] = tuple(one for one in of_row if one.run_id not in excluded)
-    return found
-
-
-def _with_never_judged(told: Mapping[str, tuple[Told, ...]], there: Iterable[Begun]) -> Mapping[str, tuple[Told, ...]]:
-    """By row, what the runs of a cluster came to, with an error for each row that one of them never judged."""
-    found = {row: {one.run_id: one for one in of_row} for row, of_row in told.items()}
-    times_s: dict[str, float] = {}
-    for one in (one for of_row in told.values() for one in of_row):
-        times_s[one.run_id] = max(one.time_s, times_s.get(one.run_id, one.time_s))
-    for run in there:
-        name = run.directory.name
-        missing = [row for row in run.rows if name not in found.get(row, {})]
-        # Of a run with records that the history does not know, it was to know nothing.
-        if not missing or (name not in times_s and run.has_records) or run.is_owned:
-            continue
-        for row in missing:
-            found.setdefault(row, {})[name] = Told(name, times_s.get(name, run.begun_s), ERROR.word)
-    return {row: tuple(sorted(of_row.values(), key=lambda one: one.time_s)) for row, of_row in found.items()}
-
-
-def _listed(clusters: Collection[str], told: Mapping[tuple[str, str], tuple[Told, ...]]) -> tuple[Listed, ...]:
-    """The runs of clusters, the oldest first."""
-    found: dict[str, list[Told]] = {}
-    for (cluster, _), of_row in told.items():
-        for one in of_row if cluster in clusters else ():
-            found.setdefault(one.run_id, []).append(one)
-    runs = (
-        Listed(run_id, max(one.time_s for one in of_run), Counter(one.outcome for one in of_run))
-        for run_id, of_run in found.items()
-    )
-    return tuple(sorted(runs, key=lambda run: (run.time_s, run.run_id)))
 
 
 def _slow_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, tuple[Suspect, ...]]:
@@ -247,14 +172,12 @@ def _sound_nodes(pasts: Mapping[SeriesKey, Past]) -> dict[str, Sound]:
 
 
 def _alarms(
-    records: Sequence[Record],
-    history: History | None,
-    accepted: Mapping[str, Mapping[str, Accepted]],
-    read: Callable[[str], Lines] | None,
+    records: Sequence[Record], known: Once | None, accepted: Mapping[str, Mapping[str, Accepted]]
 ) -> tuple[Alarm, ...]:
-    if history is None:
+    if known is None:
         return ()
-    return quoted(alarms_of_records(history, records, accepted, time.time(), read=read), os.environ)
+    found = alarms_of_records(known.history, records, accepted, time.time(), read=known.lines)
+    return quoted(found, os.environ)
 
 
 def _told(records: Sequence[Record], pasts: Mapping[SeriesKey, Past]) -> dict[str, ClusterTold]:

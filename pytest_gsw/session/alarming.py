@@ -16,8 +16,9 @@ from pytest_gsw.history.past import Lines, Past
 from pytest_gsw.history.spells import alarms_of_records, drifts, regressions
 from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.reports import since
-from pytest_gsw.reports.read import accepted_in, once
+from pytest_gsw.reports.read import accepted_in
 from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.told import Once
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.settings import Settings
@@ -61,16 +62,16 @@ def session_alarms(
         slow_before: The nodes that were slow before, where that is known.
     """
     ran = tuple(records)
-    nights: dict[str, Lines] = {}
     try:
         with history_at(settings.history) as history:
             accepted = accepted_in(settings.baselines, ran) or {}
             if history is None:
                 return SessionAlarms()
-            found = alarms_of_records(history, ran, accepted, time.time(), slow_before, once(history, nights))
+            once = Once(history)
+            found = alarms_of_records(history, ran, accepted, time.time(), slow_before, once.lines)
     except HistoryError as error:
         return SessionAlarms(problem=quoted(str(error), os.environ))
-    return SessionAlarms(quoted(found, os.environ), nights)
+    return SessionAlarms(quoted(found, os.environ), once.read)
 
 
 def since_facts(record: Record, past: Past) -> tuple[tuple[str, str], ...]:

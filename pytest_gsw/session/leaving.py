@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_gsw.common.files import from_here, make_directory, write_whole
 from pytest_gsw.history.errors import HistoryError
-from pytest_gsw.history.past import Lines
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import FORMATS, by_workload, exported_night, session_outputs
 from pytest_gsw.reports.html import Run, accepted_in, write_report
 from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.read import once
+from pytest_gsw.reports.told import Once
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.alarming import SessionAlarms
@@ -50,11 +49,11 @@ def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str
     said: list[str] = []
     with history_at(settings.history) as history:
         accepted = accepted_in(settings.baselines, records)
-        read = None if history is None else once(history, dict(known.nights))
+        once = None if history is None else Once(history, known.nights)
         run = Run(from_here(settings.run_directory), missing, exit_status, known.found)
-        night = _night(records, run, history, said, read)
+        night = _night(records, run, history, said, once)
         if settings.report is not None:
-            index = _write(settings, records, history, run, accepted, said, read)
+            index = _write(settings, records, history, run, accepted, said, once)
             for name, file in FILES.items():
                 write_whole(settings.report / file, f"{FORMATS[name](night).rstrip()}\n")
             _write_plots(settings.report / PLOTS, night)
@@ -79,10 +78,10 @@ def _night(
     run: Run,
     history: History | None,
     said: list[str],
-    read: Callable[[str], Lines] | None,
+    once: Once | None,
 ) -> Night:
     try:
-        return exported_night(records, run, history, read=read)
+        return exported_night(records, run, history, known=once)
     except HistoryError as error:
         said.append(f"gsw: the report does without the history: {error}")
         return exported_night(records, run)
@@ -95,13 +94,13 @@ def _write(
     run: Run,
     accepted: Mapping[str, Mapping[str, Accepted]] | None,
     said: list[str],
-    read: Callable[[str], Lines] | None,
+    once: Once | None,
 ) -> Path:
     assert settings.report is not None  # else nothing is written
     runs = {settings.run_id: run}
     if history is not None and not said:
         try:
-            return write_report(records, history, settings.report, runs=runs, accepted=accepted, read=read)
+            return write_report(records, history, settings.report, runs=runs, accepted=accepted, known=once)
         except HistoryError as error:
             said.append(f"gsw: the report does without the history: {error}")
     return write_report(records, None, settings.report, runs=runs, accepted=accepted)

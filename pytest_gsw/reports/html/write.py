@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.history.past import Lines
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.html.elements import html_text
 from pytest_gsw.reports.html.evidence import log_ends_of
@@ -36,6 +35,7 @@ from pytest_gsw.reports.html.scaling_page import SCALING, scaling_page
 from pytest_gsw.reports.night import Listed, Night, Run
 from pytest_gsw.reports.read import nights_by_run, quoted_missing
 from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.told import Once
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
@@ -50,7 +50,7 @@ def write_report(
     *,
     runs: Mapping[str, Run] | None = None,
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
-    read: Callable[[str], Lines] | None = None,
+    known: Once | None = None,
 ) -> Path:
     """Write the report of one run or of several; the newest is on the first page, which is returned.
 
@@ -60,7 +60,7 @@ def write_report(
         directory: Where to write; it is made if it is not there.
         runs: What the records do not say, by run id.
         accepted: By row and cluster, what clusters have accepted.
-        read: What reads a cluster's nights, where somebody has it already.
+        known: The history, of which something has been read already.
 
     Raises:
         HistoryError: The history did not answer.
@@ -72,7 +72,7 @@ def write_report(
         quoted(run_id, os.environ): replace(run, missing=quoted_missing(run.missing))
         for run_id, run in (runs or {}).items()
     }
-    nights = nights_by_run(shown, history, safe, accepted, read)
+    nights = nights_by_run(shown, history, safe, accepted, known)
     newest, *others = nights
     written = {
         newest.run_id: INDEX,
