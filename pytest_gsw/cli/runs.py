@@ -19,6 +19,7 @@ from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import LAST, RECORDS, RESULTS, RUNS, newest_run
+from pytest_gsw.results.unjudged import is_owned
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import row_matches
 
@@ -94,7 +95,7 @@ def run_directory(given: str, holding: str = "") -> Path | None:
 
 def whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
     """The records of a run, and why rows of it have none; a ConfigurationError where nothing tells of any row."""
-    records, missing = read_whole_run(directory)
+    records, missing = read_whole_run(directory, goes_on=is_owned(directory))
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {RUNS}")
     return records, missing

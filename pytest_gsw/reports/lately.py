@@ -39,16 +39,16 @@ class Lately:
     new: Turned
     still: Turned
     mended: Turned
-    #: The ids of rows that its session ended before it judged them: nobody knows what became of these.
-    never_judged: tuple[str, ...] = ()
+    #: The ids of rows without a record: nobody knows what became of these.
+    unrecorded: tuple[str, ...] = ()
 
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is broken, and nothing was."""
-        return not (self.new.count or self.still.count or self.mended.count or self.never_judged)
+        return not (self.new.count or self.still.count or self.mended.count or self.unrecorded)
 
 
-def lately(rows: Iterable[Row], alarms: Iterable[Alarm], never_judged: tuple[str, ...] = ()) -> Lately | None:
+def lately(rows: Iterable[Row], alarms: Iterable[Alarm], unrecorded: tuple[str, ...] = ()) -> Lately | None:
     """What became of a night's rows since their runs before; ``None`` where no such run is known.
 
     A row is new where it is broken tonight (regressed, inconclusive, an error) and was not in its run before, or had
@@ -71,7 +71,7 @@ def lately(rows: Iterable[Row], alarms: Iterable[Alarm], never_judged: tuple[str
         if turn and not is_old and not _is_said(alarm, told):
             of_alarms[turn].append(alarm)
     turned = {turn: Turned(tuple(of_rows[turn]), tuple(of_alarms[turn])) for turn in of_rows}
-    return Lately(before_s, **turned, never_judged=never_judged)
+    return Lately(before_s, **turned, unrecorded=unrecorded)
 
 
 def _turn(row: Row) -> str:

@@ -25,6 +25,7 @@ from pytest_gsw.results.junit_names import Noted
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.summary import cause_of
+from pytest_gsw.results.unjudged import WAITS, left_text
 
 _ADVICE = {signature.name: signature.advice for signature in SIGNATURES}
 
@@ -168,6 +169,16 @@ class Night:
         recorded = {record.row.node_id for record in self.records}
         missing = ((name, why) for name, why in self.run.missing.items() if name not in recorded)
         return tuple(Unrecorded(name, why, _facts_of(self.run.noted.rows.get(name, {}))) for name, why in missing)
+
+    @property
+    def left(self) -> int:
+        """How many of its rows its session, which has ended, did not come to."""
+        return [one.why for one in self.unrecorded].count(left_text(self.run.directory))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its session has yet to come to some of its rows."""
+        return any(one.why == WAITS for one in self.unrecorded)
 
     @cached_property
     def counts(self) -> Mapping[str, int]:

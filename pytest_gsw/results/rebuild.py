@@ -28,7 +28,7 @@ from pytest_gsw.results.junit_names import (
     suite_properties,
 )
 from pytest_gsw.results.next_steps import again, offline
-from pytest_gsw.results.record import Record, read_record
+from pytest_gsw.results.record import Record, read_record, record_name
 from pytest_gsw.results.told import told
 from pytest_gsw.results.unjudged import never_judged
 
@@ -97,10 +97,17 @@ def _read(path: Path) -> Record | str:
         return str(error)
 
 
-def read_whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
-    """The records of a run's directory, and, by node id or by path in it, why rows of the run have none."""
+def read_whole_run(directory: Path, *, goes_on: bool = False) -> tuple[tuple[Record, ...], dict[str, str]]:
+    """The records of a run's directory, and why rows of the run have none.
+
+    By node id, or by the path of a record that cannot be read where nobody knows of which row it is. ``goes_on`` says
+    that the run's session has not ended.
+    """
     records, unreadable = read_run(directory)
-    return records, {**never_judged(directory, {record.row.node_id for record in records}), **unreadable}
+    missing = never_judged(directory, {record.row.node_id for record in records}, goes_on=goes_on)
+    # What cannot be read was judged: one error, and not a second one of a row that nobody came to.
+    missing |= {name: why for name in missing if (why := unreadable.pop(f"records/{record_name(name)}", ""))}
+    return records, {**missing, **unreadable}
 
 
 def junit_text(root: ET.Element) -> str:

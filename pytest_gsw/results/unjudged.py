@@ -13,6 +13,9 @@ from pytest_gsw.jobs.ownership import owner_of
 from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.run_id import RECORDS, RUNS
 
+#: Why a row has no record whose session has not come to it yet.
+WAITS = "this row is not judged yet: its session goes on"
+
 
 @dataclass(frozen=True)
 class Begun:
@@ -32,11 +35,16 @@ class Begun:
 
     @property
     def is_owned(self) -> bool:
-        """Whether a session still has it; a run of which that cannot be told is over."""
-        try:
-            return owner_of(self.directory) is not None
-        except OSError:
-            return False
+        """Whether a session still has it."""
+        return is_owned(self.directory)
+
+
+def is_owned(directory: Path) -> bool:
+    """Whether a session still has a run; one of which that cannot be told is over."""
+    try:
+        return owner_of(directory) is not None
+    except OSError:
+        return False
 
 
 def resume_command(directory: Path) -> str:
@@ -44,15 +52,26 @@ def resume_command(directory: Path) -> str:
     return command("pytest", f"--gsw-resume={directory.name}")
 
 
-def never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
-    """By node id, the rows that a run's journal has and its records have not, and why that is an error."""
+def left_text(directory: Path) -> str:
+    """Why a row has no record whose session has ended."""
+    return f"the session ended before this row was judged; {resume_command(directory)} goes on with it"
+
+
+def never_judged(directory: Path, judged: Container[str], *, goes_on: bool) -> dict[str, str]:
+    """By node id, the rows that a run's journal has and its records have not, and why that is an error.
+
+    Args:
+        directory: The run's.
+        judged: The node ids of its records.
+        goes_on: Whether its session has not ended.
+    """
     try:
         past = read_journal(directory)
     except ConfigurationError:
         return {}  # a replay keeps no journal: it submits nothing
-    ended = f"the session ended before this row was judged; {resume_command(directory)} goes on with it"
+    why = WAITS if goes_on else left_text(directory)
     known = read_noted(directory).errors
-    return {node_id: known.get(node_id, ended) for node_id in past.rows if node_id not in judged}
+    return {node_id: known.get(node_id, why) for node_id in past.rows if node_id not in judged}
 
 
 def begun(directory: Path) -> Begun | None:

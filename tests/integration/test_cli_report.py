@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.cli import main
+from pytest_gsw.jobs.ownership import Owner
 
 
 @pytest.fixture
@@ -110,6 +113,36 @@ def test_rows_that_were_never_judged(run: Path) -> None:
     index = page(run / "report" / "index.html")
     assert "2 errors of 2 rows" in index
     assert f"pytest --gsw-resume={run.name} goes on with it" in index
+
+
+def test_a_row_whose_record_cannot_be_read_is_one_error_and_was_judged(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (broken,) = (run / "records").glob("*H100x16.json")
+    broken.write_text("{")
+    capsys.readouterr()
+    assert main(["report", str(run)]) == 0
+    assert capsys.readouterr().out == f"{run}/report/index.html: 1 passed, 1 error\n"
+    index = page(run / "report" / "index.html")
+    assert "1 error of 2 rows" in index
+    assert f"site/tiny.yaml::tiny_1b_bf16[H100x16] : {broken} is no record: " in index
+    assert "session ended" not in index
+    assert "go on with" not in index
+    assert "GPU-hours, exit status 1" in index
+
+
+def test_rows_that_a_session_has_not_come_to_yet(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    next(run.glob("records/*H100x16.json")).unlink()
+    owner = dataclasses.replace(Owner.this(), machine="another")
+    (run / "owner.9").write_text(json.dumps(dataclasses.asdict(owner)))
+    assert main(["report", str(run)]) == 0
+    index = page(run / "report" / "index.html")
+    assert "site/tiny.yaml::tiny_1b_bf16[H100x16] : this row is not judged yet: its session goes on" in index
+    assert "GPU-hours, its session goes on" in index
+    assert "--gsw-resume" not in index
+    capsys.readouterr()
+    assert main(["junit", str(run)]) == 0
+    assert 'message="this row is not judged yet: its session goes on"' in capsys.readouterr().out
 
 
 def test_a_run_that_is_not_there(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,10 +77,10 @@ def test_what_it_never_judged_is_not_said_to_be_well(killed: Path, capsys: pytes
     assert "Nothing is broken" not in index
     assert "Since the last run" in index
     assert " GPU-hours, its session was ended before all rows were judged " in index
-    assert re.search(r"Never judged \(1\) ✖ llama2_70b_fp8\[H100x\d+\] ", index), index
+    assert re.search(r"Without a verdict \(1\) ✖ llama2_70b_fp8\[H100x\d+\] ", index), index
     capsys.readouterr()
     assert main(["export", killed.name]) == 0
-    assert "- **never judged** (1): `llama2_70b_fp8[H100x" in capsys.readouterr().out
+    assert "- **without a verdict** (1): `llama2_70b_fp8[H100x" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("count", [1, 5])

@@ -66,8 +66,8 @@ def _lately(night: Night) -> list[str]:
         return []
     turned = {"new": found.new, "still broken": found.still, "mended": found.mended}
     said = [f"- **{word}** ({one.count}){_names(one, night)}" for word, one in turned.items()]
-    if found.never_judged:
-        said.append(f"- **never judged** ({len(found.never_judged)}){_named(found.never_judged)}")
+    if found.unrecorded:
+        said.append(f"- **without a verdict** ({len(found.unrecorded)}){_named(found.unrecorded)}")
     return [f"Since the last run, {minute(found.before_s)}:", "", *said, ""]
 
 

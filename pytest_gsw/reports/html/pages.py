@@ -140,9 +140,9 @@ def _badge(kind: str, text: str) -> ET.Element:
 def _next(night: Night) -> ET.Element | None:
     """What to type next for the whole run."""
     listed = next_commands(night.records, night.run.directory)
-    resume = resume_command(night.run.directory)
-    if left := sum(resume in one.why for one in night.unrecorded):
-        listed.insert(0, (f"go on with {counted(left, 'row')} that the session did not judge", resume))
+    if left := night.left:
+        what = f"go on with {counted(left, 'row')} that the session did not judge"
+        listed.insert(0, (what, resume_command(night.run.directory)))
     pairs = [element("div", element("dt", what), element("dd", command_line(text))) for what, text in listed]
     return element("dl", *pairs, class_="commands") if pairs else None
 
@@ -196,9 +196,15 @@ def _run_facts(night: Night, kept: str) -> list[Content]:
     if night.begin_s and night.end_s and moment(night.begin_s) and moment(night.end_s):
         took = duration(night.end_s - night.begin_s)
         parts += [", ", time_element(night.begin_s), " to ", time_element(night.end_s), f" ({took})"]
-    was_killed = night.run.exit_status is None and night.unrecorded
-    ended = "its session was ended before all rows were judged" if was_killed else f"exit status {night.exit_status}"
-    return [*parts, f", {night.gpu_hours:,.1f} GPU-hours, {ended}"]
+    return [*parts, f", {night.gpu_hours:,.1f} GPU-hours, {_end_text(night)}"]
+
+
+def _end_text(night: Night) -> str:
+    if night.goes_on:
+        return "its session goes on"
+    if night.left and night.run.exit_status is None:
+        return "its session was ended before all rows were judged"
+    return f"exit status {night.exit_status}"
 
 
 # -- what needs attention --------------------------------------------------------------------------

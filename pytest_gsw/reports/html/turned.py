@@ -42,8 +42,8 @@ def turned_section(night: Night) -> ET.Element | None:
         _list("still", "Still broken", found.still, night, "nothing"),
         _list("mended", "Mended", found.mended, night, "nothing"),
     ]
-    if found.never_judged:
-        lists.append(_never_judged(found.never_judged))
+    if found.unrecorded:
+        lists.append(_unrecorded(found.unrecorded))
     return section("lately", heading, element("div", *lists, class_="turned"))
 
 
@@ -52,9 +52,9 @@ def _list(turn: str, heading: str, turned: Turned, night: Night, nothing: str) -
     return _card(turn, f"{heading} ({turned.count})", told, nothing)
 
 
-def _never_judged(rows: Sequence[str]) -> ET.Element:
-    told = [_entry(attention.ERROR.kind, row) for row in rows]
-    return _card("still", f"Never judged ({len(rows)})", told, "nothing")
+def _unrecorded(rows: Sequence[str]) -> ET.Element:
+    told = [_entry(attention.ERROR.kind, element("a", row, href="#missing")) for row in rows]
+    return _card("still", f"Without a verdict ({len(rows)})", told, "nothing")
 
 
 def _card(turn: str, heading: str, told: Sequence[ET.Element], nothing: str) -> ET.Element:
