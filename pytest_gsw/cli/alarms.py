@@ -15,7 +15,7 @@ from pytest_gsw.cli.runs import add_history_option, clusters_of, opened
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.alarm_texts import COLUMNS, acknowledged_text, cells, next_line
+from pytest_gsw.history.alarm_texts import COLUMNS, acknowledged_text, cells, next_line, state_text
 from pytest_gsw.history.alarms import Alarm, acknowledge
 from pytest_gsw.history.events import REVOKE, Event
 from pytest_gsw.history.spells import alarms_of
@@ -107,7 +107,7 @@ def _decide(history: History, asked: argparse.Namespace, alarm: Alarm, now_s: fl
     if asked.until <= now_s:
         raise ConfigurationError(f"--until: {day(asked.until - 1)} is over")
     if not alarm.stands:
-        raise ConfigurationError(f"alarm {alarm.id} is {alarm.state.value}; there is nothing to acknowledge")
+        raise ConfigurationError(f"alarm {alarm.id} is {state_text(alarm)}; there is nothing to acknowledge")
     owner = quoted(asked.owner, os.environ)
     history.decide(acknowledge(alarm, why=why, owner=owner, until_s=asked.until, time_s=now_s))
     until = f"until {day(asked.until - 1)}, unless it becomes worse"

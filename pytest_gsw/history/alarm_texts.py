@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_gsw.common.words import command, counted, day, minute, percent
-from pytest_gsw.history.alarms import Alarm, Kind, State
+from pytest_gsw.history.alarms import Alarm, Kind, Spell, State
 from pytest_gsw.history.model import SIMULATED
 from pytest_gsw.history.past import GONE_DAYS
 from pytest_gsw.performance.noise import ACCEPTED_JOBS
@@ -20,8 +20,25 @@ def cells(alarm: Alarm) -> tuple[str, ...]:
     spell = alarm.spell
     change = "" if alarm.change is None else percent(alarm.change)
     nights = str(len(spell.nights))
-    said = (alarm.id, spell.kind.value, alarm.state.value, spell.subject, spell.cluster)
+    said = (alarm.id, spell.kind.value, state_text(alarm), spell.subject, spell.cluster)
     return (*said, change, minute(alarm.since_s), nights, acknowledged_text(alarm))
+
+
+def state_text(alarm: Alarm) -> str:
+    """What became of an alarm: ``new``, ``still (1 of 2 passes)``, ``over since 2026-11-23 16:11``.
+
+    One that is mended is *over*: "mended" is said of what was broken in the run before.
+    """
+    if alarm.state is State.MENDED:
+        return f"over since {minute(alarm.spell.mended_s or 0.0)}"
+    good = good_text(alarm.spell) if alarm.state is State.STILL else ""
+    return alarm.state.value + (f" ({good})" if good else "")
+
+
+def good_text(spell: Spell) -> str:
+    """How many of the good runs that end it a spell has by now, ``1 of 2 passes``; empty where it has none."""
+    what = "passes" if spell.kind is Kind.REGRESSION else "runs without it"
+    return f"{spell.good_nights} of {spell.ends_after} {what}" if spell.good_nights else ""
 
 
 def acknowledged_text(alarm: Alarm) -> str:
@@ -68,9 +85,10 @@ def line_of(alarm: Alarm) -> str:
     spell = alarm.spell
     change = "" if alarm.change is None else f" {percent(alarm.change)}"
     since = f"since {minute(alarm.since_s)}, {counted(len(spell.nights), 'run')}"
-    head = f"{alarm.id}  {alarm.state.value} {spell.kind.value} of {spell.subject}"
+    what = f"{spell.kind.value} of {spell.subject}"
     if alarm.state is State.MENDED:
-        return f"{head}: mended at {minute(spell.mended_s or 0.0)}"
+        return f"{alarm.id}  {what}: {state_text(alarm)}"
+    head = f"{alarm.id}  {state_text(alarm)} {what}"
     if alarm.state is State.GONE:
         return f"{head}: {away_text(alarm)}"
     known = acknowledged_text(alarm)

@@ -88,6 +88,9 @@ class Spell:
     last_s: float
     #: When it was found mended, ``None`` while it stands.
     mended_s: float | None = None
+    #: The good nights in a row that it has by now, and how many end it.
+    good_nights: int = 0
+    ends_after: int = 1
     #: When it ended because nothing is measured of it any more, ``None`` where that is not so.
     gone_s: float | None = None
     #: Whether nothing was measured of it for days, while others of its cluster were.

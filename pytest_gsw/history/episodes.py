@@ -13,6 +13,8 @@ class Episode:
     wrong: tuple[int, ...]
     #: The night by which it was mended, ``None`` while it lasts.
     mended: int | None
+    #: The good nights in a row that it has by now, of those that would mend it.
+    good: int = 0
 
 
 def episodes(wrong: Sequence[bool | None], good_nights: int = 1) -> tuple[Episode, ...]:
@@ -33,4 +35,4 @@ def episodes(wrong: Sequence[bool | None], good_nights: int = 1) -> tuple[Episod
             if good == good_nights:
                 found.append(Episode(tuple(since), night))
                 since, good = [], 0
-    return (*found, Episode(tuple(since), None)) if since else tuple(found)
+    return (*found, Episode(tuple(since), None, good)) if since else tuple(found)

@@ -56,6 +56,8 @@ def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
             is_newest=episode.wrong[-1] == len(nights) - 1,
             last_s=nights[-1].time_s,
             mended_s=None if episode.mended is None else seen[episode.mended].time_s,
+            good_nights=episode.good,
+            ends_after=_GOOD_NIGHTS,
             usual=statistics.median(before[-COMPARED:]) if before else None,
             is_always=False not in slow,
         )
@@ -171,6 +173,8 @@ def incidents(cluster: str, together: Together) -> Iterator[Spell]:
             is_newest=episode.wrong[-1] == len(nights) - 1,
             last_s=seen[-1].time_s,
             mended_s=end_s,
+            good_nights=episode.good,
+            ends_after=_GOOD_NIGHTS,
             usual=0.0,
             changes=together.changed(nights[episode.wrong[0]]),
         )

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
+from pytest_gsw.common.words import minute
 from pytest_gsw.history import spells
 from pytest_gsw.history.place import open_history
 from pytest_gsw.history.spells import spells_of
@@ -144,7 +145,7 @@ def test_a_mended_alarm_is_none(pytester: pytest.Pytester, table: Path, capsys: 
     assert mended["state"] == "mended"
     assert main(["alarms", "acknowledge", mended["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 2
     assert capsys.readouterr().err == (
-        f"pytest-gsw alarms: alarm {mended['id']} is mended; there is nothing to acknowledge\n"
+        f"pytest-gsw alarms: alarm {mended['id']} is over since {minute(mended['mended_s'])}; there is nothing to acknowledge\n"
     )
 
 

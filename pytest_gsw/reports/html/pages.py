@@ -330,7 +330,7 @@ def _alarms(night: Night) -> list[ET.Element]:
     if not over:
         return [stand]
     ended = (one for one in night.alarms if not one.stands)
-    summary = element("summary", f"{counted(over, 'alarm')} of the last days, mended or gone")
+    summary = element("summary", f"{counted(over, 'alarm')} of the last days, over or gone")
     return [stand, element("details", summary, table("over", "Alarms that are over", heads, map(_alarm, ended)))]
 
 

@@ -6,7 +6,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
 from pytest_gsw.common.words import counted
-from pytest_gsw.history.alarms import Alarm, Kind
+from pytest_gsw.history.alarm_texts import good_text
+from pytest_gsw.history.alarms import Alarm, Kind, Spell
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.reports.entries import Alike, entries
 from pytest_gsw.reports.html.elements import Content, element
@@ -73,14 +74,16 @@ def _entry_of(turn: str, one: Alarm | Alike | Row, night: Night) -> ET.Element:
     if isinstance(one, Alarm):
         return _alarm(one, night)
     if isinstance(one, Row):
-        return _mended(one, stands=_has_alarm(one, night)) if turn == "mended" else _broken(one, turn)
+        return _mended(one, _standing(one, night)) if turn == "mended" else _broken(one, turn)
     kind = attention.ERROR.kind if one.cause else attention.INCONCLUSIVE.kind
     return _entry(kind, element("a", one.text, href=f"#cause-{one.cause}" if one.cause else "#cluster"))
 
 
-def _has_alarm(row: Row, night: Night) -> bool:
-    raised = (alarm.spell for alarm in night.alarms if _pages_for_a_row(alarm))
-    return any((spell.cluster, spell.subject) == (cluster_of(row.record), row.record.row.id) for spell in raised)
+def _standing(row: Row, night: Night) -> Spell | None:
+    """What a row's alarm is of, where that stands."""
+    raised = (one.spell for one in night.alarms if one.stands and one.spell.kind is Kind.REGRESSION)
+    of_row = (cluster_of(row.record), row.record.row.id)
+    return next((spell for spell in raised if (spell.cluster, spell.subject) == of_row), None)
 
 
 def _broken(row: Row, turn: str) -> ET.Element:
@@ -92,15 +95,12 @@ def _broken(row: Row, turn: str) -> ET.Element:
     return _entry(row.kind, row_link(row), f" {_word(row)}{change}{since}{was}{first}")
 
 
-def _pages_for_a_row(alarm: Alarm) -> bool:
-    return alarm.stands and alarm.spell.kind is Kind.REGRESSION
-
-
-def _mended(row: Row, *, stands: bool) -> ET.Element:
+def _mended(row: Row, standing: Spell | None) -> ET.Element:
     """A row that is well again; its alarm may stand, because one good run may be chance."""
     was = "" if row.before is None else f", was {outcomes.of(row.before.outcome).attention.word or 'broken'}"
     change = "" if row.change is None else f" {percent(row.change)}"
-    alarm = "; its alarm stands until it passes once more" if stands else ""
+    good = "" if standing is None else good_text(standing)
+    alarm = "" if standing is None else f"; its alarm stands{f' ({good})' if good else ''}"
     return _entry(row.kind, row_link(row), f" {_word(row)}{change}{was}{alarm}")
 
 
@@ -122,7 +122,7 @@ def _alarm(alarm: Alarm, night: Night) -> ET.Element:
     figure = night.incident.change if is_tonights and night.incident is not None else alarm.change
     change = "" if figure is None else f" {percent(figure)}"
     change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
-    until = f"; mended at {minute(spell.mended_s)}" if spell.mended_s is not None else ""
+    until = f", over since {minute(spell.mended_s)}" if spell.mended_s is not None else ""
     text = f"{name}{what}"
     return _entry(kind, element("a", text, href=address), f"{change}, since {minute(alarm.since_s)}{until}")
 

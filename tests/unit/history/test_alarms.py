@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gsw.common.words import minute
 from pytest_gsw.history.alarm_texts import acknowledged_text, cells, line_of, next_line
 from pytest_gsw.history.alarms import (
     Alarm,
@@ -170,7 +171,14 @@ def test_texts() -> None:
     assert acknowledged_text(alarm).startswith("ops until 2026-")
     assert acknowledged_text(only(one, known(one, until_s), now_s=until_s)).endswith("a switch (pages again)")
     assert line_of(only(one)).startswith(f"{alarm.id}  still regression of {ROW}: -10.0 % since 2026-")
-    assert "mended at 2026-" in line_of(only(replace(one, mended_s=seen(43).time_s)))
+    once = only(replace(one, good_nights=1, ends_after=2, is_newest=False))
+    assert cells(once)[2] == "still (1 of 2 passes)"
+    assert line_of(once).startswith(f"{alarm.id}  still (1 of 2 passes) regression of {ROW}: -10.0 % since 2026-")
+    incident = only(replace(one, kind=Kind.INCIDENT, good_nights=1, ends_after=3, is_newest=False))
+    assert cells(incident)[2] == "still (1 of 3 runs without it)"
+    over = only(replace(one, good_nights=0, mended_s=seen(43).time_s))
+    assert cells(over)[2] == f"over since {minute(seen(43).time_s)}"
+    assert line_of(over) == f"{over.id}  regression of {ROW}: {cells(over)[2]}"
     assert acknowledged_text(only(one)) == ""
 
 

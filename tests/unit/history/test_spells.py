@@ -37,6 +37,9 @@ def slow(number: int, seconds: float = 1.12, **changes: object) -> Point:
         ("?x?..", 2, (Episode((1, 2), 4),)),
         ("x.?.x", 2, (Episode((0, 2), 3), Episode((4,), None))),
         ("???", 2, ()),
+        ("x.", 2, (Episode((0,), None, good=1),)),
+        ("x.x", 2, (Episode((0, 2), None),)),
+        ("x..x.?", 3, (Episode((0, 3, 5), None, good=1),)),
     ],
 )
 def test_episodes(wrong: str, good_nights: int, found: tuple[Episode, ...]) -> None:
@@ -69,7 +72,7 @@ def test_a_regression_that_is_mended_and_comes_back_is_another() -> None:
 
 def test_one_good_night_mends_nothing() -> None:
     (one,) = of([*restless(40), slow(40), *restless(1, begin=41)])
-    assert (one.mended_s, one.is_newest) == (None, False)
+    assert (one.mended_s, one.is_newest, one.good_nights, one.ends_after) == (None, False, 1, 2)
 
 
 def test_a_night_has_the_median_of_its_jobs_and_nights_that_say_nothing_do_not_count() -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from pytest_gsw.common.words import minute
 from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
 from pytest_gsw.reports.html import Run, write_report
 from pytest_gsw.results.facts import JobFacts
@@ -209,9 +210,9 @@ def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_
     slow = "▼ llama2_70b_fp8[H100x128] regressed \N{MINUS SIGN}10.0\N{NO-BREAK SPACE}%"
     assert f"New (2){slow}↘ a_row_that_drifts: drifts {change} against its first runs, since 2026-11-01" in text
     assert "1 alarm, 1 to look at, 1 over; throughput of the newest run against those before" in text
-    drifting, _, ended = text.partition("1 alarm of the last days, mended or gone")
+    drifting, _, ended = text.partition("1 alarm of the last days, over or gone")
     assert "a_row_that_driftseos\N{MINUS SIGN}4.3 %2026-11-01" in drifting
-    assert "a_mended_roweos" in ended
+    assert f"over since {minute(FIRST_S)}a_mended_roweos" in ended
 
 
 def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> None:
@@ -227,6 +228,8 @@ def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> 
         sd=0.01,
         is_newest=False,
         last_s=FIRST_S,
+        good_nights=1,
+        ends_after=2,
     )
     before = row(PASSED.row.id, TONIGHT - 1, 5.0, outcome="regressed")
 
@@ -238,7 +241,7 @@ def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> 
     assert "Nothing needs attention." not in stands
     assert "\N{HEAVY CHECK MARK} No row needs attention; 1 alarm stands." in stands
     mended = f"{PASSED.row.id} passed +0.0 %, was regressed"
-    assert f"{mended}; its alarm stands until it passes once more" in stands.replace("\N{NO-BREAK SPACE}", " ")
+    assert f"{mended}; its alarm stands (1 of 2 passes)" in stands.replace("\N{NO-BREAK SPACE}", " ")
     over = told(Alarm("1f0c92ab", replace(spell, mended_s=FIRST_S), State.MENDED, pages=False))
     assert "Nothing needs attention." in over
     assert "its alarm stands" not in over
