@@ -64,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"pytest-gsw {asked.command}: {quoted(str(error), os.environ)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigurationError) else 1
     except OSError as error:  # a run of another user's, say
-        print(f"pytest-gsw {asked.command}: {error.filename}: {error.strerror}", file=sys.stderr)
+        where = "" if error.filename is None else f"{error.filename}: "  # a read that fails names no file
+        print(f"pytest-gsw {asked.command}: {quoted(f'{where}{error.strerror}', os.environ)}", file=sys.stderr)
         return 2
     try:
         print(_encodable(answer.text), flush=True)

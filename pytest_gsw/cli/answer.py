@@ -49,8 +49,15 @@ def answer_to(path: Path | None, text: str, said: str, status: int = 0) -> Answe
 
 
 def write_answer(path: Path, text: str) -> None:
-    """Write a file and its directory, whole, with a line feed at the end; a ConfigurationError if that fails."""
+    """Write a file and its directory, whole, with a line feed at the end; a ConfigurationError if that fails.
+
+    A pipe and what is in ``/dev`` are written to: a file in their place would be the end of ``/dev/null``.
+    """
     try:
+        if path.is_fifo() or path.parent == Path("/dev"):
+            with path.open("a", encoding="utf-8") as stream:
+                stream.write(f"{text}\n")
+            return
         make_directory(path.parent)
         write_whole(path, f"{text}\n")
     except OSError as error:

@@ -165,6 +165,11 @@ def is_doubted(record: Record) -> bool:
     return record.reason in DOUBTS
 
 
+def device(accelerator: str) -> str:
+    """What rows of an accelerator are counted in: GPUs, or on a machine without any its CPUs."""
+    return "CPU" if accelerator == "CPU" else "GPU"
+
+
 def page_names(node_ids: Iterable[str]) -> dict[str, str]:
     """The name of each row's page: letters, digits, ``_`` and ``-``, and different ones for different rows.
 

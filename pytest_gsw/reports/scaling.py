@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from pytest_gsw.reports.rows import Row, is_doubted, is_slow
+from pytest_gsw.reports.rows import Row, device, is_doubted, is_slow
 from pytest_gsw.tables import metrics
 
 #: Settings that grow with the number of GPUs, or shrink with it: rows of one curve may differ in them.
@@ -51,7 +51,7 @@ class Curve:
     @property
     def device(self) -> str:
         """What its rows are counted in."""
-        return "CPU" if self.rows[0].record.row.accelerator == "CPU" else "GPU"
+        return device(self.rows[0].record.row.accelerator)
 
     @property
     def batch_text(self) -> str:

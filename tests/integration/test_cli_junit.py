@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -309,6 +310,22 @@ def test_the_output_is_written_whole_and_its_directory_made(run: Path) -> None:
     assert main(["junit", str(run), "-o", str(path)]) == 0
     assert_valid(path)
     assert [found.name for found in path.parent.iterdir()] == ["junit.xml"]
+
+
+def test_a_pipe_and_a_device_are_written_to_and_stay(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = run / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert main(["junit", str(run), "-o", str(pipe)]) == 0
+        assert os.read(reader, 21) == b'<?xml version="1.0" e'
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    capsys.readouterr()
+    # Whoever is root in a container would have a file there from then on.
+    assert main(["junit", str(run), "-o", "/dev/full"]) == 2
+    assert capsys.readouterr().err == "pytest-gsw junit: /dev/full cannot be written: No space left on device\n"
 
 
 def test_what_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,8 +148,11 @@ def test_a_run_is_replayed_by_its_id(pytester: pytest.Pytester, recorded: Path) 
 def test_a_run_that_may_not_be_read_is_a_usage_error(
     pytester: pytest.Pytester, recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(directory: Path) -> None:
+    def refuse(directory: Path, **_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory / "records"))
+
+    def fail(directory: Path, **_: object) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     monkeypatch.setattr("pytest_gsw.results.record.read_records", refuse)
     monkeypatch.setattr("pytest_gsw.cli.runs.read_whole_run", refuse)
@@ -159,6 +162,9 @@ def test_a_run_that_may_not_be_read_is_a_usage_error(
     capsys.readouterr()
     assert main(["junit", recorded.name]) == 2
     assert capsys.readouterr().err.endswith("/records: Permission denied\n")
+    monkeypatch.setattr("pytest_gsw.cli.runs.read_whole_run", fail)
+    assert main(["junit", recorded.name]) == 2
+    assert capsys.readouterr().err == "pytest-gsw junit: Stale file handle\n"
 
 
 @pytest.mark.parametrize("other", ["--gsw-plan", "--gsw-profile=nsight", "--gsw-demo=*=fail"])

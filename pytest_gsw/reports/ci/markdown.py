@@ -15,7 +15,7 @@ from pytest_gsw.reports.ci.night import Finding, counts_text, findings
 from pytest_gsw.reports.entries import Alike, entries
 from pytest_gsw.reports.lately import Turned
 from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.rows import Row, device
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention
@@ -148,7 +148,7 @@ def _overview(records: Sequence[Record], room_bytes: int) -> list[str]:
         of_line.setdefault(record.row.gpus, []).append(record)
     if not lines:
         return []
-    headers = ("workload", "dtype", "accelerator", *(f"{number} GPUs" for number in gpus))
+    headers = ("workload", "dtype", "accelerator", *(_column(number, records) for number in gpus))
     shown = (
         _line(
             (*(_code(_cut(part, _LONGEST_FACT)) for part in key), *(_cell(of_line.get(number, ())) for number in gpus))
@@ -166,6 +166,12 @@ def _cell(records: Sequence[Record]) -> str:
     (record,) = records
     change = throughput_change(record)
     return " ".join(part for part in ("" if change is None else percent(change), _word(record)) if part)
+
+
+def _column(gpus: int, records: Iterable[Record]) -> str:
+    """``64 GPUs``; ``1 CPU`` where all rows of so many are of a machine without GPUs."""
+    nouns = {device(record.row.accelerator) for record in records if record.row.gpus == gpus}
+    return counted(gpus, nouns.pop() if len(nouns) == 1 else "GPU")
 
 
 def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:

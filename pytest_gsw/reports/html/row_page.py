@@ -36,7 +36,7 @@ from pytest_gsw.reports.html.texts import (
     since_facts,
 )
 from pytest_gsw.reports.night import Night, advice_of
-from pytest_gsw.reports.rows import Failed, Row, failures_of
+from pytest_gsw.reports.rows import Failed, Row, device, failures_of
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.accepted_text import accepted_line, hides_loss
 from pytest_gsw.results.facts import JobFacts
@@ -282,7 +282,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ("run", record.run.id),
         ("cluster", record.run.cluster),
         ("workload", f"{record.row.workload} ({record.row.framework})"),
-        ("GPUs", f"{record.row.gpus:,} {record.row.accelerator}, {record.row.dtype}"),
+        (f"{device(record.row.accelerator)}s", f"{record.row.gpus:,} {record.row.accelerator}, {record.row.dtype}"),
         ("image", f"{record.run.image} {image_from}".strip() if record.run.image else ""),
         ("definition", record.row.definition),
         ("log agrees on", compared_text(record)),

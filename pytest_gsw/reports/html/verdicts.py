@@ -6,12 +6,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, rounded
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import sign, table
 from pytest_gsw.reports.html.texts import percent
 from pytest_gsw.reports.night import Unrecorded
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.rows import Row, device
 from pytest_gsw.results import attention
 
 #: Numbers of GPUs beside each other: a screen of 1,024 pixels has room for as many.
@@ -81,14 +81,20 @@ def _by_gpus(name: str, one: _Table) -> ET.Element:
     gpus = sorted(one.gpus)
     workloads = list(dict.fromkeys(workload for workload, _ in one.lines))
     what = ", ".join(workloads) if len(workloads) <= _NAMED else counted(len(workloads), "workload")
-    span = f"{gpus[0]:,} to {gpus[-1]:,} GPUs" if len(gpus) > 1 else f"{gpus[0]:,} GPUs"
-    heads: list[Content] = ["workload", "dtype"]
-    heads += [element("span", f"{number:,}", element("span", " GPUs", class_="vh")) for number in gpus]
+    noun = device(one.accelerator)
+    span = f"{f'{gpus[0]:,} to ' if len(gpus) > 1 else ''}{rounded(gpus[-1], noun)}"
+    heads: list[Content] = ["workload", "dtype", *(_head(number, noun) for number in gpus)]
     lines: list[list[Content]] = [
         [workload, dtype, *(_cell(cells.get(number)) for number in gpus)]
         for (workload, dtype), cells in one.lines.items()
     ]
     return table(name, f"{what} on {one.accelerator}, change of throughput on {span}", heads, lines)
+
+
+def _head(number: int, noun: str) -> ET.Element:
+    """A number of GPUs, whose noun is for those alone who do not see what the caption says."""
+    shown, _, unit = rounded(number, noun).partition(" ")
+    return element("span", shown, element("span", f" {unit}", class_="vh"))
 
 
 def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element:
@@ -107,9 +113,13 @@ def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element:
     return table(
         name,
         f"{group}: {counted(len(rows), 'row')}, change of throughput",
-        ["differs in", "verdict", "GPUs", "name"],
+        ["differs in", "verdict", f"{device(_accelerator(rows[0]))}s", "name"],
         lines,
     )
+
+
+def _accelerator(row: _Any) -> str:
+    return row.record.row.accelerator if isinstance(row, Row) else row.facts["accelerator"]
 
 
 def _gpus(row: _Any) -> int:

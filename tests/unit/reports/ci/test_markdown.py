@@ -129,6 +129,12 @@ def test_the_whole_summary() -> None:
     )
 
 
+def test_columns_are_of_cpus_where_no_row_of_so_many_has_a_gpu() -> None:
+    rows = [("t::1", 1, "CPU"), ("t::2", 2, "CPU"), ("t::3", 2, "H100")]
+    records = [varied(PASSED, row=name, node_id=name, gpus=gpus, accelerator=kind) for name, gpus, kind in rows]
+    assert "| workload | dtype | accelerator | 1 CPU | 2 GPUs |" in markdown(night_of(records))
+
+
 def test_rows_that_nobody_must_look_at_are_listed_and_need_no_attention() -> None:
     accepted = [varied(PASSED_BY_ACCEPTED, row=f"row{n}", node_id=f"t.yaml::row{n}", gpus=8 << n) for n in range(2)]
     text = markdown(night_of((REGRESSED, *accepted)))

@@ -31,6 +31,17 @@ def test_a_line_for_each_dtype_and_a_column_for_each_number_of_gpus() -> None:
     ]
 
 
+def test_rows_of_a_machine_without_gpus_are_of_cpus() -> None:
+    rows = [Row(varied(one.record, accelerator="CPU"), one.name) for one in of_gpus("gpt", 1, 2)]
+    (table,) = verdict_tables(rows)
+    caption, (heads, _) = shown(table)
+    assert caption == "gpt on CPU, change of throughput on 1 to 2 CPUs"
+    assert heads == ["workload", "dtype", "1 CPU", "2 CPUs"]
+    again = Row(varied(rows[0].record, node_id="t::again"), "again")
+    (table,) = verdict_tables([rows[0], again])
+    assert shown(table)[1][0] == ["differs in", "verdict", "CPUs", "name"]
+
+
 def test_workloads_on_other_numbers_of_gpus_have_a_table_of_their_own() -> None:
     powers = [8 << number for number in range(9)]
     rows = [*of_gpus("grok1", *powers), *of_gpus("llama3", 32, 96, 192, 576, 1152, 2304), *of_gpus("gpt3", 128, 256)]
