@@ -137,7 +137,7 @@ def _facts(one: Alarm) -> dict[str, Any]:
         "pages": one.pages,
         "part_of": one.part_of or None,
         "since_s": one.since_s,
-        "mended_s": spell.mended_s,
+        "mended_s": one.mended_s,
         "gone_s": spell.gone_s,
         "raised": {"time_s": spell.nights[0].time_s, "run_id": spell.nights[0].run_id},
         "last_measured_s": spell.last_s,

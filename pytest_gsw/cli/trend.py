@@ -109,7 +109,7 @@ def _drift_cells(found: Drifting | None) -> tuple[str, str, str]:
         return "", "", ""
     slope = found.drift.slope_per_week
     pace = "" if slope is None else percent(1 / (1 + slope) - 1)
-    return pace, minute(found.since.time_s), changes_text(found.changes)
+    return pace, minute(found.since.begin_s), changes_text(found.changes)
 
 
 def _facts(one: _Trend) -> dict[str, Any]:

@@ -30,9 +30,9 @@ def state_text(alarm: Alarm) -> str:
     One that is mended is *over*: "mended" is said of what was broken in the run before.
     """
     if alarm.state is State.MENDED:
-        return f"over since {minute(alarm.spell.mended_s or 0.0)}"
+        return f"over since {minute(alarm.mended_s or 0.0)}"
     good = good_text(alarm.spell) if alarm.state is State.STILL else ""
-    return alarm.state.value + (f" ({good})" if good else "")
+    return f"{alarm.state.value} ({good})" if good else f"{alarm.state.value}"
 
 
 def good_text(spell: Spell) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 
 from pytest_gsw.history.events import ACKNOWLEDGE, Event
 from pytest_gsw.performance.noise import median_sd
+from pytest_gsw.results.run_id import begin_of
 
 #: Standard deviations by which a night is worse than an alarm was when it was last told: one night in a thousand is,
 #: by chance alone. And the least that it is worse by, as a logarithm.
@@ -63,6 +64,11 @@ class Seen:
     #: The logarithm of the seconds on that night: a night is worse than another by the difference.
     level: float
 
+    @property
+    def begin_s(self) -> float:
+        """When its run began."""
+        return begin_of(self.run_id, self.time_s)
+
 
 @dataclass(frozen=True)
 class Spell:
@@ -88,6 +94,8 @@ class Spell:
     last_s: float
     #: When it was found mended, ``None`` while it stands.
     mended_s: float | None = None
+    #: The run that found it mended.
+    mended_by: str = ""
     #: The good nights in a row that it has by now, and how many end it.
     good_nights: int = 0
     ends_after: int = 1
@@ -97,7 +105,7 @@ class Spell:
     is_away: bool = False
     #: The level before, ``None`` where nothing is known of it.
     usual: float | None = None
-    #: The first night that is not like those before, where that is not the one that raised it.
+    #: When the first run began that is not like those before, where that is not the one that raised it.
     since_s: float | None = None
     #: Whether the newest night found it, where its nights do not tell: those of a node are the jobs that accuse it.
     is_new: bool = False
@@ -142,8 +150,14 @@ class Alarm:
 
     @property
     def since_s(self) -> float:
-        """Since when it is wrong, seconds since the epoch."""
-        return self.spell.nights[0].time_s if self.spell.since_s is None else self.spell.since_s
+        """When the first run with it began, seconds since the epoch."""
+        return self.spell.nights[0].begin_s if self.spell.since_s is None else self.spell.since_s
+
+    @property
+    def mended_s(self) -> float | None:
+        """When the run that found it mended began, ``None`` while it stands."""
+        spell = self.spell
+        return None if spell.mended_s is None else begin_of(spell.mended_by, spell.mended_s)
 
     @property
     def change(self) -> float | None:

@@ -45,7 +45,7 @@ def suspect_text(one: Suspect) -> str:
 
 def slow_since_text(one: Suspect) -> str:
     """The same, and since when: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18 22:04``."""
-    return f"{suspect_text(one)} since {minute(one.accusing[0].time_s)}"
+    return f"{suspect_text(one)} since {minute(one.accusing[0].begin_s)}"
 
 
 def failing_text(one: Failing) -> str:

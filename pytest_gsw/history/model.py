@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import NamedTuple
 
 from pytest_gsw.jobs.model import JobState
@@ -19,6 +18,7 @@ from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.facts import NO_CLUSTER, JobFacts
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.run_id import begin_of
 
 #: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.
 IMPORTED = "import"
@@ -77,6 +77,11 @@ class Point:
     #: How many jobs it is the median of, where it stands for a night; their ids and nodes have commas between.
     jobs: int = field(default=1, compare=False)
 
+    @property
+    def begin_s(self) -> float:
+        """When its run began."""
+        return begin_of(self.run_id, self.time_s)
+
 
 @dataclass(frozen=True)
 class JobPoint:
@@ -106,6 +111,11 @@ class Told(NamedTuple):
     time_s: float
     #: By a word of :mod:`~pytest_gsw.results.outcomes`.
     outcome: str
+
+    @property
+    def begin_s(self) -> float:
+        """When the run began."""
+        return begin_of(self.run_id, self.time_s)
 
 
 def night_of(point: Point) -> str:
@@ -211,10 +221,4 @@ def job_name(job: JobFacts) -> str:
 
 
 def _run_time_s(record: Record) -> float:
-    if record.run.recorded_s is not None:
-        return record.run.recorded_s
-    try:
-        # A session's run is named after the local time at which it began.
-        return datetime.strptime(record.run.id[:15], "%Y%m%d-%H%M%S").astimezone().timestamp()
-    except (ValueError, OverflowError, OSError):
-        return 0.0
+    return begin_of(record.run.id, 0.0) if record.run.recorded_s is None else record.run.recorded_s

@@ -43,6 +43,7 @@ def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
     mended_s = -math.inf
     for episode in found:
         raised = seen[episode.wrong[0]]
+        ended = None if episode.mended is None else seen[episode.mended]
         before = [one.level for one, night in zip(seen, nights, strict=True) if _is_good(night, raised.time_s)]
         yield Spell(
             Kind.REGRESSION,
@@ -55,13 +56,14 @@ def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
             sd=noise.sigma,
             is_newest=episode.wrong[-1] == len(nights) - 1,
             last_s=nights[-1].time_s,
-            mended_s=None if episode.mended is None else seen[episode.mended].time_s,
+            mended_s=None if ended is None else ended.time_s,
+            mended_by="" if ended is None else ended.run_id,
             good_nights=episode.good,
             ends_after=_GOOD_NIGHTS,
             usual=statistics.median(before[-COMPARED:]) if before else None,
             is_always=False not in slow,
         )
-        mended_s = mended_s if episode.mended is None else seen[episode.mended].time_s
+        mended_s = mended_s if ended is None else ended.time_s
 
 
 def _is_slow(night: Point) -> bool | None:
@@ -84,7 +86,7 @@ def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
     if not warned_nights(past.own_s):
         return
     nights, found = past.counted, past.drifting
-    begun = None if found is None else (found.since.time_s, nights[found.drift.suspects[0]].time_s, found.changes)
+    begun = None if found is None else (found.since.begin_s, nights[found.drift.suspects[0]].time_s, found.changes)
     times = [(night.run_id, night.time_s) for night in nights]
     sigma = (past.noise() or PRIOR).sigma
     for one in _drifts(key.cluster, key.row, _things(key, past), times, past.own_s, sigma, begun):
@@ -120,8 +122,8 @@ def _drifts(
     mended_s = -math.inf
     for episode in episodes([night in warned for night in range(len(nights))]):
         run_id, begin_s = nights[episode.wrong[0]]
-        end_s = None if episode.mended is None else nights[episode.mended][1]
-        since_s, first_s, changes = begun if begun is not None and end_s is None else (begin_s, begin_s, None)
+        mended_by, end_s = ("", None) if episode.mended is None else nights[episode.mended]
+        since_s, first_s, changes = begun if begun is not None and end_s is None else (None, begin_s, None)
         yield Spell(
             Kind.DRIFT,
             cluster,
@@ -135,6 +137,7 @@ def _drifts(
             is_newest=episode.wrong[-1] == len(nights) - 1,
             last_s=nights[-1][1],
             mended_s=end_s,
+            mended_by=mended_by,
             usual=statistics.median(logs[:REFERENCE_JOBS]),
             since_s=since_s,
             changes=changes,
@@ -159,7 +162,7 @@ def incidents(cluster: str, together: Together) -> Iterator[Spell]:
     told = [None if effect is None else effect.is_incident for effect in effects]
     for episode in episodes(told, _GOOD_NIGHTS):
         raised = seen[episode.wrong[0]]
-        end_s = None if episode.mended is None else seen[episode.mended].time_s
+        ended = None if episode.mended is None else seen[episode.mended]
         noise = together.before.noise
         yield Spell(
             Kind.INCIDENT,
@@ -172,13 +175,14 @@ def incidents(cluster: str, together: Together) -> Iterator[Spell]:
             sd=0.0 if noise is None else noise.sigma,
             is_newest=episode.wrong[-1] == len(nights) - 1,
             last_s=seen[-1].time_s,
-            mended_s=end_s,
+            mended_s=None if ended is None else ended.time_s,
+            mended_by="" if ended is None else ended.run_id,
             good_nights=episode.good,
             ends_after=_GOOD_NIGHTS,
             usual=0.0,
             changes=together.changed(nights[episode.wrong[0]]),
         )
-        mended_s = mended_s if end_s is None else end_s
+        mended_s = mended_s if ended is None else ended.time_s
 
 
 def cluster_drifts(cluster: str, together: Together) -> Iterator[Spell]:
@@ -189,7 +193,7 @@ def cluster_drifts(cluster: str, together: Together) -> Iterator[Spell]:
         return
     begun = None
     if found is not None:
-        begun = found.since.time_s, nights[found.drift.suspects[0]][1], found.changes
+        begun = found.since.begin_s, nights[found.drift.suspects[0]][1], found.changes
     ratios = [math.exp(effect) for effect in effects.values()]
     things = frozenset({whole_cluster(cluster)})
     yield from _drifts(cluster, whole_cluster(cluster), things, nights, ratios, noise.sigma, begun)
@@ -209,6 +213,7 @@ def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) 
         earlier = [other for other in ordered[:number] if not nodes.isdisjoint(other.nodes)]
         known = [other for other in before if not other.mended and not nodes.isdisjoint(other.nodes)]
         accusing = {point.run_id: point for point in one.accusing}
+        ended = _fast_again(one) if one.mended else None
         # What a node costs is told once for all of its jobs, so that it never becomes worse.
         level = -math.log1p(one.change)
         yield Spell(
@@ -222,16 +227,18 @@ def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) 
             sd=0.0,
             is_newest=False,
             last_s=max(point.time_s for point in (*one.accusing, *one.clearing)),
-            mended_s=_fast_again_s(one) if one.mended else None,
+            mended_s=None if ended is None else ended.time_s,
+            mended_by="" if ended is None else ended.run_id,
             usual=0.0,
             is_new=not known,
         )
 
 
-def _fast_again_s(one: Suspect) -> float:
-    """When a job that was not slow followed the last one that was."""
-    last_s = one.accusing[-1].time_s
-    return min((point.time_s for point in one.clearing if point.time_s > last_s), default=last_s)
+def _fast_again(one: Suspect) -> Point:
+    """The first job that was not slow after the last one that was."""
+    last = one.accusing[-1]
+    after = (point for point in one.clearing if point.time_s > last.time_s)
+    return min(after, key=lambda point: point.time_s, default=last)
 
 
 def spells_of(

@@ -27,7 +27,7 @@ def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") 
     slope = found.drift.slope_per_week
     pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
     nights = f"throughput of the newest runs{of_whom} is {change} against the first ones"
-    fact = f"{nights}{pace}, since about {minute(found.since.time_s)}{job}"
+    fact = f"{nights}{pace}, since about {minute(found.since.begin_s)}{job}"
     return fact + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
 
 
@@ -56,7 +56,7 @@ def _since_text(since: ClusterNight | None, changes: Mapping[str, tuple[str, str
     """Since when an incident lasts, what changed: ``, since 2026-11-20 22:04; changed: driver 550.54 -> 560.28``."""
     if since is None:
         return ""
-    return f", since {minute(since.time_s)}" + (f"; changed: {changes_text(changes)}" if changes else "")
+    return f", since {minute(since.begin_s)}" + (f"; changed: {changes_text(changes)}" if changes else "")
 
 
 def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
@@ -69,4 +69,4 @@ def change_text(change: Change) -> str:
     nights = f"{counted(change.nights_since, 'run')} since, {change.nights_before} before"
     interval = f"{percent(change.low - 1)} to {percent(change.high - 1)}"
     named = changes_text(change.named)
-    return f"{minute(change.since.time_s)} {named}: throughput {percent(change.ratio - 1)} ({interval}; {nights})"
+    return f"{minute(change.since.begin_s)} {named}: throughput {percent(change.ratio - 1)} ({interval}; {nights})"

@@ -15,6 +15,7 @@ from pytest_gsw.performance.drift import NEWEST, Drift, drift
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.noise import REFERENCE_JOBS
 from pytest_gsw.performance.together import Before, Tonight, level_of
+from pytest_gsw.results.run_id import begin_of
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class ClusterNight:
     time_s: float
     #: By row, its first job.
     points: Mapping[str, Point]
+
+    @property
+    def begin_s(self) -> float:
+        """When it began."""
+        return begin_of(self.name, self.time_s)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Turned:
 class Lately:
     """What became of a night's rows since their runs before."""
 
-    #: When the last of those was, seconds since the epoch.
+    #: When the last of those began, seconds since the epoch.
     before_s: float
     new: Turned
     still: Turned
@@ -55,23 +55,23 @@ def lately(rows: Iterable[Row], alarms: Iterable[Alarm], unrecorded: tuple[str, 
     none. What the rows themselves say is not said again by their alarms.
     """
     known = list(rows)
-    times_s = [row.before.time_s for row in known if row.before is not None]
-    if not times_s:
+    before = [row.before for row in known if row.before is not None]
+    if not before:
         return None
+    ended_s = max(one.time_s for one in before)
     of_rows: dict[str, list[Row]] = {"new": [], "still": [], "mended": []}
     for row in known:
         if turn := _turn(row):
             of_rows[turn].append(row)
     told = {row.record.row.id for one in of_rows.values() for row in one}
     of_alarms: dict[str, list[Alarm]] = {"new": [], "still": [], "mended": []}
-    before_s = max(times_s)
     for alarm in alarms:
         turn = _STATES.get(alarm.state, "")
-        is_old = turn == "mended" and (alarm.spell.mended_s or 0.0) <= before_s
+        is_old = turn == "mended" and (alarm.spell.mended_s or 0.0) <= ended_s
         if turn and not is_old and not _is_said(alarm, told):
             of_alarms[turn].append(alarm)
     turned = {turn: Turned(tuple(of_rows[turn]), tuple(of_alarms[turn])) for turn in of_rows}
-    return Lately(before_s, **turned, unrecorded=unrecorded)
+    return Lately(max(one.begin_s for one in before), **turned, unrecorded=unrecorded)
 
 
 def _turn(row: Row) -> str:

@@ -24,6 +24,7 @@ from pytest_gsw.results.incident import WholeNight, cluster_night
 from pytest_gsw.results.junit_names import Noted
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import Record, used_gpu_hours
+from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.results.unjudged import WAITS, left_text
 
@@ -107,7 +108,7 @@ class Listed:
     """One run of a history, in short."""
 
     run_id: str
-    #: When its last row was recorded, seconds since the epoch.
+    #: When it began, seconds since the epoch.
     time_s: float
     #: How many of its rows had which outcome.
     outcomes: Mapping[str, int]
@@ -198,7 +199,7 @@ class Night:
     @property
     def as_listed(self) -> Listed:
         """The same in short, with its rows that have no record."""
-        return Listed(self.run_id, self.end_s or self.begin_s or 0.0, self.outcomes, self.incident is not None)
+        return Listed(self.run_id, self.begin_s or 0.0, self.outcomes, self.incident is not None)
 
     @cached_property
     def lately(self) -> Lately | None:
@@ -207,9 +208,11 @@ class Night:
 
     @cached_property
     def begin_s(self) -> float | None:
-        """When its first job was submitted, or the nearest time to that which is known."""
+        """When it began, or when its first job was submitted where that is all that is known."""
         known = [job.begin_s for job in self.jobs if job.begin_s]
-        return min(known, default=min(self._recorded_s, default=self.run.begun_s))
+        first_s = self.run.begun_s or min(known, default=min(self._recorded_s, default=0.0))
+        name = self.records[0].run.id if self.records else self.run_id
+        return begin_of(name, first_s) or None
 
     @cached_property
     def end_s(self) -> float | None:

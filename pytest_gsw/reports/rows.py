@@ -17,6 +17,7 @@ from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.next_steps import needs_of
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.run_id import begin_of
 
 #: What a row can need attention for, the worst first; the last two need none.
 KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.sign)
@@ -30,7 +31,7 @@ _LONGEST_NAME = 120
 class Since:
     """Since when a row is what it is tonight."""
 
-    #: The first night of which that is known, seconds since the epoch, and its run and job.
+    #: When the first run of which that is known began, seconds since the epoch, and its id and its job.
     time_s: float
     run_id: str
     job_id: str
@@ -42,7 +43,7 @@ class Since:
     good_s: float | None = None
     #: By name, what of the environment was another before that night, or one that it may have begun with as well.
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: The first night with which it may have begun, where that is one before.
+    #: When the first run began with which it may have begun, where that is one before.
     earliest_s: float | None = None
     #: Of a row that is too slow, how many of these nights regressed, where the others were inconclusive; else 0.
     regressed: int = 0
@@ -57,6 +58,11 @@ class Failed:
     #: What happened, and to which job; known of tonight alone.
     fact: str = ""
     job_id: str = ""
+
+    @property
+    def begin_s(self) -> float:
+        """When its run began."""
+        return begin_of(self.run_id, self.time_s)
 
 
 @dataclass(frozen=True)
@@ -91,13 +97,13 @@ class Row:
 
     @property
     def broken_since(self) -> tuple[float, int]:
-        """When it was broken first without being well since, and how many runs that are, tonight among them."""
-        first_s, runs = record_time_s(self.record), 1
+        """When the first run began since which it is broken, and how many runs that are, tonight among them."""
+        first_s, runs = begin_of(self.record.run.id, record_time_s(self.record)), 1
         for one in reversed(self.earlier):
             if _says_something(one.outcome):
                 if not is_broken(one.outcome):
                     break
-                first_s, runs = one.time_s, runs + 1
+                first_s, runs = one.begin_s, runs + 1
         return first_s, runs
 
     @cached_property

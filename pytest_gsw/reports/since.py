@@ -13,6 +13,7 @@ from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.onset import onset
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.run_id import begin_of
 
 
 def since_line(since: Since | None) -> str:
@@ -95,14 +96,14 @@ def _with_window(since: Since, row: Row, sigma: float) -> Since:
 def _since_night(row: Row, first: int) -> Since:
     nights = row.nights
     night = nights[first]
-    begin = Since(night.time_s, night.run_id, night.job_id, len(nights) - first)
+    begin = Since(night.begin_s, night.run_id, night.job_id, len(nights) - first)
     if not first:
         return begin
     before = nights[first - 1]
     return replace(
         begin,
         good_run_id=before.run_id,
-        good_time_s=before.time_s,
+        good_time_s=before.begin_s,
         good_s=row.judged[first - 1].judged_s,
         changes=changes_at(nights, first),
     )
@@ -111,9 +112,9 @@ def _since_night(row: Row, first: int) -> Since:
 def _error_since(row: Row) -> Since:
     """Since when a row could not be measured."""
     record, last = row.record, row.record.jobs.last
-    found = Since(record_time_s(record), record.run.id, "" if last is None else last.id, 1)
+    found = Since(begin_of(record.run.id, record_time_s(record)), record.run.id, "" if last is None else last.id, 1)
     for night in reversed(row.earlier):
         if night.outcome != outcomes.ERROR.word:
-            return replace(found, good_run_id=night.run_id, good_time_s=night.time_s)
-        found = replace(found, time_s=night.time_s, run_id=night.run_id, job_id="", nights=found.nights + 1)
+            return replace(found, good_run_id=night.run_id, good_time_s=night.begin_s)
+        found = replace(found, time_s=night.begin_s, run_id=night.run_id, job_id="", nights=found.nights + 1)
     return found

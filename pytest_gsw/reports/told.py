@@ -14,6 +14,7 @@ from pytest_gsw.reports.night import Listed, Run
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.results.unjudged import Begun, newest_begun
 
 #: How many runs before are asked what they came to: as many as a row's plot has.
@@ -89,7 +90,7 @@ def listed_of(clusters: Collection[str], told: Mapping[tuple[str, str], tuple[To
         for one in of_row if cluster in clusters else ():
             found.setdefault(one.run_id, []).append(one)
     runs = (
-        Listed(run_id, max(one.time_s for one in of_run), Counter(one.outcome for one in of_run))
+        Listed(run_id, begin_of(run_id, min(one.time_s for one in of_run)), Counter(one.outcome for one in of_run))
         for run_id, of_run in found.items()
     )
     return tuple(sorted(runs, key=lambda run: (run.time_s, run.run_id)))

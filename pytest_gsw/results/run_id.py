@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
+from datetime import datetime
 from pathlib import Path
 
 #: Where sessions keep their results, and the runs among them, where nobody says otherwise.
@@ -15,6 +17,9 @@ LAST = "last"
 #: The files of a run, below its directory, that tell what its rows came to.
 RECORDS = "records/*.json"
 
+#: How the id of a session's run begins: with the local time at which it began.
+_STAMP = re.compile(r"(\d{8}-\d{6})(?:-|$)", re.ASCII)
+
 
 def new_run_id() -> str:
     """An id for a run that begins now: day, time, and six hexadecimal digits that no other run has.
@@ -24,6 +29,26 @@ def new_run_id() -> str:
     now_s = time.time()
     begun = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
     return f"{begun}-{int(now_s % 1 * 0x1000):03x}{uuid.uuid4().hex[:3]}"
+
+
+def begin_of(run_id: str, known_s: float) -> float:
+    """When a run began, seconds since the epoch: by its id, as it is told wherever a run is named by a time.
+
+    Args:
+        run_id: The run.
+        known_s: The first time that is known of it, 0 where none is. It is the answer where the id names no time, and
+            where that is later: on a clock of another zone.
+    """
+    stamp_s = _stamp_s(run_id)
+    return known_s if stamp_s is None or 0 < known_s < stamp_s else stamp_s
+
+
+def _stamp_s(run_id: str) -> float | None:
+    found = _STAMP.match(run_id)
+    try:
+        return None if found is None else datetime.strptime(found[1], "%Y%m%d-%H%M%S").astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):  # no time at all, or none of the calendar
+        return None
 
 
 def newest_run(runs: Path, *holding: str) -> Path | None:

@@ -123,7 +123,7 @@ def _sound(night: Night) -> Iterator[ET.Element]:
 
 def _slow_line(cluster: str, one: Suspect) -> Sequence[Content]:
     interval = f"{percent(one.low)} to {percent(one.high)}"
-    since = time_element(one.accusing[0].time_s)
+    since = time_element(one.accusing[0].begin_s)
     return one.name, cluster, percent(one.change), interval, since, f"{len(one.accusing)}", f"{len(one.clearing)}"
 
 

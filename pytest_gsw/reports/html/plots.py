@@ -187,7 +187,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
         svg.append(level(y(value), kind, told))
         legend.append(key(told, kind, "line"))
     suspect = row.drifting.since if row.drifting else None
-    slower = "" if suspect is None or suspect.time_s < first_s else f"slower since about {minute(suspect.time_s)}"
+    slower = "" if suspect is None or suspect.time_s < first_s else f"slower since about {minute(suspect.begin_s)}"
     if suspect is not None and slower:
         svg.append(post(x(suspect.time_s), "suspect", slower))
         legend.append(key(slower, "suspect", "line"))

@@ -223,7 +223,7 @@ def _held(row: Row) -> tuple[float | None, str]:
 def _night(night: Point | Failed, held_s: float | None, pages: Mapping[str, str]) -> Sequence[Content]:
     address = pages.get(night.run_id)
     run: Content = night.run_id if not address else element("a", night.run_id, href=address)
-    when = time_element(night.time_s)
+    when = time_element(night.begin_s)
     if isinstance(night, Failed):
         kind = attention.ERROR
         return when, element("td", sign(kind.kind), f" {kind.word}", class_=kind.kind), "", "", "", night.job_id, run

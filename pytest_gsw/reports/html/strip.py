@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.verdict import UNUSUAL
@@ -44,16 +45,16 @@ def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | Non
     """A column for each of the newest nights, the newest at the right; each with its counts, and a link to its page."""
     shown = list(nights)[-SHOWN:]
     most = max((sum(night.outcomes.values()) for night in shown), default=1)
-    days = [_day_of_month(night.time_s) for night in shown]
+    labels = _labels([night.time_s for night in shown])
     columns = [
         _column(
             night,
             most,
             None if night.run_id == here else address_of(night.run_id),
-            day if day != before else "",
+            label,
             is_here=night.run_id == here,
         )
-        for night, day, before in zip(shown, days, ["", *days], strict=False)
+        for night, label in zip(shown, labels, strict=True)
     ]
     kinds = {kind for night in shown for kind in by_kind(night.outcomes)}
     legend = [_swatch(kind) for kind in KINDS if kind in kinds]
@@ -62,12 +63,25 @@ def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | Non
     return element("div", element("p", caption, class_="run"), strip, element("p", *legend, class_="legend"))
 
 
-def _day_of_month(time_s: float) -> str:
-    found = moment(time_s)
-    return "" if found is None else f"{found:%d}"
+def _labels(times_s: Sequence[float]) -> list[str]:
+    """In what each run differs from the one before, its day, else its hour, else its minute: ``23``, ``16h``, ``:04``.
+
+    The first has its day, or its hour where all are of one day.
+    """
+    told = [("", "", "") if found is None else _parts(found) for found in map(moment, times_s)]
+    days = {day for day, _, _ in told}
+    before = [(day if len(days) == 1 else "", "", "") for day, _, _ in told[:1]]
+    return [
+        next((part for part, known in zip(one, last, strict=True) if part != known), "")
+        for one, last in zip(told, [*before, *told], strict=False)
+    ]
 
 
-def _column(night: Listed, most: int, address: str | None, day: str, *, is_here: bool) -> ET.Element:
+def _parts(time: datetime) -> tuple[str, str, str]:
+    return f"{time:%d}", f"{time:%H}h", f":{time:%M}"
+
+
+def _column(night: Listed, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
     counts = by_kind(night.outcomes)
     told = f"{minute(night.time_s)}: {'1 incident, ' if night.had_incident else ''}{counts_of(night.outcomes)}"
     worst = attention.BY_KIND[next(iter(counts))].sign if counts else ""
@@ -75,7 +89,7 @@ def _column(night: Listed, most: int, address: str | None, day: str, *, is_here:
     parts = [
         _bars(counts, most),
         element("span", worst, aria_hidden="true"),
-        element("span", day, aria_hidden="true"),
+        element("span", label, aria_hidden="true"),
         element("span", told, class_="vh"),
     ]
     if address is None:

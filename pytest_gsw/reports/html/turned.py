@@ -122,7 +122,7 @@ def _alarm(alarm: Alarm, night: Night) -> ET.Element:
     figure = night.incident.change if is_tonights and night.incident is not None else alarm.change
     change = "" if figure is None else f" {percent(figure)}"
     change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
-    until = f", over since {minute(spell.mended_s)}" if spell.mended_s is not None else ""
+    until = f", over since {minute(alarm.mended_s)}" if alarm.mended_s is not None else ""
     text = f"{name}{what}"
     return _entry(kind, element("a", text, href=address), f"{change}, since {minute(alarm.since_s)}{until}")
 

@@ -23,10 +23,10 @@ def test_a_drift_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         {"nccl": ("2.21.5", "2.23.4"), "driver": ("550.54", "560.28")},
     )
     assert drift_text(found) == (
-        "throughput of the newest runs is -3.8 % against the first ones, -1.0 % a week, since about 2026-10-20 00:00 "
+        "throughput of the newest runs is -3.8 % against the first ones, -1.0 % a week, since about 2026-10-19 22:10 "
         "(job 480120 of run 20261019-221000-7f3a); what changed then: nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28"
     )
     assert drift_text(replace(found, changes={}, drift=replace(found.drift, slope_per_week=None))) == (
-        "throughput of the newest runs is -3.8 % against the first ones, since about 2026-10-20 00:00 "
+        "throughput of the newest runs is -3.8 % against the first ones, since about 2026-10-19 22:10 "
         "(job 480120 of run 20261019-221000-7f3a)"
     )

@@ -63,7 +63,8 @@ def row(name: str, number: int = TONIGHT, judged_s: float = 4.5, **changes: Any)
 
 def failed(name: str, fact: str, number: int = TONIGHT, **changes: Any) -> Record:
     """What is left of a row that could not be measured."""
-    state = {"state": "FAILED", "exit_code": 1, "nodes": "pool0-[0017-0018]"}
+    submit_s = FIRST_S + number * DAY_S - 4000
+    state = {"state": "FAILED", "exit_code": 1, "nodes": "pool0-[0017-0018]", "submit_s": submit_s}
     there: dict[str, Any] = {"measured": {}, "series_s": (), "steps": 0, "job": job(number, **state), **changes}
     return row(name, number, outcome="error", fact=fact, **there)
 

@@ -13,6 +13,7 @@ from pytest_gsw.reports.read import exported_night, nights_by_run
 from pytest_gsw.reports.rows import Row, Since, page_names
 from pytest_gsw.reports.since import since_line
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.run_id import begin_of
 from tests.unit.history.nights import DAY_S, FIRST_S
 from tests.unit.reports.nights import (
     BROKEN,
@@ -101,7 +102,7 @@ def test_when_it_was_and_what_it_cost() -> None:
     assert night.begin_s == FIRST_S + TONIGHT * DAY_S - 4000
     assert night.end_s == FIRST_S + TONIGHT * DAY_S
     assert night.gpu_hours == 64 + 128
-    assert tonight().begin_s is None
+    assert tonight().begin_s == begin_of(RUN_ID, 0.0)
 
 
 # -- since when ------------------------------------------------------------------------------------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
+
+import pytest
 
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.html.strip import counts_of, nights_strip, row_curve
@@ -78,9 +80,16 @@ def test_a_night_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
     ]
 
 
-def test_a_day_of_several_runs_is_named_once() -> None:
-    noon_s = datetime(2026, 11, 23, 12, tzinfo=timezone.utc).timestamp()
-    times_s = (noon_s - 86_400, noon_s, noon_s + 3_600)
-    strip = nights_strip([Listed(f"{time_s}", time_s, {"passed": 6}) for time_s in times_s], lambda _: None)
-    days = [column[0][2].text or "" for column in strip.iter("li")]
-    assert days == ["22", "23", ""]
+@pytest.mark.parametrize(
+    ("times", "labels"),
+    [
+        (["22 12:00", "23 12:00", "23 13:00", "23 13:04", "24 13:04"], ["22", "23", "13h", ":04", "24"]),
+        (["23 16:04", "23 16:11", "23 17:11"], ["16h", ":11", "17h"]),
+        (["23 16:04", "23 16:04"], ["16h", ""]),
+    ],
+    ids=["days", "one-day", "one-minute"],
+)
+def test_a_run_is_labelled_by_what_tells_it_from_the_one_before(times: list[str], labels: list[str]) -> None:
+    begun = [datetime.strptime(f"2026-11-{one}", "%Y-%m-%d %H:%M").astimezone().timestamp() for one in times]
+    strip = nights_strip([Listed(f"{time_s}", time_s, {"passed": 6}) for time_s in begun], lambda _: None)
+    assert [column[0][2].text or "" for column in strip.iter("li")] == labels
