@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.common.words import ByNumber, by_number
 from pytest_gsw.tables.accepted import (
     ACCEPTED_FIELDS,
     ACCEPTED_FIGURES,
@@ -42,8 +43,13 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     for row, accepted in new:
         judged = {ACCEPTED_FIGURES[row.metric]: accepted.judged_s}
         figures[row.id, accepted.cluster] = {"row": row.id, **judged, **vars(accepted)}
-    entries = [_entry(values) for key, values in sorted(figures.items()) if key not in without]
+    entries = [_entry(values) for key, values in sorted(figures.items(), key=_place) if key not in without]
     return "".join([_HEAD, "accepted:\n", *entries]) if entries else ""
+
+
+def _place(figure: tuple[Key, Mapping[str, Any]]) -> tuple[ByNumber, str]:
+    (row, cluster), _ = figure
+    return by_number(row), cluster
 
 
 def _entry(values: Mapping[str, Any]) -> str:

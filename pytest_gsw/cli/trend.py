@@ -12,7 +12,7 @@ from typing import Any
 from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
 from pytest_gsw.cli.runs import add_history_option, opened, series_of
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, minute, percent
+from pytest_gsw.common.words import by_number, counted, minute, percent
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import SeriesKey, newest_definitions
 from pytest_gsw.history.past import Past, newest_pasts
@@ -65,7 +65,7 @@ def _trend(asked: argparse.Namespace) -> Answer:
         # Under another definition it is a figure of other nights.
         counts = figure is not None and figure.definition == key.definition
         trends.append(_trend_of(key, replace(past, accepted=figure if counts else None)))
-    trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, one.key))
+    trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key))
     status = 1 if any(one.found or one.of_cluster for one in trends) else 0
     if asked.json:
         return json_answer(quoted([_facts(one) for one in trends], os.environ), status)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
+
+#: A name as it is sorted by its numbers.
+ByNumber: TypeAlias = tuple[tuple[int, str], ...]
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
@@ -29,6 +33,13 @@ def enumerated(texts: Iterable[str], word: Literal["and", "or"] = "and") -> str:
     """Texts as a sentence names them: ``tp``, ``tp and pp``, ``tp, pp or dp``; there is one at least."""
     *first, last = texts
     return f"{', '.join(first)} {word} {last}" if first else last
+
+
+def by_number(name: str) -> ByNumber:
+    """What names are sorted by, so that numbers in them count: ``[H100x8]``, ``[H100x8-b]``, ``[H100x16]``."""
+    texts_and_numbers = enumerate(re.split(r"([0-9]+)", name.rstrip("]")))
+    # As long as it may be, a number is compared by its digits.
+    return tuple((len(part.lstrip("0")) if place % 2 else 0, part) for place, part in texts_and_numbers)
 
 
 def rounded(count: float, noun: str) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_gsw.common.words import by_number
 from pytest_gsw.history.events import ACKNOWLEDGE, Event
 from pytest_gsw.performance.noise import median_sd
 from pytest_gsw.results.run_id import begin_of
@@ -194,7 +195,8 @@ def alarms(spells: Iterable[Spell], said: Sequence[Acknowledgement], now_s: floa
 
     def rank(one: Alarm) -> tuple[Any, ...]:
         place = (kinds.index(one.spell.kind), states.index(one.state))
-        return (not one.stands, not one.pages, *place, one.change or 0.0, one.spell.cluster, one.spell.subject, one.id)
+        what = (one.spell.cluster, by_number(one.spell.subject), one.id)
+        return (not one.stands, not one.pages, *place, one.change or 0.0, *what)
 
     return tuple(sorted(found, key=rank))
 

@@ -14,6 +14,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pytest_gsw.common.words import by_number
 from pytest_gsw.history.model import SeriesKey, is_judged, series_key
 from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd, students
 from pytest_gsw.results.facts import ran_with
@@ -82,16 +83,16 @@ def compare_runs(
 ) -> Comparison:
     """How a run compares with an earlier one; a series whose noise is not known has the usual one."""
     first, second = ({record.row.id: record for record in run} for run in (before, after))
-    compared = [_compare(first.get(row), second.get(row), noises or {}) for row in sorted(first.keys() | second.keys())]
-    rows = sorted(
-        together([one for one in compared if isinstance(one, RowRatio)]), key=lambda one: (one.ratio, one.row)
-    )
+    both = sorted(first.keys() | second.keys(), key=by_number)
+    compared = [_compare(first.get(row), second.get(row), noises or {}) for row in both]
+    told = together([one for one in compared if isinstance(one, RowRatio)])
+    rows = sorted(told, key=lambda one: (one.ratio, by_number(one.row)))
     return Comparison(tuple(rows), tuple(one for one in compared if isinstance(one, NotCompared)))
 
 
 def together(rows: Sequence[RowRatio]) -> list[RowRatio]:
     """The rows with their intervals, the surest first: each at the level at which Holm's procedure tests it."""
-    surest = sorted(rows, key=lambda one: (-_deviations(one), one.row))
+    surest = sorted(rows, key=lambda one: (-_deviations(one), by_number(one.row)))
     found: list[RowRatio] = []
     left = len(surest)
     for row in surest:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
+from pytest_gsw.common.words import by_number
 from pytest_gsw.history.adding import add_records, key_values, plain
 from pytest_gsw.history.codec import decode
 from pytest_gsw.history.database import Database, Rows
@@ -192,7 +193,7 @@ class History:
             for key in newest
             if cluster in {None, key.cluster} and (not rows or any(row_matches(pattern, key.row) for pattern in rows))
         ]
-        return tuple(sorted(chosen, key=lambda key: (key.row, key.cluster, -newest[key], key.definition)))
+        return tuple(sorted(chosen, key=lambda key: (by_number(key.row), key.cluster, -newest[key], key.definition)))
 
     def runs(self, last: int | None = None) -> tuple[RunSummary, ...]:
         """The runs, or the last ones, in the order of their names, which begin with the time at which they began."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from pytest_gsw.common.words import ByNumber, by_number
 from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import Point, Told, record_time_s
 from pytest_gsw.performance.verdict import DOUBTS, Verdict
@@ -147,9 +148,9 @@ def _is_error(outcome: str) -> bool:
     return outcomes.of(outcome).attention.in_report is attention.ERROR
 
 
-def worst_first(row: Row) -> tuple[int, float, str]:
+def worst_first(row: Row) -> tuple[int, float, ByNumber]:
     """What rows are sorted by, so that the worst comes first and among equals the greatest loss."""
-    return KINDS.index(row.kind), row.change or 0.0, row.record.row.id
+    return KINDS.index(row.kind), row.change or 0.0, by_number(row.record.row.id)
 
 
 def is_broken(outcome: str) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_gsw.common.words import command, counted
+from pytest_gsw.common.words import by_number, command, counted
 from pytest_gsw.errors import INTERRUPTED
 from pytest_gsw.performance.noise import jobs_to_resolve
 from pytest_gsw.performance.verdict import Reason
@@ -107,6 +107,7 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
         directory: Where it is kept, as people know it.
     """
     by_need: dict[str, list[Record]] = {}
+    records = sorted(records, key=lambda record: by_number(record.row.id))
     for record in (record for record in records if record.run.cluster != NO_CLUSTER):
         need = needs_of(record)
         is_made_up = need is attention.IMPROVED and record.run.simulated  # no figure of it is ever proposed
@@ -169,13 +170,9 @@ def _rows(node_ids: Sequence[str]) -> list[str]:
     by_case: dict[str, list[str]] = {}
     for part in filter(None, parts):
         by_case.setdefault(part["case"], []).append(part["scale"])
-    cases = [f"{case}[ and ({' or '.join(sorted(scales, key=_by_number))})" for case, scales in by_case.items()]
+    cases = [f"{case}[ and ({' or '.join(sorted(scales, key=by_number))})" for case, scales in by_case.items()]
     tables = dict.fromkeys(part["table"] for part in filter(None, parts))
     return [*tables, "-k", cases[0] if len(cases) == 1 else " or ".join(f"({case})" for case in cases)]
-
-
-def _by_number(scale: str) -> tuple[int, str]:
-    return len(scale), scale
 
 
 def _faults(records: Sequence[Record]) -> tuple[str, ...]:

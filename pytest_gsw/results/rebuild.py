@@ -28,7 +28,7 @@ from pytest_gsw.results.junit_names import (
     suite_properties,
 )
 from pytest_gsw.results.next_steps import again, offline
-from pytest_gsw.results.record import Record, read_record, record_name
+from pytest_gsw.results.record import Record, read_record, record_files, record_name
 from pytest_gsw.results.told import told
 from pytest_gsw.results.unjudged import never_judged
 
@@ -83,8 +83,7 @@ def read_run(directory: Path, known: Mapping[str, Record] | None = None) -> tupl
     ``known`` are records that need not be read, by the names of their files.
     """
     known = known or {}
-    files = sorted((directory / "records").glob("*.json"), key=str)
-    found = {path: known.get(path.name) or _read(path) for path in files}
+    found = {path: known.get(path.name) or _read(path) for path in record_files(directory)}
     records = tuple(record for record in found.values() if isinstance(record, Record))
     # One that cannot be read must not hide the others, nor be lost itself.
     return records, {f"records/{path.name}": why for path, why in found.items() if isinstance(why, str)}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
+from pytest_gsw.common.words import by_number
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.performance.verdict import MetricVerdict, Verdict
 from pytest_gsw.results import facts, outcomes, verdicts
@@ -255,10 +256,15 @@ def version_problem(version: object) -> str:
     return "" if version in readable else f"of version {version}, this pytest-gsw reads versions up to {SCHEMA}"
 
 
+def record_files(directory: Path) -> list[Path]:
+    """The files of a run's records, in the order of their rows' names."""
+    return sorted((directory / "records").glob("*.json"), key=lambda path: by_number(path.stem))
+
+
 def read_records(directory: Path) -> tuple[Record, ...]:
     """All records of a run's directory, by their names; a ValueError where one is none, or two are of one row."""
     found: dict[str, tuple[Path, Record]] = {}
-    for path in sorted((directory / "records").glob("*.json")):
+    for path in record_files(directory):
         record = read_record(path)
         if record.row.id in found:
             raise ValueError(f"{found[record.row.id][0]} and {path} are both records of {record.row.id}")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.common.words import counted, percent
+from pytest_gsw.common.words import ByNumber, by_number, counted, percent
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.attention import ACCEPTED
@@ -73,7 +73,7 @@ def _cases(records: Iterable[Record]) -> tuple[list[_Case], dict[str, list[Recor
         if _is_one_a_place(rows):
             cases.append(_case(name, rows))
             continue
-        for suffix, alike in sorted(_by_suffix(rows).items()):
+        for suffix, alike in sorted(_by_suffix(rows).items(), key=lambda one: by_number(one[0])):
             if len(alike) > 1 and _is_one_a_place(alike):
                 cases.append(_case(f"{name} {suffix}".rstrip(), alike))
             else:
@@ -154,6 +154,6 @@ def _cell(record: Record | None) -> str:
     return " ".join(part for part in (word, "" if change is None else percent(change)) if part)
 
 
-def _rank(record: Record) -> tuple[int, float, str]:
+def _rank(record: Record) -> tuple[int, float, ByNumber]:
     """The worst first: by outcome, and among equals by throughput."""
-    return -outcomes.of(record.outcome).severity, throughput_change(record) or 0.0, record.row.id
+    return -outcomes.of(record.outcome).severity, throughput_change(record) or 0.0, by_number(record.row.id)

@@ -109,7 +109,7 @@ def test_why_there_is_nothing_to_propose(pytester: pytest.Pytester, eos: Path) -
         [
             "* figures to accept *",
             "nothing can be proposed",
-            "left out: tiny_1b_bf16[[]H100x16], tiny_1b_bf16[[]H100x8]: 1 job, at least 5 needed (--min-jobs)",
+            "left out: tiny_1b_bf16[[]H100x8], tiny_1b_bf16[[]H100x16]: 1 job, at least 5 needed (--min-jobs)",
         ]
     )
     assert diffs(pytester) == []
@@ -118,7 +118,7 @@ def test_why_there_is_nothing_to_propose(pytester: pytest.Pytester, eos: Path) -
 def test_simulated_figures_are_never_proposed(pytester: pytest.Pytester, table: Path) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "--gsw-update-baseline")
     result.assert_outcomes(passed=3)
-    rows = "tiny_1b_bf16[[]B200x8], tiny_1b_bf16[[]H100x16], tiny_1b_bf16[[]H100x8]"
+    rows = "tiny_1b_bf16[[]B200x8], tiny_1b_bf16[[]H100x8], tiny_1b_bf16[[]H100x16]"
     result.stdout.fnmatch_lines(
         ["nothing can be proposed", f"left out: {rows}: is simulated, and its figures are made up"]
     )

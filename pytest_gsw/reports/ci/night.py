@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pytest_gsw.common.words import command, counted
+from pytest_gsw.common.words import ByNumber, by_number, command, counted
 from pytest_gsw.history.alarm_texts import acknowledged_text
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.model import cluster_of
@@ -123,9 +123,9 @@ def _of_cluster(night: Night) -> Iterator[Finding]:
             yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", name, told.drift, following, table=table)
 
 
-def _rank(finding: Finding) -> tuple[int, float, str]:
+def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
     change = None if finding.record is None else throughput_change(finding.record)
-    return KINDS.index(finding.kind), change or 0.0, finding.node_id
+    return KINDS.index(finding.kind), change or 0.0, by_number(finding.node_id)
 
 
 def _of_row(row: Row) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from pytest_gsw.common.words import by_number
 from pytest_gsw.reports.night import Night
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.metrics import MFU, STEP_TIME, TOKENS_PER_S
@@ -33,7 +34,7 @@ def by_workload(night: Night) -> Mapping[str, str]:
 def _csv(records: Iterable[Record], figure: str) -> str:
     """A column for each row that has the figure; that of a row that has none tonight has no point in this build."""
     values = {_label(record.row.id): record.figures.measured.get(figure) for record in records}
-    known = {label: value for label, value in sorted(values.items()) if value is not None}
+    known = {label: value for label in sorted(values, key=by_number) if (value := values[label]) is not None}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(known)

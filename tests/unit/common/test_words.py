@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pytest_gsw.common.words import command, day, duration, enumerated, minute, percent
+from pytest_gsw.common.words import by_number, command, day, duration, enumerated, minute, percent
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,13 @@ def test_durations(seconds: float, text: str) -> None:
 )
 def test_texts_in_a_sentence(texts: list[str], sentence: str) -> None:
     assert enumerated(iter(texts)) == sentence
+
+
+def test_numbers_in_names_count_where_they_are_sorted() -> None:
+    names = ["a_7.5b[H100x8]", "a_7.5b[H100x8-mbs2]", "a_7.5b[H100x8-mbs10]", "a_7.5b[H100x016]", "a_7.5b[H100x16]"]
+    names += ["a_18.4b[H100x8]", "b", "b0", f"b{'9' * 5000}"]
+    shuffled = names[::-1]
+    assert sorted(shuffled, key=by_number) == names
 
 
 def test_runs_of_one_day_are_told_apart() -> None:

@@ -218,6 +218,7 @@ class StoreBehaviour:
             ("grok1_314b_bf16[H100x64]", "eos"),
             ("llama2_70b_fp8[H100x64]", "eos"),
             ("llama2_70b_fp8[H100x64]", "jz"),
+            ("llama2_70b_fp8[H100x256]", "eos"),
         ]
         keys = [SeriesKey(row, cluster, "0123456789ab") for row, cluster in rows]
         with open_history(place) as history:

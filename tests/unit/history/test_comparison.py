@@ -110,7 +110,7 @@ def test_a_row_that_is_slower_is_found_among_thirty_all_the_same() -> None:
     assert [one.change for one in found.rows] == ["slower", "slower", *["same"] * 28]
     levels = [math.log(one.high / one.low) / one.sd for one in found.rows]
     assert levels[0] > levels[1] > levels[2] == pytest.approx(levels[29])  # of 30, of 29, and of 28 rows
-    assert found.rows[29].row == "row9"
+    assert found.rows[29].row == "row29"
 
 
 def test_runs_of_two_images_are_compared_and_what_changed_is_named() -> None:

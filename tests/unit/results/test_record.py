@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.verdict import Outcome
 from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record, read_record, read_records, used_gpu_hours, write_record
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.results.run_id import new_run_id
@@ -92,9 +93,11 @@ def test_a_record_is_named_after_its_node_id(tmp_path: Path) -> None:
 
 
 def test_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
-    for name in ("b", "a", "c"):
+    for name in ("b[x8]", "a[x16]", "a[x8-b]", "a[x8]"):
         write_record(tmp_path, varied(SLOW, node_id=name, row=name))
-    assert [record.row.node_id for record in read_records(tmp_path)] == ["a", "b", "c"]
+    in_order = ["a[x8]", "a[x8-b]", "a[x16]", "b[x8]"]
+    assert [record.row.id for record in read_records(tmp_path)] == in_order
+    assert [record.row.id for record in read_run(tmp_path)[0]] == in_order
 
 
 def test_a_directory_without_records_has_none(tmp_path: Path) -> None:

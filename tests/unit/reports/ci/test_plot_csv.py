@@ -14,8 +14,8 @@ from tests.unit.results.records import varied
 
 def test_a_line_of_labels_and_a_line_of_numbers() -> None:
     night = night_of((REGRESSED, PASSED, ERROR))
-    assert step_time(night) == "llama2_70b_fp8[H100x128],llama2_70b_fp8[H100x64]\n5.11,4.6"
-    assert mfu(night) == "llama2_70b_fp8[H100x128],llama2_70b_fp8[H100x64]\n0.36025,0.36025"
+    assert step_time(night) == "llama2_70b_fp8[H100x64],llama2_70b_fp8[H100x128]\n4.6,5.11"
+    assert mfu(night) == "llama2_70b_fp8[H100x64],llama2_70b_fp8[H100x128]\n0.36025,0.36025"
     assert throughput(night_of((PASSED,))) == "llama2_70b_fp8[H100x64]\n205200.78"
 
 
