@@ -137,6 +137,11 @@ class Night:
     #: The runs that the history has of its clusters, the oldest first; nothing without a history.
     listed: tuple[Listed, ...] = ()
 
+    @property
+    def replay_of(self) -> str:
+        """The run that it judged again, or the place of logs that it did; empty of a run of its own jobs."""
+        return self.run.noted.replay_of
+
     @cached_property
     def records(self) -> tuple[Record, ...]:
         """The records of its rows."""
@@ -212,7 +217,7 @@ class Night:
         known = [job.begin_s for job in self.jobs if job.begin_s]
         first_s = self.run.begun_s or min(known, default=min(self._recorded_s, default=0.0))
         name = self.records[0].run.id if self.records else self.run_id
-        return begin_of(name, first_s) or None
+        return begin_of(self.replay_of or name, first_s) or None
 
     @cached_property
     def end_s(self) -> float | None:

@@ -36,6 +36,8 @@ class Noted:
     classes: Mapping[str, str] = field(default_factory=dict)
     #: By node id, why rows cannot run that never have a record: a cell of theirs is blank.
     errors: Mapping[str, str] = field(default_factory=dict)
+    #: The run that was replayed, or the place of logs that were; empty where the session ran jobs of its own.
+    replay_of: str = ""
     #: By node id, what each row is: its ``workload``, ``framework``, ``dtype``, ``accelerator`` and ``gpus``.
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -96,7 +98,7 @@ def read_noted(directory: Path) -> Noted:
 
 
 def _is_whole(noted: Noted) -> bool:
-    texts = (noted.cluster, noted.release)
+    texts = (noted.cluster, noted.release, noted.replay_of)
     if not all(isinstance(text, str) for text in texts) or not isinstance(noted.rows, dict):
         return False
     listed = (noted.versions, noted.classes, noted.errors, *noted.rows.values())

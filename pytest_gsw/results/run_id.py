@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 import uuid
@@ -49,20 +48,3 @@ def _stamp_s(run_id: str) -> float | None:
         return None if found is None else datetime.strptime(found[1], "%Y%m%d-%H%M%S").astimezone().timestamp()
     except (ValueError, OverflowError, OSError):  # no time at all, or none of the calendar
         return None
-
-
-def newest_run(runs: Path, *holding: str) -> Path | None:
-    """The newest run in a directory of runs that has a file, not empty, of one of these names; ``None`` where none has.
-
-    One that may not be read counts: what is asked of it is told then, and not of an older one.
-
-    A session that ended before it began leaves a directory as well, and an empty file in it.
-    """
-    newest_first = sorted(runs.glob("*"), key=lambda path: path.name, reverse=True)
-    return next((run for run in newest_first if any(_is_filled(run, name) for name in holding)), None)
-
-
-def _is_filled(run: Path, name: str) -> bool:
-    if not os.access(run, os.R_OK | os.X_OK):
-        return True
-    return any(path.is_file() and path.stat().st_size for path in run.glob(name))

@@ -9,6 +9,7 @@ from platform import python_version
 
 import pytest
 
+from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.results import junit, outcomes
 from pytest_gsw.results.facts import NO_CLUSTER
@@ -48,8 +49,16 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     release = "" if settings.release is None else settings.release
     errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
     known = {item.nodeid: _row_of(item.baseline) for item in rows if isinstance(item, BaselineItem)}
-    classes, errors, known = quoted((classes, errors, known), os.environ)
-    write_noted(settings.run_directory, Noted(_cluster_of(settings), release, versions, classes, errors, known))
+    noted = Noted(_cluster_of(settings), release, versions, classes, errors, _replayed(settings), known)
+    write_noted(settings.run_directory, quoted(noted, os.environ))
+
+
+def _replayed(settings: Settings) -> str:
+    """The run that is replayed, or the place of the logs that are; empty where none is."""
+    if settings.replay is None:
+        return ""
+    is_run = (settings.replay / "records").is_dir()
+    return settings.replay.resolve().name if is_run else str(from_here(settings.replay))
 
 
 def _row_of(row: Baseline) -> dict[str, str]:

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.jobs.ownership import Owner
+from pytest_gsw.results.junit_names import read_noted
 
 
 @pytest.fixture
@@ -173,3 +174,57 @@ def test_a_replay_is_no_run_of_its_own(
         told = capsys.readouterr().out
         assert "2 runs" not in told
         assert "**regressed**" in told
+
+
+ROW = "site/tiny.yaml::tiny_1b_bf16[H100x16]"
+
+
+def replayed(pytester: pytest.Pytester, what: str) -> Path:
+    """What ran is judged again: the directory of the replay."""
+    before = set(Path(".gsw", "runs").iterdir())
+    pytester.runpytest("--gsw-cluster=demo", f"--gsw-replay={what}", ROW)
+    (replay,) = set(Path(".gsw", "runs").iterdir()) - before
+    return replay
+
+
+def columns(index: Path) -> int:
+    """How many runs the strip of a page has."""
+    return len(re.findall("<li", index.read_text().partition('class="strip"')[2].partition("</ol>")[0]))
+
+
+def test_the_report_of_a_replay_names_its_run_and_draws_it_once(run: Path, pytester: pytest.Pytester) -> None:
+    replay = replayed(pytester, run.name)
+    main(["report", str(replay), "-o", "out"])
+    index = page(Path("out/index.html"))
+    assert re.search(rf"1 regressed of 1 row on demo, \S+ \S+, replay of {run.name}\s", index)
+    assert columns(Path("out/index.html")) == 1
+    assert "1 run, the newest first" in page(Path("out/nights.html"))
+    assert not list(Path("out/nights").glob("*.html"))
+
+
+def test_the_last_run_is_no_replay(run: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    replayed(pytester, run.name)
+    again = replayed(pytester, "last")
+    capsys.readouterr()
+    assert main(["export", "last"]) == 0
+    assert f"run `{run.name}`" in capsys.readouterr().out
+    assert read_noted(again).replay_of == run.name
+    log = next(run.rglob("log-*_16_*.out"))
+    assert read_noted(replayed(pytester, str(log))).replay_of == str(log)
+
+
+def test_a_replay_that_is_added_to_the_history_is_left_out(
+    run: Path, pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replay = replayed(pytester, run.name)
+    capsys.readouterr()
+    assert main(["history", "--add", str(run), str(replay)]) == 0
+    told = capsys.readouterr()
+    assert told.out == ".gsw/history.sqlite: nothing new, 2 records of 1 run there already, 1 left out\n"
+    assert told.err == f"pytest-gsw history: left out: {replay} is a replay of {run.name}\n"
+    pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100", "--gsw-demo=*x16]=slow:12%")
+    main(["report", "last", "-o", "out"])
+    assert columns(Path("out/index.html")) == 2
+    assert ", 2 runs" in page(Path("out/index.html"))
+    assert "2 runs, the newest first" in page(Path("out/nights.html"))
+    assert "2 runs; throughput against" in page(Path("out/rows/tiny_1b_bf16_H100x16.html"))

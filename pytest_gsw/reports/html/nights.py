@@ -48,7 +48,7 @@ def listed_runs(nights: Iterable[Night]) -> tuple[Listed, ...]:
     """The runs of the history and of a report, the oldest first; nothing where the history is not known."""
     known = {one.run_id: one for night in nights for one in night.listed}
     if known:
-        tonight = (night.as_listed for night in nights)
+        tonight = (night.as_listed for night in nights if not night.replay_of)
         known |= {one.run_id: replace(one, time_s=known.get(one.run_id, one).time_s) for one in tonight}
     return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
 

@@ -86,6 +86,7 @@ def night_page(
     pages = list((places or {}).values())
     kept = (places or {}).get(night.run_id, "")
     title = f"{night_text(night)} on {', '.join(night.clusters) or 'no cluster'}, {minute(night.begin_s)}"
+    title += f", replay of {night.replay_of}" if night.replay_of else ""
     main = [
         element("h1", title),
         _counts(night),
@@ -107,12 +108,13 @@ def night_page(
 
 
 def _strip(night: Night, address_of: Callable[[str], str | None]) -> ET.Element | None:
-    """The nights before and this one; nothing where none before is known."""
+    """The nights before and this one; nothing where none before is known. What is replayed is in its own column."""
     tonight = night.as_listed
     before = [one for one in night.listed if one.run_id != night.run_id and one.time_s <= tonight.time_s]
     if not before:
         return None
-    return nights_strip([*before, tonight], address_of, night.run_id)
+    shown = before if night.replay_of else [*before, tonight]
+    return nights_strip(shown, address_of, night.replay_of or night.run_id)
 
 
 def _counts(night: Night) -> ET.Element:

@@ -89,8 +89,8 @@ def write_report(
     if runs_known:
         _write_index(newest, directory, runs_known, written, links)
     there = pages_there(directory, runs_known, written)
-    places = {**there, newest.run_id: kept_page(newest.run_id)}
-    first = night_page(newest, siblings, links, there.get, places=places if runs_known else None)
+    kept = _kept(newest)
+    first = night_page(newest, siblings, links, there.get, places={**there, **kept} if runs_known and kept else None)
     _write_page(directory / INDEX, first)
     return directory / INDEX
 
@@ -100,14 +100,21 @@ def _write_index(
 ) -> None:
     """Keep the newest run's first page, lead from each run to the next one, and list them all."""
     of_kept = [("Newest run", INDEX), ("Runs", NIGHTS)]
-    page = night_page(newest, (), of_kept, lambda _: None, root="../")
-    make_directory(directory / FOLDER)
-    write_whole(directory / kept_page(newest.run_id), kept_text(page, newest.run_id))
-    prune(directory)
+    kept = _kept(newest)
+    for run_id, address in kept.items():
+        page = night_page(newest, (), of_kept, lambda _: None, root="../")
+        make_directory(directory / FOLDER)
+        write_whole(directory / address, kept_text(page, run_id))
+        prune(directory)
     there = pages_there(directory, runs, written)
-    link_beside(directory, {**there, newest.run_id: kept_page(newest.run_id)})
+    link_beside(directory, {**there, **kept})
     clusters = ", ".join(newest.clusters)
     _write_page(directory / NIGHTS, nights_page(runs, there, clusters, links))
+
+
+def _kept(night: Night) -> Mapping[str, str]:
+    """Where a run's first page is kept; nothing of a replay, which is no run among the others."""
+    return {} if night.replay_of else {night.run_id: kept_page(night.run_id)}
 
 
 def _pages_of_rows(nights: Iterable[Night], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
