@@ -11,9 +11,7 @@ from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.performance.decision import is_below
 from pytest_gsw.performance.soundness import CLEARED_OF, NEWEST_NIGHTS
 from pytest_gsw.performance.verdict import Verdict
-
-#: Nodes that are named where many are alike.
-_NAMED = 6
+from pytest_gsw.results.nodes import named_nodes
 
 
 def explaining(slow: Iterable[Suspect], verdict: Verdict, ran: Sequence[tuple[str, float]]) -> Suspect | None:
@@ -39,8 +37,11 @@ def explaining(slow: Iterable[Suspect], verdict: Verdict, ran: Sequence[tuple[st
 
 def suspect_text(one: Suspect) -> str:
     """A slow node, what it costs, and by how many jobs that is known: ``node pool0-0017 (-9.8 %, 41 jobs)``."""
-    nodes = one.nodes[0] if len(one.nodes) == 1 else f"{', '.join(one.nodes[:-1])} or {one.nodes[-1]}"
-    return f"node {nodes} ({percent(one.change)}, {counted(len(one.accusing), 'job')})"
+    return f"{_called(one)} ({percent(one.change)}, {counted(len(one.accusing), 'job')})"
+
+
+def _called(one: Suspect | Failing) -> str:
+    return f"node {one.name}" if len(one.nodes) == 1 else one.name
 
 
 def slow_since_text(one: Suspect) -> str:
@@ -50,8 +51,7 @@ def slow_since_text(one: Suspect) -> str:
 
 def failing_text(one: Failing) -> str:
     """A node that fails jobs: ``node pool0-0017 (5 of 16 jobs failed, usual are 2.1 %)``."""
-    nodes = one.nodes[0] if len(one.nodes) == 1 else f"{', '.join(one.nodes[:-1])} or {one.nodes[-1]}"
-    return f"node {nodes} ({one.failed} of {counted(one.of, 'job')} failed, usual are {share(one.usual)})"
+    return f"{_called(one)} ({one.failed} of {counted(one.of, 'job')} failed, usual are {share(one.usual)})"
 
 
 def sound_text(sound: Sound) -> str:
@@ -71,11 +71,6 @@ def untold_lines(sound: Sound) -> Iterator[str]:
     if few:
         wanted = sorted(sound.untold[node] for node in few)
         jobs = str(wanted[0]) if wanted[0] == wanted[-1] else f"{wanted[0]} to {wanted[-1]}"
-        yield f"  would be told by about {jobs} more jobs each: {_named(few)}"
+        yield f"  would be told by about {jobs} more jobs each: {named_nodes(dict.fromkeys(few, 1))}"
     if never:
-        yield f"  no job tells, their rows hardly run without them: {_named(never)}"
-
-
-def _named(nodes: Sequence[str]) -> str:
-    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
-    return ", ".join(nodes[:_NAMED]) + more
+        yield f"  no job tells, their rows hardly run without them: {named_nodes(dict.fromkeys(never, 1))}"

@@ -16,7 +16,7 @@ from pytest_gsw.performance.excess import Timed
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.soundness import soundness
 from pytest_gsw.performance.suspicion import bits
-from pytest_gsw.results.nodes import NodeSets, expand
+from pytest_gsw.results.nodes import NodeSets, compressed, expand
 
 #: The newest days, that failures are counted in: a node that was repaired is not blamed for ever.
 FAILURES_DAYS = 90
@@ -39,7 +39,7 @@ class Suspect:
 
     @property
     def name(self) -> str:
-        """``pool0-0017``, or ``one of pool0-0017, pool0-0018``."""
+        """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
         return name_of(self.nodes)
 
     @cached_property
@@ -79,7 +79,7 @@ class Failing:
 
     @property
     def name(self) -> str:
-        """``pool0-0017``, or ``one of pool0-0017, pool0-0018``."""
+        """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
         return name_of(self.nodes)
 
 
@@ -193,8 +193,8 @@ class Nodes:
 
 
 def name_of(nodes: Sequence[str]) -> str:
-    """``pool0-0017``, or ``one of pool0-0017, pool0-0018``."""
-    return nodes[0] if len(nodes) == 1 else f"one of {', '.join(nodes)}"
+    """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
+    return nodes[0] if len(nodes) == 1 else f"one of {compressed(nodes)}"
 
 
 def _named(one: Culprit, names: Sequence[str], points: Sequence[Point]) -> Suspect:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from pytest_gsw.common.words import by_number
 
 #: No night has more nodes; a longer list is not taken apart.
 _MOST_NODES = 20_000
 #: Longer numbers are no nodes'.
 _MOST_DIGITS = 200
+#: A message names nodes in so many letters; of more nodes, so many.
+_LONGEST_NAMED = 60
+_NAMED = 6
 #: A prefix and one bracket; a list in which brackets stand elsewhere stays as it is.
 _RANGED = re.compile(r"([^\[\],]{0,200})\[([0-9,-]{1,20000})\]([^\[\],]{0,200})")
+#: A name that ends with a number.
+_NUMBERED = re.compile(r"([^\[\],]*?)([0-9]{1,18})")
 _PART = re.compile(r"(?:[^\[\],]|\[[^\[\]]*\])+")
 
 
@@ -23,6 +30,48 @@ def expand(nodes: str) -> tuple[str, ...]:
         match = _RANGED.fullmatch(part)
         names.extend([part] if match is None else _ranged(match[1], match[2], match[3], _MOST_NODES - len(names)))
     return tuple(names)
+
+
+def compressed(names: Iterable[str]) -> str:
+    """Names as Slurm writes them, ``m2,n[1-3,7]``: what :func:`expand` takes apart."""
+    numbers: dict[str, list[str]] = {}
+    for name in sorted(set(names), key=by_number):
+        match = _NUMBERED.fullmatch(name)
+        numbers.setdefault(match[1] if match else name, []).append(match[2] if match else "")
+    return ",".join(f"{prefix}{_written(of_prefix)}" for prefix, of_prefix in numbers.items())
+
+
+def _written(numbers: Sequence[str]) -> str:
+    ranges: list[list[str]] = []
+    for number in numbers:
+        last = ranges[-1][-1] if ranges else ""
+        is_next = last and number and int(number) == int(last) + 1
+        if is_next and (len(number) == len(last) or not last.startswith("0")):
+            ranges[-1].append(number)
+        else:
+            ranges.append([number])
+    texts = [one[0] if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ranges]
+    return f"[{','.join(texts)}]" if len(numbers) > 1 else numbers[0]
+
+
+def named_nodes(counts: Mapping[str, int]) -> str:
+    """Nodes as a message names them, those with the highest count first: ``n7 (3), n[1-2]``.
+
+    Where that is long, the first ones, and how many more there are.
+    """
+    whole = _with_counts(counts)
+    if len(whole) <= _LONGEST_NAMED:
+        return whole
+    first = sorted(counts, key=lambda name: (-counts[name], by_number(name)))[:_NAMED]
+    return f"{_with_counts({name: counts[name] for name in first})} and {len(counts) - len(first)} more"
+
+
+def _with_counts(counts: Mapping[str, int]) -> str:
+    names: dict[int, list[str]] = {}
+    for name, count in counts.items():
+        names.setdefault(count, []).append(name)
+    each = {count: f" ({count}{' each' if len(names[count]) > 1 else ''})" if count > 1 else "" for count in names}
+    return ", ".join(f"{compressed(names[count])}{each[count]}" for count in sorted(names, reverse=True))
 
 
 class NodeSets:

@@ -10,11 +10,9 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.incident import incident_of
-from pytest_gsw.results.nodes import expand
+from pytest_gsw.results.nodes import expand, named_nodes
 from pytest_gsw.results.record import Record
 
-#: Nodes that are named for one cause.
-_NODES_SHOWN = 6
 _ROWS_SHOWN = 10
 
 #: A job's id has a figure; the words behind "its job" have none.
@@ -91,8 +89,4 @@ def _rows(names: Sequence[str]) -> str:
 
 def _nodes(records: Iterable[Record]) -> str:
     counts = Counter(node for record in records if record.jobs.last for node in expand(record.jobs.last.nodes))
-    if not counts:
-        return ""
-    common = [f"{node} ({times})" if times > 1 else node for node, times in counts.most_common(_NODES_SHOWN)]
-    more = f" and {len(counts) - _NODES_SHOWN} more" if len(counts) > _NODES_SHOWN else ""
-    return f" on {', '.join(common)}{more}"
+    return f" on {named_nodes(counts)}" if counts else ""

@@ -27,7 +27,7 @@ from pytest_gsw.performance.verdict import (
 )
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.accepted_text import accepted_text, ignored_text, outdated_text, unused_text
-from pytest_gsw.results.nodes import expand
+from pytest_gsw.results.nodes import compressed, expand
 from pytest_gsw.results.recording import Found
 from pytest_gsw.results.told import has_failed
 from pytest_gsw.runs.checks import check_job
@@ -164,7 +164,7 @@ class Judging:
         said = [] if found is None else [f"explained by {suspect_text(found)}"]
         avoided = self._config.stash[NIGHTS].slow_nodes
         if avoided and len(jobs) > self._source.settings.repeats.first:
-            said.append(f"confirming jobs were to avoid {', '.join(avoided)}")
+            said.append(f"confirming jobs were to avoid {compressed(avoided)}")
         return "; ".join(said) or None
 
     def _accepted_note(

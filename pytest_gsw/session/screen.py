@@ -21,6 +21,7 @@ from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results import progress_text
 from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.nodes import compressed
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
@@ -102,7 +103,7 @@ def repeat_teller(config: pytest.Config) -> RepeatObserver:
     def tell(row_id: str, attempt: Attempt) -> None:
         if config.getoption("verbose", -1) >= 0:
             facts = JobFacts.of(attempt.job_id, "", attempt.status, attempt.why)
-            nodes = ", ".join(attempt.excluded_nodes)
+            nodes = compressed(attempt.excluded_nodes)
             without = f", without {nodes}{' where that is possible' if attempt.measured else ''}" if nodes else ""
             write(config, f"gsw: {row_id}: job {attempt_text(facts)}; submitted again{without}")
 

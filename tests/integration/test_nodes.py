@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -171,8 +172,7 @@ def test_a_history_that_is_too_short_says_so(
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "no node is known to make jobs slow"
     assert second == "eos: 0 nodes cleared of a loss of 5.8 % by the last 30 runs, 10 could not be told"
-    assert third.startswith("  would be told by about 4 more jobs each: pool0-00")
-    assert third.endswith(" and 4 more")
+    assert re.fullmatch(r"  would be told by about 4 more jobs each: pool0-\[[0-9,-]+\]", third)
     assert main(["nodes", "--json"]) == 6
     (eos,) = json.loads(capsys.readouterr().out)
     assert (eos["slow"], eos["cleared"], len(eos["could_not_be_told"])) == ([], [], 10)
@@ -187,7 +187,7 @@ def test_rows_that_never_change_their_nodes_clear_nobody(
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "no node is known to make jobs slow"
     assert second == "eos: 0 nodes cleared of a loss of 5.8 % by the last 30 runs, 8 could not be told"
-    assert third == f"  no job tells, their rows hardly run without them: {', '.join(NAMES[:6])} and 2 more"
+    assert third == "  no job tells, their rows hardly run without them: pool0-[0000-0007]"
 
 
 def test_runs_that_are_excluded_accuse_nobody(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,7 +212,7 @@ def test_jobs_with_a_slow_node_are_no_night_of_their_rows(one_slow: Path) -> Non
     ("here", "said", "without"),
     [
         (SLOW, r"explained by node localhost \(-1?\d\.\d %, \d+ jobs\); ", "localhost"),
-        (0, "", "localhost, pool0-0007"),  # the session's node is sound, and the slow one is another
+        (0, "", "localhost,pool0-0007"),  # the session's node is sound, and the slow one is another
     ],
 )
 def test_a_session_says_which_slow_node_explains_a_regression(

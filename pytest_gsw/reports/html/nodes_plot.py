@@ -7,14 +7,14 @@ import xml.etree.ElementTree as ET
 from pytest_gsw.common.words import counted
 from pytest_gsw.reports.html.drawing import Plot, key, polygon
 from pytest_gsw.reports.html.elements import element
-from pytest_gsw.reports.html.texts import listed
 from pytest_gsw.reports.night import Night
+from pytest_gsw.results.nodes import named_nodes
 
 #: How wide the map is and how far apart nodes are on it, in units of its own; the second one where nodes are many.
 _WIDTH, _APART, _CLOSE = 480.0, 12.0, 5.0
 _MANY = 400
 #: Nodes that are drawn, and slow ones that are named above the map.
-_MOST, _NAMED = 12_000, 6
+_MOST = 12_000
 
 
 def nodes_plot(night: Night) -> Plot | None:
@@ -24,6 +24,7 @@ def nodes_plot(night: Night) -> Plot | None:
     there = [node for node in nodes if node in slow]
     if not there:
         return None
+    named = named_nodes(dict.fromkeys(there, 1))
     cleared = {node for sound in night.sound_nodes.values() for node in sound.cleared}
     untold = {node for node in nodes if node not in cleared | slow} if night.sound_nodes else set()
     few = len(nodes) <= _MANY
@@ -38,10 +39,10 @@ def nodes_plot(night: Night) -> Plot | None:
     title = f"{counted(len(nodes), 'node')} of the run's jobs, {len(there)} slow"
     if untold:
         title += f", {len(untold)} could not be told"
-    legend = [key(f"slow: {listed(there, _NAMED)}", "slow", "diamond"), key("not slow", "sound")]
+    legend = [key(f"slow: {named}", "slow", "diamond"), key("not slow", "sound")]
     if untold:
         legend.append(key("could not be told", "untold"))
-    return Plot(title, svg, f"{title}: {listed(there, _NAMED)}; in the order of their names", tuple(legend))
+    return Plot(title, svg, f"{title}: {named}; in the order of their names", tuple(legend))
 
 
 def _node(name: str, place: tuple[float, float], what: str, apart: float, *, named: bool) -> ET.Element:

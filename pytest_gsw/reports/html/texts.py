@@ -16,6 +16,7 @@ from pytest_gsw.reports.night import Cause, Night
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes, row_text
+from pytest_gsw.results.nodes import named_nodes
 from pytest_gsw.results.record import Record
 
 #: What of an inconclusive row stands on its card in place of what its page explains.
@@ -31,8 +32,6 @@ _NEGATIVE = re.compile(r"(?<![\w.\]])-(?=\d)")
 
 #: A node list in a table.
 _LONGEST_NODES = 60
-#: Nodes of one cause that are named.
-_NODES = 8
 
 
 def night_text(night: Night) -> str:
@@ -130,8 +129,8 @@ def jobs_text(night: Point) -> str:
 
 def cause_nodes(cause: Cause) -> str:
     """Where rows failed for one cause: the nodes that several of them had, else all that they had."""
-    common = [f"{node} ({count})" for node, count in cause.nodes if count > 1]
-    return listed(common or list(dict.fromkeys(filter(None, (row.record.nodes for row in cause.rows)))), _NODES)
+    counts = dict(cause.nodes)
+    return named_nodes({node: count for node, count in counts.items() if count > 1} or counts)
 
 
 def listed(names: Sequence[str], most: int) -> str:

@@ -61,5 +61,5 @@ def test_a_verdict_of_other_jobs_is_not_explained() -> None:
 def test_in_words() -> None:
     assert suspect_text(SLOW) == "node n2 (-9.8 %, 41 jobs)"
     assert suspect_text(replace(SLOW, nodes=("n2", "n3", "n4"), accusing=ACCUSING[:1])) == (
-        "node n2, n3 or n4 (-9.8 %, 1 job)"
+        "one of n[2-4] (-9.8 %, 1 job)"
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.results.nodes import NodeSets, expand, number_of
+from pytest_gsw.results.nodes import NodeSets, compressed, expand, named_nodes, number_of
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,36 @@ from pytest_gsw.results.nodes import NodeSets, expand, number_of
 )
 def test_a_node_list(nodes: str, names: tuple[str, ...]) -> None:
     assert expand(nodes) == names
+
+
+@pytest.mark.parametrize(
+    ("names", "nodes"),
+    [
+        ((), ""),
+        (("n17",), "n17"),
+        (("n10", "m3", "n9", "n11"), "m3,n[9-11]"),
+        (("n099", "n100", "n102"), "n[099-100,102]"),
+        (("n09", "n10", "n9"), "n[09,9-10]"),
+        (("n1.rack", "n2.rack", "localhost"), "localhost,n1.rack,n2.rack"),
+        (("rack[1-2]n[1-2]", "n1", "n2"), "n[1-2],rack[1-2]n[1-2]"),
+        (("0", "1"), "[0-1]"),
+    ],
+)
+def test_names_as_a_node_list(names: tuple[str, ...], nodes: str) -> None:
+    assert compressed(names) == nodes
+
+
+@given(st.lists(st.from_regex(r"[a-c]?[0-2]{0,4}[0-9]?x?", fullmatch=True).filter(bool), min_size=1))
+def test_a_node_list_has_the_nodes_that_it_is_made_of(names: list[str]) -> None:
+    assert sorted(expand(compressed(names))) == sorted(set(names))
+
+
+def test_nodes_in_a_message() -> None:
+    assert named_nodes({"n3": 1, "n2": 4, "n1": 1}) == "n2 (4), n[1,3]"
+    assert named_nodes({"n1": 2, "n2": 2}) == "n[1-2] (2 each)"
+    scattered = {f"pool0-{number:04}": 1 for number in range(0, 40, 2)}
+    assert named_nodes(scattered) == "pool0-[0000,0002,0004,0006,0008,0010] and 14 more"
+    assert named_nodes({**scattered, "pool0-0038": 3}).startswith("pool0-0038 (3), pool0-[0000,")
 
 
 def test_a_list_of_more_nodes_than_there_are_is_cut() -> None:

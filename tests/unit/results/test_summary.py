@@ -54,7 +54,7 @@ def test_errors_by_cause_and_node() -> None:
     assert summary.error_lines(night) == [
         (
             "job failed with exit code 1: NCCL time-out: 4 rows (llama2_70b_fp8[H100x1], llama2_70b_fp8[H100x2], "
-            "llama2_70b_fp8[H100x3], llama2_70b_fp8[H100x4]) on n2 (4), n1, n3"
+            "llama2_70b_fp8[H100x3], llama2_70b_fp8[H100x4]) on n2 (4), n[1,3]"
         ),
         "job failed with exit code 1: CUDA out of memory: 1 row (llama2_70b_fp8[H100x5]) on n9",
         "sbatch refused the job: Invalid account: 1 row (llama2_70b_fp8[H100x7])",
@@ -90,4 +90,4 @@ def test_rows_without_a_record_have_a_cause_as_others_have() -> None:
 
 def test_a_cause_on_many_nodes_names_the_most_frequent() -> None:
     (line,) = summary.error_lines([failed("1", "n[01-20]")])
-    assert line.endswith(" on n01, n02, n03, n04, n05, n06 and 14 more")
+    assert line.endswith(" on n[01-20]")
