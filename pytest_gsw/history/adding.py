@@ -114,7 +114,7 @@ def _say_experiments(database: Database, series_ids: Mapping[SeriesKey, int], re
 def _record_values(record: Record) -> tuple[Any, ...]:
     run, row = record.run, record.row
     texts = (run.id, row.node_id, row.id, run.cluster, row.definition, record.outcome)
-    return (*plain(*texts), record_time_s(record), run.recorded_s or 0.0)
+    return (*plain(*texts), float(record_time_s(record)), float(run.recorded_s or 0.0))
 
 
 def _is_body_of(body: bytes | None, record: Record) -> bool:
@@ -126,8 +126,9 @@ def _point_values(one: JobPoint) -> tuple[Any, ...]:
     point = one.point
     return (
         *plain(one.job, point.run_id, point.job_id),
-        point.time_s,
-        point.judged_s,
+        # Of JSON a whole number may be larger than any that a database has.
+        float(point.time_s),
+        float(point.judged_s),
         *plain(point.outcome, point.nodes),
         None if point.image is None else printable(point.image),
         _to_json(dict(point.environment)),

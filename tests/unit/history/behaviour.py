@@ -350,6 +350,11 @@ class StoreBehaviour:
             assert history.points(key_of(hostile)) == (point,)
             assert point.environment == {"driver": texts}
 
+    def test_whole_numbers_that_no_database_has_keep_no_run_out(self, place: str) -> None:
+        with open_history(place) as history:
+            assert history.add([night(1, recorded_s=2**70, job=job(1, 2**63)), night(2)]) == 2
+            assert sorted(point.judged_s for point in history.points(KEY)) == [5.0, 2.0**63]
+
     def test_a_failure_takes_nothing_in(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with open_history(place) as history:
             history.add([night(0)])
