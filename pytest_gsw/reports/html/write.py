@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import enumerated
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.html.elements import html_text
 from pytest_gsw.reports.html.evidence import log_ends_of
@@ -87,7 +88,7 @@ def write_report(
     siblings = [(night, written[night.run_id]) for night in others]
     links = _write_night(newest, directory, siblings, pages, has_index=bool(runs_known))
     if runs_known:
-        _write_index(newest, directory, runs_known, written, links)
+        _write_index(nights, directory, runs_known, written, links)
     there = pages_there(directory, runs_known, written)
     kept = _kept(newest)
     first = night_page(newest, siblings, links, there.get, places={**there, **kept} if runs_known and kept else None)
@@ -96,9 +97,14 @@ def write_report(
 
 
 def _write_index(
-    newest: Night, directory: Path, runs: Sequence[Listed], written: Mapping[str, str], links: Sequence[tuple[str, str]]
+    nights: Sequence[Night],
+    directory: Path,
+    runs: Sequence[Listed],
+    written: Mapping[str, str],
+    links: Sequence[tuple[str, str]],
 ) -> None:
     """Keep the newest run's first page, lead from each run to the next one, and list them all."""
+    newest = nights[0]
     of_kept = [("Newest run", INDEX), ("Runs", NIGHTS)]
     kept = _kept(newest)
     for run_id, address in kept.items():
@@ -108,8 +114,8 @@ def _write_index(
         prune(directory)
     there = pages_there(directory, runs, written)
     link_beside(directory, {**there, **kept})
-    clusters = ", ".join(newest.clusters)
-    _write_page(directory / NIGHTS, nights_page(runs, there, clusters, links))
+    clusters = sorted({cluster for night in nights for cluster in night.clusters})
+    _write_page(directory / NIGHTS, nights_page(runs, there, enumerated(clusters), links))
 
 
 def _kept(night: Night) -> Mapping[str, str]:

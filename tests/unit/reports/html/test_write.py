@@ -377,6 +377,13 @@ def test_a_report_that_is_written_over_another_one_leads_to_the_runs_before_and_
     assert "runpassedrowswhennight-003✔ 222026-11-04" in text
 
 
+def test_runs_of_two_clusters_are_listed_as_such(tmp_path: Path) -> None:
+    runs = [row(SLOW.row.id, 1), row(SLOW.row.id, 2, cluster="dgx")]
+    with history_of(tmp_path, *runs) as history:
+        index = write_report(runs, history, tmp_path / "out")
+    assert "Runs on dgx and eos" in text_of_night(index.parent / "nights.html", index.parent)
+
+
 def test_pages_of_so_many_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_gsw.reports.html.nights.KEPT", 2)
     home = night_after_night(tmp_path, (1, 2, 3, 4))
