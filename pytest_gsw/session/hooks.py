@@ -250,7 +250,11 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """All rows to one worker, so that each is submitted once."""
-    return xdist.make_scheduler(config, log) if config.stash[SETTINGS].judges else None
+    if not config.stash[SETTINGS].judges:
+        return None
+    from pytest_gsw.session.scheduler import make_scheduler  # pytest-xdist calls this hook, so it is there
+
+    return make_scheduler(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -49,7 +49,7 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     release = "" if settings.release is None else settings.release
     errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
     known = {item.nodeid: _row_of(item.baseline) for item in rows if isinstance(item, BaselineItem)}
-    noted = Noted(_cluster_of(settings), release, versions, classes, errors, _replayed(settings), known)
+    noted = Noted(cluster_of(settings), release, versions, classes, errors, _replayed(settings), known)
     write_noted(settings.run_directory, quoted(noted, os.environ))
 
 
@@ -75,7 +75,7 @@ def _row_of(row: Baseline) -> dict[str, str]:
 def class_of_item(item: pytest.Item) -> str:
     """The class name of a row that has no record yet."""
     settings = item.config.stash[SETTINGS]
-    cluster = _cluster_of(settings)
+    cluster = cluster_of(settings)
     if isinstance(item, BaselineItem):
         return class_name(cluster, item.baseline.framework, item.baseline.workload)
     if isinstance(item, BlankItem):
@@ -85,7 +85,8 @@ def class_of_item(item: pytest.Item) -> str:
     return read_noted(settings.run_directory).class_of(item.nodeid)
 
 
-def _cluster_of(settings: Settings) -> str:
+def cluster_of(settings: Settings) -> str:
+    """The cluster as the class names of test cases have it."""
     if settings.cluster is not None:
         return settings.cluster.name
     return NO_CLUSTER if settings.judges else _NOWHERE

@@ -15,8 +15,8 @@ from pytest_gsw.session.tally import TALLY
 
 #: The elements of a test case that have a message.
 _TOLD = frozenset({"failure", "error", "skipped"})
-#: The phases in which a row is judged; what fails after them is nothing of its own.
-_PHASES = frozenset({"setup", "call"})
+#: The phases that pytest itself reports.
+_PHASES = frozenset({"setup", "call", "teardown"})
 
 
 class JunitCases:
@@ -46,20 +46,22 @@ class JunitCases:
         # What pytest is about to add is how long it took to judge the row.
         is_counted = self._xml.report_duration in {"total", report.when}
         test.duration = took_s - (report.duration if is_counted else 0.0)
+        ordered = self._xml.node_reporters_ordered
+        known = len(ordered)
         yield
-        if report.when in _PHASES:
+        if report.when != "teardown":  # what fails then is nothing of the row's own
             for element in test.nodes:
                 if element.tag in _TOLD and (message or element.tag != "skipped"):
                     element.set("message", _message(element.text or "", message) or element.get("message", ""))
-        elif report.failed:  # the test case of this alone, beside one that has failed already
-            case = self._xml.node_reporters_ordered[-1].to_xml()
+        for reporter in ordered[known:]:  # the test case of a teardown alone, beside one that has failed already
+            case = reporter.to_xml()
             case.set("classname", f"{prefix}{class_name}")
             case.set("name", name)
         return None
 
     def _of_crash(self, report: Any) -> tuple[str, str, float, str] | None:
         """The test case of a row whose worker of pytest-xdist has crashed: the report is not the worker's own."""
-        if report.when in {*_PHASES, "teardown"}:
+        if report.when in _PHASES:
             return None
         from pytest_gsw.results.junit_names import read_noted
 

@@ -19,8 +19,6 @@ _MESSAGES = "gsw_messages"
 _CLUSTER = "gsw_cluster"
 #: The rows that workers have collected.
 _COLLECTED = pytest.StashKey["tuple[str, ...]"]()
-#: The unit of work that all rows are; no test's node id looks like it.
-_ROWS = "<rows of pytest-gsw>"
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -69,7 +67,7 @@ def handed_over(node: Any) -> tuple[str, str | None] | None:
 
 def note_rows(config: pytest.Config, node_ids: Iterable[str]) -> None:
     """Remember the rows among the tests that a worker has collected."""
-    config.stash[_COLLECTED] = tuple(node_id for node_id in node_ids if _is_row(node_id))
+    config.stash[_COLLECTED] = tuple(node_id for node_id in node_ids if is_row(node_id))
 
 
 def rows_of(config: pytest.Config) -> tuple[str, ...]:
@@ -77,7 +75,8 @@ def rows_of(config: pytest.Config) -> tuple[str, ...]:
     return config.stash.get(_COLLECTED, ())
 
 
-def _is_row(node_id: str) -> bool:
+def is_row(node_id: str) -> bool:
+    """Whether a node id is a row's."""
     return node_id.partition("::")[0].endswith((".yaml", ".yml"))
 
 
@@ -89,27 +88,3 @@ def check_distribution(config: pytest.Config) -> None:
     """
     if config.getoption("dist", "no") == "each":
         raise ConfigurationError("--dist=each would submit every row once for each worker; leave it out")
-
-
-def make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A scheduler that gives all rows to one worker, and other tests as ``--dist`` says."""
-    # xdist calls this hook, so it is there.
-    from xdist.scheduler import (  # type: ignore[import-untyped]
-        LoadFileScheduling,
-        LoadGroupScheduling,
-        LoadScopeScheduling,
-    )
-
-    kinds = {"loadscope": LoadScopeScheduling, "loadfile": LoadFileScheduling, "loadgroup": LoadGroupScheduling}
-    dist = config.getoption("dist")
-    base: Any = kinds.get(dist, LoadScopeScheduling)
-
-    class RowsTogether(base):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            if _is_row(nodeid):
-                return _ROWS
-            # load and worksteal hand out single tests.
-            scope: str = super()._split_scope(nodeid) if dist in kinds else nodeid
-            return scope
-
-    return RowsTogether(config, log)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.tables.bundled import bundled_baselines
-from tests.integration.conftest import junit, properties, suite_properties
+from tests.integration.conftest import SIX_ROWS, junit, properties, suite_properties
 from tests.signals import end, hear_hangup
 
 SIX = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
@@ -116,6 +118,139 @@ def test_a_row_whose_worker_crashes_is_the_same_test_case(pytester: pytest.Pytes
     case = junit(pytester.path / "junit.xml")["llama2_70b_fp8[H100x64]"]
     assert case.find("error") is not None
     assert case.attrib["classname"] == "demo.maxtext.llama2_70b"
+
+
+def names(pytester: pytest.Pytester) -> list[str]:
+    """The names of all test cases of the JUnit file, sorted; one that stands twice is there twice."""
+    suite = ET.parse(pytester.path / "junit.xml")  # noqa: S314 - our own file
+    return sorted(case.attrib["name"] for case in suite.iter("testcase"))
+
+
+#: Ends the worker, once.
+CRASHES = """
+import os
+from pathlib import Path
+
+def crash():
+    try:
+        Path("crashed").touch(exist_ok=False)
+    except FileExistsError:
+        return
+    os._exit(3)
+"""
+
+
+def test_a_row_whose_worker_crashes_is_one_error(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        CRASHES
+        + """
+def pytest_runtest_setup(item):
+    if "H100x64]" in item.name:
+        crash()
+"""
+    )
+    result = pytester.runpytest_subprocess(*SIX, "-n2", "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=5, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*_ llama2_70b_fp8[[]H100x64] _*",
+            "5 passed, 1 error",
+            "worker 'gw?' crashed while running '*[[]H100x64]': 1",
+            "    row (llama2_70b_fp8[[]H100x64])",
+        ]
+    )
+    assert names(pytester) == sorted(row.partition("::")[2] for row in SIX_ROWS)
+    error = junit(pytester.path / "junit.xml")["llama2_70b_fp8[H100x64]"].find("error")
+    assert error is not None
+    assert re.fullmatch(
+        r"worker 'gw[01]' crashed while running '.*::llama2_70b_fp8\[H100x64\]'", error.attrib["message"]
+    )
+
+
+def test_a_worker_that_crashes_while_it_waits_for_jobs_is_no_row_s_error(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        CRASHES
+        + """
+def pytest_gsw_job_state_changed(baseline):
+    if baseline.gpus == 512:
+        crash()
+"""
+    )
+    result = pytester.runpytest_subprocess(*SIX, "-n2", "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=6, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "worker 'gw?' crashed while running '<rows of pytest-gsw>'",
+            "It looked after all rows at once, and no row had its turn. A worker in its place judges them.",
+            "6 passed",
+        ]
+    )
+    cases = junit(pytester.path / "junit.xml")
+    assert [name for name, case in cases.items() if case.find("error") is not None] == ["<rows of pytest-gsw>"]
+    assert cases["<rows of pytest-gsw>"].attrib["classname"] == "demo.cluster"
+    assert len(names(pytester)) == 7
+
+
+def beside_the_rows(pytester: pytest.Pytester, workers: str) -> list[str]:
+    """The names of the test cases of a session of six rows and four other tests, of which one has crashed."""
+    shutil.copy(bundled_baselines() / "maxtext" / "llama2_70b.yaml", pytester.path)
+    pytester.makepyfile(
+        test_beside="""
+        import pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_beside(number):
+            pass
+        """
+    )
+    selected = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 or test_beside", "llama2_70b.yaml", "test_beside.py")
+    result = pytester.runpytest_subprocess(*selected, workers, "--junitxml=junit.xml", timeout=120)
+    result.assert_outcomes(passed=9, failed=1)
+    return names(pytester)
+
+
+#: The names of all of its test cases.
+BESIDE = sorted([*(f"test_beside[{n}]" for n in range(4)), *(row.partition("::")[2] for row in SIX_ROWS)])
+
+
+@pytest.mark.parametrize("name", ["H100x64]", "H100x1024]", "test_beside[0]", "test_beside[3]"])
+def test_one_worker_that_is_replaced_runs_all_that_is_left(pytester: pytest.Pytester, name: str) -> None:
+    pytester.makeconftest(CRASHES + f"def pytest_runtest_call(item):\n    if '{name}' in item.name: crash()\n")
+    assert beside_the_rows(pytester, "-n1") == BESIDE
+
+
+def test_a_crash_leaves_the_test_cases_of_other_workers_alone(pytester: pytest.Pytester) -> None:
+    """The row crashes when the session that has the screen has heard of its set-up, and then of another test."""
+    pytester.makeconftest(
+        CRASHES
+        + """
+import time
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Screen())
+
+class Screen:
+    def pytest_runtest_logreport(self, report):
+        Path(f"{report.nodeid.partition('[')[2]} {report.when}").touch()
+
+def wait_for(name):
+    while not Path(name).exists():
+        time.sleep(0.01)
+
+def pytest_runtest_setup(item):
+    if "test_beside" in item.name:
+        wait_for("H100x64] setup" if item.name == "test_beside[0]" else "H100x64] ???")
+
+def pytest_runtest_call(item):
+    if "H100x64]" in item.name:
+        wait_for("0] teardown")
+        crash()
+"""
+    )
+    assert beside_the_rows(pytester, "-n2") == BESIDE
 
 
 def test_dist_each_is_refused(pytester: pytest.Pytester) -> None:
