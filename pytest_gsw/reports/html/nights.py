@@ -9,13 +9,14 @@ from __future__ import annotations
 import posixpath
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 from pytest_gsw.common.files import write_whole
 from pytest_gsw.common.words import command, counted
-from pytest_gsw.reports.html.elements import Content, element, html_text, markup
+from pytest_gsw.reports.html.elements import Content, element, html_text, markup, plain
 from pytest_gsw.reports.html.layout import command_line, page, section, table, time_element
 from pytest_gsw.reports.html.strip import by_kind, nights_strip
 from pytest_gsw.reports.night import Listed, Night
@@ -32,6 +33,12 @@ KEPT, _LISTED = 30, 200
 #: What leads from a run to those before and after it, in a page that was written when the one after was not known.
 _BESIDE = "beside"
 _BESIDE_TEXT = re.compile(rf'<p class="run" id="{_BESIDE}">.*?</p>', re.DOTALL)
+
+#: What says on a kept page on which clusters its run was, and how that begins.
+_CLUSTERS = "data-clusters"
+_KEPT_MAIN = f'<main id="main" {_CLUSTERS}="'
+#: A link from a kept page to a row's page, or what is left of it while that page is of another cluster.
+_TO_ROW = re.compile(r'(<a [^<>]*?\b)(?:href|data-row)="\.\./(rows/[^"#]+)')
 
 
 def folder_of(run_id: str) -> str:
@@ -95,7 +102,24 @@ def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
             write_whole(path, linked)
 
 
-def kept_text(root: ET.Element, run_id: str) -> str:
+def link_rows(directory: Path, clusters: Sequence[str], rows: Container[str]) -> None:
+    """Lead from kept pages to those pages of rows that were just written, where both are of the same clusters."""
+    here = f'{_KEPT_MAIN}{escape(_named(clusters))}"'
+    for path in (directory / FOLDER).glob("*.html"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if _KEPT_MAIN not in text:
+            continue  # somebody else's page
+        name = "href" if here in text else "data-row"
+        linked = _TO_ROW.sub(lambda m, name=name: f'{m[1]}{name}="../{m[2]}' if m[2] in rows else m[0], text)  # type: ignore[misc]
+        if linked != text:
+            write_whole(path, linked)
+
+
+def _named(clusters: Sequence[str]) -> str:
+    return plain(", ".join(clusters))
+
+
+def kept_text(root: ET.Element, run_id: str, clusters: Sequence[str]) -> str:
     """The text of a run's first page as it is kept: its rows lead to their newest pages."""
     for link in root.iter("a"):
         target = link.get("href", "")
@@ -104,7 +128,8 @@ def kept_text(root: ET.Element, run_id: str) -> str:
         elif target.startswith(("jobs.html", "scaling.html", FOLDER)):
             del link.attrib["href"]
     main = next(root.iter("main"))
-    said = element("p", "Rows lead to their newest pages; all pages of this run are written by", class_="run")
+    main.set(_CLUSTERS, _named(clusters))
+    said = element("p", "Rows lead to their newest pages here; all pages of this run are written by", class_="run")
     again = command_line(command("pytest-gsw", "report", run_id, "-o", f"report-{folder_of(run_id)}"))
     main.extend([said, again])
     return html_text(root)

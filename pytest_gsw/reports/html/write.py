@@ -23,6 +23,7 @@ from pytest_gsw.reports.html.nights import (
     kept_page,
     kept_text,
     link_beside,
+    link_rows,
     listed_runs,
     nights_page,
     pages_there,
@@ -87,6 +88,7 @@ def write_report(
         _write_night(night, home, siblings, pages, root="../../", has_index=bool(runs_known))
     siblings = [(night, written[night.run_id]) for night in others]
     links = _write_night(newest, directory, siblings, pages, has_index=bool(runs_known))
+    link_rows(directory, newest.clusters, {f"{_ROWS}/{row.name}.html" for row in newest.rows})
     if runs_known:
         _write_index(nights, directory, runs_known, written, links)
     there = pages_there(directory, runs_known, written)
@@ -110,7 +112,7 @@ def _write_index(
     for run_id, address in kept.items():
         page = night_page(newest, (), of_kept, lambda _: None, root="../")
         make_directory(directory / FOLDER)
-        write_whole(directory / address, kept_text(page, run_id))
+        write_whole(directory / address, kept_text(page, run_id, newest.clusters))
         prune(directory)
     there = pages_there(directory, runs, written)
     link_beside(directory, {**there, **kept})

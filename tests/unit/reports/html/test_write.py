@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pytest_gsw.common.words import minute
 from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
 from pytest_gsw.reports.html import Run, write_report
+from pytest_gsw.reports.rows import page_names
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S, job
@@ -347,6 +348,11 @@ def test_an_error_without_a_known_cause_says_what_looks_like_it_in_any_of_its_fi
     assert "reduced_train_loss" in of_row.partition("Last lines of the log")[2]
 
 
+def row_names(*records: Record) -> list[str]:
+    """The names of rows' pages."""
+    return list(page_names(record.row.node_id for record in records).values())
+
+
 def night_after_night(directory: Path, numbers: Iterable[int]) -> Path:
     """The report of the last of some nights, written over those of the others."""
     home = directory / "out"
@@ -382,6 +388,34 @@ def test_runs_of_two_clusters_are_listed_as_such(tmp_path: Path) -> None:
     with history_of(tmp_path, *runs) as history:
         index = write_report(runs, history, tmp_path / "out")
     assert "Runs on dgx and eos" in text_of_night(index.parent / "nights.html", index.parent)
+
+
+def row_links(page: Path) -> set[str]:
+    """The rows whose pages a kept page leads to."""
+    return set(re.findall(r'href="\.\./rows/(\w+)\.html"', page.read_text()))
+
+
+def test_clusters_that_write_one_report_in_turn_lead_to_their_own_rows(tmp_path: Path) -> None:
+    home = night_after_night(tmp_path, (1,))
+    eos, dgx, slow, passed = home / "nights/night-001.html", home / "nights/dgx.html", *row_names(SLOW, PASSED)
+    assert row_links(eos) == {slow, passed}
+    of_dgx = row(SLOW.row.id, 2, cluster="dgx", run_id="dgx")
+    with history_of(tmp_path, of_dgx) as history:
+        write_report([of_dgx], history, home)
+    check(home)
+    assert "on dgx" in text_of_night(home / "rows" / f"{slow}.html", home)
+    assert (row_links(eos), row_links(dgx)) == ({passed}, {slow})
+    night_after_night(tmp_path, (3,))
+    assert (row_links(eos), row_links(dgx)) == ({slow, passed}, set())
+
+
+def test_what_else_lies_among_kept_pages_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "out" / "nights").mkdir(parents=True)
+    other = tmp_path / "out" / "nights" / "other.html"
+    other.write_bytes(b'\xff <a href="../rows/llama2_70b_fp8_H100x128.html">')
+    with history_of(tmp_path, SLOW) as history:
+        write_report([SLOW], history, tmp_path / "out")
+    assert other.read_bytes() == b'\xff <a href="../rows/llama2_70b_fp8_H100x128.html">'
 
 
 def test_pages_of_so_many_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
