@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pytest_gsw.clusters.model import LOCAL
@@ -355,7 +356,7 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
         return listed
     interval = median_interval(times_s)
     sure = f"{interval.low_s:.4g} to {interval.high_s:.4g} s with {interval.confidence * 100:.3g} % confidence"
-    return [*listed, ("median", sure)]
+    return [*listed, ("median", f"{statistics.median(times_s):.4g} s; {sure}")]
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:

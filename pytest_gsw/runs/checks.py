@@ -275,8 +275,8 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
         told = (("release", f"GSW_VERSION={release.said} in the log"), other.table)
         differing.remove(release)
     elif names:
-        fact = f"the log belongs to another run, by its {' and '.join(one.name for one in names)}"
-        advice = ""
+        fact = _another_run([one.name for one in names])
+        advice = _ANOTHER_RUN
     else:
         fact = f"the run was not the row's: {'; '.join(f'{one.name} {one.text}' for one in differing)}"
         advice = "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
@@ -311,14 +311,25 @@ def _check_task(baseline: Baseline, run: Run, log: Path, said: Identity) -> None
     others = () if task is None else task.differing(baseline, configured or said.quantization)
     if task is not None and others:
         raise LogError(
-            f"the log belongs to another run, by its {' and '.join(one.name for one in others)}",
+            _another_run([one.name for one in others]),
             evidence=(
                 *((one.name, one.text) for one in others),
                 ("said in", str(task.path)),
                 ("baseline", str(baseline.location)),
                 *job_evidence(run),
             ),
+            advice=_ANOTHER_RUN,
         )
+
+
+def _another_run(names: Sequence[str]) -> str:
+    return f"the log belongs to another run, by its {' and '.join(names)}"
+
+
+_ANOTHER_RUN = (
+    "look whether another recipe writes there, or the launch script sets a variable such as DTYPE itself; "
+    "a log that you name must be this row's"
+)
 
 
 def _said_at(run: Run, said: Identity, compared: Sequence[Compared]) -> tuple[tuple[str, str], ...]:

@@ -246,6 +246,7 @@ def test_a_log_of_another_run(log: Path, said: str, instead: str, name: str, lin
     with pytest.raises(LogError) as caught:
         measured(log)
     assert caught.value.fact == f"the log belongs to another run, by its {name}"
+    assert caught.value.advice.startswith("look whether another recipe writes there, ")
     assert line in str(caught.value).splitlines()
 
 

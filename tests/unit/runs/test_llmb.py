@@ -81,6 +81,7 @@ def test_another_task(log: Path, config: Path, own: str, other: str, name: str) 
     with pytest.raises(LogError) as caught:
         measured(log)
     assert caught.value.fact == f"the log belongs to another run, by its {name}"
+    assert caught.value.advice.startswith("look whether another recipe writes there, ")
     assert ("said in", str(config)) in caught.value.evidence
 
 
