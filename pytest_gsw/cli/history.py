@@ -8,7 +8,7 @@ import os
 import re
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -19,6 +19,7 @@ from pytest_gsw.cli.site import add_plugin_option, format_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.history.comparison import changes_of
 from pytest_gsw.history.import_logs import import_logs
 from pytest_gsw.history.import_runs import import_runs
 from pytest_gsw.history.imported import Imported
@@ -26,7 +27,7 @@ from pytest_gsw.history.llmb import import_llmb
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
 from pytest_gsw.history.past import Change, Past, newest_pasts
 from pytest_gsw.history.store import History
-from pytest_gsw.history.texts import change_text
+from pytest_gsw.history.texts import change_text, changes_text
 from pytest_gsw.performance.noise import PRIOR, Noise
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.plain_table import plain_table
@@ -93,7 +94,7 @@ def _history(asked: argparse.Namespace) -> Answer:
         return json_answer([_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()])
     if asked.csv:
         return Answer(_csv(points))
-    lines = [_table(points, noises, hidden=len(pasts) - len(shown)), *_changes(shown), *left_out]
+    lines = [_table(points, noises, hidden=len(pasts) - len(shown)), *_redefined(pasts), *_changes(shown), *left_out]
     return Answer(quoted("\n".join(lines), os.environ))
 
 
@@ -110,6 +111,22 @@ def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKe
     if hidden:
         lines.append(f"{counted(hidden, 'earlier definition')} not shown; --all shows them")
     return "\n".join(lines)
+
+
+def _redefined(pasts: Mapping[SeriesKey, Past]) -> list[str]:
+    """Since when each row has its newest definition, where its jobs tell in what that differs from the one before."""
+    of_rows: dict[tuple[str, str], list[Past]] = {}
+    for key, past in pasts.items():
+        of_rows.setdefault((key.row, key.cluster), []).append(past)
+    told = {of: _redefined_text(newest, earlier) for of, (newest, *earlier) in of_rows.items() if earlier}
+    return [f"{row} on {cluster}: {text}" for (row, cluster), text in told.items() if text]
+
+
+def _redefined_text(newest: Past, earlier: Iterable[Past]) -> str:
+    before = max((past.points[-1] for past in earlier), key=lambda point: point.time_s)
+    since = next((point for point in newest.points if point.time_s > before.time_s), None)
+    changed = "" if since is None else changes_text(changes_of(before, since))
+    return f"another definition since {minute(since.time_s)}: {changed}" if since is not None and changed else ""
 
 
 def _changes(pasts: Mapping[SeriesKey, Past]) -> list[str]:

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from pytest_gsw.common.words import by_number
 from pytest_gsw.history.model import SeriesKey, is_judged, series_key
+from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd, students
-from pytest_gsw.results.facts import ran_with
+from pytest_gsw.results.facts import RanWith, ran_with
 from pytest_gsw.results.record import Record
 
 #: The probability with which all intervals hold the true ratios that decide what has changed, of normal noise.
@@ -126,9 +127,9 @@ def _deviations(row: RowRatio) -> float:
     return high
 
 
-def changes_of(before: Record, after: Record) -> dict[str, tuple[str, str]]:
-    """What of image, environment and variables is another one in a later record, by name; both of them say it."""
-    then, now = ran_with(before.run, after.run)
+def changes_of(before: RanWith, after: RanWith) -> dict[str, tuple[str, str]]:
+    """What of image, environment and variables is another one in a later job, by name; both of them say it."""
+    then, now = ran_with(before, after)
     return {
         name: (then[name], now[name]) for name in then if then[name] and now.get(name) not in {None, "", then[name]}
     }
@@ -150,7 +151,7 @@ def _compare(before: Record | None, after: Record | None, noises: Mapping[Series
     noise = max((_noise(record, noises) for record in (before, after)), key=lambda noise: noise.sigma)
     ratio = before_s / after_s
     sd = ratio_sd(noise, _jobs(before), _jobs(after))
-    return RowRatio(before.row.id, before_s, after_s, ratio, ratio, ratio, noise, changes_of(before, after), sd)
+    return RowRatio(before.row.id, before_s, after_s, ratio, ratio, ratio, noise, changes_of(before.run, after.run), sd)
 
 
 def _measured_s(record: Record) -> float | None:
@@ -166,7 +167,8 @@ def _difference(before: Record, after: Record) -> str | None:
     is_same = before.row.experiment and before.row.experiment == after.row.experiment
     if before.row.definition != after.row.definition and not is_same:
         definitions = (record.row.definition or "one that is not known" for record in (before, after))
-        return f"has another definition: {' and then '.join(definitions)}"
+        changed = changes_text(changes_of(before.run, after.run))
+        return f"has another definition: {' and then '.join(definitions)}" + (f" ({changed})" if changed else "")
     return None
 
 

@@ -147,6 +147,18 @@ def test_earlier_definitions_are_counted_and_shown_when_asked_for(capsys: pytest
     assert "not shown" not in out
 
 
+def test_what_made_another_definition_of_a_row_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    first = [night(n, variables={"TP": "4"}) for n in range(3)]
+    second = [night(n, 6.0, definition="ffffffffffff", variables={"TP": "8", "CP": "1"}) for n in (3, 4)]
+    fill(*first, *second)
+    assert history() == 0
+    end = capsys.readouterr().out.splitlines()[-2:]
+    assert end == [
+        "1 earlier definition not shown; --all shows them",
+        f"{KEY.row} on eos: another definition since 2026-11-04 21:00: CP not set -> 1, TP 4 -> 8",
+    ]
+
+
 def test_an_output_that_has_no_blocks_gets_plain_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     fill(*nights(12))
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")

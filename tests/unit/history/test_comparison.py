@@ -126,6 +126,13 @@ def test_runs_of_two_images_are_compared_and_what_changed_is_named() -> None:
     assert compare_runs([night(0)], [night(1, definition="ffffffffffff")]).rows == ()
 
 
+def test_what_makes_another_definition_of_a_row_is_named_where_its_jobs_had_it() -> None:
+    old = night(0, variables={"TP": "4", "HF_TOKEN": "***"})
+    new = night(1, variables={"TP": "8", "CP": "", "HF_TOKEN": "***"}, definition="ffffffffffff")
+    (one,) = compare_runs([old], [new]).others
+    assert one.why == "has another definition: 0123456789ab and then ffffffffffff (CP not set -> empty, TP 4 -> 8)"
+
+
 @pytest.mark.parametrize(
     ("before", "after", "changes"),
     [
