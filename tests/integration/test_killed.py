@@ -105,6 +105,8 @@ def test_metrics_and_page_of_a_killed_run_have_its_cluster(
         )
         for line in rows
     )
+    assert main(["export", str(killed), "-o", "summary.md"]) == 0
+    assert f"`demo`, run `{killed.name}`, 6 rows: " in Path("summary.md").read_text()
     assert main(["report", str(killed), "-o", "out"]) == 0
     index = re.sub(r"\s+", " ", text_of(Path("out/index.html")))
     assert re.search(r"[61] errors? of 6 rows on demo, \d{4}-\d\d-\d\d \d\d:\d\d", index)

@@ -20,7 +20,7 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention
 from pytest_gsw.results.incident import OF_CLUSTER
-from pytest_gsw.results.record import Record, used_gpu_hours
+from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import throughput_change
 
 #: GitHub takes 1 MiB of all that one step says, and shows nothing of more; some of it is left to others.
@@ -49,11 +49,12 @@ def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
 
 def _head(night: Night, found: Sequence[Finding]) -> list[str]:
     title = f"{_what(found)} attention"
-    where = ", ".join(_code(cluster) for cluster in sorted({record.run.cluster for record in night.records})[:10])
-    runs = ", ".join(_code(run_id) for run_id in sorted({record.run.id for record in night.records})[:10])
-    hours = f"{sum(map(used_gpu_hours, night.records)):,.1f} GPU-hours"
-    line = f"{where}, run {runs}, {counts_text(night)}, {hours}" if night.records else counts_text(night)
-    head = [f"### pytest-gsw: {title}", "", line, ""]
+    where = ", ".join(map(_code, night.clusters[:10]))
+    names = sorted({record.run.id for record in night.records}) or [night.run.directory.name]
+    runs = ", ".join(map(_code, names[:10]))
+    hours = f"{night.gpu_hours:,.1f} GPU-hours" if night.records else ""
+    parts = (where, f"run {runs}" if runs else "", counts_text(night), hours)
+    head = [f"### pytest-gsw: {title}", "", ", ".join(filter(None, parts)), ""]
     if any(record.run.simulated for record in night.records):
         head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
     return [*head, *_lately(night)]
