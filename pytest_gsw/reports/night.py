@@ -196,10 +196,8 @@ class Night:
     @cached_property
     def outcomes(self) -> Mapping[str, int]:
         """How many rows there are of each outcome, by its word; rows without a record are errors."""
-        told = (outcomes.of(record.outcome) for record in self.records)
-        counts = Counter(one.word if one.known else outcomes.ERROR.word for one in told)
-        counts[outcomes.ERROR.word] += len(self.unrecorded)
-        return +counts
+        counts = outcomes.counts((record.outcome for record in self.records), len(self.unrecorded))
+        return {one.word: count for one, count in counts.items()}
 
     @property
     def as_listed(self) -> Listed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -96,3 +98,15 @@ def unknown_text(word: str) -> str:
 def of(word: str) -> Outcome:
     """What is known of a record's outcome; one that is not known is an error, never a pass."""
     return _BY_WORD.get(word) or replace(ERROR, word=word, known=False)
+
+
+def counts(words: Iterable[str], missing: int = 0) -> dict[Outcome, int]:
+    """How many rows have each outcome, in the order of :data:`OUTCOMES`.
+
+    Args:
+        words: The outcomes of records; one that is not known is an error.
+        missing: How many more rows have no record: each is an error.
+    """
+    found = Counter(one.word if one.known else ERROR.word for one in map(of, words))
+    found[ERROR.word] += missing
+    return {one: found[one.word] for one in OUTCOMES if found[one.word]}

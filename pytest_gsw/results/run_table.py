@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -113,10 +112,7 @@ def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
 
 def _shared_text(rows: Sequence[Record]) -> str:
     """``20 passed, 2 regressed, -43.8 % to +0.4 %``."""
-    counts = Counter(outcomes.of(record.outcome).word for record in rows)
-    told = [outcome.of_rows(counts[outcome.word]) for outcome in outcomes.OUTCOMES if counts[outcome.word]]
-    unknown = len(rows) - sum(counts[outcome.word] for outcome in outcomes.OUTCOMES)
-    told += [outcomes.ERROR.of_rows(unknown)] if unknown else []
+    told = [one.of_rows(count) for one, count in outcomes.counts(record.outcome for record in rows).items()]
     changes = [change for record in rows if (change := throughput_change(record)) is not None]
     if len(changes) > 1:
         told.append(f"worst {percent(min(changes))}, best {percent(max(changes))}")

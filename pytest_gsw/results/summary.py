@@ -34,10 +34,8 @@ def counts_line(records: Sequence[Record], missing: int = 0) -> str:
         records: A run's.
         missing: How many rows of it have no record, such as one with a blank: each is an error.
     """
-    found = (outcomes.of(record.outcome) for record in records)
-    counts = Counter(outcome.word if outcome.known else outcomes.ERROR.word for outcome in found)
-    counts[outcomes.ERROR.word] += missing
-    told = {one: one.of_rows(counts[one.word]) for one in outcomes.OUTCOMES if counts[one.word]}
+    counts = outcomes.counts((record.outcome for record in records), missing)
+    told = {one: one.of_rows(count) for one, count in counts.items()}
     if by_accepted := accepted_text(records):
         better = outcomes.PASSED if outcomes.PASSED in told else outcomes.IMPROVED
         told[better] = f"{told[better]} ({by_accepted})"

@@ -69,9 +69,11 @@ def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
     """Make sure that a replayed run is not taken for one of another cluster, by whose figures it would be judged."""
     if settings.cluster is None:
         return
+    from pytest_gsw.results.facts import NO_CLUSTER
+
     name = settings.cluster.name
     # A replay without a cluster has left open where its logs are from.
-    other = next((record for record in records if record.run.cluster not in {name, "replay"}), None)
+    other = next((record for record in records if record.run.cluster not in {name, NO_CLUSTER}), None)
     if other is not None:
         raise pytest.UsageError(
             f"--gsw-replay: the run {other.run.id} was of the cluster '{other.run.cluster}', not '{name}'\n"

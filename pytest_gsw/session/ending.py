@@ -10,6 +10,7 @@ import pytest
 
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.results import jsonlines
+from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.incident import WholeNight
 from pytest_gsw.results.record import Record
 from pytest_gsw.session import xdist
@@ -32,7 +33,7 @@ def begin_json(config: pytest.Config, rows: Iterable[BaselineItem]) -> None:
     settings = config.stash[SETTINGS]
     if settings.json is None:
         return
-    cluster = settings.cluster.name if settings.cluster else "replay"
+    cluster = settings.cluster.name if settings.cluster else NO_CLUSTER
     line = jsonlines.session_line(settings.run_id, cluster, [item.nodeid for item in rows])
     try:
         make_directory(settings.json.parent)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.stash import NIGHTS, SETTINGS
 from pytest_gsw.session.tally import TALLY
 
@@ -66,7 +67,7 @@ class JunitCases:
         from pytest_gsw.results.junit_names import read_noted
 
         name = read_noted(self._config.stash[SETTINGS].run_directory).classes.get(report.nodeid)
-        return None if name is None else (name, report.nodeid.partition("::")[2], 0.0, "")
+        return None if name is None else (name, row_of(report.nodeid), 0.0, "")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

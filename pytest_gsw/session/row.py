@@ -18,6 +18,7 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, RunError
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.recording import Asked, Found, record_of
 from pytest_gsw.results.row_line import telling_line
@@ -159,7 +160,7 @@ class SessionRow:
             run_id=self._settings.run_id,
             node_id=self._item.nodeid,
             baseline=self.baseline,
-            cluster=source.cluster or "replay",
+            cluster=source.cluster or NO_CLUSTER,
             clusters_file=None if cluster is None else cluster.given_file,
             options=self._settings.row_options,
             simulated_faults=self._settings.faults,

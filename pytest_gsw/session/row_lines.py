@@ -14,6 +14,7 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.incident import OF_CLUSTER
 from pytest_gsw.results.row_line import MOST_FOR_IDS, WIDEST, RowLine
 from pytest_gsw.session import xdist
+from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.stash import FINISHED
 from pytest_gsw.session.telling import TellsFact
 
@@ -29,7 +30,7 @@ def line_to_send(line: RowLine) -> tuple[str, str, list[str]]:
 
 def line_of_report(report: Any) -> RowLine:
     """A row's line by its report, which may have no record."""
-    row = report.nodeid.rpartition("::")[2]
+    row = row_of(report.nodeid)
     if report.nodeid.startswith(OF_CLUSTER):
         fact = str(report.longrepr).partition("\n")[0]
         return RowLine(f"cluster {row}", "INCIDENT", (fact.removeprefix(f"cluster {row}: "),))
@@ -152,7 +153,7 @@ class RowLines:
 
     def _know(self, node_ids: Iterable[str]) -> None:
         self._rows = frozenset(node_ids)
-        lengths = (len(node_id.rpartition("::")[2]) for node_id in self._rows)
+        lengths = (len(row_of(node_id)) for node_id in self._rows)
         self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
 
     def _progress(self) -> str:
