@@ -23,7 +23,7 @@ _NAMED = 8
 
 #: Where more is said of an alarm, and as what it is said here.
 _OF_ALARMS = {
-    Kind.INCIDENT: ("#cluster", "the whole cluster is slower", attention.REGRESSED.kind),
+    Kind.INCIDENT: ("#alarms", "the whole cluster was slower", attention.REGRESSED.kind),
     Kind.NODE: ("jobs.html#slow", "slow node", attention.REGRESSED.kind),
     Kind.DRIFT: ("#alarms", "drifts", attention.DRIFT.kind),
     Kind.REGRESSION: ("#alarms", outcomes.REGRESSED.word, attention.REGRESSED.kind),
@@ -117,14 +117,16 @@ def _alarm(alarm: Alarm, night: Night) -> ET.Element:
     address, what, kind = _OF_ALARMS[alarm.spell.kind]
     spell = alarm.spell
     name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
-    # Of an incident of this night there is one figure, the night's own.
-    is_tonights = spell.kind is Kind.INCIDENT and night.incident is not None and alarm.stands
-    figure = night.incident.change if is_tonights and night.incident is not None else alarm.change
+    figure = alarm.change
+    if spell.kind is Kind.INCIDENT and night.incident is not None and alarm.stands:
+        # Of an incident of this night there is one figure, the night's own.
+        address, what, figure = "#cluster", "the whole cluster is slower", night.incident.change
     change = "" if figure is None else f" {percent(figure)}"
     change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
     until = f", over since {minute(alarm.mended_s)}" if alarm.mended_s is not None else ""
-    text = f"{name}{what}"
-    return _entry(kind, element("a", text, href=address), f"{change}, since {minute(alarm.since_s)}{until}")
+    good = "" if until else good_text(spell)
+    told = f"{change}, since {minute(alarm.since_s)}{until}{f' ({good})' if good else ''}"
+    return _entry(kind, element("a", f"{name}{what}", href=address), told)
 
 
 def _entry(kind: str, *contents: Content) -> ET.Element:
