@@ -132,8 +132,16 @@ def _redefined_text(newest: Past, earlier: Iterable[Past]) -> str:
 def _changes(pasts: Mapping[SeriesKey, Past]) -> list[str]:
     """What changed under the newest nights of each row, and what came of it."""
     return [
-        f"{key.row} on {key.cluster}: {change_text(past.changes[-1])}" for key, past in pasts.items() if past.changes
+        f"{key.row} on {key.cluster}: {change_text(change)}"
+        for key, past in pasts.items()
+        for change in _told(past.changes)
     ]
+
+
+def _told(changes: Sequence[Change]) -> list[Change]:
+    """The newest change that something came of, and the newest one."""
+    beyond_noise = next((change for change in reversed(changes) if change.is_beyond_noise), None)
+    return [change for change in changes if change is beyond_noise or change is changes[-1]]
 
 
 def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.drift import Drift, drift
@@ -110,24 +111,41 @@ def changes_within(points: Sequence[Point], first: int, last: int) -> dict[str, 
 
     The first night of a step is named exactly in some cases only, that of a slope hardly ever.
     """
+    return first_to_last(changes_at(points, night) for night in range(first, last + 1))
+
+
+def first_to_last(found: Iterable[Mapping[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:
+    """Changes of one night after the other, as before the first one and since; what was taken back is none."""
     changes: dict[str, tuple[str, str]] = {}
-    for night in range(first, last + 1):
-        for name, (before, now) in changes_at(points, night).items():
+    for named in found:
+        for name, (before, now) in named.items():
             changes[name] = (changes[name][0] if name in changes else before, now)
-    return changes
+    return {name: (before, now) for name, (before, now) in changes.items() if before != now}
 
 
 def changes_at(points: Sequence[Point], night: int) -> dict[str, tuple[str, str]]:
     """What of the environment changed in a night (an index), by name, as it was before and is since.
 
-    Only what had been the same for some nights: nodes that change every night say nothing. What one of them does not
-    know may be what it was.
+    Only what had been the same for some nights, and what is taken back before it has: what changes every night, as
+    nodes do, says nothing. What one of the nights does not know may be what it was.
     """
-    nights = points[max(0, night - _SAME_BEFORE) : night + 1]
-    *before, now = [{**facts, "nodes": point.nodes} for facts, point in zip(ran_with(*nights), nights, strict=True)]
-    changes = {}
-    for name in now:
-        values = {facts.get(name, "") for facts in before}
-        if len(values) == 1 and "" not in {*values, now[name]} and now[name] not in values:
-            changes[name] = (values.pop(), now[name])
-    return changes
+    nights = points[max(0, night - 2 * _SAME_BEFORE + 1) : night + 1]
+    facts = ran_with(*nights)
+    by_name = {name: [of_night.get(name, "") for of_night in facts] for name in facts[-1]}
+    found = {name: _changed(values) or _taken_back(values) for name, values in by_name.items()}
+    found["nodes"] = _changed([point.nodes for point in nights])  # nobody takes them back: the scheduler chooses them
+    return {name: change for name, change in found.items() if change is not None}
+
+
+def _changed(values: Sequence[str]) -> tuple[str, str] | None:
+    """The value that had been the same for some nights, and the newest one, where they differ."""
+    *before, now = values[-_SAME_BEFORE - 1 :]
+    known = len(set(before)) == 1 and "" not in {before[0], now}
+    return (before[0], now) if known and now != before[0] else None
+
+
+def _taken_back(values: Sequence[str]) -> tuple[str, str] | None:
+    """The value before the newest one, and the newest, where that is what it had been changed from."""
+    *before, now = values
+    nights = len(list(takewhile(lambda value: value == before[-1], reversed(before))))
+    return (before[-1], now) if nights and _changed(before[: len(before) - nights + 1]) == (now, before[-1]) else None

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from pytest_gsw.history.drifting import Drifting, as_judged, changes_at, drifting, first_jobs, nights_of, since
@@ -18,6 +19,7 @@ from pytest_gsw.history.model import LineKey, Point, SeriesKey, night_of, series
 from pytest_gsw.history.store import History
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.facts import ran_with
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
 
@@ -48,6 +50,17 @@ class Change:
     high: float
     nights_before: int
     nights_since: int
+
+    @property
+    def is_beyond_noise(self) -> bool:
+        """Whether the interval excludes that nothing came of it."""
+        return not self.low <= 1 <= self.high
+
+
+def _with(facts: Sequence[Mapping[str, str]], nights: Iterable[int], values: Mapping[str, str]) -> list[int]:
+    """The first of nights (indices), as long as they had these values; what one does not know it may have had."""
+    had = takewhile(lambda night: all((facts[night].get(name) or old) == old for name, old in values.items()), nights)
+    return list(islice(had, COMPARED))
 
 
 def _change(
@@ -171,12 +184,15 @@ class Past:
         noise = self.noise()
         if not found or noise is None:
             return ()
+        facts = ran_with(*nights)
         begins = [0, *(number for number, _ in found)]
         ends = [*(number for number, _ in found[1:]), len(nights)]
-        return tuple(
-            _change(nights[begin:number][-COMPARED:], nights[number:end][:COMPARED], named, noise)
-            for begin, (number, named), end in zip(begins, found, ends, strict=False)
-        )
+        changes = []
+        for begin, (number, named), end in zip(begins, found, ends, strict=False):
+            before = _with(facts, range(number - 1, begin - 1, -1), {name: old for name, (old, _) in named.items()})
+            since = _with(facts, range(number, end), {name: new for name, (_, new) in named.items()})
+            changes.append(_change([nights[one] for one in before], [nights[one] for one in since], named, noise))
+        return tuple(changes)
 
     def without(self, run_id: str) -> Past:
         """The past of a run that is in the history itself, because it goes on."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pytest_gsw.history.drifting import changes_at
+from pytest_gsw.history.drifting import changes_at, first_to_last
 from pytest_gsw.history.model import Point, night_of
 from pytest_gsw.history.past import Past
 from pytest_gsw.performance.drift import NEWEST, Drift, drift
@@ -141,13 +141,11 @@ class Together:
 
     def changed(self, *nights: ClusterNight) -> Mapping[str, tuple[str, str]]:
         """What of image and environment changed in nights under most of their rows, as it was and is since."""
-        changes: dict[str, tuple[str, str]] = {}
-        for night in nights:
-            rows = [(self.pasts[row].counted, point) for row, point in night.points.items()]
-            found = _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
-            for name, (before, now) in found.items():
-                changes[name] = (changes[name][0] if name in changes else before, now)
-        return changes
+        return first_to_last(map(self._changed_at, nights))
+
+    def _changed_at(self, night: ClusterNight) -> Mapping[str, tuple[str, str]]:
+        rows = [(self.pasts[row].counted, point) for row, point in night.points.items()]
+        return _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
 
     def taken(self, row: str) -> Mapping[str, float]:
         """By the name of each night, what is taken from a row before it is asked whether it drifts."""

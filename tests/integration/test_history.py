@@ -634,6 +634,34 @@ def test_the_nights_before_and_since_a_new_image_are_compared(capsys: pytest.Cap
     assert change["run_id"] == new[0].run.id
 
 
+def tried(*seconds: float, on: int, others: int = 99) -> list[Record]:
+    """Runs that took so long, one of which had a variable, and others another one from a number on."""
+    return [
+        night(n, each, variables={**({"SLOW": "8"} if n == on else {}), **({"NEW": "1"} if n >= others else {})})
+        for n, each in enumerate(seconds)
+    ]
+
+
+def test_a_variable_that_is_taken_back_is_an_event_and_its_cost_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tried(*[5.0] * 4, 5.5, *[5.0] * 3, on=4)
+    for count, last in (
+        (5, "2026-11-05 21:00 SLOW not set -> 8: throughput -9.1 % (-12.4 % to -5.7 %; 1 run since, 4 before)"),
+        (6, "2026-11-06 21:00 SLOW 8 -> not set: throughput +10.0 % (+5.1 % to +15.1 %; 1 run since, 1 before)"),
+        (8, "2026-11-06 21:00 SLOW 8 -> not set: throughput +10.0 % (+8.1 % to +11.9 %; 3 runs since, 1 before)"),
+    ):
+        fill(*runs[:count])
+        assert history() == 0
+        assert capsys.readouterr().out.splitlines()[-1] == f"{KEY.row} on eos: {last}"
+
+
+def test_the_newest_event_beyond_noise_is_shown_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(*tried(*[5.0] * 4, 5.5, *[5.0] * 5, on=4, others=9))
+    assert history() == 0
+    *_, first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{KEY.row} on eos: 2026-11-06 21:00 SLOW 8 -> not set: throughput +10.0 %")
+    assert second.startswith(f"{KEY.row} on eos: 2026-11-10 21:00 NEW not set -> 1: throughput +0.0 %")
+
+
 def test_a_run_is_excluded_and_included_again(capsys: pytest.CaptureFixture[str]) -> None:
     fill(*nights(9), night(9, 9.0))
     run, kept = night(9).run.id, Past(points_in(DEFAULT)).nights

@@ -141,6 +141,53 @@ def test_a_variable_that_changed_in_a_night_is_named() -> None:
     unknown, unset = [night(0), night(1)], [night(number, variables={"TP": "4"}) for number in range(2, 6)]
     now = night(6, variables={"TP": "4", "NCCL_IB_DISABLE": "1"})
     assert changes_at([*unknown, *unset, now], 6) == {"NCCL_IB_DISABLE": ("not set", "1")}
-    assert changes_at([*unset, now, replace(now, variables={"TP": "4"})], 5) == {}  # it has not been the same before
+    assert changes_at([*unset, now, replace(now, variables={"TP": "8"})], 5) == {
+        "NCCL_IB_DISABLE": ("1", "not set"),
+        "TP": ("4", "8"),
+    }
     assert changes_at([*unset, replace(now, variables=None)], 4) == {}
     assert changes_at([*unset, *unknown, now], 6) == {}
+
+
+def drivers(values: str) -> list[Point]:
+    """A night for each letter, which is its driver; ``?`` is a night that does not know it."""
+    return [
+        night(number, environment={} if driver == "?" else {"driver": driver}) for number, driver in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "events"),
+    [
+        ("AAABA", {3: "AB", 4: "BA"}),
+        ("AAABBA", {3: "AB", 5: "BA"}),
+        ("AAABBBA", {3: "AB", 6: "BA"}),
+        ("ABA", {1: "AB", 2: "BA"}),
+        ("AAABAAAB", {3: "AB", 4: "BA", 7: "AB"}),
+        # What is different each run is no event, nor is what comes and goes: one has been switched and taken back.
+        ("ABCDEFGH", {1: "AB"}),
+        ("AAABCA", {3: "AB"}),
+        ("AAABABABBABA", {3: "AB", 4: "BA"}),
+        # What one of the runs does not know may be what it was.
+        ("AAAB?A", {3: "AB"}),
+        ("AA?BA", {}),
+        ("AAAB?", {3: "AB"}),
+    ],
+)
+def test_what_is_taken_back_is_a_change_as_well(values: str, events: dict[int, str]) -> None:
+    nights = drivers(values)
+    found = {number: changes_at(nights, number) for number in range(len(nights))}
+    assert {number: change for number, change in found.items() if change} == {
+        number: {"driver": tuple(change)} for number, change in events.items()
+    }
+
+
+def test_nodes_that_come_back_are_not_worth_a_word() -> None:
+    nights = [night(number, nodes="n2" if number == 4 else "n1") for number in range(6)]
+    assert [changes_at(nights, number) for number in (4, 5)] == [{"nodes": ("n1", "n2")}, {}]
+
+
+def test_what_is_taken_back_within_some_nights_has_not_changed_in_them() -> None:
+    nights = drivers("AAABAAA")
+    assert changes_within(nights, 1, 3) == {"driver": ("A", "B")}
+    assert changes_within(nights, 1, 5) == {}

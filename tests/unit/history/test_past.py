@@ -17,7 +17,7 @@ from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise, prior_for
 from pytest_gsw.tables.model import Accepted
 from tests.unit.history.nights import KEY
 from tests.unit.history.nights import night as record
-from tests.unit.history.test_drifting import night
+from tests.unit.history.test_drifting import drivers, night
 
 
 def restless(count: int, level_s: float = 1.0, begin: int = 0, sigma: float = 0.02) -> list[Point]:
@@ -192,3 +192,34 @@ def test_the_jobs_of_a_newest_night_that_failed() -> None:
     assert Past((*restless(12), *slow, night(13))).failed_before_s == ()
     assert Past((*restless(12), *slow), excluded={slow[0].run_id}).failed_before_s == ()
     assert Past().failed_before_s == ()
+
+
+def compared(values: str) -> list[tuple[str, int, int]]:
+    """Of each event of these drivers what changed, and how many nights are compared: before, since."""
+    return [
+        ("".join(one.named["driver"]), one.nights_before, one.nights_since)
+        for one in Past(tuple(drivers(values))).changes
+    ]
+
+
+def test_a_setting_that_is_taken_back_keeps_what_it_cost() -> None:
+    nights = [replace(one, judged_s=1.1 if number == 4 else 1.0) for number, one in enumerate(drivers("AAAABAAAA"))]
+    on, off = Past(tuple(nights)).changes
+    assert (on.named, on.nights_before, on.nights_since) == ({"driver": ("A", "B")}, 4, 1)
+    assert (off.named, off.nights_before, off.nights_since) == ({"driver": ("B", "A")}, 1, 4)
+    assert (on.ratio, off.ratio) == (pytest.approx(1 / 1.1), pytest.approx(1.1))
+
+
+@pytest.mark.parametrize(
+    ("values", "counts"),
+    [
+        ("AAABBAAAABA", [("AB", 3, 2), ("BA", 2, 4), ("AB", 4, 1), ("BA", 1, 1)]),
+        # Runs with another value are neither since nor before, though they are no event of their own.
+        ("AAABCAAAD", [("AB", 3, 1), ("AD", 3, 1)]),
+        ("AAABABABAAAC", [("AB", 3, 1), ("BA", 1, 1), ("AC", 3, 1)]),
+        # A run that does not know it may have it.
+        ("AAAB?BBC", [("AB", 3, 4)]),
+    ],
+)
+def test_runs_are_compared_that_had_the_values_of_an_event(values: str, counts: list[tuple[str, int, int]]) -> None:
+    assert compared(values) == counts
