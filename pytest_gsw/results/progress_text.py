@@ -93,8 +93,12 @@ def plan_text(
     rows: Sequence[Mapping[str, Any]],
     skipped: Sequence[tuple[str, str]],
     errors: Mapping[str, RunError] | None = None,
+    has_gpus: int | None = None,
 ) -> list[str]:
-    """What ``--gsw-plan`` prints: one block a row, then the sums of those that can be submitted."""
+    """What ``--gsw-plan`` prints: one block a row, then the sums of those that can be submitted.
+
+    ``has_gpus`` is how many the cluster has, where that is known.
+    """
     lines: list[str] = []
     left = dict(errors or {})
     cannot = f"{rounded(len(left), 'row')} cannot be submitted" if left else ""
@@ -122,9 +126,11 @@ def plan_text(
     hours = sum(row["jobs"] * row["gpus"] * row["minutes"] / 60 for row in ready if row["minutes"] is not None)
     unknown = sum(row["minutes"] is None for row in ready)
     more = f" without the {rounded(unknown, 'row')} whose run time is not known" if unknown else ""
-    gpus = rounded(sum(row["gpus"] for row in ready), "GPU")
+    wanted = sum(row["gpus"] for row in ready)
+    gpus = rounded(wanted, "GPU")
+    of = f" (the cluster has {has_gpus:,})" if has_gpus is not None and wanted > has_gpus else ""
     nodes = rounded(sum(row["nodes"] for row in ready), "node")
-    total = f"{gpus} on {nodes} if all run at once, about {rounded(hours, 'GPU-hour')}{more}"
+    total = f"{gpus} on {nodes} if all run at once{of}, about {rounded(hours, 'GPU-hour')}{more}"
     return [*lines, f"{rounded(len(ready), 'row')}, {total}{f'; {cannot}' if cannot else ''}"]
 
 

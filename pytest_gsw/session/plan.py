@@ -44,7 +44,8 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     errors = {item.nodeid: problems[item.baseline.id] for item in rows if item.baseline.id in problems}
     errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
     config.stash[NOT_READY] = bool(errors)
-    for line in progress_text.plan_text(planned, skipped, quoted(errors, environ)):
+    has_gpus = settings.cluster.gpus if settings.cluster is not None else None
+    for line in progress_text.plan_text(planned, skipped, quoted(errors, environ), has_gpus):
         write(config, line)
 
 

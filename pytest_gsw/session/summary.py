@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, rounded
 from pytest_gsw.results import outcomes, progress_text
 from pytest_gsw.results.row_line import WIDEST
 from pytest_gsw.session.markers import NO_CLUSTER
@@ -18,6 +19,9 @@ from pytest_gsw.session.row_lines import line_of_report, line_width
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import ALARMS, CLUSTER_TOLD, CRITERION, NIGHTS, PROPOSED, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
+
+if TYPE_CHECKING:
+    from pytest_gsw.results.record import Record
 
 #: So many rows are named in one list.
 _MOST = 20
@@ -185,5 +189,27 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for line in (*table, "", summary.counts_line(records, len(missing)), *bad, *causes):
         for part in wrapped(line, width):
             reporter.write_line(part)
+    _tell_crowd(reporter, settings.cluster, records)
     for what, command in next_commands(records, from_here(settings.run_directory)):
         reporter.write_line(f"next: {what}: {command}")
+
+
+def _tell_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, records: Sequence[Record]) -> None:
+    """Say that rows have shared nodes, which makes regressions of nothing."""
+    if cluster is None or cluster.simulated or cluster.gpus_per_node is None:
+        return
+    from pytest_gsw.results.sharing import worst_crowd
+
+    found = worst_crowd(records, cluster.gpus_per_node)
+    if found is None:
+        return
+    crowd, nodes = found
+    shared = f"{counted(nodes, 'node')} had more than one job at once, such as {crowd.node}:"
+    what = f"{crowd.jobs} jobs on {rounded(crowd.gpus, 'GPU')} of {cluster.gpus_per_node}"
+    lines = [f"gsw: {shared} {what}. A neighbour makes a row slower."]
+    if cluster.scheduler == "slurm":
+        keys = f'"gres: gpu:{cluster.gpus_per_node}" or "sbatch: [--exclusive]"'
+        lines.append(f"next: give each job its nodes alone: {keys} for {cluster.name} in clusters.yaml")
+    for line in lines:
+        for part in wrapped(line, line_width(reporter)):
+            reporter.write_line(part)

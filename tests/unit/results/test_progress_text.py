@@ -67,6 +67,15 @@ def test_a_plan_of_one_row() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("has_gpus", "text"),
+    [(2304, " if all run at once, about"), (1152, " if all run at once (the cluster has 1,152), about")],
+)
+def test_a_plan_says_where_not_all_rows_can_run_at_once(has_gpus: int, text: str) -> None:
+    last = progress_text.plan_text([PLANNED], [], has_gpus=has_gpus)[-1]
+    assert last == f"1 row, 2,304 GPUs on 288 nodes{text} 587 GPU-hours"
+
+
 def test_a_plan_of_nothing() -> None:
     assert progress_text.plan_text([], [("b.yaml::b200", "marked as skipped")]) == [
         "b.yaml::b200",
