@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from pytest_gsw.history.texts import ClusterTold
 from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.reports.lately import Lately, lately
-from pytest_gsw.reports.rows import KINDS, Row
+from pytest_gsw.reports.rows import KINDS, Row, as_submitted, begin_of_job
 from pytest_gsw.reports.scaling import Workload, workloads
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Level
@@ -25,7 +25,7 @@ from pytest_gsw.results.junit_names import Noted
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.run_id import begin_of
-from pytest_gsw.results.summary import cause_of
+from pytest_gsw.results.summary import cause_of, error_nodes
 from pytest_gsw.results.unjudged import WAITS, left_text
 
 _ADVICE = {signature.name: signature.advice for signature in SIGNATURES}
@@ -74,8 +74,8 @@ class Cause:
     #: What happened, without the job that it happened to.
     fact: str
     rows: tuple[Row, ...]
-    #: On which nodes, and how often, the most frequent first.
-    nodes: tuple[tuple[str, int], ...]
+    #: On which nodes, those of most rows first, as :func:`~pytest_gsw.results.summary.error_nodes` names them.
+    nodes: str
     #: What to do about it, where that is known.
     advice: str
 
@@ -100,7 +100,7 @@ class NightJob:
     @property
     def begin_s(self) -> float:
         """When it was submitted, or the nearest time to that which is known; 0 where none is."""
-        return self.facts.submit_s or self.facts.start_s or self.facts.end_s or 0.0
+        return begin_of_job(self.facts)
 
 
 @dataclass(frozen=True)
@@ -253,12 +253,15 @@ class Night:
         for row in self.of(attention.ERROR.kind):
             found.setdefault(cause_of(row.record), []).append(row)
         ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
-        return tuple(Cause(fact, tuple(rows), _nodes_of(rows), advice_of(fact)) for fact, rows in ordered)
+        return tuple(
+            Cause(fact, tuple(rows), error_nodes(row.record for row in rows), advice_of(fact)) for fact, rows in ordered
+        )
 
     @cached_property
     def jobs(self) -> tuple[NightJob, ...]:
-        """All its jobs."""
-        return tuple(NightJob(row, job) for row in self.rows for job in row.jobs)
+        """All its jobs in the order of their submission."""
+        jobs = (NightJob(row, job) for row in self.rows for job in row.jobs)
+        return tuple(sorted(jobs, key=lambda one: as_submitted(one.facts)))
 
     @cached_property
     def failing_nodes(self) -> tuple[tuple[str, int, int], ...]:
@@ -293,8 +296,3 @@ def advice_of(fact: str) -> str:
 def _facts_of(noted: Mapping[str, str]) -> Mapping[str, str]:
     is_whole = set(FACTS) <= set(noted) and noted["gpus"].isascii() and noted["gpus"].isdigit()
     return {name: noted[name] for name in FACTS} if is_whole else {}
-
-
-def _nodes_of(rows: Iterable[Row]) -> tuple[tuple[str, int], ...]:
-    counts = Counter(node for row in rows if row.record.jobs.last for node in expand(row.record.jobs.last.nodes))
-    return tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))

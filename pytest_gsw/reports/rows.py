@@ -130,8 +130,8 @@ class Row:
 
     @cached_property
     def jobs(self) -> tuple[JobFacts, ...]:
-        """Its jobs in the order in which they ran."""
-        return tuple(sorted(self.record.jobs.all, key=lambda job: job.submit_s or job.end_s or 0))
+        """Its jobs in the order of their submission."""
+        return tuple(sorted(self.record.jobs.all, key=as_submitted))
 
 
 def failures_of(row: Row) -> tuple[Failed, ...]:
@@ -146,6 +146,19 @@ def failures_of(row: Row) -> tuple[Failed, ...]:
 
 def _is_error(outcome: str) -> bool:
     return outcomes.of(outcome).attention.in_report is attention.ERROR
+
+
+def begin_of_job(job: JobFacts) -> float:
+    """When a job was submitted, or the nearest time to that which is known; 0 where none is."""
+    return job.submit_s or job.start_s or job.end_s or 0.0
+
+
+def as_submitted(job: JobFacts) -> tuple[float, ByNumber]:
+    """What jobs are sorted by, so that they are in the order of their submission.
+
+    Slurm's times are whole seconds; of the jobs of one second their ids tell.
+    """
+    return begin_of_job(job), by_number(job.id)
 
 
 def worst_first(row: Row) -> tuple[int, float, ByNumber]:

@@ -34,20 +34,25 @@ def counts_line(records: Sequence[Record], missing: int = 0) -> str:
         records: A run's.
         missing: How many rows of it have no record, such as one with a blank: each is an error.
     """
-    counts = outcomes.counts((record.outcome for record in records), missing)
-    told = {one: one.of_rows(count) for one, count in counts.items()}
-    if by_accepted := accepted_text(records):
-        better = outcomes.PASSED if outcomes.PASSED in told else outcomes.IMPROVED
-        told[better] = f"{told[better]} ({by_accepted})"
+    told = outcome_texts(records, missing)
     drifting = sum(bool(record.drift) for record in records)
     last = [f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"] if drifting else []
     return ", ".join([*(["1 incident"] if incident_of(records) else []), *told.values(), *last])
 
 
-def accepted_text(records: Iterable[Record]) -> str:
-    """How many rows have passed by an accepted figure alone: ``2 by an accepted figure``; empty for none."""
-    hidden = sum(map(hides_loss, records))
-    return f"{hidden} by an accepted figure" if hidden else ""
+def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.Outcome, str]:
+    """How many rows there are of each outcome that occurs: ``2 passed (1 by an accepted figure)``.
+
+    Args:
+        records: A run's.
+        missing: How many rows of it have no record: each is an error.
+    """
+    counts = outcomes.counts((record.outcome for record in records), missing)
+    told = {one: one.of_rows(count) for one, count in counts.items()}
+    if hidden := sum(map(hides_loss, records)):
+        better = outcomes.PASSED if outcomes.PASSED in told else outcomes.IMPROVED
+        told[better] = f"{told[better]} ({hidden} by an accepted figure)"
+    return told
 
 
 def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = None) -> list[str]:
@@ -66,13 +71,20 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
     for node_id, why in (missing or {}).items():
         rows.setdefault(why, []).append(node_id.rpartition("::")[2])
     ordered = sorted(rows.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    return [f"{why}: {_rows(ids)}{_nodes(by_cause.get(why, ()))}" for why, ids in ordered]
+    return [f"{why}: {_rows(ids)}{_on_nodes(by_cause.get(why, ()))}" for why, ids in ordered]
 
 
 def cause_of(record: Record) -> str:
     """Why a row could not be measured, without the job that it happened to: ``job failed: ECC error``."""
     known = outcomes.of(record.outcome).known
     return without_job(record.fact) if known else outcomes.unknown_text(record.outcome)
+
+
+def error_nodes(records: Iterable[Record]) -> str:
+    """The nodes on which rows of one cause failed, those of most rows first: ``n2 (4), n[1,3]``; empty for none."""
+    return named_nodes(
+        Counter(node for record in records if record.jobs.last for node in expand(record.jobs.last.nodes))
+    )
 
 
 def without_job(fact: str) -> str:
@@ -85,6 +97,6 @@ def _rows(names: Sequence[str]) -> str:
     return f"{counted(len(names), 'row')} ({', '.join(names[:_ROWS_SHOWN])}{more})"
 
 
-def _nodes(records: Iterable[Record]) -> str:
-    counts = Counter(node for record in records if record.jobs.last for node in expand(record.jobs.last.nodes))
-    return f" on {named_nodes(counts)}" if counts else ""
+def _on_nodes(records: Iterable[Record]) -> str:
+    nodes = error_nodes(records)
+    return f" on {nodes}" if nodes else ""

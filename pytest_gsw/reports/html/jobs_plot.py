@@ -14,8 +14,8 @@ from pytest_gsw.reports.night import Night, NightJob
 #: Jobs of a night that are drawn, how high each is, and how many may bear their names.
 _MOST_JOBS, _NAMED_JOBS = 200, 60
 _BAR, _NAMED_BAR, _NAME = 7, 25, 14
-#: Letters of a name there: a phone has room for as many.
-_LONGEST_NAME = 44
+#: Letters of a name there, with its job: a phone has room for as many; and of the job.
+_LONGEST_NAME, _LONGEST_JOB = 44, 20
 #: Units of time, and their seconds; three hundred of one are better told in the next.
 _TIME_UNITS = (("seconds", 1), ("minutes", 60), ("hours", 3600))
 
@@ -69,13 +69,19 @@ def _bar(job: NightJob, x: Callable[[float], float], top: float, height: float) 
     return element(
         "a",
         element("title", ", ".join(part for part in told if part)),
-        element("text", shortened(name, _LONGEST_NAME), x=0, y=top + 10, class_="name") if named else None,
+        element("text", _name(job), x=0, y=top + 10, class_="name") if named else None,
         _part(submitted, started - submitted, bar, high, "queue"),
         _part(started, max(ended - started, 0.2), bar, high, "failed" if job.failed else "ran"),
         element("svg", cross, x=f"{ended:g}%", y=bar + high / 2, class_="failed") if job.failed else None,
         href=f"rows/{job.row.name}.html",
         aria_label=f"{name}, job {facts.id}",
     )
+
+
+def _name(job: NightJob) -> str:
+    """The row and the job: of a row several jobs may be drawn."""
+    which = f", job {shortened(job.facts.id, _LONGEST_JOB)}"
+    return f"{shortened(job.row.record.row.id, _LONGEST_NAME - len(which))}{which}"
 
 
 def _part(begin: float, wide: float, top: float, high: float, kind: str) -> ET.Element | None:

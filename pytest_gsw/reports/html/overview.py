@@ -20,7 +20,7 @@ from pytest_gsw.reports.html.layout import (
     table,
     time_element,
 )
-from pytest_gsw.reports.html.texts import cause_nodes, minute, percent, shown_nodes
+from pytest_gsw.reports.html.texts import minute, percent, shown_nodes
 from pytest_gsw.reports.night import Cause, Night, NightJob
 from pytest_gsw.results import attention
 
@@ -78,7 +78,7 @@ def _causes(night: Night) -> ET.Element | None:
 
 
 def _cause(cause: Cause) -> Sequence[Content]:
-    nodes, advice = (element("td", text or None, class_="long") for text in (cause_nodes(cause), cause.advice))
+    nodes, advice = (element("td", text or None, class_="long") for text in (cause.nodes, cause.advice))
     return cause.fact, f"{len(cause.rows)}", nodes, advice
 
 
@@ -128,7 +128,7 @@ def _slow_line(cluster: str, one: Suspect) -> Sequence[Content]:
 
 
 def _jobs(night: Night) -> ET.Element | None:
-    jobs = sorted(night.jobs, key=lambda job: job.begin_s)[:_JOBS]
+    jobs = night.jobs[:_JOBS]
     if not jobs:
         return None
     heads = ["row", "job", "state", "nodes", "submitted", "queue", "ran", "GPU-hours"]

@@ -31,7 +31,6 @@ from pytest_gsw.reports.html.strip import nights_strip, row_curve
 from pytest_gsw.reports.html.texts import (
     WORST_FIRST,
     card_text,
-    cause_nodes,
     job_text,
     listed,
     minute,
@@ -50,7 +49,7 @@ from pytest_gsw.reports.rows import KINDS, Row
 from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.next_steps import next_commands
-from pytest_gsw.results.summary import accepted_text
+from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.unjudged import resume_command
 from pytest_gsw.tables.metrics import MFU
 
@@ -119,18 +118,13 @@ def _strip(night: Night, address_of: Callable[[str], str | None]) -> ET.Element 
 
 def _counts(night: Night) -> ET.Element:
     """How many rows there are of each outcome: the numbers of the session's last line."""
-    entries = [
-        _badge(outcome.attention.in_report.kind, outcome.of_rows(count))
-        for outcome in WORST_FIRST
-        if (count := night.outcomes.get(outcome.word))
-    ]
+    told = outcome_texts(night.records, len(night.unrecorded))
+    entries = [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
     if night.incident is not None:
         badge = element("a", sign(attention.REGRESSED.kind), " 1 incident", href="#cluster", class_="badge regressed")
         entries.insert(0, element("li", badge))
     if drifting := night.counts.get(attention.DRIFT.kind):
         entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
-    if by_accepted := accepted_text(night.records):
-        entries.append(_badge(attention.ACCEPTED.kind, by_accepted))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
 
 
@@ -279,9 +273,7 @@ def _cause_card(number: int, cause: Cause, directory: Path) -> ET.Element:
     return element(
         "div",
         element("h4", f"{counted(len(cause.rows), 'row')}: {cause.fact}", id=f"cause-{number}"),
-        fact_list(
-            [("nodes", cause_nodes(cause)), ("advice", cause.advice), ("its log says", _log_line(cause, directory))]
-        ),
+        fact_list([("nodes", cause.nodes), ("advice", cause.advice), ("its log says", _log_line(cause, directory))]),
         element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
         _more(len(cause.rows) - _NAMED),
         command_line(again([row.record for row in cause.rows], directory)),

@@ -14,6 +14,8 @@ from pytest_gsw.reports.html.texts import minute, percent
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.rows import Row, is_doubted, is_slow
 from pytest_gsw.reports.scaling import Curve, Rule, Workload
+from pytest_gsw.results import attention
+from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.tables.metrics import MFU, TOKENS_PER_S
 
 #: Its address.
@@ -41,7 +43,7 @@ def scaling_page(night: Night, links: Sequence[tuple[str, str]]) -> ET.Element:
             "Rows are compared that differ in their number of GPUs alone: one model, number of layers, parallelism and"
             " framework. ",
             *(f"{_MEANING[rule]} " for rule in rules),
-            "Where the row on the fewest GPUs did not pass, the next one that did takes its place.",
+            "Where the row on the fewest GPUs did not pass by its document, the next one that did takes its place.",
         ),
         *(_section(number, one) for number, one in enumerate(ordered, 1)),
     ]
@@ -71,6 +73,9 @@ def curve_table(name: str, curve: Curve) -> ET.Element:
     )
     if is_slow(base.record):
         caption += f", {base.needs.word}: {percent(base.change or 0.0)}"
+    elif base.verdict is not None and hides_loss(base.record):
+        change = percent(base.verdict.documented_throughput_change)
+        caption += f", {attention.ACCEPTED.word}: {change} to documented"
     heads = ["row", f"{device}s", ratio, "documented", *([] if weak else ["ideal"])]
     heads += ["tokens/s", "documented", f"tokens/s/{device}", "MFU", "documented"]
     return table(name, caption, heads, [_curve_line(curve, row) for row in curve.rows])

@@ -12,11 +12,10 @@ from pytest_gsw.history import texts as history_texts
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL, Reason
-from pytest_gsw.reports.night import Cause, Night
+from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes, row_text
-from pytest_gsw.results.nodes import named_nodes
 from pytest_gsw.results.record import Record
 
 #: What of an inconclusive row stands on its card in place of what its page explains.
@@ -125,12 +124,6 @@ def nodes_fact(record: Record) -> tuple[str, str]:
 def jobs_text(night: Point) -> str:
     """The jobs of a night: ``job 481220``, ``median of jobs 481220, 481221, 481222``."""
     return f"job {night.job_id}" if night.jobs == 1 else f"median of jobs {night.job_id}"
-
-
-def cause_nodes(cause: Cause) -> str:
-    """Where rows failed for one cause: the nodes that several of them had, else all that they had."""
-    counts = dict(cause.nodes)
-    return named_nodes({node: count for node, count in counts.items() if count > 1} or counts)
 
 
 def listed(names: Sequence[str], most: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_gsw.reports.rows import Row, Since, page_names
 from pytest_gsw.reports.since import since_line
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import begin_of
+from pytest_gsw.results.summary import error_lines
 from tests.unit.history.nights import DAY_S, FIRST_S
 from tests.unit.reports.nights import (
     BROKEN,
@@ -186,9 +188,19 @@ def test_errors_of_one_cause_are_told_together() -> None:
     lost = failed("llama2_70b_bf16[H100x128]", "no log of job 481265")
     nccl, log = tonight(BROKEN, other, lost).causes
     assert (nccl.fact, len(nccl.rows)) == ("job failed with exit code 1: NCCL error", 2)
-    assert nccl.nodes == (("pool0-0017", 1), ("pool0-0018", 1))
+    assert nccl.nodes == "pool0-[0017-0018]"
     assert nccl.advice
     assert (log.fact, log.advice) == ("no log of job", "")
+
+
+def test_a_cause_names_the_nodes_that_the_screen_names() -> None:
+    one, other = (failed(f"a_bf16[H100x{gpus}]", "job 1 ended NODE_FAIL") for gpus in (8, 16))
+    assert other.jobs.last is not None
+    both = one, varied(other, job=replace(other.jobs.last, nodes="pool0-0017,m1"))
+    (cause,) = tonight(*both).causes
+    assert cause.nodes == "pool0-0017 (2), m1,pool0-0018"
+    (line,) = error_lines(both)
+    assert line.endswith(f" on {cause.nodes}")
 
 
 def test_nodes_on_which_jobs_failed() -> None:

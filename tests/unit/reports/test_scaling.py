@@ -178,6 +178,20 @@ def test_where_no_row_passed_the_caption_says_what_its_base_came_to() -> None:
     ]
 
 
+def test_a_row_that_passed_by_an_accepted_figure_alone_is_no_base_where_another_passed_by_its_document() -> None:
+    hides = {"outcome": "passed", "reference": "accepted", "accepted": {"step_time_s": 5.0}}
+    accepted = varied(SLOW, **hides)
+    assert weak(accepted, row("llama2_70b_fp8[H100x256]")).base.record.row.gpus == 256
+    told = (
+        "fp8: weak scaling, 2 samples per GPU; efficiency against {} GPUs, accepted: \N{MINUS SIGN}10.0 % to documented"
+    )
+    slow = varied(SLOW, row="llama2_70b_fp8[H100x64]", gpus=64, node_id="t::slow")
+    assert captions(weak(slow, accepted)) == [told.format(128)]
+    # By its document it passed, too.
+    near = varied(accepted, measured={**accepted.figures.measured, "step_time_s": 4.6})
+    assert weak(near, row("llama2_70b_fp8[H100x256]")).base.record.row.gpus == 128
+
+
 def test_what_is_not_believed_is_no_point_and_no_base() -> None:
     doubted = {"measured": {"step_time_s": 3.6}, "outcome": "inconclusive", "reason": "too good to be true"}
     first = varied(row("llama2_70b_fp8[H100x64]"), **doubted)

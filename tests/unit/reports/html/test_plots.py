@@ -235,6 +235,27 @@ def test_the_jobs_of_a_night() -> None:
     assert jobs_plot(empty) is None
 
 
+def test_jobs_of_one_row_are_told_apart_on_the_time_line() -> None:
+    (night,) = nights_by_run([of_second("20"), of_second("9", 256)], None, runs(Path("run")))
+    plot = jobs_plot(night)
+    assert plot is not None
+    names = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
+    assert names == ["llama2_70b_fp8[H100x256], job 9", "llama2_70b_fp8[H100x128], job 20"]  # ended in one second
+    long = of_second("12345678", name="a_workload_with_a_name_that_is_very_long_fp8")
+    (night,) = nights_by_run([long], None, runs(Path("run")))
+    plot = jobs_plot(night)
+    assert plot is not None
+    (name,) = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
+    assert name == "a_workload_with_a_name_that_i…, job 12345678"
+
+
+def of_second(job_id: str, gpus: int = 128, name: str = "llama2_70b_fp8") -> Record:
+    """A slow row whose job was submitted, and ended, in the same second as those of others."""
+    assert SLOW.jobs.last is not None
+    row_id = f"{name}[H100x{gpus}]"
+    return varied(SLOW, row=row_id, node_id=f"t::{row_id}", gpus=gpus, job=replace(SLOW.jobs.last, id=job_id))
+
+
 def test_one_job_is_one() -> None:
     (night,) = nights_by_run([SLOW], None, runs(Path("run")))
     plot = jobs_plot(night)

@@ -13,7 +13,6 @@ from pytest_gsw.reports.html.elements import element, html_text
 from pytest_gsw.reports.html.evidence import log_ends
 from pytest_gsw.reports.html.texts import (
     card_text,
-    cause_nodes,
     fact_text,
     job_text,
     limit_text,
@@ -30,7 +29,7 @@ from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S
 from tests.unit.reports.ci.nights import night_of
-from tests.unit.reports.nights import BROKEN, FAST, PASSED, RUN_ID, SLOW, attempt, failed, runs
+from tests.unit.reports.nights import BROKEN, FAST, PASSED, RUN_ID, SLOW, attempt, runs
 from tests.unit.results.records import varied
 from tests.unit.results.test_incident import night as slow_for_all
 
@@ -111,16 +110,6 @@ def test_jobs_and_nodes() -> None:
     assert job_text(varied(SLOW, job=None)) == ""
     assert shown_nodes("n" * 61) == f"{'n' * 59}…"
     assert listed(["a", "b", "c"], 2) == "a, b and 1 more"
-
-
-def test_nodes_that_several_failures_have_in_common_are_named_alone() -> None:
-    fact = "job 1 ended NODE_FAIL"
-    one, other = (failed(f"a_bf16[H100x{gpus}]", fact) for gpus in (8, 16))
-    assert other.jobs.last is not None
-    (night,) = nights_by_run([one, varied(other, job=replace(other.jobs.last, nodes="pool0-0017,m1"))], None, runs(RUN))
-    assert cause_nodes(night.causes[0]) == "pool0-0017 (2)"
-    (night,) = nights_by_run([one, varied(other, job=replace(other.jobs.last, nodes="m1"))], None, runs(RUN))
-    assert cause_nodes(night.causes[0]) == "m1,pool0-[0017-0018]"
 
 
 def test_numbers_and_times() -> None:

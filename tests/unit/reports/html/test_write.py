@@ -441,7 +441,7 @@ def test_a_night_in_which_all_is_well(tmp_path: Path) -> None:
 def test_a_row_that_passed_by_an_accepted_figure_alone_is_counted_and_marked(tmp_path: Path) -> None:
     index = written(tmp_path, [varied(PASSED_BY_ACCEPTED, run_id=RUN_ID), FAST])
     text = text_of(index)
-    assert "✔ 1 passed✓ 1 by an accepted figure" in text
+    assert "▲ 1 improved✔ 1 passed (1 by an accepted figure)run " in text
     assert "✓ accepted \N{MINUS SIGN}4.1\N{NO-BREAK SPACE}%" in text  # in the table of verdicts
     assert "✓ accepted\N{MINUS SIGN}4.1\N{NO-BREAK SPACE}%" in text.partition("2 rows, the worst first")[2]
     assert "Nothing needs attention.Faster than allowed▲ Improved (1)" in text
@@ -561,6 +561,17 @@ def test_jobs_that_were_repeated(tmp_path: Path) -> None:
     text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html")
     assert "slurm 7NODE_FAIL" in text
     assert "failed: NODE_FAIL" in text_of(index.parent / "jobs.html").replace("\n", "")
+
+
+def test_jobs_of_one_second_are_listed_by_their_ids(tmp_path: Path) -> None:
+    assert SLOW.jobs.last is not None
+    jobs = {gpus: replace(SLOW.jobs.last, id=name) for gpus, name in ((8, "100"), (16, "20"), (32, "3"))}
+    rows = [varied(SLOW, row=f"a_fp8[H100x{gpus}]", node_id=f"t::{gpus}", job=one) for gpus, one in jobs.items()]
+    before = replace(SLOW.jobs.last, id="4000", submit_s=(SLOW.jobs.last.submit_s or 0.0) - 1)
+    index = written(tmp_path, [*rows, varied(PASSED, job=before)])
+    listed = text_of(index.parent / "jobs.html").partition("4 jobs in the order of their submission")[2]
+    places = [listed.index(f"]{job_id}COMPLETED") for job_id in ("4000", "3", "20", "100")]
+    assert places == sorted(places)
 
 
 def test_a_report_is_written_over_an_earlier_one(tmp_path: Path) -> None:
