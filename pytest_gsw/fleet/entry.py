@@ -70,8 +70,13 @@ class Row:
 
     @property
     def failures(self) -> tuple[Attempt, ...]:
-        """The row's jobs before this one that the infrastructure failed."""
+        """The row's jobs before this one that were not measured."""
         return tuple(one for one in self.attempts if not one.measured)
+
+    @property
+    def retried(self) -> int:
+        """How many of them the infrastructure failed: one that was cancelled costs the row no retry."""
+        return sum(one.status.state is not JobState.CANCELLED for one in self.failures)
 
 
 @dataclass
@@ -88,6 +93,8 @@ class Seen:
     stop_sent: bool = False
     #: The launcher was told to end it.
     cancelled: bool = False
+    #: An earlier session of the run meant to cancel it because it ended itself.
+    cancelled_before: bool = False
 
     @property
     def may_run(self) -> bool:

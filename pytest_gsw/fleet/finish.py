@@ -12,6 +12,7 @@ from pytest_gsw.fleet.polling import Polling
 from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.fleet.submitting import Submitter
+from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.model import Job, Launcher
 
 
@@ -46,6 +47,7 @@ class Finish:
         rows.interrupt(lambda phase: _interrupted(phase, detach))
         self._logs.wait_no_longer()
         if running and not detach:
+            self._notes.write(Journal.cancelled, *(seen.job for seen in running))
             # Slurm takes its time for hundreds of jobs; rows are reported meanwhile.
             self._cancelling = self._submitting.aside(rows.cancel, running)
         return len(running)
@@ -60,6 +62,7 @@ class Finish:
             if not detach:
                 running += self._found_again()
             if running:
+                self._notes.write(Journal.cancelled, *running)
                 self._launcher.cancel(running)
         finally:
             self._submitting.close()
@@ -83,6 +86,8 @@ class Finish:
                 if isinstance(phase, Over):
                     phase.seen, phase.since_s = None if job is None else Seen(job), None
                 found += [job] if job is not None else []
+        if found:
+            self._notes.write(Journal.submitted, *found)
         return found
 
 

@@ -172,7 +172,7 @@ class Fleet:
         return None if seen is None else seen.status
 
     def attempts(self, row_id: str) -> tuple[Attempt, ...]:
-        """The row's jobs before its last one that the infrastructure failed."""
+        """The row's jobs before its last one that were not measured."""
         row = self._rows.row(row_id)
         return () if row is None else row.failures
 

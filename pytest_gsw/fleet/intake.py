@@ -41,7 +41,7 @@ class Intake:
         row = Row(row_id, job.spec)
         if past is not None:
             seen.status = past.ended or seen.status
-            seen.stopped = past.stopped
+            seen.stopped, seen.cancelled_before = past.stopped, past.cancelled
             row = replace(row, attempts=past.attempts)
             try:
                 row = self._with_earlier(row)

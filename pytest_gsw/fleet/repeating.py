@@ -1,4 +1,4 @@
-"""Which rows have another job: the infrastructure failed one, or one more is to be measured."""
+"""Which rows have another job: one was failed by the infrastructure or cancelled, or one more is to be measured."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pytest_gsw.fleet.entry import Ended, Later, OnceMore, RepeatObserver, Repea
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.jobs.model import Attempt, JobSpec
+from pytest_gsw.jobs.model import Attempt, JobSpec, JobState
 from pytest_gsw.runs.infrastructure import infrastructure_failure
 from pytest_gsw.runs.run import Run
+
+#: Why a job is not its row's last that an earlier session of the run cancelled.
+SESSION_ENDED = "its session ended early"
 
 
 class Repeating:
@@ -28,21 +31,21 @@ class Repeating:
         self._rows = rows
         self._notes = notes
         self._retries = retries
+        self._stopped = False
         self._once_more = once_more
         self._on_repeat = on_repeat
 
     def stop(self) -> None:
         """From now on each row's job is its last."""
-        self._retries = 0
-        self._once_more = lambda *_: None
+        self._stopped = True
 
     def goes_on(self, ended: Ended, run: Run) -> bool:
         """Whether a row is not over: it waits for others, or is put back into the queue.
 
-        That is where the infrastructure failed it, or one more job of it is wanted.
+        That is where the infrastructure failed it, an earlier session cancelled it, or one more job of it is wanted.
         """
         row = ended.row
-        attempt = self._attempt(row, run)
+        attempt = None if self._stopped else self._attempt(ended, run)
         if attempt is None:
             return False
         if isinstance(attempt, Later):
@@ -58,9 +61,12 @@ class Repeating:
         self._on_repeat(row.row_id, attempt)
         self._rows.wait(Waiting(Row(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
 
-    def _attempt(self, row: Row, run: Run) -> Attempt | Later | None:
+    def _attempt(self, ended: Ended, run: Run) -> Attempt | Later | None:
         """What a job was that is not its row's last; ``None`` where it is the last."""
-        failure = infrastructure_failure(run) if len(row.failures) < self._retries else None
+        row, is_cancelled = ended.row, run.status.state is JobState.CANCELLED
+        if is_cancelled and ended.seen.cancelled_before and run.stopped is None:
+            return Attempt(run.job_id, run.status, SESSION_ENDED)
+        failure = infrastructure_failure(run) if row.retried < self._retries else None
         if failure is not None:
             return Attempt(run.job_id, run.status, failure.why, failure.nodes)
         wanted: RepeatRequest | Later | None = None

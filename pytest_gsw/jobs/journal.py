@@ -43,6 +43,8 @@ class Submission:
     ended: JobStatus | None = None
     #: Why the session ended the job early, where it did.
     stopped: Stop | None = None
+    #: Whether the session cancelled the job because it ended itself; only the job's end tells whether that came first.
+    cancelled: bool = field(default=False, kw_only=True)
     #: The row's jobs before this one.
     attempts: tuple[Attempt, ...] = ()
     #: The row's definition when it was submitted, and the image that was known by then; empty where that is not told.
@@ -160,6 +162,10 @@ class Journal:
     def stopped(self, job: Job, stop: Stop) -> None:
         """A job is about to be ended early."""
         self._write({"event": "stopped", "row": job.spec.row_id, "job": job.id, **asdict(stop)})
+
+    def cancelled(self, *jobs: Job) -> None:
+        """Jobs are about to be cancelled because the session ends."""
+        self._write(*({"event": "cancelled", "row": job.spec.row_id, "job": job.id} for job in jobs))
 
     def repeated(self, row_id: str, attempt: Attempt) -> None:
         """A job that ended is not the row's last: the row is about to be submitted again."""
@@ -320,10 +326,12 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
     if kind == "submitted":
         time_s, job_id, logs = number(event, "time_s"), text(event, "job"), _logs_before(event)
         new = replace(before, intended_s=time_s, job_id=job_id, cluster=text(event, "cluster", ""), logs_before=logs)
-        return replace(new, ended=None, stopped=None, other_name=text(event, "other_name", ""))
+        return replace(new, ended=None, stopped=None, cancelled=False, other_name=text(event, "other_name", ""))
     if kind == "stopped":
         saved_s = maybe_number(event, "saved_s")
         return replace(before, stopped=Stop(text(event, "fact"), text(event, "advice"), saved_s))
+    if kind == "cancelled" and text(event, "job") == before.job_id:
+        return replace(before, cancelled=True)
     if kind == "ended":
         return replace(before, job_id=text(event, "job"), ended=_status(event))
     if kind == "repeated" and before.ended is not None:

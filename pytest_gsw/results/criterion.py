@@ -197,7 +197,7 @@ def _cells(case: Case) -> tuple[str, ...]:
 
 def _jobs(record: Record) -> str:
     """How many jobs there were, and how many of them failed."""
-    failed = len(record.jobs.attempts)
+    failed = len(record.jobs.failed)
     failed += outcomes.of(record.outcome) is outcomes.ERROR and record.jobs.last is not None
     jobs = len(record.jobs.all)
     return f"{jobs} ({failed} failed)" if failed else str(jobs)

@@ -245,7 +245,7 @@ class Jobs:
 
     #: The row's last job.
     last: JobFacts | None = None
-    #: The row's jobs before this one, which the infrastructure failed.
+    #: The row's jobs before this one, which the infrastructure failed or its session cancelled.
     attempts: tuple[JobFacts, ...] = ()
     #: The row's jobs before this one that were measured as well: the outcome rests on the median of all.
     repeats: tuple[JobFacts, ...] = ()
@@ -259,6 +259,11 @@ class Jobs:
     def all(self) -> tuple[JobFacts, ...]:
         """Every job of the run."""
         return (*self.attempts, *self.repeats, *(() if self.last is None else (self.last,)))
+
+    @property
+    def failed(self) -> tuple[JobFacts, ...]:
+        """Its attempts without those that were cancelled, which nothing has failed."""
+        return tuple(job for job in self.attempts if job.state != JobState.CANCELLED.value)
 
     def measured(self, judged_s: float | None) -> tuple[JobFacts, ...]:
         """The jobs whose median is the run's figure, in the order in which they ran, each with its ``judged_s``.

@@ -23,7 +23,7 @@ def failed_jobs(record: Record) -> tuple[tuple[JobFacts, str], ...]:
     for such a cause. What somebody cancelled or a scheduler took away says nothing of nodes; a script that is wrong
     says something of its row.
     """
-    found = [(job, job.why_repeated) for job in record.jobs.attempts if job.why_repeated not in BLAMELESS]
+    found = [(job, job.why_repeated) for job in record.jobs.failed if job.why_repeated not in BLAMELESS]
     last = record.jobs.last
     if last is not None and record.outcome == ERROR.word:
         why = CAUSE_OF_STATE.get(JobState(last.state)) or cause_of(record).rpartition(": ")[2]

@@ -48,7 +48,7 @@ class Ran:
     #: The last one, ``None`` where it has not ended.
     run: Run | None
     job: JobFacts | None
-    #: Its jobs before that: those that the infrastructure failed, and those that were measured as well.
+    #: Its jobs before that: those that were failed or cancelled, and those that were measured as well.
     attempts: tuple[JobFacts, ...]
     repeats: tuple[JobFacts, ...]
     #: Whether its figures are made up.

@@ -155,7 +155,7 @@ def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settin
     """Say which rows were run again, and what the session has cost the cluster."""
     repeated = {node_id: texts for node_id, texts in tally.attempts.items() if texts}
     if repeated:
-        reporter.section("run again because the infrastructure failed")
+        reporter.section("rows that ran again")
     for node_id, texts in repeated.items():
         reporter.write_line(f"{node_id.rpartition('::')[2]}  " + "; ".join(f"job {text}" for text in texts))
     stopped = [hours for hours in tally.saved.values() if hours is not None]

@@ -6,6 +6,7 @@ import collections
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -120,6 +121,28 @@ def test_an_interrupted_session_cancels_everything_at_once_and_says_so(
     assert len(list(project.glob(".gsw/runs/*/records/*.json"))) == ROWS
     slurm32.wait_until(lambda: not slurm32.run("squeue", "-h").strip(), "an empty queue", 30)
     assert len((project / "scancels").read_text().splitlines()) == 1  # one for all
+    # What is printed as the next command runs the rows whose jobs were cancelled, and those that had none.
+    (run,) = project.glob(".gsw/runs/*")
+    assert f"next: pytest --gsw-resume={run.name} goes on where this session was interrupted\n" in out
+    out = finish(start(project, slurm32, f"--gsw-resume={run.name}", "--junitxml=junit.xml"))
+    assert f"{ROWS} passed" in out, out
+    told = "".join("".join(case.itertext()) for case in interrupted)
+    cancelled = set(re.findall(r"interrupted: job (\d+) was cancelled", told))
+    attempts = [properties(case).get("gsw_attempt_1", "") for case in junit(project / "junit.xml").values()]
+    again = {text.partition(" ")[0] for text in attempts if text.endswith(": its session ended early")}
+    assert again
+    assert again <= cancelled  # a job may have ended before its cancellation came
+
+
+def test_a_job_that_somebody_else_cancels_is_an_error_of_its_row(project: Path, slurm32: SlurmCluster) -> None:
+    session = start(project, slurm32, "--gsw-cluster=here", "--gsw-detach", "-k", "r00 or r01")
+    slurm32.wait_until(lambda: len(slurm32.run("squeue", "-h").splitlines()) == 2, "jobs", 60)
+    session.send_signal(signal.SIGINT)
+    finish(session)
+    slurm32.cancel_all()
+    out = finish(start(project, slurm32, "--gsw-resume=last"))
+    assert "2 errors" in out, out
+    assert out.count(" ended CANCELLED") >= 2
 
 
 def test_a_detached_session_leaves_its_jobs_to_be_resumed(project: Path, slurm32: SlurmCluster) -> None:

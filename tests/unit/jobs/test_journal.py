@@ -148,6 +148,23 @@ def test_why_a_job_was_ended_early(tmp_path: Path, journal: Journal) -> None:
     assert submission.stopped == Stop("slow start")
 
 
+def test_a_job_that_its_session_cancelled(tmp_path: Path, journal: Journal) -> None:
+    journal.intents([spec()], 999.5)
+    journal.submitted(job("7"))
+    journal.cancelled(job("8"))  # of no concern to the row's job
+    assert read(tmp_path) == Submission(1000.0, "7")
+    journal.cancelled(job("7"))
+    assert read(tmp_path) == Submission(1000.0, "7", cancelled=True)
+    journal.ended((job("7"), GOOD))
+    assert read(tmp_path) == Submission(1000.0, "7", ended=GOOD, cancelled=True)
+    journal.repeated("a", AGAIN)
+    journal.intents([spec()], 1999.5)
+    journal.submitted(job("9", submitted_s=2000.0))
+    submission = read(tmp_path)
+    assert submission is not None
+    assert not submission.cancelled
+
+
 def test_a_row_that_is_about_to_be_run_again(tmp_path: Path, journal: Journal) -> None:
     journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
@@ -300,17 +317,19 @@ def test_what_is_written(tmp_path: Path, journal: Journal) -> None:
     journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     journal.stopped(job("7"), Stop("slow start"))
+    journal.cancelled(job("7"))
     journal.ended((job("7"), RUNNING))
     journal.repeated("a", AGAIN)
     journal.refused("a")
     written = [json.loads(line) for line in (tmp_path / NAME).read_text().splitlines()]
-    assert [line.pop("n") for line in written] == list(range(1, 8))
+    assert [line.pop("n") for line in written] == list(range(1, 9))
     assert {len(line.pop("crc")) for line in written} == {8}
     assert written.pop(0).pop("time_s") > 1.7e9
     assert written == [
         {"event": "intent", "row": "a", "name": "gsw-a", "time_s": 999.5},
         {"event": "submitted", "row": "a", "job": "7", "time_s": 1000.0},
         {"event": "stopped", "row": "a", "job": "7", "fact": "slow start", "advice": "", "saved_s": None},
+        {"event": "cancelled", "row": "a", "job": "7"},
         {
             "event": "ended",
             "row": "a",

@@ -109,9 +109,10 @@ def test_the_median_of_all_jobs_counts_and_the_best_is_named() -> None:
 
 def test_jobs_that_failed_are_counted() -> None:
     of = record(98.0)
-    failed = (replace(JOB, id="7", why_repeated="node failure"),)
+    cancelled = replace(JOB, id="6", state="CANCELLED", why_repeated="its session ended early")
+    failed = (cancelled, replace(JOB, id="7", why_repeated="node failure"))
     (_, row, *_) = lines([concluded(case(replace(of, jobs=replace(of.jobs, attempts=failed))))])
-    assert row.endswith("2 (1 failed)  reached")
+    assert row.endswith("3 (1 failed)  reached")
 
 
 @pytest.mark.parametrize(

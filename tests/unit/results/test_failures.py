@@ -21,6 +21,10 @@ def test_what_a_scheduler_took_away_says_nothing(why: str) -> None:
     assert failed(night(0, attempts=(job(8, state="PREEMPTED", why_repeated=why),))) == []
 
 
+def test_what_a_session_cancelled_says_nothing() -> None:
+    assert failed(night(0, attempts=(job(8, state="CANCELLED", why_repeated="its session ended early"),))) == []
+
+
 def test_jobs_that_were_measured_to_confirm_have_not_failed() -> None:
     assert failed(night(0, repeats=(job(8, 5.0, why_repeated="to be confirmed"),))) == []
 
