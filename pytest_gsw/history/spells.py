@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, Seen, Spell, acknowledgements, alarms, identity, least_worse
 from pytest_gsw.history.episodes import episodes
-from pytest_gsw.history.model import LineKey, Point, record_time_s, series_key
+from pytest_gsw.history.model import LineKey, Point, points_of, record_time_s, series_key
 from pytest_gsw.history.past import COMPARED, GONE_DAYS, Lines, Past, lines_of
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Nodes, Suspect
@@ -322,10 +322,13 @@ def alarms_of(
     *,
     now_s: float,
     until_s: float = math.inf,
+    measured: Collection[str] | None = None,
     slow_before: Sequence[Suspect] | None = None,
     read: Callable[[str], Lines] | None = None,
 ) -> tuple[Alarm, ...]:
-    """The alarms of a cluster, by all nights until a time; see :func:`spells_of`.
+    """The alarms of a cluster, by all nights until a time, as a run tells them that measured some rows.
+
+    Where no run tells them, ``measured`` is ``None``. For the other arguments see :func:`spells_of`.
 
     Raises:
         HistoryError: The history did not answer.
@@ -335,8 +338,17 @@ def alarms_of(
     if any(point.time_s > until_s for points in nights.values() for point in points):
         nights = {key: [point for point in points if point.time_s <= until_s] for key, points in nights.items()}
         nodes = None
-    found = spells_of(cluster, nights, lines.excluded, accepted, slow_before, nodes)
+    spells = spells_of(cluster, nights, lines.excluded, accepted, slow_before, nodes)
+    found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in spells]
     return alarms(found, acknowledgements(history.events(cluster)), now_s)
+
+
+def _is_seen(spell: Spell, measured: Collection[str] | None) -> bool:
+    """Whether a run that measured these rows says anything of a spell."""
+    if measured is None:
+        return True
+    is_of_row = spell.kind in OF_ROWS and spell.subject != whole_cluster(spell.cluster)
+    return spell.subject in measured if is_of_row else bool(measured)
 
 
 def alarms_of_records(
@@ -369,7 +381,16 @@ def alarms_of_records(
         rows = {record.row.id for record in ran}
         figures = {row: accepted[row][cluster] for row in rows if cluster in accepted.get(row, {})}
         until_s = max(map(record_time_s, ran)) or math.inf
-        known = alarms_of(history, cluster, figures, now_s=now_s, until_s=until_s, slow_before=slow_before, read=read)
+        known = alarms_of(
+            history,
+            cluster,
+            figures,
+            now_s=now_s,
+            until_s=until_s,
+            measured={record.row.id for record in ran if points_of(record)},
+            slow_before=slow_before,
+            read=read,
+        )
         found += (
             one
             for one in known

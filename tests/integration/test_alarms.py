@@ -240,6 +240,16 @@ def test_a_first_night_s_regression_is_said_by_its_row_alone(pytester: pytest.Py
     result.stdout.no_fnmatch_line("*= alarms =*")
 
 
+def test_an_alarm_is_new_in_no_run_that_measured_nothing_of_it(pytester: pytest.Pytester, table: Path) -> None:
+    nights(table, (44,), cluster="demo", simulated=True)
+    session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=oom")
+    result = pytester.runpytest(*session, "--gsw-report=report")
+    result.stdout.fnmatch_lines(["*= alarms =*", f"*  still regression of {SHOWN}: * since *, 1 run"])
+    summary = (pytester.path / "report" / "summary.md").read_text()
+    (line,) = [line for line in summary.splitlines() if line.startswith("|") and "`regression`" in line]
+    assert "`still`" in line
+
+
 def test_a_session_finds_alarms_once_for_the_screen_and_every_file(
     pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
