@@ -219,8 +219,8 @@ class History:
             found = self._database.execute(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
         return _told_by_row(found)
 
-    def records(self, run_id: str) -> tuple[Record, ...]:
-        """The records of one run, in the order of their node ids.
+    def records(self, run_id: str, rows: Collection[str] | None = None) -> tuple[Record, ...]:
+        """The records of one run, or of the rows with these ids, in the order of their node ids.
 
         Raises:
             HistoryError: One of them was written by a later release, and would be misread.
@@ -228,11 +228,11 @@ class History:
         self._prepare()
         with self._database.transaction(write=False):
             found = self._database.execute(
-                "SELECT r.node_id, b.body FROM gsw_record r JOIN gsw_body b ON b.record_id = r.id WHERE r.run_id = ?",
+                "SELECT node_id, row_id, body FROM gsw_record r JOIN gsw_body b ON b.record_id = r.id WHERE run_id = ?",
                 plain(run_id),
             )
         try:
-            return tuple(decode(body) for _, body in sorted(found))
+            return tuple(decode(body) for _, row, body in sorted(found) if rows is None or row in rows)
         except ValueError as error:
             raise HistoryError(f"a record of run {run_id} in {self.shown} cannot be read: {error}") from None
 

@@ -18,6 +18,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.history.texts import ClusterTold, cluster_told
 from pytest_gsw.history.together import Together
+from pytest_gsw.reports.held import with_held
 from pytest_gsw.reports.night import Night, Run
 from pytest_gsw.reports.rows import Row, is_slow, page_names, worst_first
 from pytest_gsw.reports.since import since_of
@@ -140,6 +141,7 @@ def _night(
     earlier: Mapping[tuple[str, str], tuple[Told, ...]],
 ) -> Night:
     rows, broken = _rows(records, pasts, accepted, earlier)
+    rows = rows if known is None else with_held(rows, known.history)
     whole = replace(run, missing={**run.missing, **broken})
     ordered = tuple(sorted(rows, key=worst_first))
     ran = set(map(series_key, records))

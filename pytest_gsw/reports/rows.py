@@ -85,6 +85,8 @@ class Row:
     since: Since | None = None
     #: What the runs before came to for it, measured or not, the oldest first.
     earlier: tuple[Told, ...] = ()
+    #: By run, the seconds that its newest runs were judged by, where one was judged by others than today's.
+    held: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def before(self) -> Told | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from pytest_gsw.common.words import counted, duration
 from pytest_gsw.history.model import Point
+from pytest_gsw.reports.held import LISTED_RUNS, held_then, held_today
 from pytest_gsw.reports.html.commands import all_commands
 from pytest_gsw.reports.html.drawing import figure
 from pytest_gsw.reports.html.elements import Content, element
@@ -45,9 +46,6 @@ from pytest_gsw.results.row_text import compared_text
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Direction, Metric
-
-#: The newest nights that are listed.
-_NIGHTS = 14
 
 #: Facts that have a place of their own on the page.
 _ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
@@ -198,29 +196,19 @@ def _nights(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
     nights.sort(key=lambda one: (one.time_s, one.run_id))
     if not nights:
         return None
-    shown = nights[-_NIGHTS:][::-1]
-    held_s, held = _held(row)
+    shown = nights[-LISTED_RUNS:][::-1]
+    held_s, held = held_today(row)
     which = counted(len(nights), "run")
     if len(shown) < len(nights):
         which = f"The newest {len(shown)} of {which}"
     heads = ["when", "verdict", "throughput", f"{row.record.judged_metric.label} (s)", "nodes", "job", "run"]
     caption = which if held_s is None else f"{which}; throughput against {held}, {held_s:.4g} s"
-    return table("nights", caption, heads, [_night(night, held_s, pages) for night in shown])
+    others = {one for one in row.held.values() if held_s is not None and f"{one:.4g}" != f"{held_s:.4g}"}
+    caption += ", where no other figure is named" if others else ""
+    return table("nights", caption, heads, [_night(night, row, pages) for night in shown])
 
 
-def _held(row: Row) -> tuple[float | None, str]:
-    """What the row is held against: the same that its verdict is of."""
-    judged = row.record.judged_metric.key
-    for held, name in (
-        (row.record.figures.accepted, "the accepted"),
-        (row.record.figures.documented, "the documented"),
-    ):
-        if value := held.get(judged):
-            return value, name
-    return None, ""
-
-
-def _night(night: Point | Failed, held_s: float | None, pages: Mapping[str, str]) -> Sequence[Content]:
+def _night(night: Point | Failed, row: Row, pages: Mapping[str, str]) -> Sequence[Content]:
     address = pages.get(night.run_id)
     run: Content = night.run_id if not address else element("a", night.run_id, href=address)
     when = time_element(night.begin_s)
@@ -229,9 +217,25 @@ def _night(night: Point | Failed, held_s: float | None, pages: Mapping[str, str]
         return when, element("td", sign(kind.kind), f" {kind.word}", class_=kind.kind), "", "", "", night.job_id, run
     known = outcomes.of(night.outcome)
     shown = known.attention.in_report.kind
-    change = "" if held_s is None else percent(held_s / night.judged_s - 1)
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
-    return when, verdict, change, f"{night.judged_s:.4g}", several(shown_nodes(night.nodes)), several(night.job_id), run
+    return (
+        when,
+        verdict,
+        _change(night, row),
+        f"{night.judged_s:.4g}",
+        several(shown_nodes(night.nodes)),
+        several(night.job_id),
+        run,
+    )
+
+
+def _change(night: Point, row: Row) -> str:
+    """The change that a run's verdict is of, and against what, where that is not what the table's caption says."""
+    (today_s, _), held_s = held_today(row), held_then(row, night)
+    if held_s is None:
+        return ""
+    change, against = percent(held_s / night.judged_s - 1), f"{held_s:.4g} s"
+    return change if today_s is None or against == f"{today_s:.4g} s" else f"{change} against {against}"
 
 
 def _steps(record: Record) -> ET.Element | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import sqlite3
+import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -273,6 +275,32 @@ def test_what_a_page_holds_a_row_against_is_one_figure(tmp_path: Path) -> None:
     text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html")
     assert "throughput against the documented, 4.5 s" in text
     assert "median" not in text.partition("Runs")[2].partition("Steps")[0]
+
+
+def test_a_run_that_was_judged_by_another_figure_is_told_by_that_one(tmp_path: Path) -> None:
+    """A cluster that accepts 5 s does not make a loss of 10 % one of nothing."""
+    before = [row(SLOW.row.id, 43, 4.6), row(SLOW.row.id, 44, 5.0, outcome="regressed")]
+    accepted = varied(SLOW, outcome="passed", reference="accepted", accepted={"step_time_s": 5.0})
+    with history_of(tmp_path, *before) as history:
+        index = write_report([accepted], history, tmp_path / "out", runs=runs(tmp_path))
+    text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html").replace("\N{NO-BREAK SPACE}", " ")
+    assert "3 runs; throughput against the accepted, 5 s, where no other figure is named" in text
+    assert "\u2714 passed+0.0 %5" in text
+    assert "\u25bc regressed\N{MINUS SIGN}10.0 % against 4.5 s5" in text
+    assert "\u2714 passed\N{MINUS SIGN}2.2 % against 4.5 s4.6" in text
+
+
+def test_a_run_that_was_judged_by_a_figure_that_nobody_knows_has_no_change(tmp_path: Path) -> None:
+    before = row(SLOW.row.id, 44, 5.0, outcome="regressed")
+    accepted = varied(SLOW, outcome="passed", reference="accepted", accepted={"step_time_s": 5.0})
+    with history_of(tmp_path, before) as history:
+        later = zlib.compress(b'{"schema": 99}')
+        with sqlite3.connect(tmp_path / "history.sqlite") as database:
+            database.execute("UPDATE gsw_body SET body = ?", (later,))
+        index = write_report([accepted], history, tmp_path / "out", runs=runs(tmp_path))
+    text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html").replace("\N{NO-BREAK SPACE}", " ")
+    assert "2 runs; throughput against the accepted, 5 s" in text
+    assert "\u25bc regressed5pool0" in text
 
 
 def of_three_jobs(number: int, *jobs_s: float, **changes: Any) -> Record:
