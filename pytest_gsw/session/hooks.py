@@ -80,6 +80,10 @@ def begin(config: pytest.Config) -> None:
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
+    elif not xdist.is_worker(config):
+        from pytest_gsw.session.nowhere import NOWHERE, Nowhere
+
+        config.pluginmanager.register(Nowhere(), NOWHERE)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

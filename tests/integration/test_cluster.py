@@ -58,15 +58,53 @@ def test_a_file_of_the_tables_selects(pytester: pytest.Pytester) -> None:
     pytester.runpytest("--gsw-cluster=demo", "baselines/paxml/gpt3_175b.yaml").assert_outcomes(passed=5)
 
 
-def test_rows_that_nothing_runs_are_told(pytester: pytest.Pytester, table: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "last"),
+    [
+        ((), "=* 3 skipped in *"),
+        (("-q",), "3 skipped in *"),
+        (("-p", "no:terminal"), None),
+        (("-n1",), "=* 3 skipped in *"),
+        (("--setup-plan",), "=* 3 skipped in *"),
+    ],
+    ids=["alone", "quiet", "without a terminal", "xdist", "setup-plan"],
+)
+def test_rows_that_nothing_runs_are_told_and_no_success(
+    pytester: pytest.Pytester, table: Path, options: tuple[str, ...], last: str | None
+) -> None:
+    """An option of CI that got lost; a night without a job would be green."""
+    result = pytester.runpytest_subprocess("--gsw-baselines=site", "site", *options)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    if last is not None:
+        result.stdout.fnmatch_lines(
+            [
+                "gsw: 3 rows skipped: no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log",
+                last,
+            ]
+        )
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("pass", pytest.ExitCode.OK),
+        ("assert not 1", pytest.ExitCode.TESTS_FAILED),
+        ("__import__('pytest').xfail()", pytest.ExitCode.OK),
+        ("__import__('pytest').skip()", pytest.ExitCode.OK),
+    ],
+    ids=["passed", "failed", "xfailed", "skipped itself"],
+)
+def test_beside_rows_that_nothing_runs_the_status_of_other_tests_counts(
+    pytester: pytest.Pytester, table: Path, body: str, status: pytest.ExitCode
+) -> None:
+    pytester.makepyfile(f"def test_one(): {body}")
     result = pytester.runpytest("--gsw-baselines=site")
-    result.assert_outcomes(skipped=3)
-    result.stdout.fnmatch_lines(
-        [
-            "gsw: 3 rows skipped: no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log",
-            "=* 3 skipped in *",
-        ]
-    )
+    assert result.ret == status
+    result.stdout.fnmatch_lines(["gsw: 3 rows skipped: no cluster: give --gsw-cluster=NAME *"])
+
+
+def test_rows_that_nothing_runs_may_be_collected(pytester: pytest.Pytester, table: Path) -> None:
+    assert pytester.runpytest("--gsw-baselines=site", "--collect-only").ret == pytest.ExitCode.OK
 
 
 def test_a_cluster_without_a_name_is_a_usage_error(pytester: pytest.Pytester, table: Path) -> None:
