@@ -147,17 +147,17 @@ def _told(changes: Sequence[Change]) -> list[Change]:
 def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) -> list[str]:
     times_s = [point.judged_s for point in points]
     newest = points[-1]
-    median_s = statistics.median(times_s)
+    before_s = statistics.median(times_s[:-1]) if times_s[1:] else None
     return [
         key.row,
         key.cluster,
         *([key.definition] if several else []),
         str(len(points)),
-        f"{median_s:.4g} s",
+        "" if before_s is None else f"{before_s:.4g} s",
         noise_cell(noise),
         f"{minute(newest.time_s)} {newest.judged_s:.4g} s",
-        percent(median_s / newest.judged_s - 1),
-        sparkline(times_s, _letters(), _LEAST_SPAN * median_s),
+        "" if before_s is None else percent(before_s / newest.judged_s - 1),
+        sparkline(times_s, _letters(), _LEAST_SPAN * statistics.median(times_s)),
     ]
 
 

@@ -34,7 +34,7 @@ TABLE = """\
 row                       cluster      jobs    median    noise  newest                    against median  seconds, oldest first
 ------------------------  ---------  ------  --------  -------  ----------------------  ----------------  -----------------------
 llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 21:00 5.5 s            -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
-llama2_70b_fp8[H100x128]  jz              3    4.95 s   1.7 %*  2026-11-03 21:00 5.5 s           -10.0 %  ▁▁█
+llama2_70b_fp8[H100x128]  jz              3   4.925 s   1.7 %*  2026-11-03 21:00 5.5 s           -10.5 %  ▁▁█
 * too few jobs to tell the row's own noise: the usual one is taken
 """
 
@@ -128,11 +128,24 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == (TABLE, "")
 
 
+def test_the_newest_job_is_held_against_those_before_it(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(night(0, 2.125), night(1, 2.375))
+    assert history() == 0
+    assert "   2.125 s   1.7 %*  2026-11-02 21:00 2.375 s           -10.5 %  " in capsys.readouterr().out
+
+
+def test_an_only_job_is_held_against_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(night(0))
+    assert history() == 0
+    _, _, line, _ = capsys.readouterr().out.splitlines()
+    assert line.split() == f"{KEY.row} eos 1 1.7 %* 2026-11-01 21:00 5 s ▅".split()
+
+
 def test_rows_and_clusters_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     fill(*nights(9), *nights(9, node_id="x.yaml::y", cluster="jz", row="grok1_314b_bf16[H100x8]"))
     assert history("grok1*", "--cluster=jz", "--last=2") == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "H100" in line]
-    assert line.split()[:4] == ["grok1_314b_bf16[H100x8]", "jz", "2", "5.25"]
+    assert line.split()[:4] == ["grok1_314b_bf16[H100x8]", "jz", "2", "5"]
 
 
 def test_earlier_definitions_are_counted_and_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
