@@ -91,7 +91,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = config.stash[SETTINGS]
     if not settings.judges:
         return []
-    return [f"gsw: {_place(settings)}, run {settings.run_id}, results {settings.run_directory}"]
+    told = [f"gsw: {_place(settings)}, run {settings.run_id}, results {settings.run_directory}"]
+    if settings.past is not None:
+        from pytest_gsw.session.resume import told_of_past
+
+        told.append(told_of_past(settings.run_directory, settings.past))
+    return told
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.common.files import make_directory
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import counted, minute
 from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.journal import NAME, Journal, Past, Submission, read_journal
 from pytest_gsw.jobs.model import Job, JobSpec, Named
 from pytest_gsw.jobs.ownership import RunLock, owner_of
 from pytest_gsw.jobs.resume import Standing, by_row, changes, is_next, take_up
+from pytest_gsw.results.next_steps import is_interrupted
+from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.session import xdist
 from pytest_gsw.session.settings import Settings
 
@@ -44,6 +46,16 @@ def check_owner(config: pytest.Config, settings: Settings) -> None:
         return  # the session that takes the run says so
     if problem is not None:
         raise ConfigurationError(f"--gsw-resume: {problem}")
+
+
+def told_of_past(directory: Path, past: Past) -> str:
+    """With which run a session goes on, since when that has been there, and what of it is left to do; one line."""
+    records, _ = read_run(directory)
+    judged = {record.row.node_id for record in records if not is_interrupted(record)} & set(past.rows)
+    rows, left = counted(len(past.rows), "row"), len(past.rows) - len(judged)
+    verb, begun = "is" if len(judged) == 1 else "are", f", begun {minute(past.begun_s)}" if past.begun_s else ""
+    more = "none is left" if not left else "1 is left" if left == 1 else f"{left} are left"
+    return f"gsw: goes on with run {directory.name}{begun}: {len(judged)} of {rows} {verb} judged, {more} to run"
 
 
 def own_run(config: pytest.Config, settings: Settings) -> tuple[Settings, Journal | None]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.common.words import minute
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.ownership import Owner
@@ -46,6 +47,28 @@ def test_a_run_that_lives_is_not_resumed(pytester: pytest.Pytester, run: Path) -
         ]
     )
     assert (run / NAME).read_bytes() == before
+
+
+def test_what_of_the_run_was_judged_already_is_said(pytester: pytest.Pytester, run: Path) -> None:
+    begun = minute(json.loads((run / NAME).read_text().splitlines()[0])["time_s"])
+    told = f"gsw: goes on with run {run.name}, begun {begun}: "
+    first = resume(pytester)
+    first.assert_outcomes(passed=2, deselected=1)
+    assert f"{told}0 of 2 rows are judged, 2 are left to run" in first.outlines
+    assert f"{told}2 of 2 rows are judged, none is left to run" in resume(pytester).outlines
+    next(run.glob("records/*.json")).unlink()
+    assert f"{told}1 of 2 rows is judged, 1 is left to run" in resume(pytester).outlines
+
+
+def test_rows_of_an_interrupted_session_are_left_to_run(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "120")
+    signalled(pytester, signal.SIGTERM, logs=3)
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
+    result = resume(pytester)
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["gsw: goes on with run *: 0 of 3 rows are judged, 3 are left to run"])
 
 
 def test_rows_that_are_gone_are_errors_with_their_jobs(pytester: pytest.Pytester, run: Path, table: Path) -> None:
