@@ -13,7 +13,7 @@ from typing import Any
 from pytest_gsw.cli.answer import Answer, Commands, a_path, day_begin_s, json_answer
 from pytest_gsw.cli.runs import add_history_option, clusters_of, opened
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, day
+from pytest_gsw.common.words import counted, day, enumerated
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.alarm_texts import COLUMNS, acknowledged_text, cells, next_line, state_text
 from pytest_gsw.history.alarms import Alarm, acknowledge
@@ -21,17 +21,18 @@ from pytest_gsw.history.events import REVOKE, Event
 from pytest_gsw.history.spells import alarms_of
 from pytest_gsw.history.store import History
 from pytest_gsw.results.plain_table import plain_table
+from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 
 #: What is done with an alarm.
-_ACKNOWLEDGE, _REOPEN = "acknowledge", "reopen"
+_ACKNOWLEDGE, _REOPEN = _ACTIONS = ("acknowledge", "reopen")
 
 
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
     alarms = commands.add_parser("alarms", help="tell what is wrong, since when, and who looks after it")
-    alarms.add_argument("action", nargs="?", choices=(_ACKNOWLEDGE, _REOPEN), help="what to do with an alarm")
+    alarms.add_argument("action", nargs="?", type=_action, choices=_ACTIONS, help="what to do with an alarm")
     alarms.add_argument("alarm", nargs="?", metavar="ID", help="which one; its first letters are enough")
     alarms.add_argument("--why", metavar="TEXT", help="what is known of it")
     alarms.add_argument("--owner", metavar="NAME", help="of acknowledge: who looks after it")
@@ -45,6 +46,19 @@ def add_parser(commands: Commands) -> None:
     )
     alarms.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     alarms.set_defaults(run=_alarms)
+
+
+def _action(given: str) -> str:
+    """A word of the command line; its beginning tells which was meant, too.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none of the actions.
+    """
+    if given in _ACTIONS:
+        return given
+    begun = [one for one in _ACTIONS if given and one.startswith(given)]
+    near = nearest(begun[0] if begun else given, _ACTIONS) or f"; there are {enumerated(_ACTIONS)}"
+    raise argparse.ArgumentTypeError(f"nothing is done by '{given}'{near}")
 
 
 def _alarms(asked: argparse.Namespace) -> Answer:

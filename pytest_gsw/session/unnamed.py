@@ -111,6 +111,7 @@ def names_of_rows(items: Iterable[pytest.Item]) -> list[str]:
             row.framework,
             row.dtype,
             row.accelerator,
+            f"{row.accelerator}x{row.gpus}",
             f"x{row.gpus}",
             f"x{row.gpus}]",
             row.id,

@@ -24,6 +24,7 @@ def told(result: pytest.RunResult) -> list[str]:
         ("llama2_70b_fp8[h100x65]", ["gsw: -k: nothing is called 'llama2_70b_fp8[h100x65]'; did you mean 'llama2_70b_fp8[H100x64]'?"]),
         ("zzzzzzzz", ["gsw: -k: nothing is called 'zzzzzzzz'"]),
         # One word of them selects rows.
+        ("H100x65", ["gsw: -k: nothing is called 'H100x65'; did you mean 'H100x64'?"]),
         ("gpt3_175b and x128 or grok2", ["gsw: -k: nothing is called 'grok2'; did you mean 'grok1'?"]),
         ("gpt3_175b and x128 and not grok2 and not (a or b_c)", []),
         # By markers, and by the table's name.
