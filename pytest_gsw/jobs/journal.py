@@ -84,7 +84,7 @@ class Past:
     confirm_jobs: int = 0
     #: The release of the recipes whose bundled rows they are; ``None``: those of the documents, or of other tables.
     release: str | None = None
-    #: By option, the paths that the command line gave it, and by which its rows and its cluster are found.
+    #: By option, what of its command line holds for a session that goes on with it: paths, and how rows are judged.
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: What of the journal cannot be relied on, a line each: ``…/journal.jsonl:17 is not readable``.
     damage: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class Journal:
         release: str | None = None,
         paths: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """A session starts, with these rows (node ids) of a release or of these paths, and so many jobs for each."""
+        """A session starts, with these rows (node ids) of a release or by these options, and so many jobs for each."""
         jobs = {"first_jobs": first_jobs, "confirm_jobs": confirm_jobs} if (first_jobs, confirm_jobs) != (1, 0) else {}
         of: dict[str, Any] = {} if release is None else {"release": release}
         of |= {"paths": {name: list(given) for name, given in paths.items()}} if paths else {}
@@ -302,7 +302,7 @@ def _session(event: Mapping[str, Any]) -> Past:
 
 
 def _paths(event: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """By option, the paths that a session was given; earlier releases did not write them down."""
+    """By option, what of a session's command line holds for its run's next one; earlier releases did not say."""
     paths = event.get("paths")
     return {name: texts(paths, name) for name in paths} if isinstance(paths, dict) else {}
 

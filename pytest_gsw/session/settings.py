@@ -29,7 +29,7 @@ from pytest_gsw.results.run_id import RESULTS, RUNS, new_run_id
 from pytest_gsw.session import xdist
 from pytest_gsw.session.options import OPTIONS, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
-from pytest_gsw.session.shared import path_given, shared_history, shared_paths
+from pytest_gsw.session.shared import path_given, shared_history, shared_judging, shared_paths
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 
@@ -134,6 +134,8 @@ def read_settings(config: pytest.Config) -> Settings:
         values["cluster"] = past.cluster
     paths = shared_paths(config, values, past)
     values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
+    taken, judging = shared_judging(config, values, past)
+    values |= taken
     history, kept = shared_history(config, _history(config, values["history"], results), past)
     _check_clusters(config, values["clusters"], values["cluster"])
     cluster = _cluster(config, values, results / RUNS.name / run_id, paths) if values["cluster"] else None
@@ -143,7 +145,7 @@ def read_settings(config: pytest.Config) -> Settings:
         cluster=cluster,
         baselines=_baselines(values["baselines"], asked),
         release=None if asked is None else asked.release,
-        shared={name: tuple(map(str, given)) for name, given in paths.items()} | kept,
+        shared={name: tuple(map(str, given)) for name, given in paths.items()} | kept | judging,
         suite=_suite(values, cluster, asked),
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),

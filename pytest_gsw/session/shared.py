@@ -1,4 +1,7 @@
-"""What a session has of the command line of the one that it goes on with: where rows, cluster and history are."""
+"""What a session has of the command line of the one that it goes on with.
+
+Where rows, cluster and history are, and how rows are judged: all rows of a run are held to the same.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The options whose paths the sessions of a run share.
 _NAMES = ("baselines", "suite", "clusters")
+#: The options by which rows are judged, their jobs ended early or run again, and simulated rows broken.
+_JUDGING = ("tolerance", "max-gain", "strict", "timeout", "retries", "stall", "slow-start", "demo")
 #: What is kept of a session that has no history.
 _NO_HISTORY = "none"
 
@@ -40,6 +45,31 @@ def shared_paths(config: pytest.Config, values: Mapping[str, Any], past: Past | 
             was = " ".join(str(path) for path in paths)
             raise ConfigurationError(f"--gsw-resume: --gsw-{name} of that run is {was}\nnext: leave the option out")
     return {**given, **known}
+
+
+def shared_judging(
+    config: pytest.Config, values: Mapping[str, Any], past: Past | None
+) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
+    """By option, the values by which the run that is resumed judges, and what of the command line is kept of them.
+
+    What the command line gives counts before what that run was given.
+    """
+    given = {name for name in _JUDGING if config.getoption(f"gsw_{name.replace('-', '_')}") is not None}
+    of_run = {} if past is None else {name: past.paths[name] for name in _JUDGING if name in past.paths}
+    kept = of_run | {name: _texts(values[name]) for name in given}
+    taken = {name: _value(values[name], texts) for name, texts in of_run.items() if name not in given}
+    return taken, kept
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, tuple) else (str(value),)
+
+
+def _value(default: Any, texts: tuple[str, ...]) -> Any:
+    """What an option is by the texts that were kept of it, of the kind that it has where nobody gives it."""
+    if isinstance(default, bool):
+        return texts == (str(True),)
+    return texts if isinstance(default, tuple) else texts[0]
 
 
 def shared_history(

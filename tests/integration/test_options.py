@@ -212,6 +212,31 @@ def test_a_resumed_run_has_the_paths_that_it_was_given(
     result.stderr.fnmatch_lines([f"ERROR: --gsw-resume: {name} of that run is *{value}", "next: leave the option out"])
 
 
+@pytest.mark.parametrize(
+    ("option", "name", "other"),
+    [
+        ("--gsw-tolerance=3%", "tolerance", "--gsw-tolerance=4%"),
+        ("--gsw-max-gain=40%", "max_gain", "--gsw-max-gain=50%"),
+        ("--gsw-timeout=7", "time_limit_s", "--gsw-timeout=8"),
+        ("--gsw-retries=2", "retries", "--gsw-retries=0"),
+        ("--gsw-stall=0", "policies", "--gsw-stall=4"),
+        ("--gsw-slow-start=2", "policies", "--gsw-slow-start=0"),
+        ("--gsw-demo=*x128]=slow:12%", "faults", "--gsw-demo=*x64]=oom"),
+        ("--gsw-strict", "strict", None),
+    ],
+)
+def test_a_resumed_run_judges_as_it_was_told_to(
+    pytester: pytest.Pytester, option: str, name: str, other: str | None
+) -> None:
+    first = settings(pytester, "--gsw-cluster=demo", option)
+    assert first[name] != settings(pytester, "--gsw-cluster=demo")[name]
+    Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], paths=first["shared"])
+    resumed = settings(pytester, "--gsw-resume=night")
+    assert (resumed[name], resumed["shared"]) == (first[name], first["shared"])
+    if other is not None:
+        assert settings(pytester, "--gsw-resume=night", other)[name] != first[name]
+
+
 def test_a_resumed_run_has_no_history_where_it_was_to_have_none(pytester: pytest.Pytester) -> None:
     first = settings(pytester, "--gsw-cluster=demo", "--gsw-history=none")
     Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], paths=first["shared"])
