@@ -71,6 +71,7 @@ def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
     """A proposal in one line: where, how much, beside what, made of what."""
     accepted, documented_s = proposal.accepted, proposal.documented_s
     change = accepted.judged_s / documented_s - 1
+    than_documented = f"{abs(change) * 100:.1f} % {'slower' if change > 0 else 'faster'}"
     jobs = counted(accepted.jobs, "job")
     beside = "in place of" if documented else "beside"
     old = proposal.row.accepted.get(accepted.cluster)
@@ -80,7 +81,7 @@ def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
         before, of_date = f",{taken_out} {old.judged_s:.4g} s accepted on {old.date}", f" of {accepted.date}"
     return (
         f"{proposal.row.id} on {accepted.cluster}: {accepted.judged_s:.4g} s{of_date} {beside} the documented "
-        f"{documented_s:.4g} s ({change * 100:+.1f} %){before}; median of {jobs} from {proposal.fastest_s:.4g} to "
+        f"{documented_s:.4g} s ({than_documented}){before}; median of {jobs} from {proposal.fastest_s:.4g} to "
         f"{proposal.slowest_s:.4g} s, spread {accepted.spread * 100:.2g} %"
     )
 

@@ -66,8 +66,8 @@ def _rows(asked: argparse.Namespace) -> Answer:
     columns = ["row", *(">nodes", ">GBS", ">seconds", ">tokens/s", ">MFU", ">TFLOP/s/GPU", ">tolerance"), "document"]
     columns += [] if asked.cluster is None else [f"accepted on {asked.cluster}"]
     listing = plain_table(table, *columns, style="simple")
-    listed = [listing] if rows or not blanks else []
-    return Answer("\n".join([*listed, counted(len(rows), "row"), *_blank_lines(blanks)]), status)
+    listed = [listing, counted(len(rows), "row")] if rows or not blanks else []
+    return Answer("\n".join([*listed, *([""] if listed and blanks else []), *_blank_lines(blanks)]), status)
 
 
 def _check_cluster(rows: Sequence[Baseline], asked: argparse.Namespace) -> None:
@@ -87,7 +87,7 @@ def _blank_lines(rows: Sequence[BlankRow]) -> list[str]:
         (row.id, ", ".join(blank.key for blank in row.blanks), f"{from_here(row.location.path)}:{row.location.line}")
         for row in rows
     ]
-    lines = ["", plain_table(table, "row", "blank", "table", style="simple")]
+    lines = [plain_table(table, "row", "blank", "table", style="simple")]
     lines.append(f"{counted(len(rows), 'row')} cannot run, until what is blank is typed into the table")
     facts = facts_of(rows)
     if facts:

@@ -135,7 +135,7 @@ def _of_row(row: Row) -> Iterator[Finding]:
         yield _finding(outcome.attention, record, outcomes.unknown_text(record.outcome))
     elif outcome.attention.level is not None:
         text = inconclusive_line(record) or record.fact
-        yield _finding(outcome.attention, record, text, since if is_slow(record) else "")
+        yield _finding(outcome.attention, record, text, since if is_slow(record) or outcome is outcomes.ERROR else "")
     if record.drift:
         yield _finding(attention.DRIFT, record, record.drift)
     accepted = accepted_line(record)

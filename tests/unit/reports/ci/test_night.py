@@ -111,6 +111,12 @@ def test_what_is_inconclusive_says_why(reason: str, since: str) -> None:
     assert found.since == since
 
 
+def test_an_error_says_since_when() -> None:
+    since = Since(NOON_S, "first", "1", 2, "before")
+    (found,) = findings(night_of((ERROR,), since={ERROR.row.node_id: since}))
+    assert (found.kind, found.since) == ("error", f"{minute(NOON_S)}, 2 runs")
+
+
 @pytest.mark.parametrize("outcome", ["passed", "profiled", "expected_failure"])
 def test_what_needs_nobody(outcome: str) -> None:
     assert findings(night_of((varied(PASSED, outcome=outcome),))) == ()
