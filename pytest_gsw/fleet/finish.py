@@ -13,7 +13,7 @@ from pytest_gsw.fleet.repeating import Repeating
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.fleet.submitting import Submitter
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.jobs.model import Job, Launcher
+from pytest_gsw.jobs.model import Job, JobState, JobStatus, Launcher
 
 
 class Finish:
@@ -96,7 +96,13 @@ def _interrupted(phase: Phase, detach: bool) -> JobError:
     seen = seen_of(phase)
     fate = "it was never submitted"
     if seen is not None:
-        fate = f"job {seen.job.id} was {'left running' if detach else 'cancelled'}"
+        fate = f"job {seen.job.id} was {'left running' if detach else 'cancelled'}{_waited_for(seen.status)}"
     elif unanswered_s(phase) is not None:
         fate = "whether it was submitted is not known"
     return JobError(f"{INTERRUPTED}: {fate}")
+
+
+def _waited_for(status: JobStatus) -> str:
+    """What a job that had not begun waited for, as Slurm says it; empty where nothing is said."""
+    waits = status.state is JobState.PENDING and status.reason not in {"", "None"}
+    return f"; it was pending ({status.reason})" if waits else ""

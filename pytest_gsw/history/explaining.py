@@ -60,7 +60,7 @@ def sound_text(sound: Sound) -> str:
         return "no job tells of any other node"
     cleared, untold = len(sound.cleared), len(sound.untold)
     loss = percent(math.exp(-CLEARED_OF) - 1).removeprefix("-")
-    known = f"{counted(cleared, 'node')} cleared of a loss of {loss} by the last {NEWEST_NIGHTS} runs"
+    known = f"{counted(cleared, 'node')} cleared of a loss of {loss} or more by the last {NEWEST_NIGHTS} runs"
     return f"{known}, {untold} could not be told" if untold else known
 
 

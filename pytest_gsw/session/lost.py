@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import command, counted
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.journal import Past, Submission
 from pytest_gsw.jobs.model import in_words, scancel
@@ -101,9 +101,14 @@ def left_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
     lines = _not_taken_over(session, fleet)
     if lines or fleet is None or not fleet.interrupted:
         return lines
-    return [
-        f"next: pytest --gsw-resume={session.config.stash[SETTINGS].run_id} goes on where this session was interrupted"
-    ]
+    going_on = command("pytest", f"--gsw-resume={session.config.stash[SETTINGS].run_id}", *_files(session.config))
+    return [f"next: {going_on} goes on where this session was interrupted"]
+
+
+def _files(config: pytest.Config) -> list[str]:
+    """The options of the command line that name files, which are to tell of the whole run in the end."""
+    named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"), ("--gsw-json", "gsw_json"))
+    return [f"{flag}={value}" for flag, name in named if (value := config.getoption(name, None))]
 
 
 def _not_taken_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:

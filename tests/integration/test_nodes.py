@@ -71,7 +71,7 @@ def test_a_slow_node_is_named(one_slow: Path, capsys: pytest.CaptureFixture[str]
     assert lines[2].split()[:2] == ["pool0-0007", "eos"]
     assert lines[3:] == [
         "1 culprit, see --json for the jobs",
-        "eos: 15 nodes cleared of a loss of 5.8 % by the last 30 runs",
+        "eos: 15 nodes cleared of a loss of 5.8 % or more by the last 30 runs",
     ]
 
 
@@ -151,7 +151,7 @@ def test_a_repaired_node_is_told_and_not_excluded(
     assert lines[2].endswith("fast again")
     assert lines[3:] == [
         "no node makes jobs slow any more",
-        "eos: 16 nodes cleared of a loss of 5.8 % by the last 30 runs",
+        "eos: 16 nodes cleared of a loss of 5.8 % or more by the last 30 runs",
     ]
     assert Path("nodes.txt").read_text(encoding="utf-8").strip() == ""
 
@@ -160,7 +160,7 @@ def test_sound_nodes_are_not_named(pytester: pytest.Pytester, table: Path, capsy
     nights(table, {})
     assert main(["nodes"]) == 0
     assert capsys.readouterr().out == (
-        "no node makes jobs slow\neos: 16 nodes cleared of a loss of 5.8 % by the last 30 runs\n"
+        "no node makes jobs slow\neos: 16 nodes cleared of a loss of 5.8 % or more by the last 30 runs\n"
     )
 
 
@@ -171,7 +171,7 @@ def test_a_history_that_is_too_short_says_so(
     assert main(["nodes"]) == 6
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "no node is known to make jobs slow"
-    assert second == "eos: 0 nodes cleared of a loss of 5.8 % by the last 30 runs, 10 could not be told"
+    assert second == "eos: 0 nodes cleared of a loss of 5.8 % or more by the last 30 runs, 10 could not be told"
     assert re.fullmatch(r"  would be told by about 4 more jobs each: pool0-\[[0-9,-]+\]", third)
     assert main(["nodes", "--json"]) == 6
     (eos,) = json.loads(capsys.readouterr().out)
@@ -186,7 +186,7 @@ def test_rows_that_never_change_their_nodes_clear_nobody(
     assert main(["nodes"]) == 6
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "no node is known to make jobs slow"
-    assert second == "eos: 0 nodes cleared of a loss of 5.8 % by the last 30 runs, 8 could not be told"
+    assert second == "eos: 0 nodes cleared of a loss of 5.8 % or more by the last 30 runs, 8 could not be told"
     assert third == "  no job tells, their rows hardly run without them: pool0-[0000-0007]"
 
 
@@ -230,7 +230,7 @@ def test_a_session_says_which_slow_node_explains_a_regression(
             rf"throughput .* \(allowed 5 %\); {said}{confirmed}",
             r"=+ slow nodes =+",
             rf"node {names[SLOW]} \(-1?\d\.\d %, \d+ jobs\) since \d{{4}}-\d\d-\d\d",
-            r"others: 15 nodes cleared of a loss of 5\.8 % by the last 30 runs\.",
+            r"others: 15 nodes cleared of a loss of 5\.8 % or more by the last 30 runs\.",
             r"pytest-gsw nodes tells by which jobs that is known\.",
         ]
     )
@@ -239,7 +239,7 @@ def test_a_session_says_which_slow_node_explains_a_regression(
     report = Path("report")
     assert f"slow: node {names[SLOW]} (" in (report / "index.html").read_text(encoding="utf-8")
     assert "Nodes that make jobs slow" in (report / "jobs.html").read_text(encoding="utf-8")
-    assert "demo: 15 nodes cleared of a loss of 5.8 %" in (report / "jobs.html").read_text(encoding="utf-8")
+    assert "demo: 15 nodes cleared of a loss of 5.8 % or more" in (report / "jobs.html").read_text(encoding="utf-8")
     assert ('class="map"' in (report / "jobs.html").read_text(encoding="utf-8")) == bool(
         said
     )  # of the night's own nodes

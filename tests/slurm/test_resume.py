@@ -123,7 +123,8 @@ def test_an_interrupted_session_cancels_everything_at_once_and_says_so(
     assert len((project / "scancels").read_text().splitlines()) == 1  # one for all
     # What is printed as the next command runs the rows whose jobs were cancelled, and those that had none.
     (run,) = project.glob(".gsw/runs/*")
-    assert f"next: pytest --gsw-resume={run.name} goes on where this session was interrupted\n" in out
+    goes_on = f"pytest --gsw-resume={run.name} --junitxml=junit.xml"
+    assert f"next: {goes_on} goes on where this session was interrupted\n" in out
     out = finish(start(project, slurm32, f"--gsw-resume={run.name}", "--junitxml=junit.xml"))
     assert f"{ROWS} passed" in out, out
     told = "".join("".join(case.itertext()) for case in interrupted)

@@ -205,6 +205,30 @@ def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(
         fleet.take("b")
 
 
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (JobStatus(JobState.PENDING, reason="ReqNodeNotAvail"), "; it was pending (ReqNodeNotAvail)"),
+        (JobStatus(JobState.PENDING, reason="None"), ""),
+        (JobStatus(JobState.PENDING), ""),
+        (RUNNING, ""),
+    ],
+)
+def test_an_interrupted_row_says_what_its_job_waited_for(
+    launcher: FakeLauncher, clock: Clock, status: JobStatus, told: str
+) -> None:
+    launcher.script = {"a": [status]}
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.submit({"a": spec("a")})
+    fleet._pump()
+    fleet._polling.ask()
+    fleet._pump()
+    fleet.interrupt(detach=False)
+    with pytest.raises(JobError) as caught:
+        fleet.take("a")
+    assert caught.value.fact == f"interrupted: job job-a was cancelled{told}"
+
+
 def test_an_ended_job_comes_with_its_log(fleet: Fleet) -> None:
     fleet.submit({"a": spec("a")})
     assert fleet.take("a") == Run("job-a", COMPLETED, Path("/stage/job-a.out"), Path("/stage/slurm-job-a.out"))
