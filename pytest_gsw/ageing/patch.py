@@ -71,7 +71,7 @@ def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
     """A proposal in one line: where, how much, beside what, made of what."""
     accepted, documented_s = proposal.accepted, proposal.documented_s
     change = accepted.judged_s / documented_s - 1
-    than_documented = f"{abs(change) * 100:.1f} % {'slower' if change > 0 else 'faster'}"
+    than_documented = f"{abs(change) * 100:.1f} % {'longer' if change > 0 else 'shorter'}"
     jobs = counted(accepted.jobs, "job")
     beside = "in place of" if documented else "beside"
     old = proposal.row.accepted.get(accepted.cluster)

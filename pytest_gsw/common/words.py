@@ -7,6 +7,7 @@ import re
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 #: A name as it is sorted by its numbers.
@@ -35,6 +36,7 @@ def enumerated(texts: Iterable[str], word: Literal["and", "or"] = "and") -> str:
     return f"{', '.join(first)} {word} {last}" if first else last
 
 
+@lru_cache(maxsize=20_000)
 def by_number(name: str) -> ByNumber:
     """What names are sorted by, so that numbers in them count: ``[H100x8]``, ``[H100x8-b]``, ``[H100x16]``."""
     texts_and_numbers = enumerate(re.split(r"([0-9]+)", name.rstrip("]")))

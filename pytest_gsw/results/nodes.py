@@ -34,11 +34,12 @@ def expand(nodes: str) -> tuple[str, ...]:
 
 def compressed(names: Iterable[str]) -> str:
     """Names as Slurm writes them, ``m2,n[1-3,7]``: what :func:`expand` takes apart."""
-    numbers: dict[str, list[str]] = {}
+    numbers: dict[tuple[str, bool], list[str]] = {}
     for name in sorted(set(names), key=by_number):
         match = _NUMBERED.fullmatch(name)
-        numbers.setdefault(match[1] if match else name, []).append(match[2] if match else "")
-    return ",".join(f"{prefix}{_written(of_prefix)}" for prefix, of_prefix in numbers.items())
+        prefix, number = match.groups() if match else (name, "")
+        numbers.setdefault((prefix, match is None), []).append(number)
+    return ",".join(f"{prefix}{_written(of_prefix)}" for (prefix, _), of_prefix in numbers.items())
 
 
 def _written(numbers: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.results.nodes import expand
@@ -43,14 +43,19 @@ def _parts(records: Iterable[Record]) -> Iterator[tuple[str, _Part]]:
     for record in records:
         for job in record.jobs.all:
             nodes = expand(job.nodes)
-            if job.start_s is None or job.end_s is None or not nodes:
+            if job.start_s is None or job.end_s is None or job.end_s <= job.start_s or not nodes:
                 continue
             part = _Part(job.start_s, job.end_s, -(-record.row.gpus // len(nodes)))
             yield from ((node, part) for node in nodes)
 
 
-def _crowd(node: str, parts: list[_Part]) -> Crowd:
-    """The most that ran at once: it did when some job had just started."""
-    at_once = [[one for one in parts if one.start_s <= part.start_s < one.end_s] for part in parts]
-    gpus, jobs = max((sum(one.gpus for one in group), len(group)) for group in at_once)
-    return Crowd(node, jobs, gpus)
+def _crowd(node: str, parts: Sequence[_Part]) -> Crowd:
+    """The most that ran at once; a job that ends as another one starts is no neighbour."""
+    ends = ((one.end_s, -one.gpus, -1) for one in parts)
+    starts = ((one.start_s, one.gpus, 1) for one in parts)
+    gpus = jobs = 0
+    most = (0, 0)
+    for _, more_gpus, more_jobs in sorted((*ends, *starts)):  # of one time, ends come first
+        gpus, jobs = gpus + more_gpus, jobs + more_jobs
+        most = max(most, (gpus, jobs))
+    return Crowd(node, most[1], most[0])

@@ -17,7 +17,7 @@ from tests.integration.runs import SECONDS, record, write_runs
 
 ROW = "tiny_1b_bf16[H100x8]"
 DIFF = f"""\
-# {ROW} on eos: 1.04 s beside the documented 1 s (4.0 % slower); median of 5 jobs from 1.02 to 1.06 s, spread 1.5 %
+# {ROW} on eos: 1.04 s beside the documented 1 s (4.0 % longer); median of 5 jobs from 1.02 to 1.06 s, spread 1.5 %
 --- /dev/null
 +++ b/site/tiny.accepted.yaml
 @@ -0,0 +1,11 @@
@@ -219,7 +219,7 @@ def test_the_documented_figures_of_a_sites_own_table(
 ) -> None:
     runs = write_runs(pytester.path / ".gsw", table)
     assert propose(*runs, "--documented", "-o", "b.diff") == 0
-    assert "1.04 s in place of the documented 1 s (4.0 % slower);" in capsys.readouterr().out
+    assert "1.04 s in place of the documented 1 s (4.0 % longer);" in capsys.readouterr().out
     old = table.read_text()
     git("apply", "b.diff")
     ids = "481220, 481221, 481222, 481223, 481224"

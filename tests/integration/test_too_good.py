@@ -47,7 +47,7 @@ def test_runs_that_nobody_believes_are_proposed_only_up_to_a_gain(
     status, out, err = propose(capsys, *runs, "--max-gain=105%")
     assert (status, err) == (0, "")
     assert out.startswith(
-        f"# {ROW} on eos: 0.5 s beside the documented 1 s (-50.0 %); median of 5 jobs from 0.49 to 0.51 s"
+        f"# {ROW} on eos: 0.5 s beside the documented 1 s (50.0 % shorter); median of 5 jobs from 0.49 to 0.51 s"
     )
 
 
@@ -81,7 +81,9 @@ def test_a_sessions_own_row_that_nobody_believes_is_not_proposed(
     result.stdout.fnmatch_lines(["nothing can be proposed", f"left out: *: {WHY}"])
     result = run(pytester, "-k", "x8 and H100", "--gsw-max-gain=110%")
     result.assert_outcomes(passed=1, deselected=2)
-    result.stdout.fnmatch_lines([f"{ROW.replace('[', '[[]')} on eos: 0.5 s beside the documented 1 s (-50.0 %); *"])
+    result.stdout.fnmatch_lines(
+        [f"{ROW.replace('[', '[[]')} on eos: 0.5 s beside the documented 1 s (50.0 % shorter); *"]
+    )
     (path,) = diffs(pytester)
     assert "step_time_s: 0.5\n" in path.read_text()
     assert load_table(eos)[0].accepted == {}  # the table itself is left as it is

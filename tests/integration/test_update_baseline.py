@@ -66,7 +66,7 @@ def test_a_row_and_its_earlier_runs_give_a_figure(pytester: pytest.Pytester, eos
     result.stdout.fnmatch_lines(
         [
             "* figures to accept *",
-            f"tiny_1b_bf16[[]H100x8] on eos: 1.04 s beside the documented 1 s (4.0 % slower); {made_of}",
+            f"tiny_1b_bf16[[]H100x8] on eos: 1.04 s beside the documented 1 s (4.0 % longer); {made_of}",
             "left out: tiny_1b_bf16[[]H100x16]: 1 job, at least 5 needed (--min-jobs)",
             f"for review: {shown}; then git apply {shown}",
         ]
@@ -202,7 +202,7 @@ def test_a_bad_neighbour_breaks_no_session(pytester: pytest.Pytester, eos: Path)
     result.assert_outcomes(passed=1, deselected=2)
     result.stdout.fnmatch_lines(
         [
-            "tiny_1b_bf16[[]H100x8] on eos: 1.04 s beside the documented 1 s (4.0 % slower); median of 5 jobs *",
+            "tiny_1b_bf16[[]H100x8] on eos: 1.04 s beside the documented 1 s (4.0 % longer); median of 5 jobs *",
             f"left out: {pytester.path}/.gsw/runs/20260102-000000-0000/records: cannot be read: Not a directory",
         ]
     )

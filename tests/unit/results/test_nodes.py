@@ -38,6 +38,7 @@ def test_a_node_list(nodes: str, names: tuple[str, ...]) -> None:
         (("n1.rack", "n2.rack", "localhost"), "localhost,n1.rack,n2.rack"),
         (("rack[1-2]n[1-2]", "n1", "n2"), "n[1-2],rack[1-2]n[1-2]"),
         (("0", "1"), "[0-1]"),
+        (("login", "login1", "login2"), "login,login[1-2]"),
     ],
 )
 def test_names_as_a_node_list(names: tuple[str, ...], nodes: str) -> None:
