@@ -1,8 +1,7 @@
-"""How large the package is, and how its rooms hang together: a room is a folder or a module of the package's root."""
+"""How the rooms of the package hang together: a room is a folder or a module of the package's root."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import grimp
@@ -14,18 +13,14 @@ _PACKAGE = Path(pytest_gsw.__file__).parent
 
 
 def measure(_directory: Path) -> Figures:
-    """By room its lines, and the arrows between rooms, each with how many modules' imports it stands for."""
+    """The rooms, and the arrows between them."""
     graph = grimp.build_graph(_PACKAGE.name, cache_dir=None)
-    imports = Counter(
+    imports = {
         (_room(module), _room(imported))
         for module in graph.modules
         for imported in graph.find_modules_directly_imported_by(module)
-    )
-    lines: Counter[str] = Counter()
-    for path in _PACKAGE.rglob("*.py"):
-        lines[path.relative_to(_PACKAGE).parts[0]] += len(path.read_text().splitlines())
+    }
     return {
-        "lines": lines,
         "rooms": dict.fromkeys(sorted({_room(module) for module in graph.modules} - {""}), 1),
         "arrows": {f"{room} -> {other}": 1 for room, other in sorted(imports) if room != other and room and other},
     }

@@ -1,4 +1,4 @@
-"""The package neither grows nor knots together unseen."""
+"""The rooms do not knot together unseen."""
 
 from __future__ import annotations
 

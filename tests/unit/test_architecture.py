@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -44,36 +43,6 @@ def test_the_package_can_be_imported_without_pytest() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
-
-
-#: What is longer than a reader can hold, with its lines today. A number here only shrinks, and goes at the limit.
-LONG_CLASSES: dict[str, int] = {}
-LONG_MODULES: dict[str, int] = {}
-
-
-def _classes(path: Path) -> dict[str, int]:
-    """The lines of each class of a module, decorators not counted."""
-    return {
-        f"{path.relative_to(PACKAGE).as_posix()}:{node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    }
-
-
-def _too_long(lines: Mapping[str, int], limit: int, known: Mapping[str, int]) -> dict[str, int]:
-    """What is above the limit and grew, or is known as long and is not any more."""
-    over = {name: count for name, count in lines.items() if count > max(limit, known.get(name, 0))}
-    return over | {name: lines.get(name, 0) for name in known if lines.get(name, 0) <= limit}
-
-
-def test_no_class_has_more_than_200_lines() -> None:
-    lines = {name: count for path in MODULES for name, count in _classes(path).items()}
-    assert _too_long(lines, 200, LONG_CLASSES) == {}
-
-
-def test_no_module_has_more_than_400_lines() -> None:
-    lines = {path.relative_to(PACKAGE).as_posix(): len(path.read_text().splitlines()) for path in MODULES}
-    assert _too_long(lines, 400, LONG_MODULES) == {}
 
 
 def test_the_root_holds_six_modules_at_most() -> None:
