@@ -39,7 +39,13 @@ from pytest_gsw.results.run_id import RESULTS
 
 def add_parser(commands: Commands) -> None:
     """Add the subcommand."""
-    compare = commands.add_parser("compare", help="compare two runs row by row")
+    compare = commands.add_parser(
+        "compare",
+        help="compare two runs row by row",
+        description="Compare two runs row by row. The exit status is 0 when every row of RUN_A was compared and none "
+        "is slower, 1 when a row is slower or was measured in RUN_A only, and 6 when neither is so but a row of RUN_A "
+        "was not compared: nothing is, where both are the same run.",
+    )
     compare.add_argument("before", metavar="RUN_A", help=RUN_HELP)
     compare.add_argument("after", metavar="RUN_B", help="the run that is compared with it")
     add_history_option(compare)
@@ -59,10 +65,9 @@ def _compare(asked: argparse.Namespace) -> Answer:
             after = records_in(history, asked.after) if after is None else after
             noises = {} if history is None else _noises(history, before, after)
     compared = quoted(compare_runs(before, after, noises), os.environ)
-    status = 1 if _is_worse(compared) else 0
     if asked.json:
-        return json_answer(_facts(asked, compared), status)
-    return Answer(_csv(compared) if asked.csv else _text(compared), status)
+        return json_answer(_facts(asked, compared), compared.status)
+    return Answer(_csv(compared) if asked.csv else _text(compared), compared.status)
 
 
 def _has_history(asked: argparse.Namespace) -> bool:
@@ -105,10 +110,6 @@ def _noises(history: History, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noi
     """By how much the jobs of each row differ: the first nights' noise, to which what is compared adds nothing."""
     pasts = pasts_of_records(history, itertools.chain(*runs))
     return {key: noise for key, past in pasts.items() if (noise := past.noise()) is not None}
-
-
-def _is_worse(compared: Comparison) -> bool:
-    return any(row.change == "slower" for row in compared.rows) or any(other.lost for other in compared.others)
 
 
 def _text(compared: Comparison) -> str:

@@ -19,6 +19,7 @@ from pytest_gsw.history.model import SeriesKey, is_judged, series_key
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd, students
 from pytest_gsw.results.facts import RanWith, ran_with
+from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import Record
 
 #: The probability with which all intervals hold the true ratios that decide what has changed, of normal noise.
@@ -72,6 +73,15 @@ class Comparison:
 
     rows: tuple[RowRatio, ...]
     others: tuple[NotCompared, ...]
+    #: The first run has rows, and all of them are compared.
+    is_whole: bool
+
+    @property
+    def status(self) -> int:
+        """The exit status, by which a run that is not compared as a whole shows nothing."""
+        if any(row.change == "slower" for row in self.rows) or any(other.lost for other in self.others):
+            return FAILED
+        return GREEN if self.is_whole else OPEN
 
 
 def series_of(*runs: Iterable[Record]) -> tuple[SeriesKey, ...]:
@@ -88,7 +98,8 @@ def compare_runs(
     compared = [_compare(first.get(row), second.get(row), noises or {}) for row in both]
     told = together([one for one in compared if isinstance(one, RowRatio)])
     rows = sorted(told, key=lambda one: (one.ratio, by_number(one.row)))
-    return Comparison(tuple(rows), tuple(one for one in compared if isinstance(one, NotCompared)))
+    others = tuple(one for one in compared if isinstance(one, NotCompared))
+    return Comparison(tuple(rows), others, bool(first) and first.keys() <= {one.row for one in rows})
 
 
 def together(rows: Sequence[RowRatio]) -> list[RowRatio]:
@@ -162,6 +173,9 @@ def _measured_s(record: Record) -> float | None:
 
 def _difference(before: Record, after: Record) -> str | None:
     """Why two measured records of a row cannot be compared all the same."""
+    then, now = ((record.jobs.last and record.jobs.last.id, record.run.log) for record in (before, after))
+    if then == now or before.run.id == after.run.id:
+        return f"is of the same job in both, {now[0]}"
     if before.run.simulated != after.run.simulated:
         return f"is simulated in the {'first' if before.run.simulated else 'second'} run only"
     is_same = before.row.experiment and before.row.experiment == after.row.experiment

@@ -18,7 +18,6 @@ from pytest_gsw.reports.lately import Lately, lately
 from pytest_gsw.reports.rows import KINDS, Row, as_submitted, begin_of_job
 from pytest_gsw.reports.scaling import Workload, workloads
 from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import Level
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.incident import WholeNight, cluster_night
 from pytest_gsw.results.junit_names import Noted
@@ -237,10 +236,8 @@ class Night:
         """How its session ended, or would have by its records."""
         if self.run.exit_status is not None:
             return self.run.exit_status
-        levels = {attention.BY_KIND[kind].level for kind in self.counts}
-        if Level.ERROR in levels or self.incident is not None:
-            return 1
-        return 6 if attention.INCONCLUSIVE.kind in self.counts else 0
+        failed = [outcomes.FAILED] if self.unrecorded or self.incident is not None else []
+        return outcomes.exit_status([*failed, *(record.status for record in self.records)])
 
     def of(self, kind: str) -> tuple[Row, ...]:
         """Its rows of one of :data:`KINDS`, the worst first."""

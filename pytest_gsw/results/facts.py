@@ -120,6 +120,8 @@ class Conclusion:
     drift: str | None = None
     #: What slow nodes have to do with the outcome: that one explains it, or that later jobs were to do without it.
     slow_nodes: str | None = None
+    #: The newer jobs that a replay passed over, each with the reason, and the age of the one that it judged.
+    passed_over: str | None = None
     #: The alarms that stood for the row on that night, each with its id, and who looked after it.
     alarms: str | None = None
 

@@ -38,6 +38,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_drift": record.drift,
         "gsw_slow_nodes": record.slow_nodes,
         "gsw_alarm": record.alarms,
+        "gsw_passed_over": record.passed_over,
         "gsw_canary": True if record.row.canary else None,
         "gsw_gpus": record.row.gpus,
         "gsw_reference": record.reference if record.figures.measured else None,

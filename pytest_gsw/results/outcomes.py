@@ -50,6 +50,20 @@ class Outcome:
         """What a text calls it."""
         return self.named or self.word.replace("_", " ")
 
+    @property
+    def status(self) -> int:
+        """The exit status of a session with such a row; one that pytest skips after its run is open."""
+        return {"passed": GREEN, "xfailed": GREEN, "skipped": OPEN}.get(self.pytest, FAILED)
+
+
+#: Exit statuses: all rows passed; one failed; none failed, and one is open: nothing shows that its newest job passes.
+GREEN, FAILED, OPEN = 0, 1, 6
+
+
+def exit_status(statuses: Iterable[int]) -> int:
+    """The exit status of a session whose rows have these: the worst of them."""
+    return max(statuses, key=(GREEN, OPEN, FAILED).index, default=GREEN)
+
 
 PASSED = Outcome(decision.Outcome.PASSED.value, "passed", "", 1, attention.PASSED)
 IMPROVED = Outcome(decision.Outcome.IMPROVED.value, "passed", "", 3, attention.IMPROVED)

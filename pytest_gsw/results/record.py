@@ -87,6 +87,11 @@ class Record(Conclusion):
         return self.own_outcome or self.outcome
 
     @property
+    def status(self) -> int:
+        """The exit status of a session with this row: a job that newer ones stand behind shows nothing of these."""
+        return outcomes.exit_status((outcomes.of(self.outcome).status, outcomes.OPEN if self.passed_over else 0))
+
+    @property
     def reference(self) -> str:
         """What the outcome rests on: ``documented``, or ``accepted``, the cluster's own figure beside it."""
         return "accepted" if self.figures.accepted else "documented"
@@ -162,6 +167,7 @@ def content(record: Record) -> dict[str, Any]:
         "drift": record.drift,
         "slow_nodes": record.slow_nodes,
         "alarms": record.alarms,
+        "passed_over": record.passed_over,
         "reference": record.reference,
         "reason": record.reason,
         "limit": record.limit,

@@ -86,6 +86,7 @@ def figures(record: Record) -> tuple[str, ...]:
         change_text(record),
         *(f"{one.metric.label} {one.measured:.4g} {one.metric.unit} ({percent(one.change)})" for one in record.metrics),
         _reason(record),
+        "newer jobs passed over" if record.passed_over else "",
         "" if measured is None else f"{measured:.4g} {metric.per_unit}",
         "" if mfu is None else f"MFU {share(mfu)}{of_peak(record)}",
         _job(record),

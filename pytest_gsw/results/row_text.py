@@ -294,6 +294,8 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         took = "" if job.run_s is None else f" in {duration(job.run_s)}"
         where = f" on {job.nodes}" if job.nodes else ""
         facts.append(("job", f"{job.launcher} {in_words((job.cluster, job.id))} {job.state}{code}{took}{where}"))
+    if record.passed_over:
+        facts.append(("newer jobs", record.passed_over))
     if record.timing.steps:
         facts.append(("steps", _steps_text(record)))
     if doubt := _doubt(record):

@@ -16,13 +16,16 @@ from pytest_gsw.runs.run import Run
 from pytest_gsw.runs.steps import check_steps, check_whole, final_step
 from pytest_gsw.tables.model import Baseline
 
+#: A copy of a log may have the time at which it was copied.
+_LATER_ID = "its id is later, though its log was written earlier"
+
 
 @dataclass(frozen=True)
 class Newest:
     """The log that is judged."""
 
     log: FoundLog
-    #: The newer ones that are not complete, each with the reason, the newest first.
+    #: The newer ones that are not complete, and those that may be newer, each with the reason, the newest first.
     passed_over: tuple[tuple[FoundLog, str], ...] = ()
 
 
@@ -39,17 +42,22 @@ def newest_complete(logs: Sequence[FoundLog], baseline: Baseline, log_format: Lo
     """
     newest_first = sorted(logs, key=_age, reverse=True)
     passed_over: list[tuple[FoundLog, str]] = []
-    for log in newest_first:
+    for place, log in enumerate(newest_first):
         why = _why_incomplete(log, baseline, log_format, steps)
         if why is None:
-            return Newest(log, tuple(passed_over))
+            later = ((one, _LATER_ID) for one in newest_first[place + 1 :] if _number(one) > _number(log))
+            return Newest(log, (*passed_over, *later))
         passed_over.append((log, why))
     return Newest(newest_first[0])
 
 
 def _age(log: FoundLog) -> tuple[float, int]:
     """When a log was written last; of two that are as old, the later job's id is greater."""
-    return log.path.stat().st_mtime, int(log.job_id) if log.job_id.isdecimal() else 0
+    return log.path.stat().st_mtime, _number(log)
+
+
+def _number(log: FoundLog) -> int:
+    return int(log.job_id) if log.job_id.isdecimal() else 0
 
 
 def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, steps: int | None) -> str | None:

@@ -19,6 +19,7 @@ from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.releases import in_words
 
 if TYPE_CHECKING:
+    from pytest_gsw.jobs.journal import Past
     from pytest_gsw.results.record import Record
 
 #: What the replayed run recorded, once it was read.
@@ -62,7 +63,7 @@ def _read_recorded(settings: Settings) -> dict[str, Record] | None:
     except OSError as error:
         raise pytest.UsageError(f"--gsw-replay: {error.filename}: {error.strerror}") from None
     _check_cluster(settings, records)
-    return {record.row.id: record for record in records if record.jobs.last is not None}
+    return {record.row.id: record for record in records}
 
 
 def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
@@ -86,21 +87,28 @@ def runs_nothing(config: pytest.Config) -> bool:
     return bool(config.option.setuponly or config.option.setupplan)
 
 
-def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item]) -> None:
+def run_before(config: pytest.Config) -> Past | None:
+    """The run that is replayed or resumed; of a replayed one only the rows are known, judged or not."""
+    settings, recorded = config.stash[SETTINGS], recorded_rows(config)
+    if recorded is None or settings.replay is None:
+        return settings.past
+    from pytest_gsw.jobs.journal import Past
+    from pytest_gsw.results.junit_names import read_noted
+
+    node_ids = [*read_noted(settings.replay).classes, *(record.row.node_id for record in recorded.values())]
+    return Past("", tuple(dict.fromkeys(node_ids)))
+
+
+def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: Past | None) -> None:
     """Of a run that is replayed or resumed, keep the rows that it had."""
-    settings = config.stash[SETTINGS]
-    recorded = recorded_rows(config)
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if xdist.is_worker(config):
         # Its loop runs items in this order, not in that in which jobs end: the shortest first comes near it.
         items.sort(key=_expected_order)
-    if recorded is not None:
-        dropped = [item for item in rows if item.name not in recorded]
-    elif settings.past is not None:
-        rows_then = {row_of(node_id) for node_id in settings.past.rows}
-        dropped = [item for item in rows if item.name not in rows_then]
-    else:
+    if past is None:
         return
+    rows_then = {row_of(node_id) for node_id in past.rows}
+    dropped = [item for item in rows if item.name not in rows_then]
     if dropped:
         gone = set(dropped)
         items[:] = [item for item in items if item not in gone]

@@ -22,6 +22,7 @@ from pytest_gsw.session.chosen import (
     check_faults,
     check_release,
     keep_rows_of_run,
+    run_before,
     runnable,
     runs_nothing,
     tell_of_selection,
@@ -59,7 +60,7 @@ def begin(config: pytest.Config) -> None:
 
         config.pluginmanager.register(JunitCases(config), "gsw-junit")
     if settings.judges:
-        config.stash[TALLY] = Tally(profiled_on_purpose=settings.profile is not None)
+        config.stash[TALLY] = Tally(profiled_on_purpose=config.getoption("gsw_profile") is not None)
         config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
         if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
             from pytest_gsw.session.reporters import add_reporters
@@ -142,7 +143,8 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
     """Of a run that is replayed or resumed, keep the rows that it had; those that are gone are errors."""
-    keep_rows_of_run(config, items)
+    past = run_before(config)
+    keep_rows_of_run(config, items, past)
     if config.option.keyword or config.option.markexpr:
         from pytest_gsw.session.unnamed import select
 
@@ -153,7 +155,6 @@ def pytest_collection_modifyitems(
         from pytest_gsw.session.reruns import run_rows_once
 
         tell_of_selection(config, run_rows_once(config, items))
-    past = config.stash[SETTINGS].past
     if past is not None:
         from pytest_gsw.session.lost import find_lost
 

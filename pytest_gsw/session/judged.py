@@ -14,7 +14,7 @@ import pytest
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import HookError
 from pytest_gsw.hooks.faults import hook_error
-from pytest_gsw.results import row_text
+from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_line import line_of
@@ -28,8 +28,6 @@ from pytest_gsw.session.stash import NOT_READY, RECORD, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
 from pytest_gsw.session.telling import fail_report, failure_of
 
-#: Exit status of a session in which nothing failed, and in which rows are inconclusive; pytest's own end at 5.
-INCONCLUSIVE = 6
 #: How many rows a line names.
 _MOST_NAMED = 10
 #: The phases in which a row is judged.
@@ -80,10 +78,12 @@ def facts_of(item: BaselineItem, record: Record) -> Mapping[str, object]:
         return known[1]
     facts = {
         "gsw_outcome": record.outcome,
+        "gsw_status": outcomes.FAILED if item.row.judged[0] == "failed" else record.status,
         "gsw_line": line_to_send(line_of(record, item.row.said)),
         "gsw_attempts": [attempt_text(attempt) for attempt in record.jobs.attempts],
         "gsw_drift": record.drift or "",
         "gsw_inconclusive": row_text.inconclusive_line(record),
+        "gsw_passed_over": record.passed_over or "",
         "gsw_used_gpu_hours": used_gpu_hours(record),
         "gsw_saved_gpu_hours": record.jobs.saved_gpu_hours,
         "gsw_reference": record.reference,
@@ -130,7 +130,7 @@ def exit_status(session: pytest.Session, tally: Tally) -> int:
     if left:
         _tell(config, left)
         return int(pytest.ExitCode.TESTS_FAILED)
-    return INCONCLUSIVE if tally.inconclusive else status
+    return outcomes.OPEN if tally.is_open else status
 
 
 def _left(session: pytest.Session, tally: Tally) -> list[str]:

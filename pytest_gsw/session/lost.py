@@ -1,4 +1,4 @@
-"""Rows of a run that a session which resumes it does not have any more: their jobs must not be forgotten."""
+"""Rows of a run that a session which resumes or replays it does not have any more: they must not be forgotten."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LostRow(TellsFact, pytest.Item):
 
 def find_lost(session: pytest.Session, past: Past, runnable: Sequence[str]) -> list[LostRow]:
     """An item for each row of the run that is not going to run; none where rows were left out on purpose."""
-    there = set(runnable)
+    there, replay = set(runnable), session.config.stash[SETTINGS].replay
     missing = [node_id for node_id in past.rows if row_of(node_id) not in there]
     left_out = [node_id for node_id in missing if _selects(session.config) or not _is_named(session.config, node_id)]
     if left_out:
@@ -56,7 +56,7 @@ def find_lost(session: pytest.Session, past: Past, runnable: Sequence[str]) -> l
             name=row_of(node_id),
             nodeid=node_id,
             path_=node_id.partition("::")[0],
-            text=_text(row_of(node_id), past.submissions.get(row_of(node_id))),
+            text=_text(row_of(node_id), past.submissions.get(row_of(node_id)), is_replay=replay is not None),
         )
         for node_id in missing
         if node_id not in left_out
@@ -143,8 +143,10 @@ def _ids(submissions: Iterable[Submission]) -> str:
     )
 
 
-def _text(row_id: str, past: Submission | None) -> str:
+def _text(row_id: str, past: Submission | None, *, is_replay: bool) -> str:
     fact = f"{row_id} was a row of this run, and is not there any more: renamed, removed or skipped"
+    if is_replay:
+        return f"{fact}\n\nnext       name the tables of that run: --gsw-baselines, --gsw-release or --gsw-suite"
     if past is None or (past.job_id is None and not past.intended_s):
         # Filled in, a row with a blank has another name.
         advice = "run the row anew" if BLANK in row_id else "give the row its name back, and resume again"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import counted, minute
 from pytest_gsw.hooks.guard import guarded_format
 from pytest_gsw.jobs.experiments import logs_below
 from pytest_gsw.jobs.layout import FoundLog, in_traced_results, is_nccl_traced
@@ -32,7 +36,8 @@ def newest_chooser(
         traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
         newest = newest_complete(found, item.baseline, guarded, steps_of(item.baseline, traced=traced))
         if newest.passed_over:
-            write(config, f"gsw: {spec.row_id}: {_told(newest)}")
+            item.row.passed_over = quoted(_passed_over_text(newest), os.environ)  # a log may say anything
+            write(config, f"gsw: {spec.row_id}: {item.row.passed_over}")
         return newest.log
 
     return choose
@@ -54,6 +59,9 @@ def launched_logs(rows: Sequence[BaselineItem]) -> Callable[[Path, JobSpec], Seq
     return find
 
 
-def _told(newest: Newest) -> str:
+def _passed_over_text(newest: Newest) -> str:
     passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
-    return f"job {newest.log.job_id} is judged; passed over: {passed_over}"
+    written_s = newest.log.path.stat().st_mtime
+    days = counted(int((time.time() - written_s) // 86400), "day")
+    judged = f"job {newest.log.job_id} is judged"
+    return f"{judged}; passed over: {passed_over}; the log that is judged is {days} old ({minute(written_s)})"

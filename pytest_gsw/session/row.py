@@ -51,6 +51,8 @@ class SessionRow:
         self.said = ""
         #: Since when it is too slow, and what changed then.
         self._since: tuple[tuple[str, str], ...] = ()
+        #: The newer jobs that a replay passed over, and the age of the one that it judges.
+        self.passed_over: str | None = None
         #: What is to be reported of a result that could not be written down.
         self.not_written = ""
 
@@ -169,7 +171,7 @@ class SessionRow:
             peak_flops=self.jobs.known_peak_flops(),
         )
         made = record_of(asked, ran(run, self._config.stash[FLEET], source, self.jobs), found, time.time())
-        made = replace(made, alarms=self._alarms(made, run))
+        made = replace(made, alarms=self._alarms(made, run), passed_over=self.passed_over)
         try:
             record, failure = keep(self._config, made, source)
         except NotWrittenError as error:

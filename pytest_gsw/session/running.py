@@ -10,7 +10,6 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session import judged, workers, xdist
 from pytest_gsw.session.chosen import check_faults, check_release, runs_nothing
 from pytest_gsw.session.ending import add_json, leave_files
@@ -90,7 +89,6 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     record = item.stash.get(RECORD, None)
     if record is not None:
         add_json(item, record)
-        report.gsw_fails = item.row.judged[0] == "failed" or record.outcome == ERROR.word  # type: ignore[attr-defined]
         # pytest-xdist hands these to the session that has the screen.
         vars(report).update(judged.facts_of(item, record))
 

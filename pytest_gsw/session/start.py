@@ -78,7 +78,8 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     """Check every selected row, or take over what an earlier session has submitted; nothing is submitted yet."""
     config = session.config
     rows = runnable(session.items)
-    recorded = recorded_rows(config) or {}
+    # The others of a replayed run are errors: they have no job.
+    recorded = {name: one for name, one in (recorded_rows(config) or {}).items() if one.jobs.last is not None}
     launcher = make_launcher(config, settings, recorded, rows)
     submits = settings.replay is None
     settings, journal = own_run(config, settings)

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import pytest
 
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.criterion import Case, CaseRun, conclude, lines
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.session.judged import INCONCLUSIVE
 from pytest_gsw.session.stash import CRITERION, SETTINGS, SUITE
 from pytest_gsw.session.suite import CaseRows
 from pytest_gsw.session.tally import TALLY
@@ -32,9 +32,9 @@ def conclude_suite(config: pytest.Config, status: int) -> int:
     records = {record.row.id: record for record in found if tables[record.row.id] == 1}
     conclusions = conclude(_case(case, records) for case in cases)
     config.stash[CRITERION] = tuple(quoted(lines(conclusions), os.environ))
-    if status not in {pytest.ExitCode.OK, INCONCLUSIVE} or all(one.is_met for one in conclusions):
+    if status not in {outcomes.GREEN, outcomes.OPEN} or all(one.is_met for one in conclusions):
         return status
-    return int(pytest.ExitCode.TESTS_FAILED) if any(one.is_missed for one in conclusions) else INCONCLUSIVE
+    return outcomes.FAILED if any(one.is_missed for one in conclusions) else outcomes.OPEN
 
 
 def _case(case: CaseRows, records: Mapping[str, Record]) -> Case:

@@ -34,6 +34,7 @@ _COMMANDS = ("pytest", "pytest-gsw")
 _SECTIONS = {
     "accepted figures": "gsw_accepted",
     outcomes.INCONCLUSIVE.text: "gsw_inconclusive",
+    "not judged by the newest job": "gsw_passed_over",
     "drift": "gsw_drift",
 }
 

@@ -22,13 +22,14 @@ class Tally:
         self._outcomes: dict[str, str] = {}
         #: By node id, what is said of each row that is an error without a record.
         self._facts: dict[str, str] = {}
-        #: Node ids of rows that have failed by their records, and of rows that pytest was told have not passed.
-        self._failing: set[str] = set()
+        #: Node ids of rows that pytest was told have not passed.
         self._told: set[str] = set()
         #: By node id, the row's jobs before its last, and GPU-hours.
         self.attempts: dict[str, list[str]] = {}
         self.used: dict[str, float] = {}
         self.saved: dict[str, float | None] = {}
+        #: By node id, the exit status of a session with the row.
+        self._statuses: dict[str, int] = {}
         #: By the names of their files, the records that this process has made.
         self.records: dict[str, Record] = {}
 
@@ -37,8 +38,6 @@ class Tally:
         if not getattr(report, "gsw_row", False):
             return
         node_id = report.nodeid
-        if getattr(report, "gsw_fails", False):
-            self._failing.add(node_id)
         if report.failed or report.skipped:
             self._told.add(node_id)
         outcome = getattr(report, "gsw_outcome", "")
@@ -50,6 +49,8 @@ class Tally:
             self.attempts[node_id] = report.gsw_attempts
             self.used[node_id] = report.gsw_used_gpu_hours
             self.saved[node_id] = report.gsw_saved_gpu_hours
+            is_asked = self._profiled_on_purpose and outcome == outcomes.PROFILED.word
+            self._statuses[node_id] = outcomes.GREEN if is_asked else report.gsw_status
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -69,7 +70,7 @@ class Tally:
 
     def hides(self, node_id: str) -> bool:
         """Whether a row has failed by its record, and passed by its reports."""
-        return node_id in self._failing - self._told
+        return self._statuses.get(node_id) == outcomes.FAILED and node_id not in self._told
 
     @property
     def rows(self) -> int:
@@ -92,9 +93,9 @@ class Tally:
         }
 
     @property
-    def inconclusive(self) -> bool:
-        """Whether what was measured of some row does not tell whether it is as fast as documented."""
-        return outcomes.INCONCLUSIVE.word in self._outcomes.values()
+    def is_open(self) -> bool:
+        """True if nothing shows of some row that its newest job passes."""
+        return outcomes.OPEN in self._statuses.values()
 
     @property
     def judged_none(self) -> bool:

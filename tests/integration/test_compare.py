@@ -241,3 +241,41 @@ def test_a_run_with_a_record_of_a_later_release_is_an_error(
         f"pytest-gsw compare: a record of run {A} in .gsw/history.sqlite cannot be read: it is of version 3, this "
         "pytest-gsw reads versions up to 2\n"
     )
+
+
+def test_a_run_that_was_not_compared_as_a_whole_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(row("same", 12), row("same", 13), row("other", 12), row("other", 13, definition="ffffffffffff"))
+    assert compare(A, B) == 6
+    assert capsys.readouterr().out.endswith("\n2 rows: 1 within noise, 1 not compared\n")
+    fill(row("slow", 12), row("slow", 13, 6.0))  # what is known to be worse counts more
+    assert compare(A, B) == 1
+
+
+def test_two_runs_of_which_nothing_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(row("x", 12, outcome="error", fact="job 7 failed", measured={}), row("x", 13), row("new", 13))
+    assert compare(A, B) == 6
+    assert capsys.readouterr().out == (
+        "not compared: new is in the second run only\n"
+        "not compared: x has no figure in the first run: error: job 7 failed\n"
+        "2 rows: 2 not compared\n"
+    )
+    assert (compare(A, B, "--csv"), compare(A, B, "--json")) == (6, 6)
+
+
+def test_a_run_is_not_compared_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    fill(row("x", 12))
+    assert compare(A, A) == 6
+    same = "not compared: x is of the same job in both, {job}\n1 row: 1 not compared\n"
+    own_job = row("x", 12).jobs.last
+    assert own_job is not None
+    assert capsys.readouterr().out == same.format(job=own_job.id)
+    fill(row("x", 13, job=own_job))  # as a replay of the first run has it
+    assert compare(A, B) == 6
+    assert capsys.readouterr().out == same.format(job=own_job.id)
+
+
+def test_the_help_has_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        compare("--help")
+    text = " ".join(capsys.readouterr().out.split())
+    assert "6 when neither is so but a row of RUN_A was not compared" in text

@@ -6,12 +6,15 @@ import errno
 import json
 import os
 import shutil
+import time
+from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.cli import main
-from tests.integration.conftest import RunOnce
+from tests.integration.conftest import RunOnce, junit, properties
 
 ROW = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]"
 
@@ -115,6 +118,114 @@ def test_the_newest_job_that_completed(pytester: pytest.Pytester, recorded: Path
     result.stdout.fnmatch_lines(
         [f"gsw: llama2_70b_fp8[[]H100x64]: job {job} is judged; passed over: job 999999 (the log *)"]
     )
+
+
+#: What a newer job may have left, of the log of one that passed; and why it is passed over.
+NEWER = {
+    "cut": (lambda log: log[: len(log) // 2], "the log *"),
+    "failed": (lambda log: log + "torch.OutOfMemoryError: CUDA out of memory.\n", "the log tells of an end by CUDA *"),
+    "empty": (lambda _: "", "the log is empty*"),
+}
+
+
+@pytest.mark.parametrize(("damage", "why"), NEWER.values(), ids=NEWER)
+def test_a_newer_job_that_is_passed_over_is_never_green(
+    pytester: pytest.Pytester, recorded: Path, damage: Callable[[str], str], why: str
+) -> None:
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    job = log.stem.rpartition("_")[2]
+    log.with_name("log-maxtext_llama2_70b_64_999999.out").write_text(damage(log.read_text().replace(job, "999999")))
+    written_s = time.time() - 104.5 * 86400
+    os.utime(log, (written_s, written_s))
+    rows = ("-k", "llama2_70b_fp8 and (H100x64 or H100x512)")
+    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}@last", *rows, "--junitxml=junit.xml")
+    result.assert_outcomes(passed=2, deselected=139)
+    assert result.ret == 6
+    text = f"job {job} is judged; passed over: job 999999 ({why}); the log that is judged is 104 days old (*)"
+    result.stdout.fnmatch_lines(
+        [
+            "llama2_70b_fp8[[]H100x64] * PASSED * newer jobs passed over *",
+            "*= not judged by the newest job =*",
+            "llama2_70b_fp8[[]H100x64]  job *",
+        ]
+    )
+    (case, other) = (junit(Path("junit.xml"))[f"llama2_70b_fp8[H100x{gpus}]"] for gpus in (64, 512))
+    assert fnmatch(properties(case)["gsw_passed_over"], text)
+    assert "gsw_passed_over" not in properties(other)
+    (run,) = (path for path in pytester.path.glob(".gsw/runs/*") if path != recorded)
+    (record,) = (json.loads(path.read_text()) for path in run.glob("records/*H100x64.json"))
+    assert (record["outcome"], record["passed_over"]) == ("passed", properties(case)["gsw_passed_over"])
+
+
+@pytest.mark.parametrize(("fault", "outcome"), [("slow:50%", "failed"), ("nan", "errors")])
+def test_a_newer_job_that_came_to_its_end_is_judged(
+    pytester: pytest.Pytester, recorded: Path, fault: str, outcome: str
+) -> None:
+    """However bad: an older one must not hide it."""
+    row = ("-k", "llama2_70b_fp8 and H100x64")
+    pytester.runpytest("--gsw-cluster=demo", f"--gsw-demo=*={fault}", *row)
+    (run,) = (path for path in pytester.path.glob(".gsw/runs/*") if path != recorded)
+    (bad,) = run.glob("stage/results/demo/fp8/70b/64/*.out")
+    shutil.copy(bad, recorded / "stage/results/demo/fp8/70b/64")
+    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}@last", *row)
+    result.assert_outcomes(**{outcome: 1}, deselected=140)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "passed over" not in result.stdout.str()
+
+
+def test_what_was_passed_over_is_in_the_text_of_a_row_that_fails(pytester: pytest.Pytester, recorded: Path) -> None:
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/128/*.out")
+    log.with_name("log-maxtext_llama2_70b_128_999999.out").write_text("")
+    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}@last", "-k", "llama2_70b_fp8 and H100x128")
+    result.assert_outcomes(failed=1, deselected=140)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["newer jobs job * is judged; passed over: job 999999 (*); * is 0 days old (*)"])
+
+
+def test_a_copy_does_not_tell_which_job_was_the_last(pytester: pytest.Pytester, recorded: Path) -> None:
+    """A copied log may have the time at which it was copied."""
+    (own,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    text = own.read_text()
+    own.unlink()
+    log, later = (own.with_name(f"log-maxtext_llama2_70b_64_{job}.out") for job in (70, 71))
+    for path in (later, log):
+        path.write_text(text.replace(own.stem.rpartition("_")[2], path.stem.rpartition("_")[2]))
+    os.utime(later, (1_700_000_000, 1_700_000_000))
+    row = ("-k", "llama2_70b_fp8 and H100x64")
+    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}@last", *row)
+    result.assert_outcomes(passed=1, deselected=140)
+    assert result.ret == 6
+    why = "its id is later, though its log was written earlier"
+    result.stdout.fnmatch_lines([f"*: job 70 is judged; passed over: job 71 ({why}); *"])
+    os.utime(later)  # now the later job's log is the newer one as well
+    assert pytester.runpytest(f"--gsw-replay={recorded / 'stage'}@last", *row).ret == pytest.ExitCode.OK
+
+
+def test_a_row_of_a_replayed_run_that_no_table_has_is_an_error(pytester: pytest.Pytester, table: Path) -> None:
+    pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "-k", "H100")
+    table.write_text(table.read_text().replace("gpus: 16,", "gpus: 16, case: renamed,"))
+    result = pytester.runpytest("--gsw-replay=last", "--gsw-baselines=site", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=1, errors=1, deselected=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    lost = "tiny_1b_bf16[H100x16]"
+    (error,) = junit(Path("junit.xml"))[lost].iter("error")
+    assert f"{lost} was a row of this run, and is not there any more: renamed, " in "".join(error.itertext())
+    result.stdout.fnmatch_lines(
+        ["next       name the tables of that run: --gsw-baselines, --gsw-release or --gsw-suite"]
+    )
+    one = ("--gsw-baselines=site", "-k", "x8 and H100")
+    assert pytester.runpytest("--gsw-replay=last", *one).ret == pytest.ExitCode.OK
+
+
+def test_a_replay_of_a_run_has_all_of_its_rows(pytester: pytest.Pytester, recorded: Path) -> None:
+    """A row that came to no job is not left out: of such a run, the rows that were judged would be green."""
+    for row in ("H100x128", "H100x256"):
+        next(recorded.glob(f"records/*{row}.json")).unlink()
+    result = pytester.runpytest(f"--gsw-replay={recorded}", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=4, errors=2, deselected=135)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["the replayed run has no job of llama2_70b_fp8[[]H100x128]"])
+    assert [case.find("error") is None for case in junit(Path("junit.xml")).values()].count(False) == 2
 
 
 @pytest.mark.parametrize("given", ["all/{recipe}", "all"])

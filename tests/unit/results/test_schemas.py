@@ -79,6 +79,7 @@ def test_nothing_of_schema_1_is_lost(tmp_path: Path) -> None:
     assert new.pop("source") == new.pop("experiment") == ""
     assert (new.pop("batch"), new.pop("layers"), new.pop("proxy"), new.pop("settings")) == (None, None, False, {})
     assert new.pop("clusters_file") is new.pop("slow_nodes") is new.pop("alarms") is new.pop("variables") is None
+    assert new.pop("passed_over") is None
     assert new == {**old, "schema": 2}
 
 
