@@ -97,6 +97,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         from pytest_gsw.session.resume import told_of_past
 
         told.append(told_of_past(settings.run_directory, settings.past))
+        told += [f"gsw: {line}" for line in settings.changed_since]
     return told
 
 

@@ -45,10 +45,9 @@ class Judging:
 
     def __init__(self, config: pytest.Config, source: RowSource, jobs: Measuring) -> None:
         settings, baseline = source.settings, source.baseline
-        cluster = settings.cluster
         #: The row's own, unless the cluster or the command line says otherwise.
-        self.tolerance = settings.tolerance or (cluster and cluster.tolerance) or baseline.tolerance
-        self._max_gain = settings.max_gain or (cluster and cluster.max_gain) or baseline.max_gain
+        self.tolerance = settings.tolerance or baseline.tolerance
+        self._max_gain = settings.max_gain or baseline.max_gain
         self._config = config
         self._baseline = baseline
         self._source = source

@@ -26,10 +26,9 @@ from pytest_gsw.fleet.limits import Limits, Policies
 from pytest_gsw.history.place import history_place, open_history
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.results.run_id import RESULTS, RUNS, new_run_id
-from pytest_gsw.session import xdist
+from pytest_gsw.session import shared, xdist
 from pytest_gsw.session.options import OPTIONS, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
-from pytest_gsw.session.shared import path_given, shared_history, shared_judging, shared_paths
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 
@@ -52,11 +51,13 @@ class Settings:
     release: str | None
     #: By option, what of the command line a session must have which goes on with this one.
     shared: Mapping[str, tuple[str, ...]]
+    #: The values of the run that is resumed which ini file and cluster do not give by now, a line each.
+    changed_since: tuple[str, ...]
     #: What selects the rows, and ends the session with its criterion; ``None`` where there is no suite.
     suite: AskedSuite | None
-    #: Accepted loss of throughput for every row, over what rows and cluster say.
+    #: Accepted loss of throughput for every row, over what rows say: the option's, else the cluster's.
     tolerance: float | None
-    #: Gain of throughput that is believed of every row, over what rows and cluster say.
+    #: Gain of throughput that is believed of every row, likewise.
     max_gain: float | None
     #: How many jobs a row has.
     repeats: Repeats
@@ -132,20 +133,23 @@ def read_settings(config: pytest.Config) -> Settings:
         if values["cluster"] not in {None, past.cluster}:
             raise ConfigurationError(f"--gsw-resume: the run {run_id} is of the cluster '{past.cluster}'")
         values["cluster"] = past.cluster
-    paths = shared_paths(config, values, past)
+    paths = shared.shared_paths(config, values, past)
     values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
-    taken, judging = shared_judging(config, values, past)
-    values |= taken
-    history, kept = shared_history(config, _history(config, values["history"], results), past)
+    of_run = shared.judging_of_run(config, values, past)
+    history, kept = shared.shared_history(config, _history(config, values["history"], results), past)
     _check_clusters(config, values["clusters"], values["cluster"])
-    cluster = _cluster(config, values, results / RUNS.name / run_id, paths) if values["cluster"] else None
+    run_directory = results / RUNS.name / run_id
+    cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
+    own = values | shared.judging_of_cluster(values, cluster)
+    values = own | of_run
     asked = asked_release(config, values, cluster, past)
     return Settings(
         run_id=run_id,
         cluster=cluster,
         baselines=_baselines(values["baselines"], asked),
         release=None if asked is None else asked.release,
-        shared={name: tuple(map(str, given)) for name, given in paths.items()} | kept | judging,
+        shared={name: tuple(map(str, given)) for name, given in paths.items()} | kept | shared.shared_judging(values),
+        changed_since=shared.changed_since(own, of_run),
         suite=_suite(values, cluster, asked),
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
@@ -158,7 +162,7 @@ def read_settings(config: pytest.Config) -> Settings:
         results=results,
         report=values["report"],
         json=values["json"],
-        update_baseline=_update_baseline(config, values["update-baseline"], results / RUNS.name / run_id),
+        update_baseline=_update_baseline(config, values["update-baseline"], run_directory),
         time_limit_s=_positive("timeout", values["timeout"], factor=60),
         poll_interval_s=_poll_interval_s(values["poll-interval"]),
         limits=Limits(
@@ -190,7 +194,7 @@ def _update_baseline(config: pytest.Config, given: str | None, run_directory: Pa
             f"--gsw-update-baseline: got '{given}', wanted a file whose name ends in .diff or .patch\n"
             "next: write --gsw-update-baseline=FILE, or put another option behind it"
         )
-    return _base(config, "gsw_update_baseline") / path_given(given, "update-baseline")
+    return _base(config, "gsw_update_baseline") / shared.path_given(given, "update-baseline")
 
 
 def _base(config: pytest.Config, ini: str) -> Path:
@@ -209,9 +213,9 @@ def _value(config: pytest.Config, option: Option) -> Any:
     if option.kind == "flag":
         return bool(given)
     if option.kind == "path":
-        return base / path_given(given, option.name) if given else None
+        return base / shared.path_given(given, option.name) if given else None
     if option.kind == "paths":
-        return tuple(base / path_given(entry, option.name) for entry in given or ())
+        return tuple(base / shared.path_given(entry, option.name) for entry in given or ())
     if option.kind == "texts":
         return tuple(given or ())
     if option.kind in {"optional", "nonempty"}:

@@ -1,6 +1,6 @@
-"""What a session has of the command line of the one that it goes on with.
+"""Values that a session has from the one that it goes on with.
 
-Where rows, cluster and history are, and how rows are judged: all rows of a run are held to the same.
+Where rows, cluster and history are, and how rows are judged: all rows of a run are judged by the same.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import pytest
 from pytest_gsw.common.files import at_home
 from pytest_gsw.common.redact import MASK
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.place import history_place, open_history
+from pytest_gsw.history.place import VARIABLE, history_place, open_history
 
 if TYPE_CHECKING:
+    from pytest_gsw.clusters.model import Cluster
     from pytest_gsw.jobs.journal import Past
 
 #: The options whose paths the sessions of a run share.
 _NAMES = ("baselines", "suite", "clusters")
 #: The options by which rows are judged, their jobs ended early or run again, and simulated rows broken.
-_JUDGING = ("tolerance", "max-gain", "strict", "timeout", "retries", "stall", "slow-start", "demo")
+_JUDGING = ("tolerance", "max-gain", "repeat", "confirm", "strict", "timeout", "retries", "stall", "slow-start", "demo")
 #: What is kept of a session that has no history.
 _NO_HISTORY = "none"
 
@@ -47,35 +48,52 @@ def shared_paths(config: pytest.Config, values: Mapping[str, Any], past: Past | 
     return {**given, **known}
 
 
-def shared_judging(
-    config: pytest.Config, values: Mapping[str, Any], past: Past | None
-) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
-    """By option, the values by which the run that is resumed judges, and what of the command line is kept of them.
+def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: Past | None) -> dict[str, Any]:
+    """By option, the values by which the run that is resumed judges, wherever they came from.
 
-    What the command line gives counts before what that run was given.
+    What the command line gives counts before them; the ini file and the cluster do not: they may have changed.
     """
-    given = {name for name in _JUDGING if config.getoption(f"gsw_{name.replace('-', '_')}") is not None}
-    of_run = {} if past is None else {name: past.paths[name] for name in _JUDGING if name in past.paths}
-    kept = of_run | {name: _texts(values[name]) for name in given}
-    taken = {name: _value(values[name], texts) for name, texts in of_run.items() if name not in given}
-    return taken, kept
+    of_run = {} if past is None else past.paths
+    names = (name for name in _JUDGING if name in of_run and config.getoption(f"gsw_{name.replace('-', '_')}") is None)
+    return {name: _value(values[name], of_run[name]) for name in names}
+
+
+def judging_of_cluster(values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, str]:
+    """By option, what a cluster says where neither command line nor ini file does."""
+    figures = {} if cluster is None else {"tolerance": cluster.tolerance, "max-gain": cluster.max_gain}
+    return {name: f"{100 * figure:.12g}%" for name, figure in figures.items() if figure and not values[name]}
+
+
+def shared_judging(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """By option, the values by which the session judges, for one that goes on with it."""
+    return {name: _texts(values[name]) for name in _JUDGING}
+
+
+def changed_since(own: Mapping[str, Any], of_run: Mapping[str, Any]) -> tuple[str, ...]:
+    """The values of the run that is resumed which the session would not have by itself, a line each."""
+    shown = {name: [" ".join(_texts(value)) or "left out" for value in (of_run[name], own[name])] for name in of_run}
+    changed = {name: (then, now) for name, (then, now) in shown.items() if then != now}
+    return tuple(
+        f"--gsw-{name} is {was}, as when the run began; it is {now} now" for name, (was, now) in changed.items()
+    )
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, tuple) else (str(value),)
+    """A value as the journal keeps it; nothing of one that nobody gives."""
+    return tuple(map(str, value)) if isinstance(value, tuple) else () if value is None else (str(value),)
 
 
 def _value(default: Any, texts: tuple[str, ...]) -> Any:
     """What an option is by the texts that were kept of it, of the kind that it has where nobody gives it."""
     if isinstance(default, bool):
         return texts == (str(True),)
-    return texts if isinstance(default, tuple) else texts[0]
+    return texts if isinstance(default, tuple) else next(iter(texts), None)
 
 
 def shared_history(
     config: pytest.Config, place: str | Path | None, past: Past | None
 ) -> tuple[str | Path | None, dict[str, tuple[str, ...]]]:
-    """Where the history is, and what of the command line is kept of that for a session that goes on with this one.
+    """Where the history is, and what is kept of that for a session that goes on with this one, if it is named.
 
     A user and a password are not kept.
 
@@ -89,13 +107,14 @@ def shared_history(
     """
     of_run = None if past is None else next(iter(past.paths.get("history", ())), None)
     is_given = config.getoption("gsw_history") is not None
-    kept = _shown(place) if is_given else of_run
+    is_named = is_given or config.getini("gsw_history") or os.environ.get(VARIABLE)
+    own = _shown(place) if is_named else None
     if of_run is None:
-        return place, {} if kept is None else {"history": (kept,)}
-    if kept != of_run:
+        return place, {} if own is None else {"history": (own,)}
+    if is_given and own != of_run:
         raise ConfigurationError(f"--gsw-resume: --gsw-history of that run is {of_run}\nnext: leave the option out")
-    if is_given or of_run == _NO_HISTORY:
-        return place if is_given else None, {"history": (of_run,)}
+    if of_run in {own, _NO_HISTORY}:
+        return place if own == of_run else None, {"history": (of_run,)}
     if MASK in of_run:
         raise ConfigurationError(
             f"--gsw-resume: --gsw-history of that run is {of_run}, of which the user and secrets are not kept\n"

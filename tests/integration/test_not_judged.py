@@ -148,6 +148,25 @@ def test_hooks_that_make_every_report_green(pytester: pytest.Pytester, body: str
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.mark.parametrize("options", [(), ("--lf",), ("-x",), ("-n1",)], ids=lambda options: (*options, "alone")[0])
+def test_a_row_that_is_open_is_not_covered_by_others_that_pass(
+    pytester: pytest.Pytester, options: tuple[str, ...]
+) -> None:
+    """Beside a row that passes, one that a marker leaves out, and an ordinary test."""
+    pytester.makeconftest(
+        "import pytest\ndef pytest_collection_modifyitems(items):\n"
+        "    next(i for i in items if 'x256]' in i.name).add_marker(pytest.mark.skip('rack 7'))\n"
+    )
+    pytester.makepyfile(test_one="def test_one_H100x64(): pass")
+    rows = ("-k", "H100x64 or (llama2_70b_fp8 and (H100x128 or H100x256))", "baselines/maxtext", "test_one.py")
+    result = pytester.runpytest_subprocess(
+        "--gsw-cluster=demo", "--gsw-demo=*x128]=fast:40%", *rows, *options, "--junitxml=junit.xml"
+    )
+    assert result.ret == 6
+    assert tags(pytester)[ROW] == tags(pytester)[ROW.replace("x128", "x256")] == ["skipped"]
+    result.stdout.fnmatch_lines(["*= inconclusive =*", "llama2_70b_fp8[[]H100x128]  too good to be true: *"])
+
+
 @pytest.mark.parametrize("mark", ["skipif(True, reason='rack 7')", "xfail(run=False)"])
 def test_a_mark_that_keeps_pytest_from_running_a_row_keeps_its_job_away(pytester: pytest.Pytester, mark: str) -> None:
     pytester.makeconftest(

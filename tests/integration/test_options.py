@@ -77,10 +77,11 @@ def test_the_ini_twin(pytester: pytest.Pytester, option: object) -> None:
     (pytester.path / "suite.yaml").write_text(SUITE)
     Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [])
     without = settings(pytester)
-    given = {
-        **settings(pytester, *arguments),
-        "shared": {},
-    }  # what the ini file names is there for a session that resumes
+    given = settings(pytester, *arguments)
+    # Which files the ini file names is there for a session that resumes; by what it judges may change.
+    given["shared"] = {
+        name: kept for name, kept in given["shared"].items() if name not in {"baselines", "suite", "clusters"}
+    }
     pytester.makeini(f"[pytest]\n{ini}\n")
     assert settings(pytester) == given
     assert given != without
@@ -235,6 +236,48 @@ def test_a_resumed_run_judges_as_it_was_told_to(
     assert (resumed[name], resumed["shared"]) == (first[name], first["shared"])
     if other is not None:
         assert settings(pytester, "--gsw-resume=night", other)[name] != first[name]
+
+
+@pytest.mark.parametrize(
+    ("ini", "name", "option"),
+    [
+        ("gsw_tolerance = 3%", "tolerance", "tolerance is 3%"),
+        ("gsw_max_gain = 40%", "max_gain", "max-gain is 40%"),
+        ("gsw_timeout = 7", "time_limit_s", "timeout is 7"),
+        ("gsw_retries = 2", "retries", "retries is 2"),
+        ("gsw_repeat = 3", "repeats", "repeat is 3"),
+        ("gsw_confirm = 2", "repeats", "confirm is 2"),
+        ("gsw_slow_start = 2", "policies", "slow-start is 2"),
+        ("gsw_strict = true", "strict", "strict is True"),
+        ("", "tolerance", "tolerance is left out"),
+    ],
+)
+def test_a_resumed_run_judges_by_the_values_of_its_ini_file_then(
+    pytester: pytest.Pytester, ini: str, name: str, option: str
+) -> None:
+    pytester.makeini(f"[pytest]\n{ini}\n")
+    first = settings(pytester, "--gsw-cluster=demo")
+    Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], paths=first["shared"])
+    pytester.makeini("[pytest]\n" + ("" if ini else "gsw_tolerance = 50%\n"))
+    resumed = settings(pytester, "--gsw-resume=night")
+    assert (resumed[name], resumed["shared"]) == (first[name], first["shared"])
+    now = "50%" if not ini else "False" if name == "strict" else "left out"
+    assert resumed["changed_since"] == (f"--gsw-{option}, as when the run began; it is {now} now",)
+
+
+def test_a_resumed_run_has_the_history_that_its_environment_named(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GSW_HISTORY", "first.sqlite")
+    first = settings(pytester, "--gsw-cluster=demo")
+    Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], paths=first["shared"])
+    assert settings(pytester, "--gsw-resume=night")["history"] == first["history"]
+    monkeypatch.setenv("GSW_HISTORY", "other.sqlite")
+    assert settings(pytester, "--gsw-resume=night")["history"] == first["history"]
+    monkeypatch.setenv("GSW_HISTORY", "postgresql://gsw:sesame@db.example/nights")
+    url = settings(pytester, "--gsw-cluster=demo")
+    Journal(pytester.path / ".gsw" / "runs" / "later").session("demo", [], paths=url["shared"])
+    assert settings(pytester, "--gsw-resume=later")["history"] == url["history"]  # with its password
 
 
 def test_a_resumed_run_has_no_history_where_it_was_to_have_none(pytester: pytest.Pytester) -> None:

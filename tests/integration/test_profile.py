@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.integration.conftest import junit, properties
@@ -42,6 +44,60 @@ def test_profiling_left_in_the_environment_is_not_judged(
     result = pytester.runpytest("--gsw-cluster=demo", ROW, "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED *not judged, because ENABLE_PROFILE in the environment makes *"])
+
+
+TWO = ("--gsw-cluster=demo", "-k", "grok1_314b_fp8 and (H100x512 or H100x256)", "--junitxml=junit.xml", "-rs")
+
+
+def launched(pytester: pytest.Pytester) -> Path:
+    """A run of two rows, and beside the log of one of them what llmb-run says of a profiled job."""
+    pytester.runpytest(*TWO).assert_outcomes(passed=2, deselected=139)
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    (log,) = run.glob("stage/results/demo/fp8/314b/512/*.out")
+    job = log.stem.rpartition("_")[2]
+    log.with_name(f"llmb-config_{job}.yaml").write_text(f"job_info:\n  job_id: '{job}'\n  profile_enabled: true\n")
+    return run / "stage"
+
+
+def test_a_row_that_was_not_judged_is_not_covered_by_one_that_passed(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(*TWO, f"--gsw-replay={launched(pytester)}")
+    result.assert_outcomes(passed=1, skipped=1, deselected=139)
+    assert result.ret == 6
+    result.stdout.fnmatch_lines(
+        ["SKIPPED *not judged, because profile_enabled in llmb-config_*.yaml makes the figures *"]
+    )
+    facts = properties(junit(pytester.path / "junit.xml")[NAME])
+    assert (facts["gsw_outcome"], facts["gsw_not_comparable"].partition(" ")[0]) == ("profiled", "profile_enabled")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
+def test_a_table_that_turns_profiling_on_is_not_green(
+    pytester: pytest.Pytester, table: Path, workers: tuple[str, ...]
+) -> None:
+    """Beside a row that passes, and an ordinary test."""
+    text = table.read_text()
+    table.with_name("profiled.yaml").write_text(
+        text.replace("model: tiny", "model: other").replace(
+            "steps: 20", "steps: 20, environment: {ENABLE_PROFILE: 'true'}"
+        )
+    )
+    pytester.makepyfile(test_one="def test_one(): pass")
+    rows = ("--gsw-cluster=demo", "--gsw-baselines=site", "site", "test_one.py", "-k", "H100x8 or test_one")
+    result = pytester.runpytest_subprocess(*rows, *workers, "--junitxml=junit.xml")
+    assert result.parseoutcomes().items() >= {"passed": 2, "skipped": 1}.items()
+    assert result.ret == 6
+    facts = properties(junit(pytester.path / "junit.xml")["other_1b_bf16[H100x8]"])
+    assert facts["gsw_not_comparable"] == "ENABLE_PROFILE in the environment"
+
+
+def test_profiles_that_the_command_line_asks_for_are_no_failure(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(*TWO, "--gsw-profile=nsight")
+    result.assert_outcomes(skipped=2, deselected=139)
+    assert result.ret == pytest.ExitCode.OK
+    pytester.makeini("[pytest]\ngsw_profile = nsight\n")  # and nobody asks for it any more
+    result = pytester.runpytest(*TWO)
+    result.assert_outcomes(skipped=2, deselected=139)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_a_profiled_run_that_fails_is_an_error(pytester: pytest.Pytester) -> None:

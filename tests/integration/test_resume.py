@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import pytest_gsw.demo
 from pytest_gsw.common.words import minute
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.ownership import Owner
-from tests.integration.conftest import junit
+from tests.integration.conftest import junit, properties
 from tests.signals import end, hear_hangup
 
 
@@ -58,6 +60,41 @@ def test_what_of_the_run_was_judged_already_is_said(pytester: pytest.Pytester, r
     assert f"{told}2 of 2 rows are judged, none is left to run" in resume(pytester).outlines
     next(run.glob("records/*.json")).unlink()
     assert f"{told}1 of 2 rows is judged, 1 is left to run" in resume(pytester).outlines
+
+
+@pytest.mark.parametrize("place", ["ini", "cluster"])
+def test_a_tolerance_that_has_changed_since_does_not_change_a_verdict(
+    pytester: pytest.Pytester, table: Path, place: str
+) -> None:
+    """Of a run whose row regressed, the records are lost: a resumed session would pass it by a wider tolerance."""
+
+    def write(tolerance: str) -> None:
+        of_cluster = f", tolerance: {tolerance}" if place == "cluster" else ""
+        where = f"scheduler: local, accelerator: H100, gpus: 64, stage: {pytester.path}/stage"
+        Path("clusters.yaml").write_text(
+            f"clusters: {{here: {{{where}, recipes: {pytester.path}/recipes{of_cluster}}}}}"
+        )
+        pytester.makeini(f"[pytest]\ngsw_tolerance = {tolerance}\n" if place == "ini" else "[pytest]\n")
+
+    recipe = pytester.path / "recipes" / "tiny"
+    recipe.mkdir(parents=True)
+    shutil.copy(Path(pytest_gsw.demo.__file__).parent / "launch.sh", recipe / "launch.sh")
+    table.write_text(table.read_text().replace("step_time_s: 1.000, tokens_per_s: 65536", "step_time_s: 1.000"))
+    rows = ("--gsw-baselines=site", "-k", "H100x8", "--junitxml=junit.xml")
+    write("3%")
+    pytester._monkeypatch.setenv("GSW_DEMO", "*=slow:8%")
+    first = pytester.runpytest("--gsw-cluster=here", *rows)
+    first.assert_outcomes(failed=1, deselected=2)
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    next(run.glob("records/*.json")).unlink()
+    write("50%")
+    result = pytester.runpytest("--gsw-resume=last", *rows)
+    result.assert_outcomes(failed=1, deselected=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["gsw: --gsw-tolerance is 3%, as when the run began; it is 50% now", "*(allowed 3 %)*"])
+    assert properties(junit(Path("junit.xml"))["tiny_1b_bf16[H100x8]"])["gsw_tolerance"] == "0.03"
+    # What is typed is meant.
+    assert pytester.runpytest("--gsw-resume=last", *rows, "--gsw-tolerance=50%").ret == pytest.ExitCode.OK
 
 
 def test_rows_of_an_interrupted_session_are_left_to_run(

@@ -84,7 +84,15 @@ def test_rows_without_a_record_are_errors() -> None:
 
 @pytest.mark.parametrize(
     ("records", "status"),
-    [((PASSED, FAST), 0), ((PASSED, SLOW), 1), ((BROKEN,), 1), ((varied(PASSED, outcome="inconclusive"),), 6)],
+    [
+        ((PASSED, FAST), 0),
+        ((PASSED, SLOW), 1),
+        ((BROKEN,), 1),
+        ((varied(PASSED, outcome="inconclusive"),), 6),
+        ((PASSED, varied(PASSED, outcome="profiled")), 6),
+        ((PASSED, varied(PASSED, passed_over="job 7 is judged; passed over: job 8")), 6),
+        ((varied(PASSED, outcome="profiled"), SLOW), 1),
+    ],
 )
 def test_the_exit_status_is_that_of_the_session_or_follows_from_the_records(
     records: tuple[Record, ...], status: int

@@ -47,6 +47,21 @@ def test_only_a_row_that_pytest_reports_as_failed_or_as_an_error_is_an_error_of_
     assert red == {one.word for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"}}
 
 
+def test_a_session_is_green_only_if_each_of_its_rows_is() -> None:
+    assert {one.word: one.status for one in outcomes.OUTCOMES} == {
+        **dict.fromkeys(("passed", "improved", "expected_failure"), 0),
+        **dict.fromkeys(("regressed", "unexpected_success", "error"), 1),
+        **dict.fromkeys(("inconclusive", "profiled"), 6),
+    }
+    assert outcomes.of("splendid").status == 1
+    assert [outcomes.exit_status(found) for found in ((), (0, 0), (0, 6, 0), (6, 1, 0))] == [0, 0, 6, 1]
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("passed", 6), ("improved", 6), ("inconclusive", 6), ("error", 1)])
+def test_a_row_that_was_not_judged_by_its_newest_job_is_not_green(outcome: str, status: int) -> None:
+    assert varied(SLOW, outcome=outcome, passed_over="job 7 is judged; passed over: job 8").status == status
+
+
 def test_severities_are_an_order() -> None:
     worst_first = sorted(outcomes.OUTCOMES, key=lambda one: -one.severity)
     assert [one.word for one in worst_first] == [
