@@ -116,7 +116,7 @@ def _taken(hook: str) -> HookError:
 
 
 def exit_status(session: pytest.Session, tally: Tally) -> int:
-    """The session's exit status, which is not 0 where a row that was to be judged was not, or is inconclusive."""
+    """The exit status of a session: 0 only if every row that it was to judge passed by its newest job."""
     config = session.config
     status = int(session.exitstatus)
     if config.stash.get(NOT_READY, False):

@@ -230,8 +230,10 @@ class LiveRow(RowSource):
         task = self._task(run)
         if task is not None and task.not_comparable is not None:
             return task.not_comparable
-        started = self._started()
-        variable = None if started is None else profiling_in(started.environment)
+        started, variables = self._started(), self.variables(run)
+        if variables is None and started is not None:
+            variables = started.environment
+        variable = profiling_in(variables or {})
         return None if variable is None else f"{variable} in the environment"
 
     def image_was_chosen(self, run: Run) -> bool:

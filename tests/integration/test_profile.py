@@ -100,6 +100,17 @@ def test_profiles_that_the_command_line_asks_for_are_no_failure(pytester: pytest
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
+def test_a_resumed_run_does_not_judge_what_was_profiled(pytester: pytest.Pytester) -> None:
+    """The command that goes on does not say --gsw-profile again."""
+    pytester.runpytest("--gsw-cluster=demo", ROW, "--gsw-profile=nsight")
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    next(run.glob("records/*.json")).unlink()
+    result = pytester.runpytest("--gsw-resume=last", ROW, "-rs")
+    result.assert_outcomes(skipped=1)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["SKIPPED *not judged, because ENABLE_PROFILE in the environment makes *"])
+
+
 def test_a_profiled_run_that_fails_is_an_error(pytester: pytest.Pytester) -> None:
     pytester.runpytest("--gsw-cluster=demo", ROW, "--gsw-profile=nsight", "--gsw-demo=*=fail").assert_outcomes(errors=1)
 
