@@ -15,11 +15,14 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.bridge import is_of_bridge
 from pytest_gsw.jobs.launching import SBATCH
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.reads import unread
 from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.jobs.spec import recipe_directory, stage_of
+from pytest_gsw.tables.images import IMAGE_VARIABLE
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.nodes import read_text
 
@@ -77,6 +80,28 @@ def launcher_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Sub
         f"the recipe is launched by {wanted}, and the row by {spec.launcher}",
         (("recipe", f"{from_here(metadata)}:{line}  {said[0].strip()}"), *_directory_keys(spec, baseline, cluster)),
         advice=f"set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}",
+    )
+
+
+def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | None:
+    """Why the job would not be the row's: its table sets a variable that no script reads; ``None`` if unknown."""
+    if spec.launcher == "llmb-run":  # which has what it runs elsewhere
+        return None
+    own = IMAGE_VARIABLE if is_of_bridge(spec.script) else ""  # an argument there
+    found = unread((name for name in baseline.recipe.environment if name != own), spec.script_path)
+    if found is None:
+        return None
+    sets = re.compile(rf"(?<!\w){found.name}['\"]?[ \t]*:")
+    table = f"{from_here(baseline.location.path)}:{_line_where(baseline, sets.search)}  {found.name}"
+    names = [str(path.relative_to(spec.script_path.parent)) for path in found.files]
+    more = [counted(len(names) - _MOST_NAMED, "other")] if len(names) > _MOST_NAMED else []
+    looked = f"{spec.script_path.parent}: {enumerated([*names[:_MOST_NAMED], *more])}"
+    meant = f"did you mean {found.nearest}? " if found.nearest else ""
+    return SubmissionError(
+        f"no script of the recipe reads {found.name}, which the row's table sets",
+        (("table", table), ("looked at", looked)),
+        advice=f"{meant}Correct `recipe.environment` in the table, or take the variable out; "
+        "one for a program that no script names belongs under `environment` of the cluster",
     )
 
 
@@ -166,8 +191,9 @@ def _directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Iter
         yield _stage_key(spec, cluster) if cluster.recipes is None else ("recipes", _cluster_line(cluster, "recipes"))
         if cluster.recipes is None:
             return
-    path, line = baseline.location.path, _line_of_directory(baseline)
-    yield "recipe", f"{from_here(path)}:{line}  directory: {baseline.recipe.directory}"
+    path, wanted = baseline.location.path, baseline.recipe.directory
+    line = _line_where(baseline, lambda text: _named_in(text) == wanted)
+    yield "recipe", f"{from_here(path)}:{line}  directory: {wanted}"
 
 
 def _stage_key(spec: JobSpec, cluster: Cluster) -> tuple[str, str]:
@@ -185,11 +211,10 @@ def _cluster_line(cluster: Cluster, key: str) -> str:
     return f"{from_here(cluster.path)}:{cluster.given[key][0]}  {key}: {vars(cluster)[key]}"
 
 
-def _line_of_directory(baseline: Baseline) -> int:
-    """The line that names a row's recipe: the last one before the row, or else the first one."""
+def _line_where(baseline: Baseline, is_one: Callable[[str], object]) -> int:
+    """The line of a row's table that says something of it: the last such line before the row, or else the first one."""
     lines = read_text(baseline.location.path).split("\n")
-    wanted = baseline.recipe.directory
-    found = [number for number, line in enumerate(lines, 1) if _named_in(line) == wanted]
+    found = [number for number, line in enumerate(lines, 1) if is_one(line)]
     before = [number for number in found if number <= baseline.location.line]
     return before[-1] if before else next(iter(found), baseline.location.line)
 

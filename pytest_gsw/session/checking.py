@@ -15,7 +15,7 @@ from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.fleet.intake import too_large
 from pytest_gsw.hooks.guard import GuardedLauncher
 from pytest_gsw.jobs.demands import demands_of, variables_problem
-from pytest_gsw.jobs.files_before import launcher_problem, recipe_problem, stage_problem
+from pytest_gsw.jobs.files_before import environment_problem, launcher_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.modules_before import modules_of, modules_problem
 from pytest_gsw.jobs.staged import of_other_releases, release_problem
@@ -113,6 +113,15 @@ def _launchers(planned: Sequence[Planned], here: Here) -> Findings:
     return _once(planned, _of_recipe, lambda one: launcher_problem(one.spec, one.baseline, here.cluster))
 
 
+def _environments(planned: Sequence[Planned], here: Here) -> Findings:
+    """Rows of which the table sets a variable that no script reads: the script's own choice would be run."""
+    return _once(
+        (one for one in planned if one.baseline.recipe.environment),
+        lambda one: (*_of_recipe(one), tuple(one.baseline.recipe.environment)),
+        lambda one: environment_problem(one.spec, one.baseline),
+    )
+
+
 def _stages(planned: Sequence[Planned], here: Here) -> Findings:
     """Staging areas that cannot be written to."""
     return _once(
@@ -175,6 +184,7 @@ _CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
     _recipes,
     _releases,
     _launchers,
+    _environments,
     _stages,
     _variables,
     _modules,
