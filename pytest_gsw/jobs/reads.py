@@ -77,7 +77,8 @@ _NAMED = re.compile(r"(?<![\w.-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
 
 #: A recipe's directory has few files; an installation or a staging area, which may have its launch script, has many.
 _MOST_FILES = 256
-_PROGRAM = re.compile(r"(?<![\w.-])[A-Za-z0-9_][\w.-]{0,60}\.py\b")
+#: ``python3 $HOME/own/train.py``; what is below /opt, the container has, and a framework wrote it.
+_PROGRAM = re.compile(r"(?<![\w./${}-])(?!/opt/)(?:[\w.${}-]{0,60}/){0,20}([A-Za-z0-9_][\w.-]{0,60}\.py)\b")
 #: What reads whatever variables there are: a beginning of names, a list of all, Python's ``os.environ.items()``.
 _READS_ANY = re.compile(
     r"\$\{!\w+[@*]\}|\bcompgen\b|\b(?:print)?env[ \t]*(?:[|>]|$)|\bos\.environ\b(?!\[|\.(?:get|setdefault|pop)\b)",
@@ -181,7 +182,7 @@ def unread(names: Iterable[str], launch_script: Path) -> Unread | None:
     below = list(islice(launch_script.parent.rglob("*"), _MOST_FILES + 1))
     files = sorted(path for path in below if path.suffix not in _DOCUMENTS and path.is_file())
     texts = [text for text in (*named, *map(_text_of, files)) if text is not None]
-    programs = {name for text in texts for name in _PROGRAM.findall(text)}
+    programs = {name for text in named for name in _PROGRAM.findall(text or "")}
     others = programs - {path.name for path in files}
     if len(below) > _MOST_FILES or others or any(map(_READS_ANY.search, texts)):
         return None

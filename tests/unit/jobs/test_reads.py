@@ -298,6 +298,7 @@ UNREAD = (
     "OWN_TYPE=lora\ntrain $OWN_TYPE\n",
     "export OWN_TYPE='lora'\ntrain $OWN_TYPE\n",
     "train --env OWN_TYPE=lora\n",
+    "python3 /opt/own/train.py\n",
 )
 
 
@@ -314,8 +315,9 @@ def test_a_variable_that_no_script_reads(tmp_path: Path, text: str) -> None:
     script.write_text(f"#!/bin/bash\nexport FT_TYPE=${{FT_TYPE:-lora}} HF_HOME=${{HF_HOME:-/}}\n{text}")
     (tmp_path / "README.md").write_text("OWN_TYPE is sft or lora\n")
     (tmp_path / "setup.py").touch()
+    (tmp_path / "own.patch").write_text("--- a/elsewhere.py\n")  # what a patch names runs nowhere
     found = unread(["HF_HOME", "OWN_TYPE"], script)
-    assert found == Unread("OWN_TYPE", (script, tmp_path / "setup.py"), "FT_TYPE")
+    assert found == Unread("OWN_TYPE", (script, tmp_path / "own.patch", tmp_path / "setup.py"), "FT_TYPE")
 
 
 @pytest.mark.parametrize(
