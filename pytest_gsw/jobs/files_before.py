@@ -22,7 +22,6 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.reads import unread
 from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.jobs.spec import recipe_directory, stage_of
-from pytest_gsw.tables.images import IMAGE_VARIABLE
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.nodes import read_text
 
@@ -85,23 +84,21 @@ def launcher_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Sub
 
 def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | None:
     """Why the job would not be the row's: its table sets a variable that no script reads; ``None`` if unknown."""
-    if spec.launcher == "llmb-run":  # which has what it runs elsewhere
+    # llmb-run runs another copy, and Megatron-Bridge is given arguments.
+    found = unread(baseline.recipe.environment, spec.script_path)
+    if found is None or spec.launcher == "llmb-run" or is_of_bridge(spec.script):
         return None
-    own = IMAGE_VARIABLE if is_of_bridge(spec.script) else ""  # an argument there
-    found = unread((name for name in baseline.recipe.environment if name != own), spec.script_path)
-    if found is None:
-        return None
-    sets = re.compile(rf"(?<!\w){found.name}['\"]?[ \t]*:")
-    table = f"{from_here(baseline.location.path)}:{_line_where(baseline, sets.search)}  {found.name}"
-    names = [str(path.relative_to(spec.script_path.parent)) for path in found.files]
-    more = [counted(len(names) - _MOST_NAMED, "other")] if len(names) > _MOST_NAMED else []
-    looked = f"{spec.script_path.parent}: {enumerated([*names[:_MOST_NAMED], *more])}"
-    meant = f"did you mean {found.nearest}? " if found.nearest else ""
+    name, files, nearest = found
+    line = _line_where(baseline, re.compile(rf"(?<!\w){name}['\"]?[ \t]*:").search)
+    looked = _listed([str(path.relative_to(spec.script_path.parent)) for path in files])
     return SubmissionError(
-        f"no script of the recipe reads {found.name}, which the row's table sets",
-        (("table", table), ("looked at", looked)),
-        advice=f"{meant}Correct `recipe.environment` in the table, or take the variable out; "
-        "one for a program that no script names belongs under `environment` of the cluster",
+        f"no script of the recipe reads {name}, which the row's table sets",
+        (
+            ("table", f"{from_here(baseline.location.path)}:{line}  {name}"),
+            ("in", f"{spec.script_path.parent}: {looked}"),
+        ),
+        advice=f"{f'did you mean {nearest}? ' if nearest else ''}Correct `recipe.environment` in the table; "
+        "a variable for a program that no script names belongs under `environment` of the cluster",
     )
 
 
@@ -171,10 +168,12 @@ def _missing(path: Path, is_right: Callable[[int], bool], other: str = "no direc
 def _neighbours(directory: Path, is_one: Callable[[Path], bool]) -> tuple[tuple[str, str], ...]:
     """What of the same kind is there in the place of what is missed."""
     names = sorted(path.name for path in directory.glob("[!.]*") if is_one(path))
-    if not names:
-        return ()
+    return (("there", _listed(names)),) if names else ()
+
+
+def _listed(names: list[str]) -> str:
     more = [counted(len(names) - _MOST_NAMED, "other")] if len(names) > _MOST_NAMED else []
-    return (("there", enumerated([*names[:_MOST_NAMED], *more])),)
+    return enumerated([*names[:_MOST_NAMED], *more])
 
 
 def _root_of_recipes(cluster: Cluster) -> Path | None:

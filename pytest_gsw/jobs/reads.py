@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
-from pytest_gsw.clusters.model import CONTRACT_VARIABLES
 from pytest_gsw.common.redact import is_secret
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.layout import ANY_SIZE, JOB_ID
@@ -79,22 +77,18 @@ _NAMED = re.compile(r"(?<![\w.-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
 _MOST_FILES = 256
 #: ``python3 $HOME/own/train.py``; what is below /opt, the container has, and a framework wrote it.
 _PROGRAM = re.compile(r"(?<![\w./${}-])(?!/opt/)(?:[\w.${}-]{0,60}/){0,20}([A-Za-z0-9_][\w.-]{0,60}\.py)\b")
-#: What reads whatever variables there are: a beginning of names, a list of all, Python's ``os.environ.items()``.
+#: What reads whatever variables there are: all that begin alike, a list of all, Python's ``os.environ.items()``.
 _READS_ANY = re.compile(
-    r"\$\{!\w+[@*]\}|\bcompgen\b|\b(?:print)?env[ \t]*(?:[|>]|$)|\bos\.environ\b(?!\[|\.(?:get|setdefault|pop)\b)",
-    re.MULTILINE,
+    r"\$\{!\w+[@*]\}|\bcompgen\b|\b(?:print)?env[ \t]*[|>]|\bos\.environ\b(?!\[|\.(?:get|setdefault|pop)\b)"
 )
-_DOCUMENTS = frozenset({".md", ".rst"})
-#: Beginnings of variables that the session, the shell, Slurm, the container or a library reads, and no script need.
-_OF_PROGRAMS = tuple(
-    """
-    SLURM SBATCH_ SRUN_ PMI OMPI_ PRTE_ HYDRA_ I_MPI_ MPI UCX_ UCC_ FI_ SHARP_ MELLANOX_ IB_ GLOO_ NCCL_ RCCL_ NVSHMEM_
-    CUDA CUDNN_ CUBLAS NV_ NVIDIA_ NVTE_ ROCR_ HIP_ HSA_ ROCM_ AMD_ GPU_ TORCH PYTORCH_ TRITON_ XLA_ JAX_ TF_ TRANSFORMER
-    TOKENIZERS_ HF_ HUGGING NEMO MEGATRON DEEPSPEED_ DS_ ACCELERATE_ FLASH_ RAY_ WANDB_ MLFLOW_ TENSORBOARD_ MASTER_ RDZV_
-    OMP_ KMP_ MKL_ OPENBLAS_ MALLOC_ LD_ LC_ LANG PYTHON CONDA_ VIRTUAL_ENV PATH HOME USER SHELL TMP TEMP XDG_ TZ BASH_ENV
-    ENROOT_ PYXIS_ APPTAINER SINGULARITY DOCKER_ PODMAN_ LLMB_ GSW_ ADDITIONAL_SLURM_PARAMS TIME_LIMIT GPUS_PER_NODE
-    """.split()
-)
+_PROGRAMS = """
+    SLURM SBATCH_ SRUN_ PMI OMPI_ MPI UCX_ UCC_ FI_ SHARP_ GLOO_ NCCL_ RCCL_ NVSHMEM_ CUDA CUDNN_ CUBLAS NVIDIA_ NVTE_
+    HSA_ ROCR_ HIP_ GPU_ TORCH PYTORCH_ TRITON_ XLA_ JAX_ TF_ TRANSFORMER TOKENIZERS_ HF_ NEMO MEGATRON DEEPSPEED_ DS_
+    ACCELERATE_ RAY_ WANDB_ MLFLOW_ MASTER_ OMP_ KMP_ MKL_ OPENBLAS_ MALLOC_ LD_ LC_ LANG PYTHON CONDA_ VIRTUAL_ENV PATH
+    HOME USER TMP ENROOT_ PYXIS_ APPTAINER SINGULARITY LLMB_ GSW_ ADDITIONAL_SLURM_PARAMS TIME_LIMIT GPUS_PER_NODE
+"""
+#: Beginnings of variables that the session, Slurm, the container or a library reads, so that no script has to.
+_OF_PROGRAMS = tuple(_PROGRAMS.split())
 
 
 @dataclass(frozen=True)
@@ -159,52 +153,34 @@ def _set_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
     return found.items()
 
 
-class Unread(NamedTuple):
-    """A variable that no script of a recipe reads."""
-
-    name: str
-    #: The recipe's files, which were looked at.
-    files: tuple[Path, ...]
-    #: The most similar variable that they read; empty if there is none.
-    nearest: str
-
-
-def unread(names: Iterable[str], launch_script: Path) -> Unread | None:
+def unread(names: Iterable[str], launch_script: Path) -> tuple[str, list[Path], str] | None:
     """The first of these variables that no script of a recipe reads.
 
-    The scripts are the launch script, those that it names, and all files of its directory. A variable is read where it is
-    named and not set; one that a script sets in any case before that is not. ``None`` also where a script cannot be read.
+    The scripts are the launch script, those that it names, and all files of its directory. They read a variable if
+    they name it and do not set it, unless they have set it in any case before.
+
+    Returns:
+        The variable, the files, and the most similar variable that they read, empty if there is none. ``None`` if they
+        read all of them, or one of the scripts cannot be read.
     """
     wanted = [name for name in names if not name.startswith(_OF_PROGRAMS) and not name.islower()]
     named = list(_texts(launch_script)) if wanted else [None]
-    if None in named:
+    below = list(islice(launch_script.parent.rglob("*"), _MOST_FILES + 1)) if None not in named else []
+    files = sorted(path for path in below if path.suffix != ".md" and path.is_file())
+    texts = [text or "" for text in (*named, *map(_text_of, files))]
+    programs = {name for text in texts[: len(named)] for name in _PROGRAM.findall(text)}
+    is_known = 0 < len(below) <= _MOST_FILES and programs <= {path.name for path in files}
+    if not is_known or any(map(_READS_ANY.search, texts)):
         return None
-    below = list(islice(launch_script.parent.rglob("*"), _MOST_FILES + 1))
-    files = sorted(path for path in below if path.suffix not in _DOCUMENTS and path.is_file())
-    texts = [text for text in (*named, *map(_text_of, files)) if text is not None]
-    programs = {name for text in named for name in _PROGRAM.findall(text or "")}
-    others = programs - {path.name for path in files}
-    if len(below) > _MOST_FILES or others or any(map(_READS_ANY.search, texts)):
-        return None
-    name = next((name for name in wanted if not any(_reads(name, text) for text in texts)), None)
-    if name is None:
-        return None
-    own = sorted(
-        one for one in _scripts(tuple(named)).taken - CONTRACT_VARIABLES if not one.startswith((*_OF_SITE, *_OF_PROGRAMS))
-    )
-    return Unread(name, tuple(files), next(iter(difflib.get_close_matches(name, own, 1, 0.0)), ""))
+    own = [one for one in sorted(_scripts(tuple(named)).taken) if not one.startswith((*_OF_SITE, *_OF_PROGRAMS))]
+    found = (name for name in wanted if not any(_reads(name, text) for text in texts))
+    return next(((name, files, "".join(difflib.get_close_matches(name, own, 1, 0.0))) for name in found), None)
 
 
 def _reads(name: str, text: str) -> bool:
-    """Whether a script reads a variable before it sets it in any case."""
     used = re.compile(rf"(?<!\w){name}(?!\w|\+?=(?!=))")
-    for line in text.split("\n"):
-        always = _ALWAYS_SET.match(line)
-        if used.search(line):
-            return True
-        if always is not None and always[1] == name:
-            return False
-    return False
+    own = (one for one in re.finditer(rf"^(?:export )?{name}=.*", text, re.MULTILINE) if _ALWAYS_SET.match(one[0]))
+    return used.search(text, 0, next((one.end() for one in own), len(text))) is not None
 
 
 def check_traces(scripts: Scripts, launch_script: Path) -> None:

@@ -99,7 +99,8 @@ def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
 
 def _of_recipe(one: Planned) -> tuple[object, ...]:
     """What rows share that one look at their recipe answers for."""
-    return one.spec.directory, one.spec.script, one.spec.launcher, one.baseline.location.path
+    recipe, spec = one.baseline.recipe, one.spec
+    return spec.directory, spec.script, spec.launcher, one.baseline.location.path, *recipe.environment
 
 
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
@@ -113,13 +114,9 @@ def _launchers(planned: Sequence[Planned], here: Here) -> Findings:
     return _once(planned, _of_recipe, lambda one: launcher_problem(one.spec, one.baseline, here.cluster))
 
 
-def _environments(planned: Sequence[Planned], here: Here) -> Findings:
+def _environments(planned: Sequence[Planned], _here: Here) -> Findings:
     """Rows of which the table sets a variable that no script reads: the script's own choice would be run."""
-    return _once(
-        (one for one in planned if one.baseline.recipe.environment),
-        lambda one: (*_of_recipe(one), tuple(one.baseline.recipe.environment)),
-        lambda one: environment_problem(one.spec, one.baseline),
-    )
+    return _once(planned, _of_recipe, lambda one: environment_problem(one.spec, one.baseline))
 
 
 def _stages(planned: Sequence[Planned], here: Here) -> Findings:

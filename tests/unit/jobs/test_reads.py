@@ -11,7 +11,7 @@ from pytest_gsw.clusters.model import DEMO, Cluster
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.reads import Scripts, Unread, differences, exported_to, scripts_of, unread
+from pytest_gsw.jobs.reads import Scripts, differences, exported_to, scripts_of, unread
 from pytest_gsw.jobs.spec import Profile, make_job_spec
 from pytest_gsw.tables.model import Parallelism, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
@@ -317,7 +317,7 @@ def test_a_variable_that_no_script_reads(tmp_path: Path, text: str) -> None:
     (tmp_path / "setup.py").touch()
     (tmp_path / "own.patch").write_text("--- a/elsewhere.py\n")  # what a patch names runs nowhere
     found = unread(["HF_HOME", "OWN_TYPE"], script)
-    assert found == Unread("OWN_TYPE", (script, tmp_path / "own.patch", tmp_path / "setup.py"), "FT_TYPE")
+    assert found == ("OWN_TYPE", [script, tmp_path / "own.patch", tmp_path / "setup.py"], "FT_TYPE")
 
 
 @pytest.mark.parametrize(
@@ -352,8 +352,23 @@ def test_a_variable_of_the_recipe_that_lies_beside_all_recipes(tmp_path: Path) -
 @pytest.mark.parametrize(
     "name",
     [
-        *("NCCL_DEBUG", "CUDA_DEVICE_MAX_CONNECTIONS", "TORCH_NCCL_AVOID_RECORD_STREAMS", "NVTE_FUSED_ATTN", "XLA_FLAGS"),
-        *("SLURM_MPI_TYPE", "SBATCH_QOS", "HF_HUB_OFFLINE", "LD_PRELOAD", "PATH", "PYTHONPATH", "TMPDIR", "https_proxy"),
+        *(
+            "NCCL_DEBUG",
+            "CUDA_DEVICE_MAX_CONNECTIONS",
+            "TORCH_NCCL_AVOID_RECORD_STREAMS",
+            "NVTE_FUSED_ATTN",
+            "XLA_FLAGS",
+        ),
+        *(
+            "SLURM_MPI_TYPE",
+            "SBATCH_QOS",
+            "HF_HUB_OFFLINE",
+            "LD_PRELOAD",
+            "PATH",
+            "PYTHONPATH",
+            "TMPDIR",
+            "https_proxy",
+        ),
         *("VIRTUAL_ENV", "LLMB_INSTALL", "NEMORUN_HOME", "OMP_NUM_THREADS", "TF_CPP_MIN_LOG_LEVEL", "GPU_TYPE"),
         *("PYTORCH_CUDA_ALLOC_CONF", "TRITON_CACHE_DIR", "NVSHMEM_DEBUG", "UCX_TLS", "TOKENIZERS_PARALLELISM"),
     ],
