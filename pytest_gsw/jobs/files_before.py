@@ -88,15 +88,12 @@ def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | 
     found = unread(baseline.recipe.environment, spec.script_path)
     if found is None or spec.launcher == "llmb-run" or is_of_bridge(spec.script):
         return None
-    name, files, nearest = found
+    name, nearest = found
     line = _line_where(baseline, re.compile(rf"(?<!\w){name}['\"]?[ \t]*:").search)
-    looked = _listed([str(path.relative_to(spec.script_path.parent)) for path in files])
+    table, script = f"{from_here(baseline.location.path)}:{line}  {name}", spec.script_path
     return SubmissionError(
         f"no script of the recipe reads {name}, which the row's table sets",
-        (
-            ("table", f"{from_here(baseline.location.path)}:{line}  {name}"),
-            ("in", f"{spec.script_path.parent}: {looked}"),
-        ),
+        (("table", table), ("script", str(script)), *_neighbours(script.parent, Path.is_file)),
         advice=f"{f'did you mean {nearest}? ' if nearest else ''}Correct `recipe.environment` in the table; "
         "a variable for a program that no script names belongs under `environment` of the cluster",
     )
@@ -168,12 +165,10 @@ def _missing(path: Path, is_right: Callable[[int], bool], other: str = "no direc
 def _neighbours(directory: Path, is_one: Callable[[Path], bool]) -> tuple[tuple[str, str], ...]:
     """What of the same kind is there in the place of what is missed."""
     names = sorted(path.name for path in directory.glob("[!.]*") if is_one(path))
-    return (("there", _listed(names)),) if names else ()
-
-
-def _listed(names: list[str]) -> str:
+    if not names:
+        return ()
     more = [counted(len(names) - _MOST_NAMED, "other")] if len(names) > _MOST_NAMED else []
-    return enumerated([*names[:_MOST_NAMED], *more])
+    return (("there", enumerated([*names[:_MOST_NAMED], *more])),)
 
 
 def _root_of_recipes(cluster: Cluster) -> Path | None:

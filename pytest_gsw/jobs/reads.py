@@ -71,7 +71,7 @@ _ALWAYS_SET = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(?![\w./-]{0,200}[
 #: Whatever sets a variable; and ``TP=4`` at the beginning of a line: what a branch sets is indented.
 _SET = re.compile(r"(?<![\w.$({-])([A-Z][A-Z0-9_]{0,60})\+?=(?!=)")
 _NUMBER = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(\d{1,9})[ \t]{0,8}(?:#.*)?$")
-_NAMED = re.compile(r"(?<![\w.-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
+_NAMED = re.compile(r"(?<![\w.$-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
 
 #: A recipe's directory has few files; an installation or a staging area, which may have its launch script, has many.
 _MOST_FILES = 256
@@ -153,20 +153,20 @@ def _set_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
     return found.items()
 
 
-def unread(names: Iterable[str], launch_script: Path) -> tuple[str, list[Path], str] | None:
+def unread(names: Iterable[str], launch_script: Path) -> tuple[str, str] | None:
     """The first of these variables that no script of a recipe reads.
 
     The scripts are the launch script, those that it names, and all files of its directory. They read a variable if
     they name it and do not set it, unless they have set it in any case before.
 
     Returns:
-        The variable, the files, and the most similar variable that they read, empty if there is none. ``None`` if they
-        read all of them, or one of the scripts cannot be read.
+        The variable, and the most similar one that they read, empty if there is none. ``None`` if they read all,
+        or one of the scripts cannot be read.
     """
     wanted = [name for name in names if not name.startswith(_OF_PROGRAMS) and not name.islower()]
     named = list(_texts(launch_script)) if wanted else [None]
     below = list(islice(launch_script.parent.rglob("*"), _MOST_FILES + 1)) if None not in named else []
-    files = sorted(path for path in below if path.suffix != ".md" and path.is_file())
+    files = [path for path in below if path.suffix != ".md" and path.is_file()]
     texts = [text or "" for text in (*named, *map(_text_of, files))]
     programs = {name for text in texts[: len(named)] for name in _PROGRAM.findall(text)}
     is_known = 0 < len(below) <= _MOST_FILES and programs <= {path.name for path in files}
@@ -174,7 +174,7 @@ def unread(names: Iterable[str], launch_script: Path) -> tuple[str, list[Path], 
         return None
     own = [one for one in sorted(_scripts(tuple(named)).taken) if not one.startswith((*_OF_SITE, *_OF_PROGRAMS))]
     found = (name for name in wanted if not any(_reads(name, text) for text in texts))
-    return next(((name, files, "".join(difflib.get_close_matches(name, own, 1, 0.0))) for name in found), None)
+    return next(((name, "".join(difflib.get_close_matches(name, own, 1, 0.0))) for name in found), None)
 
 
 def _reads(name: str, text: str) -> bool:

@@ -94,10 +94,9 @@ class SlurmLauncher:
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row's id. Never raises; what could not be learnt is UNKNOWN."""
         statuses = self._poller.poll(jobs)
-        for job in jobs:
-            status = statuses[job.spec.row_id]
-            if status.reason == NEVER_STARTS:
-                statuses[job.spec.row_id] = replace(status, reason=f"{NEVER_STARTS}{self._failed_before(job)}")
+        for job in (job for job in jobs if statuses[job.spec.row_id].reason == NEVER_STARTS):
+            status, why = statuses[job.spec.row_id], f"{NEVER_STARTS}{self._failed_before(job)}"
+            statuses[job.spec.row_id] = replace(status, reason=why)
         return statuses
 
     def cancel(self, jobs: Sequence[Job]) -> None:
