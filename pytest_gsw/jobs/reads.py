@@ -78,9 +78,7 @@ _MOST_FILES = 256
 #: ``python3 $HOME/own/train.py``; what is below /opt, the container has, and a framework wrote it.
 _PROGRAM = re.compile(r"(?<![\w./${}-])(?!/opt/)(?:[\w.${}-]{0,60}/){0,20}([A-Za-z0-9_][\w.-]{0,60}\.py)\b")
 #: What reads whatever variables there are: all that begin alike, a list of all, Python's ``os.environ.items()``.
-_READS_ANY = re.compile(
-    r"\$\{!\w+[@*]\}|\bcompgen\b|\b(?:print)?env[ \t]*[|>]|\bos\.environ\b(?!\[|\.(?:get|setdefault|pop)\b)"
-)
+_ANY = re.compile(r"\$\{!\w+[@*]\}|\bcompgen\b|\b(?:print)?env *[|>]|\bos\.environ\b(?!\[|\.(?:get|setdefault|pop)\b)")
 _PROGRAMS = """
     SLURM SBATCH_ SRUN_ PMI OMPI_ MPI UCX_ UCC_ FI_ SHARP_ GLOO_ NCCL_ RCCL_ NVSHMEM_ CUDA CUDNN_ CUBLAS NVIDIA_ NVTE_
     HSA_ ROCR_ HIP_ GPU_ TORCH PYTORCH_ TRITON_ XLA_ JAX_ TF_ TRANSFORMER TOKENIZERS_ HF_ NEMO MEGATRON DEEPSPEED_ DS_
@@ -170,7 +168,7 @@ def unread(names: Iterable[str], launch_script: Path) -> tuple[str, str] | None:
     texts = [text or "" for text in (*named, *map(_text_of, files))]
     programs = {name for text in texts[: len(named)] for name in _PROGRAM.findall(text)}
     is_known = 0 < len(below) <= _MOST_FILES and programs <= {path.name for path in files}
-    if not is_known or any(map(_READS_ANY.search, texts)):
+    if not is_known or any(map(_ANY.search, texts)):
         return None
     own = [one for one in sorted(_scripts(tuple(named)).taken) if not one.startswith((*_OF_SITE, *_OF_PROGRAMS))]
     found = (name for name in wanted if not any(_reads(name, text) for text in texts))

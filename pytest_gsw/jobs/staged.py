@@ -17,7 +17,7 @@ from pytest_gsw.jobs.script_text import script_text, versions_in
 from pytest_gsw.jobs.spec import launch_script, recipe_directory, stage_of
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.of_release import are_several, can_run, holds_for, other_release, rows_of
+from pytest_gsw.tables.of_release import can_run, holds_for, other_release, rows_of
 from pytest_gsw.tables.releases import in_words, releases_of
 
 #: From v25.10 on, a file at the root of a checkout says it for all recipes.
@@ -89,18 +89,20 @@ def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[B
     for row, script in rows:
         says_release = row.source.releases or row.source.release is not None
         found = staged(script) if says_release else None
-        if found is not None and (_is_other(row, found) or _may_be_other(row, found.releases)):
+        if found is not None and (
+            holds_for(row.source, found.version, found.releases) is False or _may_be_other(row, found.releases)
+        ):
             yield row, found
 
 
-def _is_other(row: Baseline, staged: Staged) -> bool:
-    return holds_for(row.source, staged.version, staged.releases) is False
+def _may_differ(releases: Sequence[str]) -> bool:
+    return len(releases) > 1 and len({bundled_releases().get(release) for release in releases}) > 1
 
 
 def _may_be_other(row: Baseline, releases: Sequence[str]) -> bool:
     """Whether a bundled row has other figures in one of the releases that may be staged."""
-    bundled = rows_of(row.id, releases)
-    return are_several(bundled) and row.location in {one.location for one in bundled.values()}
+    rows = rows_of(row.id, releases).values() if _may_differ(releases) else ()
+    return row.location in {one.location for one in rows} and len({one.judged_s for one in rows}) > 1
 
 
 def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> SubmissionError:
@@ -123,8 +125,7 @@ def told_of_stage(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
         for row, staged in of_other_releases(scripts)
     )
     for (releases, there), number in others.items():
-        is_one = len({bundled_releases().get(release) for release in there}) == 1  # else their figures may differ
-        chosen = next(filter(can_run, there), None) if is_one else None
+        chosen = None if _may_differ(there) else next(filter(can_run, there), None)
         advice = "" if chosen is None else f"; --gsw-release={chosen} runs the rows of that release"
         are, its = ("is", "its recipe is") if number == 1 else ("are", "their recipes are")
         yield (

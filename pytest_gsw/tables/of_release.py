@@ -78,7 +78,7 @@ def other_release(baseline: Baseline, ran: Sequence[str], what: str, *where: str
             f'releases: ["{ran[0]}"], and name it with --gsw-baselines'
         )
         return OtherRelease(fact, ("table", f"no bundled table has this row for {in_words(ran, 'or')}"), advice)
-    if are_several(found):
+    if len({row.judged_s for row in found.values()}) > 1:
         figures = (f"{row.judged_s:g} of {release}" for release, row in found.items())
         said = f"several: {baseline.judged_by.key} {', '.join(figures)}"
         return OtherRelease(fact, ("table", said), "stage a checkout of one release, whose CHANGELOG says which it is")
@@ -94,11 +94,6 @@ def rows_of(row_id: str, releases: Iterable[str]) -> dict[str, Baseline]:
     known = bundled_releases()
     rows = [(release, _rows(path, release).get(row_id)) for release in releases for path in known.get(release, ())]
     return {release: row for release, row in rows if row is not None}
-
-
-def are_several(rows: Mapping[str, Baseline]) -> bool:
-    """Whether the figures of releases differ."""
-    return len({row.judged_s for row in rows.values()}) > 1
 
 
 @cache

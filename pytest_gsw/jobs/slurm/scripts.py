@@ -11,7 +11,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 from pytest_gsw.common.redact import masked_text, printable
@@ -150,7 +149,7 @@ class LaunchScripts:
 
     def _told_of(self, job: Job) -> Told:
         """What the launch script has said that has submitted a job."""
-        texts = map(_text, chain([self._said_by(job.spec)], self._all_said()))
+        texts = map(_text, (self._said_by(job.spec), *self._all_said()))
         return next((told for told in map(told_by, texts) if job.id in told.job_ids), Told())
 
     def _job(self, spec: JobSpec, job_id: str, submitted_s: float) -> Job:
