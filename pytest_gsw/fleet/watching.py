@@ -15,7 +15,7 @@ from pytest_gsw.fleet.polling import Turns
 from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.fleet.watch import Sample
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.jobs.model import JobState, Launcher, Stop
+from pytest_gsw.jobs.model import NEVER_STARTS, JobState, Launcher, Stop
 
 #: How often running jobs' logs are looked at; it costs the file system one ``stat`` a job.
 LOG_LOOK_S = 2.0
@@ -80,6 +80,9 @@ class Watching:
             seen = live.seen
             if seen.status.state is JobState.PENDING:
                 live.log = None  # a job that is started again may write to another
+                if seen.status.reason.startswith(NEVER_STARTS) and not seen.stop_sent:
+                    fact = f"job {seen.job.id} can never start: {seen.status.reason}"
+                    stopped.append((seen, Stop(fact, "find out why the job that it waits for has failed")))
             if seen.status.state is not JobState.RUNNING or seen.stop_sent:
                 continue
             finished = seen.sample is not None and seen.sample.finished

@@ -14,7 +14,9 @@ from pathlib import Path
 from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import LogError
 
-_TASK = re.compile(r"^[ \t]{0,8}Task (\d{1,6}):", re.MULTILINE)
+#: NeMo-Run puts a time behind the experiment's name.
+_EXPERIMENT = re.compile(r"^[ \t]{0,8}Experiment Status for (\S{1,400})_\d{1,18}[ \t]{0,8}$", re.MULTILINE)
+_TASK = re.compile(r"^[ \t]{0,8}Task (\d{1,6}):[ \t]{0,8}(\S{0,400})", re.MULTILINE)
 _JOB = re.compile(r"^[ \t]{0,16}- Job id:[ \t]{1,8}(\d{1,18})[ \t]{0,8}$", re.MULTILINE)
 _PLACE = re.compile(r"^[ \t]{0,16}- Local Directory:[ \t]{1,8}(/[^\n]{0,4000})$", re.MULTILINE)
 #: What llmb-run says itself of a job, of either kind of launcher.
@@ -34,7 +36,7 @@ _DEEPEST = 4
 class Told:
     """What a launch script's output says of the jobs that it has submitted."""
 
-    #: The job, where there is exactly one; ``None`` for none, for several, and for one without a directory.
+    #: The job that trains; ``None`` for none, for several of which no one is it, and for one without a directory.
     job_id: str | None = None
     #: Where its files are.
     directory: Path | None = None
@@ -42,10 +44,15 @@ class Told:
     problem: str = ""
     #: Every job that is named, whatever is wrong.
     job_ids: tuple[str, ...] = ()
+    #: The jobs that it waits for, as one that imports a checkpoint, and where their files are.
+    waits_for: tuple[tuple[str, Path], ...] = ()
 
 
 def told_by(output: str) -> Told:
-    """The one job that a launch script's output names, by NeMo-Run's words or by llmb-run's."""
+    """The job that a launch script's output names, by NeMo-Run's words or by llmb-run's.
+
+    Each task of an experiment waits for the one before it. The last one trains, and has the experiment's name.
+    """
     output = printable(output)  # FORCE_COLOR may be exported
     own = dict.fromkeys((*_LLMB_RUN.findall(output), *_LLMB_RUN_SBATCH.findall(output)))
     if own:
@@ -55,20 +62,25 @@ def told_by(output: str) -> Told:
             return Told(problem=f"it names {max(len(own), len(jobs))} jobs, and one row is one job", job_ids=jobs)
         ((job_id, place),) = own
         return Told(job_id, Path(place.rstrip()), job_ids=jobs)
-    tasks = list(_TASK.finditer(output))
+    before, *parts = _TASK.split(output)
+    numbers, names, texts = parts[::3], parts[1::3], parts[2::3]
     jobs = tuple(dict.fromkeys(_JOB.findall(output)))
-    if not tasks:
+    if not texts:
         return Told(problem="its output has no line 'Task 0:'", job_ids=jobs)
-    if len(tasks) > 1 or tasks[0][1] != "0":
-        numbers = ", ".join(task[1] for task in tasks[:_SHOWN])
-        return Told(problem=f"its output has the tasks {numbers}, and one row is one job, task 0", job_ids=jobs)
-    said = output[tasks[0].end() :]
-    places = _PLACE.findall(said)
-    if len(jobs) != 1:
-        return Told(problem=f"task 0 in its output has {len(jobs) or 'no'} '- Job id:'", job_ids=jobs)
-    if len(places) != 1:
-        return Told(problem=f"task 0 in its output has {len(places) or 'no'} '- Local Directory:'", job_ids=jobs)
-    return Told(jobs[0], Path(places[0].rstrip()), job_ids=jobs)
+    experiment = _EXPERIMENT.search(before)
+    is_chain = experiment is not None and experiment[1] == names[-1] and len(jobs) == len(texts)
+    if numbers != [*map(str, range(len(texts)))] or (len(texts) > 1 and not is_chain):
+        some = ", ".join(numbers[:_SHOWN])
+        return Told(problem=f"its output has the tasks {some}, and one row is one job, task 0", job_ids=jobs)
+    tasks = []
+    for number, said in zip(numbers, (before + texts[0], *texts[1:]), strict=True):
+        ids, places = list(dict.fromkeys(_JOB.findall(said))), _PLACE.findall(said)
+        for name, values in (("Job id", ids), ("Local Directory", places)):
+            if len(values) != 1:
+                fact = f"task {number} in its output has {len(values) or 'no'} '- {name}:'"
+                return Told(problem=fact, job_ids=jobs)
+        tasks.append((ids[0], Path(places[0].rstrip())))
+    return Told(*tasks[-1], job_ids=jobs, waits_for=tuple(tasks[:-1]))
 
 
 def log_in(directory: Path, job_id: str) -> Path:

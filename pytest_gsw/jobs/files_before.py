@@ -15,9 +15,11 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.bridge import is_of_bridge
 from pytest_gsw.jobs.launching import SBATCH
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.reads import unread
 from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.jobs.spec import recipe_directory, stage_of
 from pytest_gsw.tables.model import Baseline
@@ -77,6 +79,23 @@ def launcher_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Sub
         f"the recipe is launched by {wanted}, and the row by {spec.launcher}",
         (("recipe", f"{from_here(metadata)}:{line}  {said[0].strip()}"), *_directory_keys(spec, baseline, cluster)),
         advice=f"set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}",
+    )
+
+
+def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | None:
+    """Why the job would not be the row's: its table sets a variable that no script reads; ``None`` if unknown."""
+    # llmb-run runs another copy, and Megatron-Bridge is given arguments.
+    found = unread(baseline.recipe.environment, spec.script_path)
+    if found is None or spec.launcher == "llmb-run" or is_of_bridge(spec.script):
+        return None
+    name, nearest = found
+    line = _line_where(baseline, re.compile(rf"(?<!\w){name}['\"]?[ \t]*:").search)
+    table, script = f"{from_here(baseline.location.path)}:{line}  {name}", spec.script_path
+    return SubmissionError(
+        f"no script of the recipe reads {name}, which the row's table sets",
+        (("table", table), ("script", str(script)), *_neighbours(script.parent, Path.is_file)),
+        advice=f"{f'did you mean {nearest}? ' if nearest else ''}Correct `recipe.environment` in the table; "
+        "a variable for a program that no script names belongs under `environment` of the cluster",
     )
 
 
@@ -166,8 +185,9 @@ def _directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Iter
         yield _stage_key(spec, cluster) if cluster.recipes is None else ("recipes", _cluster_line(cluster, "recipes"))
         if cluster.recipes is None:
             return
-    path, line = baseline.location.path, _line_of_directory(baseline)
-    yield "recipe", f"{from_here(path)}:{line}  directory: {baseline.recipe.directory}"
+    path, wanted = baseline.location.path, baseline.recipe.directory
+    line = _line_where(baseline, lambda text: _named_in(text) == wanted)
+    yield "recipe", f"{from_here(path)}:{line}  directory: {wanted}"
 
 
 def _stage_key(spec: JobSpec, cluster: Cluster) -> tuple[str, str]:
@@ -185,11 +205,10 @@ def _cluster_line(cluster: Cluster, key: str) -> str:
     return f"{from_here(cluster.path)}:{cluster.given[key][0]}  {key}: {vars(cluster)[key]}"
 
 
-def _line_of_directory(baseline: Baseline) -> int:
-    """The line that names a row's recipe: the last one before the row, or else the first one."""
+def _line_where(baseline: Baseline, is_one: Callable[[str], object]) -> int:
+    """The line of a row's table that says something of it: the last such line before the row, or else the first one."""
     lines = read_text(baseline.location.path).split("\n")
-    wanted = baseline.recipe.directory
-    found = [number for number, line in enumerate(lines, 1) if _named_in(line) == wanted]
+    found = [number for number, line in enumerate(lines, 1) if is_one(line)]
     before = [number for number in found if number <= baseline.location.line]
     return before[-1] if before else next(iter(found), baseline.location.line)
 

@@ -45,6 +45,9 @@ ERROR_SUFFIX = ".err"
 
 _SUBMIT_THEMSELVES = frozenset({"nemo-run", "llmb-run"})
 
+#: Slurm's reason of a job that waits for one which has failed: it stays pending for ever.
+NEVER_STARTS = "DependencyNeverSatisfied"
+
 #: Tells a job that its row had others before it in this session; unset in the first.
 ATTEMPT = "GSW_ATTEMPT"
 

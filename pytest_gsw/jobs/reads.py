@@ -7,11 +7,13 @@ scripts that it sources or hands to its container; those that lie beside it are 
 
 from __future__ import annotations
 
+import difflib
 import glob
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from pytest_gsw.common.redact import is_secret
@@ -69,7 +71,22 @@ _ALWAYS_SET = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(?![\w./-]{0,200}[
 #: Whatever sets a variable; and ``TP=4`` at the beginning of a line: what a branch sets is indented.
 _SET = re.compile(r"(?<![\w.$({-])([A-Z][A-Z0-9_]{0,60})\+?=(?!=)")
 _NUMBER = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(\d{1,9})[ \t]{0,8}(?:#.*)?$")
-_NAMED = re.compile(r"(?<![\w.-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
+_NAMED = re.compile(r"(?<![\w.$-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
+
+#: A recipe's directory has few files; an installation or a staging area, which may have its launch script, has many.
+_MOST_FILES = 256
+#: ``python3 $HOME/own/train.py``; what is below /opt, the container has, and a framework wrote it.
+_PROGRAM = re.compile(r"(?<![\w./${}-])(?!/opt/)(?:[\w.${}-]{0,60}/){0,20}([A-Za-z0-9_][\w.-]{0,60}\.py)\b")
+#: What reads whatever variables there are: all that begin alike, a list of all, Python's ``os.environ.items()``.
+_ANY = re.compile(r"\$\{!\w+[@*]\}|\bcompgen\b|\b(?:print)?env *[|>]|\bos\.environ\b(?!\[|\.(?:get|setdefault|pop)\b)")
+_PROGRAMS = """
+    SLURM SBATCH_ SRUN_ PMI OMPI_ MPI UCX_ UCC_ FI_ SHARP_ GLOO_ NCCL_ RCCL_ NVSHMEM_ CUDA CUDNN_ CUBLAS NVIDIA_ NVTE_
+    HSA_ ROCR_ HIP_ GPU_ TORCH PYTORCH_ TRITON_ XLA_ JAX_ TF_ TRANSFORMER TOKENIZERS_ HF_ NEMO MEGATRON DEEPSPEED_ DS_
+    ACCELERATE_ RAY_ WANDB_ MLFLOW_ MASTER_ OMP_ KMP_ MKL_ OPENBLAS_ MALLOC_ LD_ LC_ LANG PYTHON CONDA_ VIRTUAL_ENV PATH
+    HOME USER TMP ENROOT_ PYXIS_ APPTAINER SINGULARITY LLMB_ GSW_ ADDITIONAL_SLURM_PARAMS TIME_LIMIT GPUS_PER_NODE
+"""
+#: Beginnings of variables that the session, Slurm, the container or a library reads, so that no script has to.
+_OF_PROGRAMS = tuple(_PROGRAMS.split())
 
 
 @dataclass(frozen=True)
@@ -132,6 +149,36 @@ def _set_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
         for name in _ROW.keys() & set(_SET.findall(line)):
             found.setdefault(name, set()).add(whole[2] if whole is not None and whole[1] == name else "")
     return found.items()
+
+
+def unread(names: Iterable[str], launch_script: Path) -> tuple[str, str] | None:
+    """The first of these variables that no script of a recipe reads.
+
+    The scripts are the launch script, those that it names, and all files of its directory. They read a variable if
+    they name it and do not set it, unless they have set it in any case before.
+
+    Returns:
+        The variable, and the most similar one that they read, empty if there is none. ``None`` if they read all,
+        or one of the scripts cannot be read.
+    """
+    wanted = [name for name in names if not name.startswith(_OF_PROGRAMS) and not name.islower()]
+    named = list(_texts(launch_script)) if wanted else [None]
+    below = list(islice(launch_script.parent.rglob("*"), _MOST_FILES + 1)) if None not in named else []
+    files = [path for path in below if path.suffix != ".md" and path.is_file()]
+    texts = [text or "" for text in (*named, *map(_text_of, files))]
+    programs = {name for text in texts[: len(named)] for name in _PROGRAM.findall(text)}
+    is_known = 0 < len(below) <= _MOST_FILES and programs <= {path.name for path in files}
+    if not is_known or any(map(_ANY.search, texts)):
+        return None
+    own = [one for one in sorted(_scripts(tuple(named)).taken) if not one.startswith((*_OF_SITE, *_OF_PROGRAMS))]
+    found = (name for name in wanted if not any(_reads(name, text) for text in texts))
+    return next(((name, "".join(difflib.get_close_matches(name, own, 1, 0.0))) for name in found), None)
+
+
+def _reads(name: str, text: str) -> bool:
+    used = re.compile(rf"(?<!\w){name}(?!\w|\+?=(?!=))")
+    own = (one for one in re.finditer(rf"^(?:export )?{name}=.*", text, re.MULTILINE) if _ALWAYS_SET.match(one[0]))
+    return used.search(text, 0, next((one.end() for one in own), len(text))) is not None
 
 
 def check_traces(scripts: Scripts, launch_script: Path) -> None:

@@ -66,7 +66,8 @@ class CaseRun:
     def ran(self) -> frozenset[str]:
         """The releases, of recipes or of containers, that its figure is of and that its log says it is of."""
         compared = {} if self.record is None else self.record.run.compared
-        said = {*releases_of(compared.get(RELEASE, "")), compared.get(CONTAINER, "")}
+        version = compared.get(RELEASE, "")
+        said = {version, *releases_of(version), compared.get(CONTAINER, "")}
         return frozenset(self.releases) & said
 
     @property

@@ -43,6 +43,7 @@ from pytest_gsw.runs.trained import SCALED_DTYPES, diverged_fact, loss_problem
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.of_release import other_release
+from pytest_gsw.tables.releases import releases_of
 
 #: A run says who it is at its beginning.
 _IDENTITY_BYTES = 4 << 20
@@ -270,7 +271,7 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
     told: tuple[tuple[str, str], ...] = ()
     if not names and release is not None:
         # Its settings may differ from the row's for that reason.
-        other = other_release(baseline, release.said, "the log", f"--gsw-replay={run.log or 'LOG'}")
+        other = other_release(baseline, releases_of(release.said), "the log", f"--gsw-replay={run.log or 'LOG'}")
         fact, advice = other.fact, other.advice
         told = (("release", f"GSW_VERSION={release.said} in the log"), other.table)
         differing.remove(release)

@@ -11,6 +11,7 @@ from pytest_gsw.selftest.logs import as_bytes
 from pytest_gsw.selftest.model import Case, Unchecked
 from pytest_gsw.selftest.trial import Trial
 from pytest_gsw.tables.of_release import other_release
+from pytest_gsw.tables.releases import releases_of
 
 #: One that no table is of.
 _RELEASE = "23.01"
@@ -38,7 +39,7 @@ def of_others(trial: Trial) -> Iterator[Case | Unchecked]:
         yield trial.broken(f"other-{name.replace(' ', '-')}", f"the log is of another {name}", log, fact)
     if row.source.releases:
         log = as_bytes(trial.events(replace(trial.run, job=replace(job, version=_RELEASE))))
-        fact = other_release(row, _RELEASE, "the log", "").fact
+        fact = other_release(row, releases_of(_RELEASE), "the log", "").fact
         yield trial.broken("other-release", "the log is of another release of the recipe", log, fact)
     else:
         yield trial.unchecked("a log of another release: the table names none")

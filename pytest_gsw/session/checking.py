@@ -15,7 +15,7 @@ from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.fleet.intake import too_large
 from pytest_gsw.hooks.guard import GuardedLauncher
 from pytest_gsw.jobs.demands import demands_of, variables_problem
-from pytest_gsw.jobs.files_before import launcher_problem, recipe_problem, stage_problem
+from pytest_gsw.jobs.files_before import environment_problem, launcher_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.modules_before import modules_of, modules_problem
 from pytest_gsw.jobs.staged import of_other_releases, release_problem
@@ -99,7 +99,8 @@ def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
 
 def _of_recipe(one: Planned) -> tuple[object, ...]:
     """What rows share that one look at their recipe answers for."""
-    return one.spec.directory, one.spec.script, one.spec.launcher, one.baseline.location.path
+    recipe, spec = one.baseline.recipe, one.spec
+    return spec.directory, spec.script, spec.launcher, one.baseline.location.path, *recipe.environment
 
 
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
@@ -111,6 +112,11 @@ def _releases(planned: Sequence[Planned], here: Here) -> Findings:
 def _launchers(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes that say of themselves that they are launched otherwise; of another release, this would be no advice."""
     return _once(planned, _of_recipe, lambda one: launcher_problem(one.spec, one.baseline, here.cluster))
+
+
+def _environments(planned: Sequence[Planned], _here: Here) -> Findings:
+    """Rows of which the table sets a variable that no script reads: the script's own choice would be run."""
+    return _once(planned, _of_recipe, lambda one: environment_problem(one.spec, one.baseline))
 
 
 def _stages(planned: Sequence[Planned], here: Here) -> Findings:
@@ -175,6 +181,7 @@ _CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
     _recipes,
     _releases,
     _launchers,
+    _environments,
     _stages,
     _variables,
     _modules,

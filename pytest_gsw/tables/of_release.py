@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -28,13 +28,16 @@ class OtherRelease(NamedTuple):
     advice: str
 
 
-def holds_for(source: Source, version: str) -> bool | None:
-    """Whether a row's figures are of the release of this ``GSW_VERSION``; ``None`` where one of the two is not said."""
-    ran = releases_of(version)
+def holds_for(source: Source, version: str, among: Sequence[str] | None = None) -> bool | None:
+    """Whether a row's figures are of the release of this ``GSW_VERSION``, or of one of these that it may be.
+
+    A table of one's own may name it as the script does. ``None`` if the row or the run names no release.
+    """
+    ran = releases_of(version) if among is None else among
     if source.releases:
         # Which container a release of the recipes runs in its name does not tell.
         wanted = {release for release in source.releases if not is_container(release)}
-        return not wanted.isdisjoint(ran) if ran and wanted else None
+        return not wanted.isdisjoint((version.removeprefix("v"), *ran)) if ran and wanted else None
     # The tag of the document alone says year and month.
     month, months = _month(source.release or ""), set(map(_month, ran))
     return None if month is None or months <= {None} else month in months
@@ -61,43 +64,44 @@ def none_can_run(release: str) -> tuple[str, str]:
     return counted(len(rows), "row"), f"{enumerated(documents)} {does} {what}"
 
 
-def other_release(baseline: Baseline, version: str, what: str, *where: str) -> OtherRelease:
-    """What is said of ``what``, a log or a recipe, whose ``GSW_VERSION`` is none of the row's releases.
+def other_release(baseline: Baseline, ran: Sequence[str], what: str, *where: str) -> OtherRelease:
+    """What is said of ``what``, a log or a recipe, which is of one of these releases and not certainly of the row's.
 
     ``where`` are the options of pytest that name the log, or the cluster that has the recipe.
     """
-    ran = releases_of(version)
     wanted = baseline.source.releases or (str(baseline.source.release),)
     fact = f"{what} is of release {in_words(ran, 'or')}, and the row's figures are of {in_words(wanted)}"
-    found = _table_with(baseline.id, ran)
-    if found is None:
+    found = rows_of(baseline.id, ran)
+    if not found:
         advice = (
             f"stage the recipe of {wanted[-1]}, or write the figures of {ran[0]} into a table of your own, with "
             f'releases: ["{ran[0]}"], and name it with --gsw-baselines'
         )
         return OtherRelease(fact, ("table", f"no bundled table has this row for {in_words(ran, 'or')}"), advice)
-    release, path = found
+    if len({row.judged_s for row in found.values()}) > 1:
+        figures = (f"{row.judged_s:g} of {release}" for release, row in found.items())
+        said = f"several: {baseline.judged_by.key} {', '.join(figures)}"
+        return OtherRelease(fact, ("table", said), "stage a checkout of one release, whose CHANGELOG says which it is")
+    release, path = next((release, row.location.path) for release, row in found.items())
     # The row of this node id is the other table's: the option alone does not make it that one's.
     judged = command("pytest", *where, f"--gsw-release={release}", f"{_argument(path)}::{baseline.id}")
     advice = f"stage the recipe of {wanted[-1]}, or take that release's figures: {judged}"
     return OtherRelease(fact, ("table", f"{from_here(path)} has this row's figures of {release}"), advice)
 
 
-def _table_with(row_id: str, releases: Iterable[str]) -> tuple[str, Path] | None:
-    """The first of these releases for which a bundled table has the row, and that table; ``None`` where none has."""
+def rows_of(row_id: str, releases: Iterable[str]) -> dict[str, Baseline]:
+    """The bundled rows of an id, by release."""
     known = bundled_releases()
-    return next(
-        ((release, path) for release in releases for path in known.get(release, ()) if row_id in _rows(path, release)),
-        None,
-    )
+    rows = [(release, _rows(path, release).get(row_id)) for release in releases for path in known.get(release, ())]
+    return {release: row for release, row in rows if row is not None}
 
 
 @cache
-def _rows(path: Path, release: str) -> frozenset[str]:
+def _rows(path: Path, release: str) -> Mapping[str, Baseline]:
     try:
-        return frozenset(row.id for row in load_table(path) if release in row.source.releases)
+        return {row.id: row for row in load_table(path) if release in row.source.releases}
     except ConfigurationError:  # it is not what the session is about
-        return frozenset()
+        return {}
 
 
 def _argument(path: Path) -> str:

@@ -123,6 +123,36 @@ def test_sbatch_that_is_not_on_the_path(
     )
 
 
+def test_a_variable_of_the_table_that_no_script_reads(pytester: pytest.Pytester, submitted: Path) -> None:
+    table = pytester.path / "site" / "tiny.yaml"
+    table.write_text(
+        table.read_text().replace("steps: 20", "steps: 20, environment: {NCCL_DEBUG: WARN, OWN_SCHEME: sft}")
+    )
+    script = pytester.path / "recipes" / "tiny" / "launch.sh"
+    script.write_text("#!/bin/bash\nexport FT_TYPE=${FT_TYPE:-lora}\npython3 train.py -f $FT_TYPE\n")
+    (script.parent / "train.py").touch()
+    line = next(n for n, text in enumerate(table.read_text().split("\n"), 1) if "OWN_SCHEME" in text)
+    result = run(pytester)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "no script of the recipe reads OWN_SCHEME, which the row's table sets",
+            "",
+            f"table      site/tiny.yaml:{line}  OWN_SCHEME",
+            f"script     {script}",
+            "there      launch.sh and train.py",
+            "rows       tiny_1b_bf16[[]H100x8] and 1 more row",
+            "baseline   *",
+            "next       did you mean FT_TYPE? Correct `recipe.environment` in the table; *",
+            "*ERROR at setup of tiny_1b_bf16[[]H100x16]*",
+            "next       as of tiny_1b_bf16[[]H100x8]",
+        ]
+    )
+    assert not submitted.exists()
+    script.write_text(script.read_text() + "[ $OWN_SCHEME = sft ]\n")
+    assert run(pytester, "--gsw-plan").ret == 0
+
+
 def test_a_variable_that_the_script_demands(
     pytester: pytest.Pytester, submitted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

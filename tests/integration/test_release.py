@@ -46,6 +46,15 @@ def test_a_log_of_the_rows_release_is_judged(pytester: pytest.Pytester, version:
     result.assert_outcomes(passed=1)
 
 
+def test_a_table_of_ones_own_names_a_release_as_the_log_does(pytester: pytest.Pytester) -> None:
+    text = (bundled_baselines() / "nemo" / "grok1_314b.yaml").read_text()
+    for releases, outcome in ('["24.11"]', "passed"), ('["24.12"]', "errors"):
+        (pytester.path / "site.yaml").write_text(re.sub("releases: .*", f"releases: {releases}", text))
+        log = log_of(pytester.path, "24.11")
+        own = pytester.runpytest(f"--gsw-replay={log}", "--gsw-baselines=site.yaml", "-k", "grok1_314b_fp8 and H100x64")
+        own.assert_outcomes(deselected=17, **{outcome: 1})
+
+
 @pytest.mark.parametrize("step_time_s", [17.89, 8.0, 99.0])
 def test_a_log_of_another_release_is_never_judged(pytester: pytest.Pytester, step_time_s: float) -> None:
     log = log_of(pytester.path, "24.11", step_time_s)

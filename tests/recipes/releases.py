@@ -153,6 +153,7 @@ V25_02 = {
     "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
     "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
     "llama3_8b_bf16[H100x8-finetuning-sft]": ("llama3/finetuning", PASSED),
+    "llama3_8b_bf16[H100x16-finetuning-lora]": ("llama3/finetuning", PASSED),
 }
 
 V25_04 = {
@@ -162,6 +163,7 @@ V25_04 = {
     "megatron_175b_bf16[H100x128]": ("nemo_megatron", PASSED),
     "nemotron4_15b_bf16[H100x16]": ("nemotron", PASSED),
     "llama3_8b_bf16[H100x8-finetuning-sft]": ("ft_llama3", PASSED),
+    "llama3_8b_bf16[H100x16-finetuning-lora]": ("ft_llama3", PASSED),
 }
 
 
@@ -195,6 +197,7 @@ RELEASES = [
     *(Release(tag, V24_11) for tag in ("v24.11.1", "v25.01", "v25.01.1")),
     *(Release(tag, V25_02) for tag in ("v25.02.02", "v25.03")),
     Release("v25.04", V25_04),
+    Release("v25.04.02", dict(list(V25_04.items())[-2:])),
     Release(
         "v25.05",
         {
@@ -269,5 +272,6 @@ LARGE = [
             "llama2_70b_fp8[H100x2048]": ("maxtext", PASSED),
         },
     ),
+    Release("v25.05.02", {"grok1_314b_bf16[H100x512]": ("grok1", PASSED)}, installed=True),
     own("v26.08.00", [V26_08[3]._replace(size="405b", gpus=2304)]),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.slurm.recipes import nemo_run
+from tests.slurm.recipes import finetune, nemo_run
 
 TRAINING = Path(__file__).with_name("training.py")
 ROOT = TRAINING.parents[2]
@@ -131,7 +131,7 @@ def install(directory: Path, slurm: Path, real: Path | None) -> Path:
     place = directory / "bin"
     python = sys.executable
     training = PYTHON.format(python=python, training=TRAINING, ranks=directory / "ranks")
-    nemo = NEMO.format(python=python, root=ROOT, clones=real) if real else _nemo_run()
+    nemo = NEMO.format(python=python, root=ROOT, clones=real) if real else _nemo_run(place)
     texts = {
         "srun": SRUN.format(python=python, bin=place, srun=str(slurm / "srun")),
         "container": CONTAINER.format(bin=place),
@@ -149,6 +149,7 @@ def install(directory: Path, slurm: Path, real: Path | None) -> Path:
         "setup/python3": NOTHING,
         "setup/huggingface-cli": NOTHING,
         "venv/bin/sbatch": SBATCH.format(sbatch=slurm / "sbatch", bin=place),
+        "finetune": _finetune(),
         **{f"venv/bin/{name}": nemo for name in ("python", "python3")},
     }
     for name, text in texts.items():
@@ -159,10 +160,27 @@ def install(directory: Path, slurm: Path, real: Path | None) -> Path:
     return place
 
 
-def _nemo_run() -> str:
+#: What fine-tunes is asked for the kind by an argument.
+FINETUNES = """
+case "$1" in
+    *_finetune.py)
+        until [ "$1" = -f ]; do shift; done
+        FT_TYPE=$2 exec {place}/finetune
+        ;;
+esac
+"""
+
+
+def _finetune() -> str:
+    """The same where a model is fine-tuned: the row is that of the kind that was asked for."""
+    row = 'GSW_ROW=$(sed "s/finetuning-[a-z]*/finetuning-$KIND/" <<<"$GSW_ROW")'
+    return finetune(f'{row} exec {sys.executable} {TRAINING} "" >"${{LOG}}_${{SLURM_JOB_ID}}_0.out"')
+
+
+def _nemo_run(place: Path) -> str:
     """NeMo-Run as a script starts it, which submits the job."""
     body = f'exec {sys.executable} {TRAINING} "" >"${{LOG}}_${{SLURM_JOB_ID}}_${{SLURM_RESTART_COUNT:-0}}.out"'
-    own = ': "${LLMB_INSTALL=$STAGE_PATH}" "${GPU_TYPE=h100}" "${GPUS_PER_NODE=8}"'
+    own = FINETUNES.format(place=place) + ': "${LLMB_INSTALL=$STAGE_PATH}" "${GPU_TYPE=h100}" "${GPUS_PER_NODE=8}"'
     script = nemo_run(body, begin=own)
     refused = 'if [ -n "${STAGE_PATH+x}" ]; then echo "STAGE_PATH is deprecated"; exit 1; fi\n'
     head = ': "${ADDITIONAL_SLURM_PARAMS=}" "${SBATCH_PARTITION:?}" "${JOB_TOTAL_GPUS:?}" "${GPU_TYPE:?}"\n'

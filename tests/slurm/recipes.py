@@ -109,3 +109,81 @@ def nemo_run(body: str = PERFECT, *, begin: str = ":", submitted: str = ":", sba
 def configured(body: str = PERFECT) -> str:
     """A script for sbatch that writes to its experiment's directory."""
     return CONFIGURED.format(body=body)
+
+
+#: A project whose recipe fine-tunes: staged by STAGE_PATH, as that of v25.04 is.
+FINETUNE_CLUSTERS = CLUSTERS.replace(
+    "environment: {LLMB_INSTALL: {directory}/install}",
+    "account: root\n    environment: {HF_TOKEN: of-nobody, NEMORUN_HOME: {directory}/install/logs}",
+)
+#: A launch script that asks what that one asks, and submits two jobs: the import of a checkpoint on one node, and the
+#: training, which waits for it. What the training does depends on the kind that the script has asked for.
+FINETUNE = (
+    """\
+#!/bin/bash
+set -eu -o pipefail
+export STAGE_PATH=${{STAGE_PATH?"is not set"}}
+export HF_TOKEN=${{HF_TOKEN?"is not set"}}
+export NEMORUN_HOME=${{NEMORUN_HOME:-$STAGE_PATH/logs}}
+export DTYPE=${{DTYPE:-bf16}}
+export MODEL_SIZE=${{MODEL_SIZE:-8b}}
+export {scheme}=${{{scheme}:-'lora'}}
+export JOB_TOTAL_GPUS=${{JOB_TOTAL_GPUS:-8}}
+export RUN_CONF_GPUS_PER_NODE=${{RUN_CONF_GPUS_PER_NODE:-8}}
+nodes=$((JOB_TOTAL_GPUS / RUN_CONF_GPUS_PER_NODE))
+title=${{{scheme}}}_own_${{MODEL_SIZE}}_${{DTYPE}}_${{JOB_TOTAL_GPUS}}
+id=${{title}}_$(date +%s)
+home=$NEMORUN_HOME/experiments/$title/${{id}}_$$
+submit() {{ # NAME NODES OPTION...
+    mkdir -p "$home/$1"
+    {{
+        echo '#!/bin/bash'
+        echo "#SBATCH --account=$SBATCH_ACCOUNT"
+        echo "#SBATCH --partition=$SBATCH_PARTITION"
+        echo "#SBATCH --job-name=$SBATCH_ACCOUNT-own.$1"
+        echo "#SBATCH --nodes=$2"
+        echo "#SBATCH --output=$home/$1/sbatch_own.$1_%j.out"
+        echo "#SBATCH --time=00:30:00"
+        cat
+    }} >"$home/$1_sbatch.sh"
+    LOG=$home/$1/log-own.$1 KIND=${{{scheme}}} sbatch --requeue --parsable "${{@:3}}" "$home/$1_sbatch.sh"
+}}
+first=$(
+    submit import 1 <<'SCRIPT'
+exec >"${{LOG}}_${{SLURM_JOB_ID}}_0.out" 2>&1
+{imports}
+SCRIPT
+)
+second=$(
+    submit "$title" "$nodes" --dependency="afterok:$first" <<'SCRIPT'
+"""
+    + TRAIN
+    + """\
+case $KIND in sft) SECONDS_PER_STEP=1.000 ;; *) SECONDS_PER_STEP=0.700 ;; esac
+{body}
+SCRIPT
+)
+echo "Experiment Status for $id"
+number=0
+for task in "import $first" "$title $second"; do
+    echo
+    echo "Task $number: ${{task% *}}"
+    echo "- Status: PENDING"
+    echo "- Executor: SlurmExecutor on $(id -un)@localhost"
+    echo "- Job id: ${{task#* }}"
+    echo "- Local Directory: $home/${{task% *}}"
+    number=$((number + 1))
+done
+"""
+)
+
+
+def finetune(body: str = PERFECT, *, imports: str = "echo imported", scheme: str = "FT_TYPE") -> str:
+    """A launch script that imports a checkpoint in a job of its own before it trains.
+
+    Args:
+        body: What the training does.
+        imports: What the import does.
+        scheme: The variable that the script reads for the kind of training.
+    """
+    return FINETUNE.format(body=body, imports=imports, scheme=scheme)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,11 +20,11 @@ from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.experiments import batch_output_in, log_in
 from pytest_gsw.jobs.launching import SBATCH, launch_command
-from pytest_gsw.jobs.model import Job, JobSpec, JobStatus, Named
+from pytest_gsw.jobs.model import NEVER_STARTS, Job, JobSpec, JobState, JobStatus, Named, in_words
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm.answers import scancel_problem
 from pytest_gsw.jobs.slurm.client import COMMAND_TIMEOUT_S, QUERY_TIMEOUT_S, Client
-from pytest_gsw.jobs.slurm.commands import sbatch_command, scancel_by_name_command, scancel_command
+from pytest_gsw.jobs.slurm.commands import sbatch_command, scancel_by_name_command, scancel_command, scancel_commands
 from pytest_gsw.jobs.slurm.poll import Poller
 from pytest_gsw.jobs.slurm.ready import unready
 from pytest_gsw.jobs.slurm.submission import Submissions
@@ -92,22 +93,26 @@ class SlurmLauncher:
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row's id. Never raises; what could not be learnt is UNKNOWN."""
-        return self._poller.poll(jobs)
+        statuses = self._poller.poll(jobs)
+        for job in (job for job in jobs if statuses[job.spec.row_id].reason == NEVER_STARTS):
+            status, why = statuses[job.spec.row_id], f"{NEVER_STARTS}{self._failed_before(job)}"
+            statuses[job.spec.row_id] = replace(status, reason=why)
+        return statuses
 
     def cancel(self, jobs: Sequence[Job]) -> None:
-        """End all these jobs with one request; those that have ended already are no error.
+        """End all these jobs, and those that they wait for, with one request; those that have ended are no error.
 
         A job whose id was not yet seen with its name is asked about first: it may be another's.
 
         Raises:
             JobError: Slurm did not take the request, so that jobs may go on.
         """
-        problems = []
-        for place, some in self._poller.places.groups(self._confirmed(jobs)):
-            command = scancel_command([job.id for job in some], place)
-            problem = scancel_problem(self._client.act(command))
-            if problem:
-                problems.append((command, problem))
+        before = [one.key for job in jobs for one in self._submissions.scripts.before(job)]
+        groups = self._poller.places.groups(self._confirmed(jobs))
+        commands = [scancel_command([job.id for job in some], place) for place, some in groups]
+        commands += scancel_commands(before)
+        answers = [(command, scancel_problem(self._client.act(command))) for command in commands]
+        problems = [(command, problem) for command, problem in answers if problem]
         if problems:
             raise JobError(
                 f"jobs may still run: scancel failed: {problems[0][1]}",
@@ -155,6 +160,16 @@ class SlurmLauncher:
             return told
         output = self._poller.output_of(job)
         return None if output is None else output.parent
+
+    def _failed_before(self, job: Job) -> str:
+        """Which of the jobs that a job waits for has failed, and where its log is; empty if unknown."""
+        for one in self._submissions.scripts.before(job):
+            its = one.status
+            if its.state.ended and (its.state is not JobState.COMPLETED or its.exit_code):
+                directory = self._submissions.scripts.directory_of(replace(job, id=one.id)) or Path()
+                log = min(directory.glob(f"*_{one.id}*.out"), default=directory)  # log-… comes before sbatch_…
+                return f": job {in_words(one.key)} {its.state.value} {its.exit_code}:{its.signal}: look at {log}"
+        return ""
 
     def _confirmed(self, jobs: Sequence[Job]) -> list[Job]:
         """Those of the jobs that have their ids: an id alone may be another's job by now.

@@ -134,11 +134,23 @@ class LaunchScripts:
 
     def directory_of(self, job: Job) -> Path | None:
         """Where a job writes, as its launch script has said; ``None`` where it has not."""
-        for said in (self._said_by(job.spec), *self._all_said()):
-            told = told_by(_text(said))
-            if told.job_id == job.id:
-                return told.directory
-        return None
+        told = self._told_of(job)
+        return dict(((told.job_id, told.directory), *told.waits_for)).get(job.id)
+
+    def before(self, job: Job) -> list[Named]:
+        """The jobs that a job waits for: its launch script has submitted them as well, so that they end with it."""
+        told = self._told_of(job) if job.spec.submits_itself else Told()
+        ids = [job_id for job_id, _ in told.waits_for] if told.job_id == job.id else []
+        return self._own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
+
+    def all_before(self) -> set[tuple[str, str]]:
+        """By name and id, the jobs of this run that another one waits for."""
+        return {(said.stem, job_id) for said in self._all_said() for job_id, _ in told_by(_text(said)).waits_for}
+
+    def _told_of(self, job: Job) -> Told:
+        """What the launch script has said that has submitted a job."""
+        texts = map(_text, (self._said_by(job.spec), *self._all_said()))
+        return next((told for told in map(told_by, texts) if job.id in told.job_ids), Told())
 
     def _job(self, spec: JobSpec, job_id: str, submitted_s: float) -> Job:
         """The job of an id that a script has named; the scheduler may have another name for it.
@@ -166,11 +178,15 @@ class LaunchScripts:
 
     def _cancel(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> str:
         """End those of these jobs that are the user's and were submitted since then; which they are, in words."""
-        known = filter(None, (self._by_id(spec, job_id) for job_id in job_ids))
-        own = [one.key for one in known if (one.status.submit_s or 0) >= since_s - 1]
+        own = [one.key for one in self._own(spec, job_ids, since_s - 1)]
         for command in scancel_commands(own):
             self._client.act(command)
         return f"; cancelled: {', '.join(map(in_words, own))}" if own else ""
+
+    def _own(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> list[Named]:
+        """Those of these jobs that are the user's and were submitted since then."""
+        known = filter(None, (self._by_id(spec, job_id) for job_id in job_ids))
+        return [one for one in known if (one.status.submit_s or 0) >= since_s]
 
     def _by_id(self, spec: JobSpec, job_id: str, *, mine: bool = True) -> Named | None:
         """The user's job of an id, or anybody's, where the row's job may be; an id alone may be another's job."""

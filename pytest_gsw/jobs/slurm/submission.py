@@ -129,8 +129,9 @@ class Submissions:
         return self._all_of([spec], since_s)
 
     def _all_of(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
-        """All of the user's jobs since then, where these rows' jobs may be."""
+        """All of the user's jobs since then, where these rows' jobs may be, but those that a row's own waits for."""
         found: list[Named] = []
+        before = self.scripts.all_before()
         groups: dict[str, list[JobSpec]] = {}
         for spec in specs:
             groups.setdefault(clusters_with_script(spec), []).append(spec)
@@ -148,6 +149,7 @@ class Submissions:
             found += [
                 Named(job_id, told.job_name, told.status, cluster)
                 for (cluster, job_id), told in _each_once(answers, clusters).items()
+                if (told.job_name, job_id) not in before
             ]
         return tuple(found)
 

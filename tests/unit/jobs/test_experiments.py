@@ -84,3 +84,44 @@ def test_no_log_yet(tmp_path: Path) -> None:
         log_in(tmp_path / "experiment", "7")
     assert caught.value.fact == "no log of job 7"
     assert batch_output_in(tmp_path / "experiment", "7") is None
+
+
+#: Of a script that imports a checkpoint first.
+TWO = """\
+Experiment Status for sft_nemo_1764
+
+Task 0: import_ckpt_exp
+- Status: PENDING
+- Executor: SlurmExecutor on root@localhost
+- Job id: 11
+- Local Directory: /lustre/experiments/sft_nemo/sft_nemo_1764/import_ckpt_exp
+
+Task 1: sft_nemo
+- Status: PENDING
+- Executor: SlurmExecutor on root@localhost
+- Job id: 12
+- Local Directory: /lustre/experiments/sft_nemo/sft_nemo_1764/sft_nemo
+"""
+
+
+def test_a_job_that_waits_for_others() -> None:
+    home = Path("/lustre/experiments/sft_nemo/sft_nemo_1764")
+    told = told_by(TWO)
+    assert told == Told("12", home / "sft_nemo", job_ids=("11", "12"), waits_for=(("11", home / "import_ckpt_exp"),))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("Experiment Status", "Status", "its output has the tasks 0, 1, and one row is one job, task 0"),
+        ("Task 1: sft_nemo", "Task 1: sft_nemo_nsys", "its output has the tasks 0, 1, and one row is one job, task 0"),
+        ("Task 1", "Task 2", "its output has the tasks 0, 2, and one row is one job, task 0"),
+        ("Job id: 12", "Job id: 11", "its output has the tasks 0, 1, and one row is one job, task 0"),
+        ("Job id: 11", "Job id: x", "its output has the tasks 0, 1, and one row is one job, task 0"),
+        ("Directory: /lustre", "Directory: lustre", "task 0 in its output has no '- Local Directory:'"),
+    ],
+)
+def test_tasks_of_which_none_is_known_to_train(old: str, new: str, problem: str) -> None:
+    told = told_by(TWO.replace(old, new, 1) if "Directory" in old else TWO.replace(old, new))
+    assert (told.job_id, told.problem, told.waits_for) == (None, problem, ())
+    assert set(told.job_ids) <= {"11", "12"}

@@ -11,7 +11,7 @@ from pytest_gsw.clusters.model import DEMO, Cluster
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.reads import Scripts, differences, exported_to, scripts_of
+from pytest_gsw.jobs.reads import Scripts, differences, exported_to, scripts_of, unread
 from pytest_gsw.jobs.spec import Profile, make_job_spec
 from pytest_gsw.tables.model import Parallelism, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
@@ -270,3 +270,121 @@ def test_a_job_gets_the_time_that_its_script_asks_for(stage: Path, directives: s
     """MaxText's recipes train 15 steps for a profile before the run that is measured."""
     (stage / "launch.sh").write_text(LAUNCH.replace("--exclusive", directives))
     assert spec(stage).time_limit_s == limit_s
+
+
+#: What of a variable in a script means that it is read, or passed on, as the environment has it.
+READ = (
+    "train -f $OWN_TYPE\n",
+    "train -f ${OWN_TYPE:-lora}\n",
+    "export OWN_TYPE\n",
+    "if [[ -v OWN_TYPE ]]; then train; fi\n",
+    "steps=$((OWN_TYPE * 2))\n",
+    "srun --container-env=OWN_TYPE train\n",
+    "OWN_TYPE=${OWN_TYPE,,}\n",
+    "if [ $A = b ]; then\n  OWN_TYPE=lora\nfi\ntrain $OWN_TYPE\n",
+    "OWN_TYPE=lora train\ntrain $OWN_TYPE\n",
+    # Somebody else's file may read it: the script says which, and it is not there.
+    "source gone.sh\n",
+    "python3 $HOME/gone.py\n",
+    # Any variable of such a name.
+    'for name in "${!OWN_@}"; do echo "${!name}"; done\n',
+    "env | grep OWN >settings\n",
+    "printenv | sort\n",
+)
+UNREAD = (
+    "train\n",
+    "# OWN_TYPE is sft or lora\n",
+    "train $OWN_TYPES $MY_OWN_TYPE\n",
+    "OWN_TYPE=lora\ntrain $OWN_TYPE\n",
+    "export OWN_TYPE='lora'\ntrain $OWN_TYPE\n",
+    "train --env OWN_TYPE=lora\n",
+    "sbatch $home/$1_sbatch.sh\n",
+    "python3 /opt/own/train.py\n",
+)
+
+
+@pytest.mark.parametrize("text", READ)
+def test_a_variable_that_a_script_reads(tmp_path: Path, text: str) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text(f"#!/bin/bash\n{text}")
+    assert unread(["OWN_TYPE"], script) is None
+
+
+@pytest.mark.parametrize("text", UNREAD)
+def test_a_variable_that_no_script_reads(tmp_path: Path, text: str) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text(f"#!/bin/bash\nexport FT_TYPE=${{FT_TYPE:-lora}} HF_HOME=${{HF_HOME:-/}}\n{text}")
+    (tmp_path / "README.md").write_text("OWN_TYPE is sft or lora\n")
+    (tmp_path / "setup.py").touch()
+    (tmp_path / "own.patch").write_text("--- a/elsewhere.py\n")  # what a patch names runs nowhere
+    found = unread(["HF_HOME", "OWN_TYPE"], script)
+    assert found == ("OWN_TYPE", "FT_TYPE")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.py", 'scheme = os.environ["OWN_TYPE"]\n'),
+        ("own/deep/train.py", 'scheme = os.getenv("OWN_TYPE")\n'),
+        ("own/anything.py", "for name, value in os.environ.items():\n"),
+        ("conf/train.yaml", "scheme: ${oc.env:OWN_TYPE}\n"),
+        ("cfg/configure.sh", "echo $OWN_TYPE\n"),
+    ],
+)
+def test_a_variable_that_another_file_of_the_recipe_reads(tmp_path: Path, name: str, text: str) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text("#!/bin/bash\nsource configure.sh\nOWN_TYPE=lora\npython3 $STAGE_PATH/train.py\n")
+    for file in ("train.py", "cfg/configure.sh", name):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    assert unread(["OWN_TYPE"], script) is not None
+    (tmp_path / name).write_text(text)
+    assert unread(["OWN_TYPE"], script) is None
+
+
+def test_a_variable_of_the_recipe_that_lies_beside_all_recipes(tmp_path: Path) -> None:
+    script = tmp_path / "own" / "launch.sh"
+    for name, text in {"own/launch.sh": "source ../common/utils.sh\n", "common/utils.sh": "echo ${OWN_TYPE}\n"}.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    assert unread(["OWN_TYPE"], script) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "NCCL_DEBUG",
+            "CUDA_DEVICE_MAX_CONNECTIONS",
+            "TORCH_NCCL_AVOID_RECORD_STREAMS",
+            "NVTE_FUSED_ATTN",
+            "XLA_FLAGS",
+        ),
+        *(
+            "SLURM_MPI_TYPE",
+            "SBATCH_QOS",
+            "HF_HUB_OFFLINE",
+            "LD_PRELOAD",
+            "PATH",
+            "PYTHONPATH",
+            "TMPDIR",
+            "https_proxy",
+        ),
+        *("VIRTUAL_ENV", "LLMB_INSTALL", "NEMORUN_HOME", "OMP_NUM_THREADS", "TF_CPP_MIN_LOG_LEVEL", "GPU_TYPE"),
+        *("PYTORCH_CUDA_ALLOC_CONF", "TRITON_CACHE_DIR", "NVSHMEM_DEBUG", "UCX_TLS", "TOKENIZERS_PARALLELISM"),
+    ],
+)
+def test_a_variable_that_is_no_scripts_to_read(tmp_path: Path, name: str) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text("#!/bin/bash\ntrain\n")
+    assert unread([name], script) is None
+    assert unread([f"X_{name}"], script) is not None or name.islower()
+
+
+def test_what_cannot_be_read_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    assert unread(["OWN_TYPE"], tmp_path / "launch.sh") is None
+    script = tmp_path / "launch.sh"
+    script.write_text("train\n")
+    for number in range(300):
+        (tmp_path / f"{number}.out").touch()
+    assert unread(["OWN_TYPE"], script) is None

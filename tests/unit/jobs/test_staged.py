@@ -9,7 +9,8 @@ import pytest
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.jobs.staged import Staged, of_other_releases, release_problem, staged_release, told_of_stage
-from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.bundled import bundled_releases
+from pytest_gsw.tables.load import load_table, load_tables
 from pytest_gsw.tables.model import Baseline, Source
 
 ROWS = {row.id: row for row in load_tables()}
@@ -129,3 +130,93 @@ def test_what_is_told_of_a_stage(tmp_path: Path) -> None:
         "--gsw-release=25.02 runs the rows of that release"
     )
     assert list(told_of_stage([GROK], cluster)) == []
+
+
+#: As recipes of v25.05.01 to v25.05.03 have it, and the first heading of each one's CHANGELOG.
+CONSTANT = "export GSW_VERSION=25.05.01\n"
+HEADING = "# Changes\n\n## [v{release}] - 2025-07-22\n### Changed\n\n## [v25.05.01] - 2025-06-18\n"
+
+
+def row_of(release: str, row_id: str = "grok1_314b_bf16[H100x512]") -> Baseline:
+    (row,) = (row for path in bundled_releases()[release] for row in load_table(path) if row.id == row_id)
+    return row
+
+
+@pytest.mark.parametrize("release", ["25.05.01", "25.05.02", "25.05.03"])
+def test_the_changelog_says_which_of_several_releases_is_staged(tmp_path: Path, release: str) -> None:
+    script = staged(tmp_path, CONSTANT)
+    (tmp_path / "CHANGELOG").write_text(HEADING.format(release=release))
+    found = staged_release(script)
+    assert found == Staged(release, tmp_path / "CHANGELOG", 3, f"## [v{release}] - 2025-07-22", is_release=True)
+    assert found.releases == (release,)
+    for other in ("25.05.01", "25.05.02", "25.05.03"):
+        said = problems(script, row_of(other))
+        assert bool(said) == (release not in row_of(other).source.releases)
+    cluster = Cluster("eos", "slurm", stage=f"{tmp_path}/{{recipe}}")
+    (line,) = told_of_stage([GROK], cluster)
+    assert line.endswith(
+        f"staged as of {release}: not submitted; --gsw-release={release} runs the rows of that release"
+    )
+
+
+def test_a_release_that_the_changelog_says_is_told_with_its_figures(tmp_path: Path) -> None:
+    script = staged(tmp_path, CONSTANT)
+    (tmp_path / "CHANGELOG").write_text(HEADING.format(release="25.05.02"))
+    (problem,) = problems(script, row_of("25.05.01"))
+    assert problem.startswith(
+        "the staged recipe is of release 25.05.02, and the row's figures are of 25.05.01\n"
+        "\n"
+        f"release    {tmp_path}/CHANGELOG:3  ## [v25.05.02] - 2025-07-22\n"
+        "table      baselines/releases/25.05.02/nemo/grok1_314b.yaml has this row's figures of 25.05.02\n"
+        "next       stage the recipe of 25.05.01, or take that release's figures: pytest "
+    )
+    assert "--gsw-release=25.05.02" in problem
+
+
+@pytest.mark.parametrize("heading", [None, "25.04", "25.05.04"])
+@pytest.mark.parametrize("release", ["25.05.01", "25.05.02"])
+def test_releases_of_which_nothing_says_which_is_staged_are_named_with_their_figures(
+    tmp_path: Path, release: str, heading: str | None
+) -> None:
+    script = staged(tmp_path, CONSTANT)
+    if heading is not None:
+        (tmp_path / "CHANGELOG").write_text(HEADING.format(release=heading))
+    row = row_of(release)
+    of = "25.05.01" if release == "25.05.01" else "25.05.02 to 25.05.05"
+    assert problems(script, row) == [
+        f"""\
+the staged recipe is of release 25.05.01, 25.05.02 or 25.05.03, and the row's figures are of {of}
+
+release    {script}:1  export GSW_VERSION=25.05.01
+table      several: step_time_s 16.93 of 25.05.01, 15.933 of 25.05.02, 15.933 of 25.05.03
+next       stage a checkout of one release, whose CHANGELOG says which it is"""
+    ]
+    # Rows whose figures are the same in all three, and a table of one's own, which says what is right.
+    assert problems(script, row_of(release, "grok1_314b_bf16[GB200x256]")) == []
+    own = replace(row, location=replace(row.location, path=tmp_path / "own.yaml"))
+    assert problems(script, own) == []
+    # No release of several that differ is proposed.
+    cluster = Cluster("eos", "slurm", stage=f"{tmp_path}/{{recipe}}")
+    other = replace(row, source=replace(row.source, releases=("24.11.1",)))
+    (line,) = told_of_stage([other], cluster)
+    assert line == "1 row is of 24.11.1, and its recipe is staged as of 25.05.01, 25.05.02 or 25.05.03: not submitted"
+
+
+@pytest.mark.parametrize(
+    ("tag", "version", "heading"),
+    [("25.01.1", "25.01", "25.01"), ("25.02.02", "25.02", "25.02"), ("25.03", "25.02", "25.02")],
+)
+def test_a_changelog_that_lacks_a_release_whose_figures_are_those_before(
+    tmp_path: Path, tag: str, version: str, heading: str
+) -> None:
+    (tmp_path / "CHANGELOG").write_text(f"## [v{heading}] - 2025-02-11\n")
+    script = staged(tmp_path, f"export GSW_VERSION={version}\n")
+    assert [row.id for path in bundled_releases()[tag] for row in load_table(path) if problems(script, row)] == []
+
+
+@pytest.mark.parametrize("version", ["24.11", "v24.11"])
+def test_a_table_of_ones_own_may_name_a_release_as_the_script_does(tmp_path: Path, version: str) -> None:
+    script = staged(tmp_path, f"export GSW_VERSION={version}\n")
+    for releases, wrong in (("24.11",), False), (("24.11.1",), False), (("24.12",), True):
+        row = replace(GROK, source=replace(GROK.source, releases=releases))
+        assert bool(problems(script, row)) == wrong

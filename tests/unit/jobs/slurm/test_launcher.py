@@ -791,3 +791,77 @@ def test_what_sbatch_says_is_told_without_the_clusters_secrets() -> None:
 def test_a_launch_script_that_refuses_is_quoted_with_its_own_reason(tmp_path: Path, said: str, fact: str) -> None:
     error = error_of_script(tmp_path, f"{said}\nexit 1")
     assert error.fact.endswith(f"submitted nothing, and ended with exit code 1{fact}")
+
+
+TASKS = """\
+Experiment Status for own_1764
+Task 0: import
+- Job id: 11
+- Local Directory: {home}/import
+Task 1: own
+- Job id: 12
+- Local Directory: {home}/own
+"""
+#: Both jobs have the row's name, by SBATCH_JOB_NAME.
+CHAIN = "{id}|{state}|{code}|{reason}||1000|N/A|N/A|gsw-a\n"
+
+
+def chained(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **squeue: str
+) -> tuple[SlurmLauncher, Job, list[tuple[str, ...]]]:
+    """A launcher, a job that waits for another one, and the commands that are run; by id, what squeue says."""
+    (tmp_path / "gsw-a.launch").write_text(TASKS.format(home=tmp_path))
+    commands: list[tuple[str, ...]] = []
+    lines = {"11": CHAIN.format(id=11, state="RUNNING", code="", reason="None")}
+    lines |= {"12": CHAIN.format(id=12, state="PENDING", code="", reason="Dependency")}
+    lines |= {name.strip("_"): line for name, line in squeue.items()}
+
+    def run(command: tuple[str, ...], *_: object, **__: object) -> Output:
+        commands.append(command)
+        if command[0] == "squeue":
+            ids = command[-1].split(",") if "-j" in command else list(lines)
+            return said("".join(lines[job_id] for job_id in ids))
+        return NO_ACCOUNTING if command[0] == "sacct" else NOTHING
+
+    monkeypatch.setattr(slurm, "_run", run)
+    spec = dataclasses.replace(SPEC, launcher="nemo-run", unique_name=True)
+    return SlurmLauncher({}, work_directory=tmp_path), Job("12", spec, 1000.0), commands
+
+
+def test_a_job_ends_with_those_that_it_waits_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    launcher, job, commands = chained(monkeypatch, tmp_path)
+    launcher.cancel([job])
+    assert [command[-1] for command in commands if command[0] == "scancel"] == ["12", "11"]
+
+
+def test_a_job_that_another_one_waits_for_is_not_the_rows_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    launcher, job, _ = chained(monkeypatch, tmp_path)
+    assert [one.id for one in launcher.named([job.spec], 1000.0)] == ["12"]
+    (tmp_path / "gsw-a.launch").unlink()
+    assert [one.id for one in launcher.named([job.spec], 1000.0)] == ["11", "12"]
+
+
+@pytest.mark.parametrize(
+    ("log", "look"), [("log-own_11_0.out", "log-own_11_0.out"), ("sbatch_own_11.out", "sbatch_own_11.out")]
+)
+def test_a_job_whose_import_has_failed_never_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log: str, look: str
+) -> None:
+    never = CHAIN.format(id=12, state="PENDING", code="", reason="DependencyNeverSatisfied")
+    failed = CHAIN.format(id=11, state="FAILED", code="768", reason="NonZeroExitCode")
+    launcher, job, _ = chained(monkeypatch, tmp_path, _11=failed, _12=never)
+    (tmp_path / "import").mkdir()
+    (tmp_path / "import" / log).touch()
+    status = launcher.poll([job])["row"]
+    at = tmp_path / "import" / look
+    assert status.state is JobState.PENDING
+    assert status.reason == f"DependencyNeverSatisfied: job 11 FAILED 3:0: look at {at}"
+
+
+def test_a_job_that_waits_for_one_of_somebody_elses_never_starts_either(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    never = CHAIN.format(id=12, state="PENDING", code="", reason="DependencyNeverSatisfied")
+    launcher, job, _ = chained(monkeypatch, tmp_path, _12=never)
+    (tmp_path / "gsw-a.launch").unlink()
+    assert launcher.poll([job])["row"].reason == "DependencyNeverSatisfied"
