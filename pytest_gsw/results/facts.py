@@ -133,7 +133,7 @@ class RowFacts:
     #: The file and line of the row.
     baseline: str
     document: str
-    document_line: int
+    document_line: int | None
     workload: str
     framework: str
     dtype: str
