@@ -12,7 +12,7 @@ from typing import Any
 from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
 from pytest_gsw.cli.site import cluster_of, tables_on
 from pytest_gsw.common.files import from_here
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import at_line, counted
 from pytest_gsw.errors import FileError
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import documented_peak_flops
@@ -58,7 +58,7 @@ def _rows(asked: argparse.Namespace) -> Answer:
             f"{row.documented.mfu:.2%}" if row.documented.mfu else "",
             f"{row.documented.tflops_per_gpu:g}" if row.documented.tflops_per_gpu else "",
             f"{row.tolerance * 100:g} %",
-            f"{row.source.document}:{row.source.line}",
+            at_line(row.source.document, row.source.line),
             *([] if asked.cluster is None else [_accepted(row, asked.cluster)]),
         )
         for row in rows

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_gsw.common.files import from_here
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
-from pytest_gsw.tables.keys import LAUNCHER_MEANING, LAUNCHERS
+from pytest_gsw.tables.keys import LAUNCHER_MEANING, LAUNCHERS, PLACEHOLDERS
 from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.yamlfile import Value, read_free_mapping
 
@@ -64,7 +64,7 @@ CLUSTER_FIELDS: f.Fields = {
     "stage": f.text("Staging area (STAGE_PATH by default); {recipe} is the recipe's directory."),
     "recipes": f.text("Directory that holds the recipes' directories; the staging area by default."),
     "sbatch": f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
-    "environment": f.Nested(None, "Further variables for every job."),
+    "environment": f.Nested(None, "Variables for every job, with {recipe} and the like; a table's own count first."),
     "arguments": f.Sequence_(
         None, "Further arguments of every launch script that submits its job itself, one list entry each."
     ),
@@ -333,6 +333,9 @@ def _check_environment(entry: Value, key: str, filled: Mapping[str, str]) -> _Pr
         if name in CONTRACT_VARIABLES or name.startswith(_CONTRACT_PREFIXES):
             problem = f"{name} is part of the launch contract, which sets it for each row; leave it out"
             yield entry, f"{key}.{name}", problem
+    for name, text in entry.value.items():
+        for word in set(re.findall(r"(?<!\$)\{([a-z_]+)\}", text)) - PLACEHOLDERS:
+            yield entry, f"{key}.{name}", f"unknown placeholder {{{word}}}{f.nearest(word, sorted(PLACEHOLDERS))}"
 
 
 def _check_sbatch(entry: Value, key: str, filled: Sequence[str]) -> _Problems:

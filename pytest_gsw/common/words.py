@@ -36,6 +36,11 @@ def enumerated(texts: Iterable[str], word: Literal["and", "or"] = "and") -> str:
     return f"{', '.join(first)} {word} {last}" if first else last
 
 
+def at_line(document: str, line: int | None) -> str:
+    """A place in a document: ``readme.md:31``, or the document alone."""
+    return document if line is None else f"{document}:{line}"
+
+
 @lru_cache(maxsize=20_000)
 def by_number(name: str) -> ByNumber:
     """What names are sorted by, so that numbers in them count: ``[H100x8]``, ``[H100x8-b]``, ``[H100x16]``."""

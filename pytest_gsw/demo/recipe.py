@@ -83,7 +83,7 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
         # A row without a size takes any for its own.
         baseline = baseline if baseline.size else replace(baseline, model=f"other-{baseline.model}")
     if word == "wrong-settings":
-        micro, half = baseline.micro_batch_size, baseline.sequence_length // 2
+        micro, half = baseline.micro_batch_size, (baseline.sequence_length or 4096) // 2
         baseline = replace(baseline, sequence_length=half, micro_batch_size=micro and 2 * micro)
     seed = f"{baseline.id} {environment.get('GSW_DEMO_SEED') or job.id}"
     run = simulate(baseline, job, fault, Random(seed), started=datetime.now(timezone.utc))

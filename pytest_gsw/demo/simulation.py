@@ -80,6 +80,11 @@ class Run:
         return self.baseline.global_batch_size or self.job.gpus
 
     @property
+    def sequence_length(self) -> int:
+        """Tokens of one sample."""
+        return self.baseline.sequence_length or 4096
+
+    @property
     def micro_batch_size(self) -> int:
         """Samples of one pass of a GPU."""
         return self.baseline.micro_batch_size or 1
@@ -174,7 +179,7 @@ def _step_time_s(baseline: Baseline) -> float:
     documented = baseline.documented
     if documented.step_time_s:
         return documented.step_time_s
-    if documented.tokens_per_s and baseline.global_batch_size:
+    if documented.tokens_per_s and baseline.global_batch_size and baseline.sequence_length:
         return baseline.sequence_length * baseline.global_batch_size / documented.tokens_per_s
     return _UNDOCUMENTED_STEP_TIME_S
 

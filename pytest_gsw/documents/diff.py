@@ -99,9 +99,9 @@ def _throughput_change(before: Baseline, after: Baseline) -> float | None:
 
 def _tokens_per_s(row: Baseline) -> float | None:
     documented = row.documented
-    if documented.step_time_s and row.global_batch_size:
+    if documented.step_time_s and row.global_batch_size and row.sequence_length:
         return row.sequence_length * row.global_batch_size / documented.step_time_s
-    if documented.tokens_per_s is None and documented.samples_per_s is not None:
+    if documented.tokens_per_s is None and documented.samples_per_s is not None and row.sequence_length:
         return documented.samples_per_s * row.sequence_length
     return documented.tokens_per_s
 

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.errors import RefusedError, SubmissionError
+from pytest_gsw.errors import FileError, RefusedError, SubmissionError
 from pytest_gsw.jobs.bridge import is_of_bridge, slurm_arguments
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.sbatch_options import options_in, value_of
 from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.yamlfile import Stated, read_spelling
 
 SBATCH = "sbatch"
+
+#: The variables that name a virtual environment, of which a job has one.
+VIRTUAL_ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 #: By whom an option of sbatch is asked for where no command line is ours.
 _ADDITIONAL = "ADDITIONAL_SLURM_PARAMS"
@@ -64,47 +69,61 @@ def launcher_for(baseline: Baseline, cluster: Cluster) -> str:
     return launcher
 
 
-def experiment_directory(baseline: Baseline, cluster: Cluster, stage: Path, name: str) -> Path:
+def experiment_directory(baseline: Baseline, environment: Mapping[str, str], stage: Path, name: str) -> Path:
     """Where a configured job writes: a directory for each job name, which no other session has."""
-    root = _given(baseline, cluster).get("LLMB_INSTALL") or str(stage)
+    root = environment.get("LLMB_INSTALL") or str(stage)
     workload = baseline.recipe.name.replace("/", "_")
     task = "_".join(filter(None, (workload, baseline.size, baseline.dtype, f"gpus{baseline.gpus}")))
     return Path(root) / "workloads" / workload / "experiments" / task / name
 
 
-def experiment_environment(baseline: Baseline, cluster: Cluster, experiment: Path | None) -> dict[str, str]:
+def experiment_environment(
+    baseline: Baseline, cluster: Cluster, given: Mapping[str, str], experiment: Path | None
+) -> dict[str, str]:
     """The variables that these recipes demand of whoever launches them, besides those of all recipes."""
-    given = _given(baseline, cluster)
     return {
         "JOB_TOTAL_GPUS": str(baseline.gpus),
-        "GPU_TYPE": given.get("GPU_TYPE") or _accelerator(baseline, cluster),
-        "GPUS_PER_NODE": given.get("GPUS_PER_NODE") or str(_tasks_per_node(baseline, cluster)),
+        "GPU_TYPE": given.get("GPU_TYPE") or (cluster.accelerator or baseline.accelerator).lower(),
+        "GPUS_PER_NODE": given.get("GPUS_PER_NODE") or str(tasks_per_node(baseline, cluster)),
         **({} if experiment is None else {"LLMB_EXPERIMENT_DIR": str(experiment)}),
     }
 
 
-def layout_options(baseline: Baseline, cluster: Cluster, nodes: int) -> tuple[str, ...]:
-    """What configured-sbatch says of a job's layout.
+def segment_options(spec: JobSpec) -> tuple[str, ...]:
+    """``--segment`` for a job whose nodes are laid out by NVLink: the largest equal parts that fit into one domain."""
+    wanted = spec.launcher == "configured-sbatch" and spec.environment.get("GPU_TYPE") in _OF_ONE_NVLINK
+    if not wanted or value_of(spec.options, "segment") is not None:
+        return ()
+    size = next(size for size in range(min(spec.nodes, _NVLINK_NODES), 0, -1) if spec.nodes % size == 0)
+    return (f"--segment={size}",)
 
-    That is ``--segment`` where nodes are laid out by NVLink: the largest equal parts that fit into one domain.
+
+def installed_environment(script: Path, install: str) -> dict[str, str]:
+    """The virtual environment of a recipe that llmb-run's installer made, by its ``cluster_config.yaml``.
+
+    It names a workload as the recipe's ``metadata.yaml`` does: ``pretrain_llama3.1``.
     """
-    tasks = f"--ntasks-per-node={_tasks_per_node(baseline, cluster)}"
-    is_given = value_of(cluster.sbatch, "segment") is not None
-    if is_given or _accelerator(baseline, cluster) not in _OF_ONE_NVLINK:
-        return (tasks,)
-    size = next(size for size in range(min(nodes, _NVLINK_NODES), 0, -1) if nodes % size == 0)
-    return tasks, f"--segment={size}"
+    general = _texts_at(script.with_name("metadata.yaml"), "general")
+    workload = "_".join(general.get(key, "") for key in ("workload_type", "workload"))
+    own = _texts_at(Path(install, "cluster_config.yaml"), "workloads", "config", workload)
+    variable = "CONDA_PREFIX" if own.get("venv_type") == "conda" else "VIRTUAL_ENV"
+    return {variable: own["venv_path"]} if "venv_path" in own else {}
 
 
-def _given(baseline: Baseline, cluster: Cluster) -> dict[str, str]:
-    return {**baseline.recipe.environment, **cluster.environment}
+@lru_cache(maxsize=64)  # the rows of a session have few recipes
+def _texts_at(path: Path, *keys: str) -> dict[str, str]:
+    """The texts of a mapping within a YAML file; none if the file has no such mapping, or cannot be read."""
+    try:
+        node: object = read_spelling(path)
+    except FileError:
+        return {}
+    for key in keys:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return {key: one.text for key, one in node.items() if isinstance(one, Stated)} if isinstance(node, Mapping) else {}
 
 
-def _accelerator(baseline: Baseline, cluster: Cluster) -> str:
-    return (cluster.accelerator or baseline.accelerator).lower()
-
-
-def _tasks_per_node(baseline: Baseline, cluster: Cluster) -> int:
+def tasks_per_node(baseline: Baseline, cluster: Cluster) -> int:
+    """Tasks that a job starts on each node, one for each GPU."""
     return min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)
 
 
@@ -149,7 +168,7 @@ def with_virtual_environment(environment: Mapping[str, str], own: Mapping[str, s
     STAGE_PATH is taken away where LLMB_INSTALL says where all is: releases 25.05 to 25.08 do not start with both.
     """
     found = dict(environment)
-    home = own.get("VIRTUAL_ENV") or own.get("CONDA_PREFIX")
+    home = next(filter(None, map(own.get, VIRTUAL_ENVIRONMENTS)), None)
     if home:
         found["PATH"] = f"{home}/bin{os.pathsep}{found.get('PATH', os.defpath)}"
         found.pop("PYTHONHOME", None)

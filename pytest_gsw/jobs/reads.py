@@ -7,8 +7,10 @@ scripts that it sources or hands to its container; those that lie beside it are 
 
 from __future__ import annotations
 
+import ast
 import difflib
 import glob
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -70,7 +72,11 @@ _NAME = re.compile(r"(?<![\w$])[A-Z][A-Z0-9_]{0,60}(?![A-Za-z0-9_])")
 _ALWAYS_SET = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(?![\w./-]{0,200}[ \t]{1,8}[a-z./])")
 #: Whatever sets a variable; and ``TP=4`` at the beginning of a line: what a branch sets is indented.
 _SET = re.compile(r"(?<![\w.$({-])([A-Z][A-Z0-9_]{0,60})\+?=(?!=)")
-_NUMBER = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(\d{1,9})[ \t]{0,8}(?:#.*)?$")
+_NUMBER = re.compile(r"(?:export )?([A-Z]\w{0,60})=(\d{1,9}|\"?\$\(\([\w ${}()+*/-]{1,99}\)\)\"?)[ \t]{0,8}(?:#.*)?$")
+#: A variable in arithmetic, and what may be done with its number.
+_TERM = re.compile(r"\$?\{?([A-Z][A-Z0-9_]{0,60})\}?")
+_IN_PYTHON = str.maketrans({"$": "", "/": "//"})
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
 _NAMED = re.compile(r"(?<![\w.$-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
 
 #: A recipe's directory has few files; an installation or a staging area, which may have its launch script, has many.
@@ -97,7 +103,7 @@ class Scripts:
     taken: frozenset[str] = frozenset()
     #: Whether they know a variable that turns NCCL tracing on; so may one that is not found.
     trace: bool = True
-    #: The variables of a row that they set to one number each, whatever is exported.
+    #: The variables of a row that they set to one number each, or to what arithmetic gives, whatever is exported.
     fixed: tuple[tuple[str, str], ...] = ()
     #: The release as the launch script itself fixes it, in the name of a directory of its results; else empty.
     version: str = ""
@@ -240,15 +246,34 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
     """
     scripts = scripts_of(spec.script)
     fixed_there = dict(scripts.fixed)
+    known = {**fixed_by(baseline), "SLURM_JOB_NUM_NODES": str(spec.nodes), **spec.environment, **fixed_there}
     for name, value in fixed_by(baseline).items():
         is_taken = name in scripts.taken
-        given = spec.environment.get(name, "") if is_taken else fixed_there.get(name, "")
+        given = spec.environment.get(name, "") if is_taken else _number(fixed_there.get(name, ""), known)
         if given and value is not None and given != value:
             how = f"{name}={given} is set for the job" if is_taken else f"{_called(spec)} fixes {name}={given}"
             yield f"{how}, and the row has {value}"
     for name in exported_to(spec, environ):
         taken = f"{name} is exported here, and {_called(spec)} takes it"
         yield f"{taken}: the run may be another than the documented one"
+
+
+def _number(arithmetic: str, known: Mapping[str, str | None]) -> str:
+    """What arithmetic of shell gives; empty if it has a variable without a known number, or cannot be computed."""
+    try:
+        filled = _TERM.sub(lambda match: str(known[match[1]]), arithmetic.strip('"')).translate(_IN_PYTHON)
+        return str(_computed(ast.parse(filled, mode="eval").body))
+    except (KeyError, ValueError, SyntaxError, ZeroDivisionError):
+        return ""
+
+
+def _computed(node: ast.expr) -> int:
+    match node:
+        case ast.Constant(int(number)):
+            return number
+        case ast.BinOp(left, sign, right):
+            return int(_OPERATORS[type(sign)](_computed(left), _computed(right)))
+    raise ValueError(ast.dump(node))
 
 
 def exported_to(spec: JobSpec, environ: Mapping[str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ from pytest_gsw.jobs.bridge import arguments_of, changes_training, image_for, is
 from pytest_gsw.jobs.directives import time_asked_s
 from pytest_gsw.jobs.launching import (
     SBATCH,
+    VIRTUAL_ENVIRONMENTS,
     experiment_directory,
     experiment_environment,
+    installed_environment,
     launch_variables,
     launcher_for,
-    layout_options,
+    tasks_per_node,
 )
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import JobSpec
@@ -42,6 +45,9 @@ START_UP_S = 300.0
 #: a regression beyond doubt, and start-up takes its time on any cluster.
 LIMIT_FACTOR = 3
 LEAST_LIMIT_S = 1800.0
+
+#: A placeholder of a cluster's, whose braces are written twice here as those are that mean nothing.
+_WORD = re.compile(r"\{(\{([a-z_]+)\})\}")
 
 #: The recipes' variables that turn profiling or tracing on; NeMo 2 recipes spell the last one so.
 PROFILING_VARIABLES = ("ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "ENABLE_NCCLTRACE")
@@ -115,7 +121,7 @@ def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
     The script's own also stands where the document does not say how long the row runs, and where the
     cluster's options, or its variables, have a limit.
     """
-    environment = {**baseline.recipe.environment, **cluster.environment}
+    environment = {**cluster.environment, **baseline.recipe.environment}
     expected_s = expected_run_s(baseline, accepted_to_expect(baseline, cluster.name, image_of(environment)))
     given = value_of(cluster.sbatch, "time") is not None
     given = given or not {"SBATCH_TIMELIMIT", "TIME_LIMIT"}.isdisjoint(environment)
@@ -155,10 +161,12 @@ def make_job_spec(
     # user. A name of its own lets rows run side by side; where two jobs of one row must
     # not, the row's name without the session's keeps them apart.
     name = f"gsw-{slug}" if recipe.one_job_per_row else f"gsw-{run_id}-{slug}"
-    experiment = experiment_directory(baseline, cluster, stage, name) if launcher == "configured-sbatch" else None
+    experiment = experiment_directory(baseline, environment, stage, name) if launcher == "configured-sbatch" else None
     if launcher != SBATCH:
-        environment |= experiment_environment(baseline, cluster, experiment)
+        environment |= experiment_environment(baseline, cluster, environment, experiment)
     takes_arguments = launcher == "nemo-run"
+    if takes_arguments and environment.get("LLMB_INSTALL") and environment.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
+        environment |= installed_environment(script, environment["LLMB_INSTALL"])
     if takes_arguments and is_of_bridge(script):
         # Whatever the shell exports, it is this one that runs.
         environment[IMAGE_VARIABLE] = image_for(baseline, environment)
@@ -228,7 +236,7 @@ def _path(*parts: str) -> Path:
 
 def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Profile | None) -> dict[str, str]:
     nodes = nodes_for(baseline, cluster)
-    given = {**baseline.recipe.environment, **cluster.environment}
+    given = _given(baseline, cluster, nodes)
     return {
         **({} if "LLMB_INSTALL" in given else {"STAGE_PATH": str(stage)}),
         "DTYPE": baseline.dtype,
@@ -242,8 +250,7 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
         **({"GSW_DEMO_TRAINS": f"{baseline.model} {baseline.framework}"} if cluster.simulated else {}),
         # Rows may differ in nothing but these, and the script has to know which one it is to run.
         **{f"GSW_ROW_{name.upper()}": value for name, value in baseline.attributes.items()},
-        **_recipe_environment(baseline, nodes),
-        **cluster.environment,
+        **given,
         **(profile.environment() if profile else {}),
     }
 
@@ -289,15 +296,25 @@ def _own_variables(
     return {**left, **no_size, **own_variables(baseline, scripts, log_path)}
 
 
-def _recipe_environment(baseline: Baseline, nodes: int) -> dict[str, str]:
-    """The recipe's own variables; one whose facts the document does not give is left to the script."""
-    if not baseline.recipe.environment:
-        return {}  # as of most recipes
-    other = {**vars(baseline.parallelism), "nodes": nodes, "steps": baseline.recipe.steps}
+def _given(baseline: Baseline, cluster: Cluster, nodes: int) -> dict[str, str]:
+    """The variables that the cluster sets, and the table, which is nearer to the row: its values count.
+
+    One whose facts the document does not give is left to the script.
+    """
+    own, site = baseline.recipe.environment, cluster.environment
+    if not own.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
+        site = {name: text for name, text in site.items() if name not in VIRTUAL_ENVIRONMENTS}
+    if not any("{" in text for texts in (site, own) for text in texts.values()):
+        return {**site, **own}  # as of most rows
+    recipe = baseline.recipe
+    other = {**vars(baseline.parallelism), "nodes": nodes, "steps": recipe.steps, "recipe": recipe.name}
     facts = {name: other[name] if name in other else getattr(baseline, name) for name in PLACEHOLDERS}
+    # Other braces of a cluster's are its own: a secret may have some.
+    doubled = {name: text.replace("{", "{{").replace("}", "}}") for name, text in site.items()}
+    templates = {name: _WORD.sub(lambda at: at[at[2] in facts], text) for name, text in doubled.items()}
     return {
         variable: template.format_map(facts)
-        for variable, template in baseline.recipe.environment.items()
+        for variable, template in {**templates, **own}.items()
         if all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(template) if name)
     }
 
@@ -312,5 +329,5 @@ def _options(baseline: Baseline, cluster: Cluster, launcher: str) -> tuple[str, 
         "--constraint": cluster.constraint,
         "--dependency": "singleton" if baseline.recipe.one_job_per_row else None,
     }
-    own = layout_options(baseline, cluster, nodes_for(baseline, cluster)) if launcher == "configured-sbatch" else ()
+    own = (f"--ntasks-per-node={tasks_per_node(baseline, cluster)}",) if launcher == "configured-sbatch" else ()
     return (*(f"{option}={value}" for option, value in named.items() if value is not None), *own, *cluster.sbatch)

@@ -36,7 +36,8 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
     possible = step_time_s is not None and 0 < step_time_s < math.inf
     if step_time_s is None or not possible or baseline.global_batch_size is None:
         return Figures(step_time_s=step_time_s)
-    tokens_per_s = baseline.sequence_length * baseline.global_batch_size / step_time_s
+    length = baseline.sequence_length
+    tokens_per_s = None if length is None else length * baseline.global_batch_size / step_time_s
     model_flops_per_s_per_gpu = _model_flops_per_s_per_gpu(baseline, step_time_s)
     recomputed = RECOMPUTATION_FACTOR if baseline.activation_recomputation else 1.0
     return Figures(
@@ -44,7 +45,7 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
         tokens_per_s=tokens_per_s,
         samples_per_s=baseline.global_batch_size / step_time_s,
         mfu=None if model_flops_per_s_per_gpu is None or peak_flops is None else model_flops_per_s_per_gpu / peak_flops,
-        days_to_train_1t_tokens=None if baseline.proxy else 1e12 / tokens_per_s / SECONDS_PER_DAY,
+        days_to_train_1t_tokens=None if baseline.proxy or not tokens_per_s else 1e12 / tokens_per_s / SECONDS_PER_DAY,
         tflops_per_gpu=None if model_flops_per_s_per_gpu is None else model_flops_per_s_per_gpu * recomputed / 1e12,
     )
 

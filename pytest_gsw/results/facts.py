@@ -135,7 +135,7 @@ class RowFacts:
     #: The file and line of the row.
     baseline: str
     document: str
-    document_line: int
+    document_line: int | None
     workload: str
     framework: str
     dtype: str

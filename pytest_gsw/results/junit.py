@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import at_line
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text
@@ -72,7 +73,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_saved_gpu_hours": record.jobs.saved_gpu_hours,
         "gsw_log": record.run.log,
         "gsw_baseline": record.row.baseline,
-        "gsw_document": f"{record.row.document}:{record.row.document_line}",
+        "gsw_document": at_line(record.row.document, record.row.document_line),
         "gsw_source": record.row.source or None,
     }
     # What a session records is quoted already; a record of an earlier release may not be.

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pytest_gsw.clusters.model import LOCAL
-from pytest_gsw.common.words import duration, percent, rounded, share
+from pytest_gsw.common.words import at_line, duration, percent, rounded, share
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import in_words
 from pytest_gsw.performance.doubts import RanksApart, is_longer_than_job
@@ -282,7 +282,7 @@ def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
 def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]:
     """Where a run's things are, and the commands to repeat it: with a new job, and from its log where it left one."""
     repeat = [("again", again)]
-    facts = [("baseline", f"{record.row.baseline}  ({record.row.document}:{record.row.document_line})")]
+    facts = [("baseline", f"{record.row.baseline}  ({at_line(record.row.document, record.row.document_line)})")]
     facts += [("source", record.row.source)] if record.row.source else []
     if record.accepted_note:
         facts.append(("accepted", record.accepted_note.removeprefix("accepted ")))

@@ -23,15 +23,14 @@ def other_settings(row: Baseline) -> Iterator[tuple[str, Baseline | None, str]]:
 
     Where the row does not state the setting, or its logs do not, there is no other row: ``None``.
     """
-    found = {"sequence length": (2 * row.sequence_length, {"sequence_length": 2 * row.sequence_length})}
-    if row.all_layers is not None:
-        found["layers"] = (row.all_layers + 1, {"layers": row.all_layers + 1})
-    for name, wanted in (("sequence length", row.sequence_length), ("layers", row.all_layers)):
-        if name not in found or row.log_format not in _STATED[name]:
+    for name, key, wanted, said in (
+        ("sequence length", "sequence_length", row.sequence_length, 2 * (row.sequence_length or 0)),
+        ("layers", "layers", row.all_layers, (row.all_layers or 0) + 1),
+    ):
+        if wanted is None or row.log_format not in _STATED[name]:
             yield name, None, ""
             continue
-        said, changes = found[name]
-        other = replace(row, **changes)  # type: ignore[arg-type]  # each field with a value of its type
+        other = replace(row, **{key: said})  # type: ignore[arg-type]  # each field with a value of its type
         yield name, other, f"the run was not the row's: {name} {said} in the log, {wanted} in the row"
     precision = _OTHER_PRECISION.get(row.dtype)
     if precision is None or row.log_format not in _STATED["precision"] or _is_mixed(row):

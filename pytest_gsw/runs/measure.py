@@ -68,6 +68,10 @@ def measure(
     if CALIBRATION in baseline.judged_by.needs or peak_flops is None:
         calibration_flops = log.calibration_flops
     timed = timed_steps(baseline, log)
+    if log.steps and not timed and baseline.judged_by.series is Series.STEPS:
+        fact = "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
+        advice = f"write sequence_length and global_batch_size into the table: {baseline.location}"
+        raise LogError(fact, evidence=log_evidence(run, log), advice=advice)
     check_steps(baseline, run, log, timed, steps, first_index)
     check_whole(baseline, run, log)
     statistic = parse_statistic(baseline.statistic)
@@ -195,14 +199,14 @@ def _in_seconds(step: Step, value: float, baseline: Baseline) -> float | None:
 
 
 def step_seconds(step: Step, baseline: Baseline) -> float | None:
-    """One step's seconds, ``None`` where the row lacks the batch size that its rate must be divided by."""
+    """One step's seconds, ``None`` where the row lacks batch size or length to divide by its rate."""
     if step.seconds is not None:
         return step.seconds
     if baseline.global_batch_size is None:
         return None
     if step.samples_per_s is not None:
         return _seconds(baseline.global_batch_size, step.samples_per_s)
-    if step.tokens_per_s_per_gpu is not None:
+    if step.tokens_per_s_per_gpu is not None and baseline.sequence_length is not None:
         tokens = baseline.global_batch_size * baseline.sequence_length
         return _seconds(tokens / baseline.gpus, step.tokens_per_s_per_gpu)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_gsw.common.words import at_line
 from pytest_gsw.errors import LogError, TableError
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.tables.model import Baseline
@@ -62,7 +63,7 @@ def _evidence(baseline: Baseline, peak_flops: float | None) -> tuple[tuple[str, 
     )
     return (
         ("baseline", str(baseline.location)),
-        ("document", f"{baseline.source.document}:{baseline.source.line}"),
+        ("document", at_line(baseline.source.document, baseline.source.line)),
         ("documented", f"{documented.step_time_s:.4g} s a step{mfu}"),
         ("computed", formula),
     )

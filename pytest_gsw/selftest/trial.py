@@ -113,7 +113,7 @@ class Trial:
         if self.baseline.log_format == "nemo":
             return _ACCURACY_OF_NEMO
         if self.baseline.log_format == "torchtitan":
-            rate = self.baseline.sequence_length * self.run.global_batch_size / self.job.gpus / seconds
+            rate = self.run.sequence_length * self.run.global_batch_size / self.job.gpus / seconds
             return _ACCURACY + _TORCHTITAN_DIGIT_PER_S / rate
         if self.one_number:
             return _HUGGINGFACE_DIGIT_PER_S * seconds / self.run.global_batch_size + _HUGGINGFACE_NODES

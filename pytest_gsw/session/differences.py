@@ -27,7 +27,10 @@ def tell_differences(
     for item in rows:
         spec = specs.get(item.baseline.id)
         if isinstance(spec, JobSpec):
-            for text in differences(item.baseline, spec, environ):
+            own, site = item.baseline.recipe.environment, settings.cluster.environment
+            where = f"of {settings.cluster.name} does not count: the table sets it"
+            unused = [f"{name} {where}" for name, value in own.items() if site.get(name, value) != value]
+            for text in (*unused, *differences(item.baseline, spec, environ)):
                 told.setdefault(text, []).append(item.baseline.id)
     for text, row_ids in told.items():
         more = f" and {counted(len(row_ids) - 1, 'more row')}" if len(row_ids) > 1 else ""

@@ -12,7 +12,7 @@ import pytest
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.releases import NEMO
+from pytest_gsw.tables.releases import NEMO, NO_FIGURES_SINCE, is_container
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
@@ -87,13 +87,16 @@ def tables_of(asked: Asked) -> tuple[Path, ...]:
     Raises:
         ConfigurationError: There are none, or none of their rows can run.
     """
-    from pytest_gsw.tables.of_release import can_run, none_can_run  # few sessions ask for a release
+    from pytest_gsw.tables.of_release import can_run, none_can_run, states_none  # few sessions ask for a release
 
     release, bundled = asked.release, bundled_releases()
     if can_run(release):
         return bundled[release]
     known = list(filter(can_run, bundled))
     fact = f"no bundled table has figures of release {release}{nearest(release, known)}\n"
+    if states_none(release):
+        fact = f"release {release} has no figures: the recipes state none from {NO_FIGURES_SINCE} on\n"
+        fact += f"stated by Megatron-Bridge, for its containers: {', '.join(filter(is_container, known))}\n"
     if release in bundled:
         rows, why = none_can_run(release)
         fact = f"release {release} is bundled, but none of its {rows} can run\nblank: {why}\n"

@@ -72,7 +72,7 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
             "How the steps of the log become one number.",
             {"type": "string", "pattern": r"^(last|(mean|median)(\[-?\d*:-?\d*\])?)$"},
         ),
-        "min_steps": f.whole("Fewest steps that must be read from the log."),
+        "min_steps": f.whole("Fewest steps that a log must hold; nine tenths of the recipe's by default, or ten."),
         "tolerance": f.tolerance("Accepted loss of throughput."),
         "loss": f.choice(
             ("falls",), "That the loss must fall: over the last tenth of the steps it is below the first's."
@@ -85,7 +85,7 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
         "expected_failure": f.choice(("out_of_memory",), "How the document says that the row fails."),
         "notes": f.text("The document's own note.", lines=True),
         "attributes": f.Nested(None, "Columns of the document that have no key of their own, as written there."),
-        "line": f.whole("Line of the judged figure in the document; needed where there is a document."),
+        "line": f.whole("Line of the judged figure in the document, which the table names."),
         "acknowledged": f.Nested(None, "Findings of pytest-gsw audit that are known, by name, each with its reason."),
     }
 )
@@ -100,13 +100,13 @@ LAUNCHER_MEANING = (
 #: Keys of a row that facts.yaml cannot give: figures come from documents alone.
 OF_DOCUMENTS_ALONE = frozenset({*metrics.DOCUMENTED, "metrics", "line"})
 
-#: What a recipe's environment may refer to: facts of a row, and how many nodes and steps its job has.
+#: What the environment of a recipe, or of a cluster, may refer to: facts of a row, its recipe's directory, and how many
+#: nodes and steps its job has.
 PLACEHOLDERS = frozenset(
     {
         *("model", "size", "framework", "dtype", "accelerator", "gpus", "nodes", "gpus_per_node", "layers"),
         *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps"),
-        "parameters_in_billions",
-        "steps",
+        *("parameters_in_billions", "recipe", "steps", "workload"),
         *("tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
     }
 )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pytest_gsw.common.words import enumerated
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.accepted import accepted_faults, with_accepted
@@ -35,6 +36,9 @@ from pytest_gsw.tables.yamlfile import Value, Values, mapping_with_faults
 #: Share of a run's steps that must be found in its log. Below 1, because a step's line is
 #: now and then lost among the lines of other ranks; the last step must always be there.
 STEP_SHARE = 0.9
+#: Fewest steps of a row that states neither ``min_steps`` nor how many its recipe runs: the recipes' own figures are
+#: means of ten.
+FEWEST_STEPS = 10
 
 #: The log format of a framework that writes another one's logs; each of the others has a format of its own name.
 LOG_FORMATS = {
@@ -63,14 +67,11 @@ _AS_GIVEN = tuple(
     if key in Baseline.__dataclass_fields__ and key not in {"accepted", "metrics", "min_steps", "recipe"}
 )
 
-#: What a row must have after file, table and row are merged; ``line`` where it has a document.
-_NEEDED = ("dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length")
+#: What a row must have after file, table and row are merged.
+_NEEDED = ("dtype", "accelerator", "gpus", "gpus_per_node")
 #: What may give the figure that the verdict rests on.
 _OF_VERDICT = frozenset(
     {*metrics.DOCUMENTED, "metric", "global_batch_size", "sequence_length", "gpus", "expected_failure"}
-)
-_OF_MIN_STEPS = frozenset(
-    {"framework", "log_format", "metric", "min_steps", "recipe.steps", "recipe.logged_steps", "recipe"}
 )
 
 
@@ -224,8 +225,8 @@ class _Judged(NamedTuple):
 
     metric: Metric
     documented: Figures
-    #: Fewest steps of its log, ``None`` where nothing says how many there are.
-    min_steps: int | None
+    #: Fewest steps of its log.
+    min_steps: int
 
 
 def _judged(row: Mapping[str, Any], recipe: Mapping[str, Any]) -> _Judged:
@@ -237,10 +238,9 @@ def _row_problems(
     row: Mapping[str, Any], judged: _Judged, recipe: Mapping[str, Any], unknown: AbstractSet[str]
 ) -> list[str]:
     """What is wrong with one row as a whole, each key by itself being right; what is not known yet may be right."""
-    needs = (*_NEEDED, "line") if "document" in row else _NEEDED
     problems = [
         f"missing '{needed}' (here, at its table or at the file)"
-        for needed in needs
+        for needed in _NEEDED
         if needed not in row and needed not in unknown
     ]
     if "line" in row and "document" not in row and "document" not in unknown:
@@ -252,14 +252,14 @@ def _row_problems(
         stated = [key for key in metrics.THROUGHPUTS if key in row] if metric.series is Series.STEPS else []
         needed = f"'{stated_as}', on which the verdict rests"
         if stated:
-            needed += f" (or 'global_batch_size', which would give it from {stated[0]})"
+            gives = ("global_batch_size", *(() if stated[0] == metrics.SAMPLES_PER_S.key else ("sequence_length",)))
+            lacking = enumerated([f"'{key}'" for key in gives if key not in row])
+            needed += f" (or {lacking}, which would give it from {stated[0]})"
         problems.append(f"missing {needed}")
     if CALIBRATION in metric.needs and "calibration_flops" not in {*row, *unknown}:
         problems.append(f"missing 'calibration_flops', the calibration beside which '{stated_as}' was measured")
     if "directory" not in recipe and "recipe" not in unknown:
         problems.append("missing 'recipe.directory' (at its table or at the file)")
-    if judged.min_steps is None and not _OF_MIN_STEPS & unknown:
-        problems.append("missing 'min_steps': neither it nor recipe.steps says how many steps a log must hold")
     problems += [
         f"'metrics.{key}' is a key of the row itself; write it there"
         for key in row.get("metrics") or ()
@@ -290,14 +290,14 @@ def _recipe(row: Mapping[str, Any], keys: Mapping[str, Any]) -> Recipe:
     return replace(recipe, logged_steps=most) if recipe.steps > most else recipe
 
 
-def _default_min_steps(row: Mapping[str, Any], metric: Metric, recipe: Mapping[str, Any]) -> int | None:
-    """Fewest steps of a row that does not say so itself; ``None`` where nothing says how many there are."""
+def _default_min_steps(row: Mapping[str, Any], metric: Metric, recipe: Mapping[str, Any]) -> int:
+    """Fewest steps of a row that does not state them itself."""
     most = _logged_at_most(row)
     if metric.series is Series.SAVES or most == 1:
         return 1  # steps say nothing of how many saves, or summaries, there are
     logged: int | None = recipe.get("logged_steps") or recipe.get("steps")
     if logged is None:
-        return None
+        return min(FEWEST_STEPS, most or FEWEST_STEPS)
     return math.ceil(min(logged, most or logged) * STEP_SHARE)
 
 
@@ -337,7 +337,6 @@ def _parallelism(row: Mapping[str, Any]) -> Parallelism:
 
 
 def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location: Location) -> Baseline:
-    assert judged.min_steps is not None  # _row_problems has made sure of it
     log_format = row.get("log_format", row["framework"])
     given: dict[str, Any] = {"attributes": _NOTHING, "metrics": _NOTHING}
     given |= {key: row[key] for key in _AS_GIVEN if key in row}
@@ -354,7 +353,7 @@ def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe
         recipe=recipe,
         source=Source(
             row.get("document", location.path.name),
-            row.get("line", location.line),
+            row.get("line", None if "document" in row else location.line),
             row.get("release"),
             row.get("releases", ()),
             row.get("title", ""),

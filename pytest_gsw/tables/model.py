@@ -124,7 +124,8 @@ class Source:
     """
 
     document: str
-    line: int
+    #: ``None`` if the table names a document alone.
+    line: int | None
     #: Such as the tag of the document's repository, ``None`` where it is not said.
     release: str | None = None
     #: The releases of the recipes that the figures hold for; empty where the table does not say.
@@ -195,8 +196,8 @@ class Baseline:
     accelerator: str
     gpus: int
     gpus_per_node: int
-    #: Tokens per sample.
-    sequence_length: int
+    #: Tokens per sample; without it there are no tokens/s.
+    sequence_length: int | None = None
     #: Samples per training step over the whole job.
     global_batch_size: int | None = None
     micro_batch_size: int | None = None

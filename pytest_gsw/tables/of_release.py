@@ -14,7 +14,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import load_table, read_tables
 from pytest_gsw.tables.model import Baseline, BlankRow, Source
-from pytest_gsw.tables.releases import in_words, is_container, releases_of
+from pytest_gsw.tables.releases import NO_FIGURES_SINCE, in_words, is_container, releases_of
 
 _TAG = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
 
@@ -47,6 +47,11 @@ def holds_for(source: Source, version: str, among: Sequence[str] | None = None) 
 def can_run(release: str) -> bool:
     """Whether a bundled table has a row of a release that can run."""
     return any(_rows(path, release) for path in bundled_releases().get(release, ()))
+
+
+def states_none(release: str) -> bool:
+    """True if a release is one of the recipes' whose READMEs have no figures any more."""
+    return _TAG.fullmatch(release) is not None and release >= NO_FIGURES_SINCE
 
 
 def _blank_keys(row: BlankRow) -> list[str]:

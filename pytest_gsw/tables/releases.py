@@ -16,6 +16,8 @@ from pytest_gsw.tables import fields as f
 
 #: In front of a release of the NeMo container.
 NEMO = "nemo:"
+#: The first release of the recipes whose READMEs have no figures: NVIDIA/dgxc-benchmarking, tag v25.07.
+NO_FIGURES_SINCE = "25.07"
 #: A release, as tables, clusters and ``--gsw-release`` name it.
 _NAME = re.compile(rf"(?:{NEMO})?[0-9][0-9A-Za-z.-]{{0,30}}")
 _WANTED = "a release without its v, such as 25.02.01, or a container, such as nemo:26.06"

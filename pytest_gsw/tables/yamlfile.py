@@ -308,8 +308,7 @@ Spelt: TypeAlias = "Stated | Mapping[str, Spelt] | Sequence[Spelt]"
 def read_spelling(path: Path) -> Spelt:
     """The texts of a YAML file, digit for digit: ``52.50`` is not 52.5 here; a FileError where it is no YAML."""
     root = compose(path, read_text(path))
-    assert root is not None  # an empty file is no mapping, which read_mapping has refused
-    return _spelt(root)
+    return {} if root is None else _spelt(root)
 
 
 def _spelt(node: yaml.Node) -> Spelt:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import tiny_table
+from pytest_gsw.cli import main
+from tests.integration.conftest import junit, properties, tiny_table
 
 
 def test_a_directory_of_tables(pytester: pytest.Pytester, table: Path) -> None:
@@ -64,6 +65,30 @@ def test_every_fault_of_a_file_at_once(pytester: pytest.Pytester, table: Path) -
         ]
     )
     assert "Traceback" not in result.stdout.str()
+
+
+def test_a_table_of_ones_own_needs_no_more_than_what_is_judged(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a line of its document, nor how many steps there are, nor a length: step times need none of them."""
+    text = tiny_table("gpus: 8, step_time_s: 1.000", "gpus: 16, step_time_s: 0.500, line: 11")
+    own = text.replace("sequence_length: 1024\n", "").replace(", steps: 20", "")
+    pytester.path.joinpath("tiny.yaml").write_text(own)
+    result = pytester.runpytest(
+        "--gsw-cluster=demo", "--gsw-baselines=tiny.yaml", "--junitxml=junit.xml", "--gsw-demo=*x16*=slow:12%"
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    cases = junit(pytester.path / "junit.xml")
+    passed, failed = (properties(cases[f"tiny_1b_bf16[H100x{gpus}]"]) for gpus in (8, 16))
+    assert (passed["gsw_document"], failed["gsw_document"]) == ("site.md", "site.md:11")
+    assert not [name for name in passed if "tokens" in name or "days" in name]
+    assert passed["gsw_documented_step_time_s"] == "1.0"
+    capsys.readouterr()
+    assert main(["rows", "tiny.yaml"]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines() if "H100" in line] == [
+        "site.md",
+        "site.md:11",
+    ]
 
 
 def test_a_directory_that_is_not_there(pytester: pytest.Pytester) -> None:

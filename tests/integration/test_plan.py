@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import put_on_path
+from tests.integration.conftest import put_on_path, tiny_table
 
 CLUSTER = """\
 clusters:
@@ -52,6 +52,27 @@ def test_the_plan_tells_how_jobs_will_differ_from_their_rows(
             "  environment  TP=8",
         ]
     )
+
+
+@pytest.mark.usefixtures("_login_node")
+def test_each_recipe_has_its_own_virtual_environment(pytester: pytest.Pytester) -> None:
+    rows = ("gpus: 8, step_time_s: 1.000, line: 10", "gpus: 16, step_time_s: 0.500, line: 11")
+    text = tiny_table(*rows).replace("directory: tiny", "directory: maxtext")
+    own = "steps: 20, environment: {VIRTUAL_ENV: /venvs/own, SAME: x}"
+    pytester.path.joinpath("plain.yaml").write_text(text)
+    pytester.path.joinpath("own.yaml").write_text(text.replace("model: tiny", "model: own").replace("steps: 20", own))
+    pytester.path.joinpath("clusters.yaml").write_text(
+        "clusters: {eos: {scheduler: slurm, stage: stage, recipes: recipes, environment: "
+        "{VIRTUAL_ENV: '/venvs/{workload}-{recipe}', SAME: x}}}\n"
+    )
+    tables = ("--gsw-baselines=plain.yaml", "--gsw-baselines=own.yaml")
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", *tables)
+    result.stdout.fnmatch_lines(
+        ["gsw: VIRTUAL_ENV of eos does not count: the table sets it (own_1b_bf16?H100x8? and 1 more row)"]
+    )
+    homes = [line.split()[-1] for line in result.outlines if "VIRTUAL_ENV=" in line]
+    assert sorted(homes) == [f"VIRTUAL_ENV={home}" for home in (*["/venvs/own"] * 2, *["/venvs/tiny_1b-maxtext"] * 2)]
+    assert "SAME of eos" not in result.stdout.str()
 
 
 @pytest.mark.usefixtures("_login_node")

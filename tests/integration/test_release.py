@@ -273,6 +273,29 @@ def test_no_release_is_offered_none_of_whose_rows_can_run(pytester: pytest.Pytes
     result.stderr.no_fnmatch_line("*25.09[,']*")
 
 
+@pytest.mark.parametrize("release", ["25.07", "26.05", "v26.06.00", "25.10.1"])
+def test_a_release_whose_documents_have_no_figures_says_who_states_some(
+    pytester: pytest.Pytester, release: str
+) -> None:
+    result = pytester.runpytest(f"--gsw-release={release}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    containers = [name for name in bundled_releases() if name.startswith("nemo:") and name != "nemo:25.09"]
+    result.stderr.fnmatch_lines(
+        [
+            f"ERROR: release {release.removeprefix('v')} has no figures: the recipes state none from 25.07 on",
+            f"stated by Megatron-Bridge, for its containers: {', '.join(containers)}",
+            "asked by: --gsw-release",
+        ],
+        consecutive=True,
+    )
+    assert "did you mean" not in result.stderr.str()
+
+
+def test_a_misspelt_release_is_answered_with_one_that_has_figures(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-release=25.06")
+    result.stderr.fnmatch_lines(["ERROR: no bundled table has figures of release 25.06; did you mean '25.0*'?"])
+
+
 # ---- Releases of the NeMo container ----------------------------------------------------------------
 
 

@@ -104,6 +104,20 @@ def test_configured_sbatch(launched: Launched) -> None:
     assert (log.parent / f"slurm-{told.job}.out").is_file()
 
 
+def test_configured_sbatch_where_nodes_are_laid_out_by_nvlink(launched: Launched) -> None:
+    """Debian's Slurm 22.05 knows no ``--segment``, and refuses a job that asks for one."""
+    accelerator = "accelerator: GB200"
+    session = launched.run(
+        configured(),
+        launcher="configured-sbatch",
+        table=TABLE.replace("accelerator: H100", accelerator),
+        given={
+            "clusters.yaml": CLUSTERS.replace("nemo-run", "configured-sbatch").replace("accelerator: H100", accelerator)
+        },
+    )
+    assert session.rows() == {"tiny_1b_bf16[GB200x8]": "passed"}, session.output
+
+
 def test_the_log_of_the_last_start_counts(launched: Launched) -> None:
     body = 'echo "an earlier start" >"${LOG}_${SLURM_JOB_ID}_0.out"; steps "${LOG}_${SLURM_JOB_ID}_10.out"'
     session = launched.run(nemo_run(body))

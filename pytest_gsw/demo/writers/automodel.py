@@ -10,7 +10,7 @@ from pytest_gsw.demo.writers.events import STARTUP_S, Event, clock, lines, step_
 
 def automodel(run: Run) -> Iterator[Event]:
     """Three lines for each iteration, by the first rank; the time is the slowest rank's."""
-    count, tokens = len(run.steps_s), run.global_batch_size * run.baseline.sequence_length
+    count, tokens = len(run.steps_s), run.global_batch_size * run.sequence_length
 
     def info(at_s: float, text: str) -> str:
         return f"{clock(run, at_s):%Y-%m-%d %H:%M:%S} | INFO | nemo_automodel.recipes.llm.benchmark | {text}"

@@ -11,12 +11,12 @@ from pytest_gsw.demo.writers.events import STARTUP_S, Event, lines, step_ends_s,
 def _configuration(run: Run) -> Iterator[str]:
     """LLM Foundry's configuration."""
     yield from (
-        f"max_seq_len: {run.baseline.sequence_length}",
+        f"max_seq_len: {run.sequence_length}",
         "model:",
         "  name: mpt_causal_lm",
         f"  d_model: {run.hidden_size}",
         f"  n_layers: {run.layers}",
-        f"  max_seq_len: {run.baseline.sequence_length}",
+        f"  max_seq_len: {run.sequence_length}",
         f"max_duration: {len(run.steps_s)}ba",
         f"global_train_batch_size: {run.global_batch_size}",
         f"device_train_microbatch_size: {run.micro_batch_size}",
@@ -28,7 +28,7 @@ def composer(run: Run) -> Iterator[Event]:
     """A block for each batch; the speed monitor has no rate of the first ones, and a window of one batch."""
     yield from lines(25.0, *_configuration(run), "*" * 30)
     count = len(run.steps_s)
-    tokens = run.baseline.sequence_length * run.global_batch_size
+    tokens = run.sequence_length * run.global_batch_size
     for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
         seconds = run.steps_s[index]
         head = (

@@ -28,7 +28,7 @@ def _parameters(run: Run, steps: int) -> Iterator[str]:
         "global_batch_size_to_train_on": run.global_batch_size,
         "ici_fsdp_parallelism": inner,
         "learning_rate_schedule_steps": steps,
-        "max_target_length": row.sequence_length,
+        "max_target_length": run.sequence_length,
         "num_decoder_layers": run.layers,
         "per_device_batch_size": run.global_batch_size / run.job.gpus,
         "quantization": run.quantization,
@@ -41,7 +41,7 @@ def _parameters(run: Run, steps: int) -> Iterator[str]:
 def maxtext(run: Run) -> Iterator[Event]:
     """Two runs in one log, the first a slower one for the profile; every rank prints every step."""
     row, gpus = run.baseline, run.job.gpus
-    tokens_per_step = row.sequence_length * run.global_batch_size
+    tokens_per_step = run.sequence_length * run.global_batch_size
     flops_per_step = (row.model_flops_per_sample or 0.0) * run.global_batch_size
 
     def completed(at_s: float, index: int, seconds: float, loss: float, step: int) -> Event:

@@ -54,14 +54,14 @@ def _configuration(run: Run) -> Iterator[str]:
         f"      virtual_pipeline_model_parallel_size: {row.parallelism.vp or 'null'}",
         f"      context_parallel_size: {parallel['cp']}",
         f"      expert_model_parallel_size: {parallel['ep']}",
-        f"      encoder_seq_length: {row.sequence_length}",
+        f"      encoder_seq_length: {run.sequence_length}",
         "      max_position_embeddings: ${.encoder_seq_length}",
         f"      num_layers: {run.layers}",
         f"      hidden_size: {run.hidden_size}",
         f"      fp8: {str(run.quantization == 'fp8').lower()}",
         "      fp8_amax_history_len: 1024",
         "      data:",
-        f"        seq_length: {row.sequence_length}",
+        f"        seq_length: {run.sequence_length}",
     )
 
 

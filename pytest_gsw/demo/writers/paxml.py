@@ -15,8 +15,8 @@ def _absl(run: Run, at_s: float, rank: int, place: str, text: str) -> str:
 
 def _configuration(run: Run) -> Iterator[tuple[str, str]]:
     """Fiddle's configuration of Paxml, each line with the place in ``train.py`` that prints it."""
-    row, model = run.baseline, "model.lm_tpl"
-    yield "train.py:186", f"  input.seq_len : {row.sequence_length}"
+    model = "model.lm_tpl"
+    yield "train.py:186", f"  input.seq_len : {run.sequence_length}"
     lines = {
         "model.dtype": "type/jax.numpy/float32",
         "model.fprop_dtype": "dtype[bfloat16]",

@@ -11,7 +11,7 @@ from pytest_gsw.demo.writers.events import STARTUP_S, Event, clock, lines, step_
 def torchtitan(run: Run) -> Iterator[Event]:
     """Tokens per second of one GPU in whole numbers, and no step time; the first rank prints."""
     row, parallel, gpus = run.baseline, run.degrees, run.job.gpus
-    tokens = row.sequence_length * run.global_batch_size / gpus
+    tokens = run.sequence_length * run.global_batch_size / gpus
     flops = (row.model_flops_per_sample or 0.0) * run.global_batch_size / gpus
 
     def info(at_s: float, text: str) -> str:
@@ -27,7 +27,7 @@ def torchtitan(run: Run) -> Iterator[Event]:
     if run.quantization == "fp8":
         yield from lines(30.0, info(30.0, "Float8 tensorwise scaled training active"))
     batches = f"local batch size {run.micro_batch_size}, global batch size {run.global_batch_size}"
-    setup = f"{batches}, gradient accumulation steps 1, sequence length {row.sequence_length}"
+    setup = f"{batches}, gradient accumulation steps 1, sequence length {run.sequence_length}"
     trainer = f"Trainer is initialized with {setup}, total steps {len(run.steps_s)} (warmup 200)"
     yield from lines(STARTUP_S, info(STARTUP_S, trainer), info(STARTUP_S, "Training starts at step 1"))
     for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):

@@ -7,15 +7,16 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.jobs.environment import job_environment, query_environment
-from pytest_gsw.jobs.launching import launch_variables
+from pytest_gsw.jobs.launching import launch_variables, segment_options
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm.answers import Output, parse_version
-from pytest_gsw.jobs.slurm.commands import version_command
+from pytest_gsw.jobs.slurm.commands import sbatch_command, version_command
 
 #: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's
 #: default MessageTimeout a client takes 10 to 20 s to say that the controller is out of reach.
@@ -38,6 +39,7 @@ class Client:
         self._query_timeout_s = query_timeout_s
         self._command_timeout_s = command_timeout_s
 
+    @cached_property
     def version(self) -> str:
         """Slurm's version, as its commands tell it; "" where they do not."""
         try:
@@ -45,6 +47,10 @@ class Client:
         except OSError:
             return ""
         return parse_version(told.stdout) if told.returncode == 0 else ""
+
+    def sbatch_command(self, spec: JobSpec) -> tuple[str, ...]:
+        """What submits a job; the version is asked for only if that matters."""
+        return sbatch_command(spec, self.version if segment_options(spec) else "")
 
     def ask(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
         """What a question's command says, with this text as its input; one that cannot be run is an answer, too."""

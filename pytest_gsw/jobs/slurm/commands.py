@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from pytest_gsw.jobs.directives import directive_words
+from pytest_gsw.jobs.launching import segment_options
 from pytest_gsw.jobs.model import Job, JobKey, JobSpec
 from pytest_gsw.jobs.sbatch_options import options_in, value_of
 
@@ -17,9 +18,12 @@ _SQUEUE_FORMAT = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,S
 _SACCT_FIELDS = "JobIDRaw,Cluster,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
 _ENDS_FIELDS = "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName"
 
+#: The first version that knows ``--segment``.
+_SEGMENTS_SINCE = "24.05"
 
-def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
-    """Submit a recipe's launch script.
+
+def sbatch_command(spec: JobSpec, version: str = "") -> tuple[str, ...]:
+    """Submit a recipe's launch script to a Slurm of this version; one that does not tell its own knows all options.
 
     The job's name is the row's own: recipes have a fixed one with ``--dependency=singleton``, so that
     two rows would wait for each other. ``--no-requeue``: a job that lost its node must say NODE_FAIL,
@@ -32,9 +36,10 @@ def sbatch_command(spec: JobSpec) -> tuple[str, ...]:
     excluded = (f"--exclude={','.join((*named, *own))}",) if own else ()
     output = () if spec.batch_output is None else (f"--output={spec.batch_output}",)
     limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
+    segment = () if "" < version < _SEGMENTS_SINCE else segment_options(spec)
     return (
         *("sbatch", "--parsable", "-J", spec.name, "-N", str(spec.nodes), "--no-requeue"),
-        *(*output, *spec.options, *excluded, *limit, str(spec.script)),
+        *(*output, *segment, *spec.options, *excluded, *limit, str(spec.script)),
     )
 
 

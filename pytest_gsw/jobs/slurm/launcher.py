@@ -24,7 +24,7 @@ from pytest_gsw.jobs.model import NEVER_STARTS, Job, JobSpec, JobState, JobStatu
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm.answers import scancel_problem
 from pytest_gsw.jobs.slurm.client import COMMAND_TIMEOUT_S, QUERY_TIMEOUT_S, Client
-from pytest_gsw.jobs.slurm.commands import sbatch_command, scancel_by_name_command, scancel_command, scancel_commands
+from pytest_gsw.jobs.slurm.commands import scancel_by_name_command, scancel_command, scancel_commands
 from pytest_gsw.jobs.slurm.poll import Poller
 from pytest_gsw.jobs.slurm.ready import unready
 from pytest_gsw.jobs.slurm.submission import Submissions
@@ -69,11 +69,11 @@ class SlurmLauncher:
     @cached_property
     def version(self) -> str:
         """Slurm's version, ``22.05.8``, as its commands tell it without asking the controller; "" where they do not."""
-        return self._client.version()
+        return self._client.version
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, in the directory of the recipe."""
-        return launch_command(spec) if spec.submits_itself else sbatch_command(spec)
+        return launch_command(spec) if spec.submits_itself else self._client.sbatch_command(spec)
 
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
         """By row, why its job would not run, as far as that is certain before anything is submitted."""

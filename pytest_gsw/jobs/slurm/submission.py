@@ -21,7 +21,6 @@ from pytest_gsw.jobs.slurm.commands import (
     is_one,
     sacct_by_name_command,
     sacct_of_user_command,
-    sbatch_command,
     scancel_command,
     scancel_commands,
     squeue_by_name_command,
@@ -65,7 +64,7 @@ class Submissions:
         check_one_job(spec)
         if spec.submits_itself:
             return self.scripts.submit(spec)
-        command = sbatch_command(spec)
+        command = self._client.sbatch_command(spec)
         submitted_s = time.time()
         # To a directory that is not there srun does not write, and waits until the job's time is over.
         for output in filter(None, (spec.batch_output, spec.environment.get(STDOUT_BEFORE_23_02))):

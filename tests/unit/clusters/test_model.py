@@ -119,6 +119,11 @@ def test_a_tilde_of_the_environment_is_a_home_in_front_of_a_path(find: Find) -> 
     }
 
 
+def test_braces_of_the_environment_that_are_no_placeholder_are_its_own(find: Find) -> None:
+    text = "clusters: {a: {scheduler: slurm, environment: {A: '${HOME}/{recipe}', B: '{\"x\": 1}'}}}\n"
+    assert find("a", text, environ=ENVIRON).environment == {"A": "/home/ann/{recipe}", "B": '{"x": 1}'}
+
+
 def test_a_home_of_nobody_is_a_fault(find: Find) -> None:
     with pytest.raises(FileError) as raised:
         find("a", "clusters: {a: {scheduler: slurm, stage: ~nobody.there/stage}}\n")
@@ -143,6 +148,7 @@ def test_a_relative_stage_path_starts_at_the_working_directory(find: Find, tmp_p
         ("stage", "'/x/{recipes}'", "unknown placeholder {recipes}; did you mean 'recipe'?"),
         ("recipes", "'/x/{model}'", "unknown placeholder {model}"),
         ("recipes", "'/x/{}/{recipe}'", "unknown placeholder {}"),
+        ("environment", "{A: '/{workloads}/{dtype}'}", "unknown placeholder {workloads}; did you mean 'workload'?"),
         *(
             (
                 "environment",

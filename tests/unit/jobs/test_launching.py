@@ -13,6 +13,7 @@ from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.launching import launch_command, launch_variables
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import ReplayLauncher
+from pytest_gsw.jobs.slurm.commands import sbatch_command
 from pytest_gsw.jobs.spec import make_job_spec
 from tests.unit.rows import LLAMA2_FP8_X128
 
@@ -90,9 +91,66 @@ def test_configured_sbatch(eos: Cluster, accelerator: str, gpus_per_node: int, s
     place = f"{INSTALL}/workloads/maxtext/experiments/maxtext_70b_fp8_gpus128/gsw-r1-llama2_70b_fp8-H100x128"
     assert job.environment["LLMB_EXPERIMENT_DIR"] == place
     assert job.batch_output == f"{place}/slurm-%j.out"
-    assert job.options == (
-        *("--account=eng", "--gres=gpu:8", f"--ntasks-per-node={gpus_per_node}"),
-        *(segment or sbatch),
+    assert job.options == ("--account=eng", "--gres=gpu:8", f"--ntasks-per-node={gpus_per_node}", *sbatch)
+    # Slurm knows the option since 24.05; one that the cluster's file gives is the user's own.
+    for version, own in (
+        ("", segment),
+        ("24.05.0", segment),
+        ("24.11.5-1", segment),
+        ("23.11.10", ()),
+        ("22.05.8", ()),
+    ):
+        command = sbatch_command(job, version)
+        assert tuple(word for word in command if word.startswith("--segment")) == own + sbatch
+
+
+CLUSTER_CONFIG = """\
+schema_version: 2
+llmb_install: /lustre/llmb
+environment: {HF_TOKEN: x}
+workloads:
+  installed: [pretrain_llama3.1, finetune_llama3]
+  config:
+    pretrain_llama3.1:
+      venv_path: /lustre/llmb/venvs/shared_1a2b
+      venv_type: uv
+      environment: {A: b}
+    finetune_llama3: {venv_path: /lustre/llmb/venvs/tuned, venv_type: conda}
+    pretrain_bare: {environment: {A: b}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("workload", "named", "environment"),
+    [
+        (
+            "{workload: llama3.1, workload_type: pretrain, images: [x]}",
+            {},
+            {"VIRTUAL_ENV": "/lustre/llmb/venvs/shared_1a2b"},
+        ),
+        ("{workload: llama3, workload_type: finetune}", {}, {"CONDA_PREFIX": "/lustre/llmb/venvs/tuned"}),
+        ("{workload: bare, workload_type: pretrain}", {}, {}),
+        ("{workload: gone, workload_type: pretrain}", {}, {}),
+        ("[]", {}, {}),
+        # What the cluster's file names counts before what llmb-run's does.
+        ("{workload: llama3, workload_type: finetune}", {"VIRTUAL_ENV": "/own"}, {"VIRTUAL_ENV": "/own"}),
+        ("{workload: llama3.1, workload_type: pretrain}", {"CONDA_PREFIX": "/own"}, {"CONDA_PREFIX": "/own"}),
+    ],
+)
+@pytest.mark.parametrize("written", [CLUSTER_CONFIG, "", "[", "workloads: {config: x}\n"])
+def test_the_virtual_environment_that_llmb_run_has_installed(
+    eos: Cluster, tmp_path: Path, workload: str, named: dict[str, str], environment: dict[str, str], written: str
+) -> None:
+    (tmp_path / "maxtext/metadata.yaml").write_text(f"general: {workload}\n")
+    (tmp_path / "cluster_config.yaml").write_text(written)
+    job = spec(replace(eos, environment={"LLMB_INSTALL": str(tmp_path), **named}))
+    found = {name: value for name, value in job.environment.items() if name in {"VIRTUAL_ENV", "CONDA_PREFIX"}}
+    assert found == (environment if written == CLUSTER_CONFIG else named)
+    # llmb-run reads its own file; a script for sbatch has no environment to run in here.
+    assert (
+        spec(replace(eos, environment={"LLMB_INSTALL": str(tmp_path)}, launcher="llmb-run"))
+        .environment.keys()
+        .isdisjoint({"VIRTUAL_ENV", "CONDA_PREFIX"})
     )
 
 

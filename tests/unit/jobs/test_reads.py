@@ -188,6 +188,31 @@ def test_what_a_recipe_does_not_take_is_a_difference(stage: Path) -> None:
     assert told(stage, {}, environment={"TP": "2"}) == ["TP=2 is set for the job, and the row has 8"]
 
 
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("GBS=$(( JOB_TOTAL_GPUS * 2 ))", "256"),
+        ("export GBS=$((JOB_TOTAL_GPUS/2)) # half", "64"),
+        ('GBS="$(( ${JOB_TOTAL_GPUS} * ($TP + 1) - 4 ))"', "1148"),
+        ("GBS=$(( SLURM_JOB_NUM_NODES * RUN_CONF_GPU_PER_NODE ))", "128"),
+        ("PP=9\nGBS=$(( 4 * PP ))", "36"),
+        # It is the row's, or there is no telling.
+        ("GBS=$(( JOB_TOTAL_GPUS * 2 - 4 ))", ""),
+        ("GBS=$(( UNKNOWN * 2 ))", ""),
+        ("GBS=$(( EP * 2 ))", ""),
+        ("GBS=$(( JOB_TOTAL_GPUS / 0 ))", ""),
+        ("GBS=$(( 9 ** 9 ** 9 ** 9 ))", ""),
+        ("GBS=$(( JOB_TOTAL_GPUS << 1 ))", ""),
+        ("GBS=$(( JOB_TOTAL_GPUS * ))", ""),
+        ("GBS=$(( 1 ))\n  GBS=$(( 2 ))", ""),
+    ],
+)
+def test_what_a_script_computes_is_a_difference(stage: Path, text: str, given: str) -> None:
+    (stage / "configure.sh").write_text(f"{text}\ntrain $GBS\n")
+    expected = [f"own/launch.sh fixes GBS={given}, and the row has 252"] if given else []
+    assert [line for line in told(stage, {}) if "GBS" in line] == expected
+
+
 def test_what_is_exported_and_no_row_fixes_is_a_difference(stage: Path) -> None:
     (stage / "configure.sh").write_text(
         "${FLAGS-} ${MOUNTS:-} ${HF_TOKEN:-} ${API_KEY?} ${RUN_CONF_IMAGE:-x} ${EMPTY:-}\n"

@@ -74,6 +74,42 @@ def test_a_recipe_beside_its_table_is_started_there_on_every_cluster(recipes: st
     assert simulated.directory == Path("/demo")
 
 
+def test_the_tables_variables_come_before_the_clusters() -> None:
+    table = {"VIRTUAL_ENV": "/venvs/of-table", "BOTH": "table", "TIME_LIMIT": "{steps}", "HOME_OF": "{recipe}"}
+    row = replace(LLAMA2_FP8_X128, recipe=Recipe("a/b", steps=50, environment=table))
+    given = {"VIRTUAL_ENV": "/venvs/of-cluster", "CONDA_PREFIX": "/conda", "BOTH": "cluster", "ONE": "x"}
+    made = spec(row, replace(EOS, environment=given)).environment
+    assert {name: made.get(name) for name in (*table, *given)} == {
+        "VIRTUAL_ENV": "/venvs/of-table",
+        "CONDA_PREFIX": None,  # a job has one virtual environment
+        "BOTH": "table",
+        "TIME_LIMIT": "50",
+        "HOME_OF": "a/b",
+        "ONE": "x",
+    }
+    # The image that the table chooses is the one whose accepted figure counts.
+    chosen = replace(EOS, environment={"RUN_CONF_IMAGE": "y.sqsh"})
+    own = with_accepted(replace(of(50, 4.0), recipe=Recipe("m", steps=50, environment={"RUN_CONF_IMAGE": "x"})), "x")
+    assert default_time_limit_s(own, chosen) == 4500.0
+
+
+@pytest.mark.parametrize(
+    ("written", "filled"),
+    [
+        ("/venvs/{workload}", "/venvs/llama2_70b"),
+        ("/venvs/{recipe}/{dtype}", "/venvs/maxtext/fp8"),
+        ("{gpus} {nodes} {accelerator}", "128 16 H100"),
+        ('{"gpus": {gpus}, "x": {"y": {}}}', '{"gpus": 128, "x": {"y": {}}}'),
+        ("{not_a_word} {{ } %s {0}", "{not_a_word} {{ } %s {0}"),
+        # What the row does not state is left to the script.
+        ("--tp={tp}", None),
+    ],
+)
+def test_a_clusters_variables_have_placeholders(written: str, filled: str | None) -> None:
+    made = spec(cluster=replace(EOS, environment={"LLMB_INSTALL": "/x/{dtype}", "A": written})).environment
+    assert (made.get("A"), made["LLMB_INSTALL"]) == (filled, "/x/fp8")
+
+
 @pytest.mark.parametrize("time_limit_s", [60.0, 86400.0])
 def test_a_time_limit_is_handed_on(time_limit_s: float) -> None:
     assert spec(time_limit_s=time_limit_s).time_limit_s == time_limit_s
@@ -244,12 +280,12 @@ def test_columns_without_a_key_reach_the_script() -> None:
     assert spec(row).environment["GSW_ROW_ZERO_STAGE"] == "3"
 
 
-def test_the_clusters_variables_win_over_the_recipes_and_profiling_over_both() -> None:
+def test_the_tables_variables_win_over_the_clusters_and_profiling_over_both() -> None:
     recipe = Recipe("maxtext", environment={"DTYPE": "of the recipe", "A": "of the recipe"})
     cluster = replace(EOS, environment={"A": "of the cluster", "ENABLE_PROFILE": "false"})
     profile = Profile("nsight")
     made = spec(replace(LLAMA2_FP8_X128, recipe=recipe), cluster, profile=profile).environment
-    assert (made["DTYPE"], made["A"], made["ENABLE_PROFILE"]) == ("of the recipe", "of the cluster", "true")
+    assert (made["DTYPE"], made["A"], made["ENABLE_PROFILE"]) == ("of the recipe", "of the recipe", "true")
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,19 @@ def test_rates_become_seconds_by_the_rows_batch() -> None:
     assert timed_steps(without_batch, rates) == (TimedStep(1, 2.0),)
 
 
+def test_rates_alone_need_what_makes_seconds_of_them(log: Path) -> None:
+    said = [f"step: {n}  loss: {9 - n / 20:.4f}  tps: 4,096  tflops: 1.0  mfu: 1.00%" for n in range(1, 51)]
+    log.write_text("\n".join(said) + "\n")
+    row = replace(LLAMA2_FP8_X128, log_format="torchtitan", framework="torchtitan", sequence_length=None)
+    with pytest.raises(LogError) as refused:
+        measured(log, row)
+    assert refused.value.fact == (
+        "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
+    )
+    assert refused.value.advice == f"write sequence_length and global_batch_size into the table: {row.location}"
+    assert measured(log, replace(row, sequence_length=4096)).judged_s == 256 * 4096 / 128 / 4096
+
+
 def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
     row = replace(
         MEGATRON_ROW,

@@ -179,6 +179,32 @@ def test_nine_tenths_of_the_steps_must_be_found(load: Load, recipe: str, min_ste
     assert [row.min_steps for row in rows] == [min_steps, min_steps]
 
 
+@pytest.mark.parametrize(("log_format", "min_steps"), [("maxtext", 10), ("paxml", 10), ("huggingface", 1)])
+def test_a_table_without_line_steps_and_length(load: Load, log_format: str, min_steps: int) -> None:
+    text = change("steps: 20", f"script: x.sh}}\nlog_format: {log_format}").replace(
+        "log_format: " + log_format + "}", "log_format: " + log_format
+    )
+    row, other = load(
+        text.replace("sequence_length: 1024\n", "").replace("step_time_s: 1.5, line: 10", "step_time_s: 1.5")
+    )
+    assert (row.min_steps, row.sequence_length, row.judged_s) == (min_steps, None, 1.5)
+    assert (row.source, other.source) == (Source("site.md", None), Source("site.md", 11))
+
+
+@pytest.mark.parametrize(
+    ("stated", "needed"),
+    [
+        ("tokens_per_s: 100", "'global_batch_size' and 'sequence_length', which would give it from tokens_per_s"),
+        ("tokens_per_s: 100, global_batch_size: 8", "'sequence_length', which would give it from tokens_per_s"),
+        ("samples_per_s: 100", "'global_batch_size', which would give it from samples_per_s"),
+    ],
+)
+def test_a_throughput_needs_what_gives_a_step_time_from_it(load: Load, stated: str, needed: str) -> None:
+    with pytest.raises(FileError) as refused:
+        load(change("step_time_s: 1.5", stated).replace("sequence_length: 1024\n", ""))
+    assert f"missing 'step_time_s', on which the verdict rests (or {needed})" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("log_format", "recipe", "min_steps", "logged_steps"),
     [

@@ -656,6 +656,22 @@ def test_the_version_is_asked_for_once(say: Say, answer: Output | BaseException,
     assert commands == [("sbatch", "--version")]
 
 
+@pytest.mark.parametrize(("version", "segment"), [("slurm-wlm 22.05.8", ()), ("slurm 24.05.1", ("--segment=8",))])
+def test_a_segment_is_asked_for_where_slurm_knows_it(say: Say, version: str, segment: tuple[str, ...]) -> None:
+    commands = say(sbatch=said(f"{version}\n"))
+    laid_out = dataclasses.replace(SPEC, launcher="configured-sbatch", environment={"GPU_TYPE": "gb200"}, nodes=8)
+    launcher = SlurmLauncher({})
+    own = {tuple(word for word in launcher.command(laid_out) if "segment" in word) for _ in range(2)}
+    assert own == {segment}
+    assert commands == [("sbatch", "--version")]
+
+
+def test_slurms_version_is_not_asked_for_without_need(say: Say) -> None:
+    commands = say(sbatch=said("slurm 22.05.8\n"))
+    SlurmLauncher({}).command(SPEC)
+    assert commands == []
+
+
 def test_nodes_to_avoid_are_excluded_with_those_that_must_be(say: Say) -> None:
     spec = dataclasses.replace(SPEC, options=("--exclude=n1",), excluded_nodes=("n2",), avoided_nodes=("n[3-4]",))
     assert "--exclude=n1,n2,n[3-4]" in SlurmLauncher({}).command(spec)
