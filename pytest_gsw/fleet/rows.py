@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pytest_gsw.errors import JobError, RunError
 from pytest_gsw.fleet.entry import Ended, Live, Over, Phase, Row, Seen, Submitting, Waiting, seen_of, unanswered_s
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.jobs.claims import Claims
-from pytest_gsw.jobs.model import Job, JobState, Launcher
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, Launcher
 
 
 class Rows:
@@ -31,6 +31,9 @@ class Rows:
         self.over: dict[str, Over] = {}
         #: How often something became known that other rows may wait for: a job with its log, or that a row is over.
         self.news = 0
+        #: How the newest job of each row was started that may have one; and how many submissions were answered.
+        self.specs: dict[str, JobSpec] = {}
+        self.answered = 0
         self.limits = limits
         self.claims = Claims()
         self._launcher = launcher
@@ -62,6 +65,7 @@ class Rows:
 
     def take_place(self, row: Row) -> None:
         """Count what a row takes that is submitted."""
+        self.specs[row.row_id] = row.spec
         self._taken_jobs += 1
         self._taken_gpus += row.spec.gpus
 
@@ -118,11 +122,12 @@ class Rows:
         self.give_up([other.spec.row_id, row_id] if is_other else [row_id], error)
         return True
 
-    def give_up(self, row_ids: list[str], error: RunError) -> None:
-        """Let rows be over with an error whatever becomes of their jobs, and end those."""
+    def give_up(self, row_ids: list[str], error: RunError, others: Sequence[Seen] = ()) -> None:
+        """Let rows be over with an error whatever becomes of their jobs, and end those, and others with them."""
         given_up = [over for row_id in row_ids if (over := self._give_up(row_id, error)) is not None]
+        jobs = [*others, *(over.seen for over in given_up if over.seen is not None)]
         try:
-            self.cancel([over.seen for over in given_up if over.seen is not None])
+            self.cancel([seen for seen in jobs if seen.may_run])
         except JobError:
             return  # they are ended with the session
 

@@ -9,6 +9,7 @@ import pytest
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError
+from pytest_gsw.fleet.counting import stray_text
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session import judged, workers, xdist
@@ -200,6 +201,14 @@ def _close(session: pytest.Session, fleet: Fleet) -> None:
         if cancelled:
             jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
             write(config, f"gsw: {jobs} still pending or running, and cancelled")
+    strays = list(fleet.counting.strays.values())
+    if strays:
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        belong = "1 job of the run belongs" if len(strays) == 1 else f"{len(strays)} jobs of the run belong"
+        write(config, f"gsw: {belong} to no row: {'; '.join(map(stray_text, strays))}")
+    for item in session.items:
+        if isinstance(item, BaselineItem) and item.baseline.id in fleet.counting.late:
+            judged.report_error(item, fleet.counting.late[item.baseline.id], "teardown")
     if fleet.journal_problem:
         why = f"the run's journal could not be written: {fleet.journal_problem}"
         write(config, f"gsw: {why}; a session that resumes this run would not know all of its jobs")

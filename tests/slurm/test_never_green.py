@@ -214,6 +214,47 @@ def test_steps_before_a_requeue_do_not_count_where_none_follows(told: Told) -> N
     assert told.seen == error("a later run in the same file logged no steps")
 
 
+# -- jobs that no row owns --------------------------------------------------------------------------
+
+
+#: A child of the job's own name that fails, as one that a script starts to go on where it ends.
+CHILD = 'sbatch --mem=50M -J "$SLURM_JOB_NAME" --output=/dev/null --wrap="exit 7" >/dev/null'
+
+
+@job(f"perfect; {CHILD}")
+def test_a_job_that_submits_a_child_of_its_own_name(told: Told, slurm8: SlurmCluster) -> None:
+    (child,) = children(slurm8, told.job)
+    assert told.seen == error(f"the row has 1 job that no submission of it named: {child}")
+
+
+@job("perfect", shims={"sbatch": '[[ $1 = --version ]] || /usr/bin/sbatch "$@" >/dev/null; exec /usr/bin/sbatch "$@"'})
+def test_a_wrapper_of_sbatch_that_submits_twice_and_names_one_job(told: Told, slurm8: SlurmCluster) -> None:
+    (other,) = children(slurm8, told.job)
+    assert told.seen == error(f"the row has 1 job that no submission of it named: {other}")
+
+
+TWICE = 'sbatch --mem=50M --output=/dev/null --wrap="sleep 300" >/dev/null'
+
+
+@job(
+    "",
+    table=TABLE,
+    files={"clusters.yaml": CLUSTERS, "recipes/tiny/launch.sh": nemo_run(begin=TWICE)},
+)
+def test_a_launch_script_that_submits_twice_and_names_one_job(told: Told, slurm8: SlurmCluster) -> None:
+    """The other one runs on, and is ended."""
+    (other,) = children(slurm8, told.job)
+    assert told.seen == error(f"the row has 1 job that no submission of it named: {other}")
+    assert sacct(slurm8, other).startswith("CANCELLED")
+
+
+def children(cluster: SlurmCluster, job_id: str) -> list[str]:
+    """The other jobs of a job's name."""
+    told = cluster.run("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,JobName").splitlines()
+    names = dict(line.split("|", 1) for line in told)
+    return [other for other, name in names.items() if name == names[job_id] and other != job_id]
+
+
 # -- what the job left: it ended in COMPLETED with exit code 0 each time --------------------------
 
 
