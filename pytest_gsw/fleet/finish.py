@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 from pytest_gsw.errors import INTERRUPTED, JobError, RunError, SchedulerAwayError
-from pytest_gsw.fleet.counting import Counting
 from pytest_gsw.fleet.entry import Over, Phase, Seen, seen_of, unanswered_s
 from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
@@ -29,7 +28,6 @@ class Finish:
         polling: Polling,
         repeating: Repeating,
         logs: Logs,
-        counting: Counting,
     ) -> None:
         self._rows = rows
         self._launcher = launcher
@@ -38,7 +36,6 @@ class Finish:
         self._polling = polling
         self._repeating = repeating
         self._logs = logs
-        self._counting = counting
         self._cancelling: Future[None] | None = None
 
     def interrupt(self, detach: bool) -> int:
@@ -61,14 +58,14 @@ class Finish:
         if self._cancelling is not None:
             self._cancelling.exception()  # once it has ended, it is known which jobs are left
         try:
-            count = self._counting.ask(has_reason=True)
-            self._counting.take(count)
-            running = [] if detach else [*(seen.job for seen in self._rows.running()), *self._found_again()]
+            count = self._rows.count(has_reason=True)
+            self._rows.hold(count)
+            running = [seen.job for seen in self._rows.running() if not detach]
+            if not detach:
+                running += self._found_again()
             if running:
                 self._notes.write(Journal.cancelled, *running)
-            strays = [seen.job for seen in self._counting.strays.values() if seen.may_run]
-            if running or strays:
-                self._launcher.cancel([*running, *strays])
+                self._launcher.cancel(running)
             if isinstance(count, RunError):
                 fact = f"whether the run has jobs that are no row's is not known: {count.fact}"
                 raise JobError(fact, advice=count.advice)

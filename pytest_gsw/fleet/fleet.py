@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from pytest_gsw.errors import RunError
-from pytest_gsw.fleet.counting import Counting
 from pytest_gsw.fleet.entry import OnceMore, Over, Phase, RepeatObserver, RowStatus, StateObserver, Watcher, status_of
 from pytest_gsw.fleet.finish import Finish
 from pytest_gsw.fleet.intake import Intake
@@ -79,18 +78,18 @@ class Fleet:
         self._sleep = sleep
         self._rows = rows = Rows(launcher, limits or Limits())
         self._notes = notes = Notes(journal)
+        #: The jobs of the run that no row owns; and why rows that were handed out before that was known are errors.
+        self.strays, self.late = rows.strays, rows.late
         turns = Turns(poll_interval_s, clock)
         self._submitting = submitting = Submitter(rows, launcher, notes, clock)
         repeating = Repeating(rows, notes, retries, once_more, on_repeat)
         self._logs = logs = Logs(rows, launcher, repeating, await_logs, clock)
-        #: Which jobs of the run no row owns, once the session has ended.
-        self.counting = counting = Counting(rows, launcher)
         self._polling = Polling(
-            rows, launcher, turns, counting, notes, submitting.patience, logs, repeating, observer, environ, clock
+            rows, launcher, turns, notes, submitting.patience, logs, repeating, observer, environ, clock
         )
         self._intake = Intake(rows, launcher, self._polling)
         self._watching = Watching(rows, launcher, turns, notes, watcher, environ, clock)
-        self._finish = Finish(rows, launcher, notes, submitting, self._polling, repeating, logs, counting)
+        self._finish = Finish(rows, launcher, notes, submitting, self._polling, repeating, logs)
 
     @property
     def full(self) -> str:

@@ -11,13 +11,12 @@ from functools import partial
 from pytest_gsw.common.aside import aside
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import JobError
-from pytest_gsw.fleet.counting import Count, Counting
 from pytest_gsw.fleet.entry import Live, Seen, StateObserver
 from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.patience import LONGEST_BACK_OFF_S, Patience, is_too_long
 from pytest_gsw.fleet.repeating import Repeating
-from pytest_gsw.fleet.rows import Rows
+from pytest_gsw.fleet.rows import Count, Rows
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.model import Attempt, Job, JobState, JobStatus, Launcher
 from pytest_gsw.runs.checks import not_alone
@@ -38,9 +37,6 @@ _NOT_THERE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
 _COMPLETING = "COMPLETING"
 
 _NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
-
-#: How jobs stand, by their rows, and which there are.
-_Told = tuple[Mapping[str, JobStatus], Count]
 
 
 class Turns:
@@ -90,7 +86,6 @@ class Polling:
         rows: All rows.
         launcher: Who is asked.
         turns: When it is asked.
-        counting: Asks which jobs there are, in the same turn.
         notes: The run's journal.
         patience: Told that the scheduler answers, and that there is room in its queue.
         logs: Takes the jobs that have ended.
@@ -105,7 +100,6 @@ class Polling:
         rows: Rows,
         launcher: Launcher,
         turns: Turns,
-        counting: Counting,
         notes: Notes,
         patience: Patience,
         logs: Logs,
@@ -117,7 +111,6 @@ class Polling:
         self._rows = rows
         self._launcher = launcher
         self._turns = turns
-        self._counting = counting
         self._notes = notes
         self._patience = patience
         self._logs = logs
@@ -129,7 +122,7 @@ class Polling:
         self._asks_aside: bool = getattr(launcher, "polls_in_a_thread", False)
         self._asked: list[Live] = []
         #: What the thread is about to be answered, ``None`` while nothing is asked.
-        self.answer: Future[_Told] | None = None
+        self.answer: Future[tuple[Mapping[str, JobStatus], Count]] | None = None
 
     @property
     def due_s(self) -> float:
@@ -175,19 +168,19 @@ class Polling:
             return False
         return all(_COMPLETING in live.seen.status.raw_state for live in rows.live.values())
 
-    def _poll(self, jobs: list[Job]) -> _Told:
+    def _poll(self, jobs: list[Job]) -> tuple[Mapping[str, JobStatus], Count]:
         answers = self._launcher.poll(jobs)
         # A row is handed over only once its jobs are counted.
-        return answers, self._counting.ask(any(status.state.ended for status in answers.values()))
+        return answers, self._rows.count(any(status.state.ended for status in answers.values()))
 
-    def _end(self, answer: Callable[[], _Told]) -> None:
+    def _end(self, answer: Callable[[], tuple[Mapping[str, JobStatus], Count]]) -> None:
         """Take the answer, but for rows that were given up meanwhile, or that an interrupted session does not await."""
         try:
-            answers, count = answer() if self._asked else ({}, None)
+            answers, count = answer() if self._asked else ({}, {})
             asked = [live for live in self._asked if self._rows.live.get(live.row.row_id) is live]
             if asked:
                 self._take([(live, self._shown(live, answers)) for live in asked])
-            self._counting.take(count)
+            self._rows.hold(count)
         finally:
             self._turns.end(self._is_settling())
 

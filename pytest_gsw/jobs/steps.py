@@ -1,9 +1,10 @@
 """What the steps of a job say of its end: a batch script may end with 0 although a step of it failed.
 
 ``srun … | tee log`` and ``srun … || true`` hide a step's exit code from the script; Slurm keeps it. A step has
-failed unless it COMPLETED with exit code 0, with these exceptions:
+failed unless it COMPLETED with exit code 0, or is excused. One that may fail by its name is, as the row's table says,
+and so is a helper. That has no exit code of its own, and is not the step that trained: nothing tells which of them
+wrote the log, but the training ran about as long as its helpers, or longer, and COMPLETED. A helper is one of these:
 
-- It is one that may fail by its name, as the row's table says.
 - It still ran when the batch script ended, and Slurm ended it by a signal: a helper in the background. One that then
   ends itself with an exit code cannot be told from one that failed at the end: slurmctld may hear of the script's end
   first, so that neither the times nor DerivedExitCode tell. DerivedExitCode counts such a helper on 24.11, and not on
@@ -14,11 +15,12 @@ failed unless it COMPLETED with exit code 0, with these exceptions:
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
@@ -31,6 +33,10 @@ MOST_KEPT = 64
 #: a site has less. One that was killed within this time of the script's end was killed by another: slurmctld
 #: hears of a step's end after its script may have gone on, and so a second late.
 KILL_WAIT_S = 2.0
+#: So much of a helper's time at least is the training's.
+_ABOUT_AS_LONG = 0.75
+#: By what NeMo-Run runs its steps of one command.
+_SHELL = "bash"
 #: sacct takes 128 from a step's exit code above that; DerivedExitCode keeps it.
 _CUT = 128 << 8
 _CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
@@ -46,20 +52,23 @@ class StepProblem:
     steps: tuple[str, ...] = ()
 
 
-def problem_of(status: JobStatus, may_fail: Collection[str] = (), uid: int | None = None) -> StepProblem | None:
+def problem_of(
+    status: JobStatus, may_fail: Collection[str] = (), uid: int | None = None, excused: JobStep | None = None
+) -> StepProblem | None:
     """What the steps of a job that COMPLETED with exit code 0 say against its end; ``None`` where they say nothing.
 
-    Steps with the names ``may_fail`` may fail. ``uid`` is the user whose job it is, by default the session's.
+    Steps with the names ``may_fail`` may fail, and so may one that is ``excused``. ``uid`` is the user whose job it is,
+    by default the session's.
     """
     uid = os.getuid() if uid is None else uid
     steps = status.steps or ()
-    suspects = [step for step in steps if not is_well(step) and step.name not in may_fail]
+    suspects = [step for step in steps if not is_well(step) and step.name not in may_fail and step != excused]
     worst = _wait_status(status.derived_exit_code)
     failed = [
         step
         for step in suspects
         if not (_ended_with_its_job(step, steps, status, worst, uid) or _ended_by_its_script(step, steps, uid))
-    ]
+    ] or [step for step in suspects if not _is_beside_training(step, steps)]
     if failed:
         first, more = failed[0], len(failed) - 1
         others = f", and {counted(more, 'more step')} failed" if more else ""
@@ -105,6 +114,15 @@ def of_kept(texts: Collection[str] | None) -> tuple[JobStep, ...] | None:
     return None if texts is None else tuple(map(_of_text, texts))
 
 
+def boost_step(steps: Collection[JobStep]) -> JobStep | None:
+    """The step by which NeMo-Run turns the GPUs' boost up, if that failed: its first shell, before the training."""
+    shell = next((step for step in steps if step.name == _SHELL), None)
+    if shell is None or not shell.exit_code or shell.end_s is None:
+        return None
+    later = [step for step in steps if step.start_s is not None and step.start_s >= shell.end_s]
+    return shell if _is_beside_training(replace(shell, exit_code=0), later) else None
+
+
 def is_well(step: JobStep) -> bool:
     """Whether a step COMPLETED with exit code 0."""
     return step.state is JobState.COMPLETED and not step.exit_code and not step.signal
@@ -115,7 +133,7 @@ def _ended_with_its_job(step: JobStep, steps: Collection[JobStep], status: JobSt
 
     ``worst`` is the worst end of the steps that Slurm has counted, as wait(2) has it.
     """
-    if step.exit_code or step.end_s is None or status.end_s is None:
+    if step.end_s is None or status.end_s is None:
         return False
     # "CANCELLED by" another user is an end of neither Slurm nor the job's script.
     if step.raw_state not in {"CANCELLED", f"CANCELLED by {uid}"}:
@@ -132,6 +150,19 @@ def _ended_by_its_script(step: JobStep, steps: Collection[JobStep], uid: int) ->
     if step.state is not JobState.CANCELLED or step.raw_state.split() != ["CANCELLED", "by", str(uid)]:
         return False
     return _one_completed_beside(step, steps)
+
+
+def _is_beside_training(step: JobStep, steps: Collection[JobStep]) -> bool:
+    """Whether a step is not the one that trained: another one ran about as long or longer, and ended well.
+
+    A helper begins before the training and ends after it. Slurm has whole seconds, which may be one off.
+    """
+    least_s = _ABOUT_AS_LONG * (_run_s(step) + 1) + 1
+    return not step.exit_code and any(is_well(other) and _run_s(other) >= least_s for other in steps)
+
+
+def _run_s(step: JobStep) -> float:
+    return math.nan if step.start_s is None or step.end_s is None else step.end_s - step.start_s
 
 
 def _one_completed_beside(step: JobStep, steps: Collection[JobStep]) -> bool:

@@ -9,8 +9,8 @@ import pytest
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError
-from pytest_gsw.fleet.counting import stray_text
 from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.rows import stray_text
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session import judged, workers, xdist
 from pytest_gsw.session.chosen import check_faults, check_release, runs_nothing
@@ -201,14 +201,12 @@ def _close(session: pytest.Session, fleet: Fleet) -> None:
         if cancelled:
             jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
             write(config, f"gsw: {jobs} still pending or running, and cancelled")
-    strays = list(fleet.counting.strays.values())
-    if strays:
+    for stray in fleet.strays.values():
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-        belong = "1 job of the run belongs" if len(strays) == 1 else f"{len(strays)} jobs of the run belong"
-        write(config, f"gsw: {belong} to no row: {'; '.join(map(stray_text, strays))}")
+        write(config, f"gsw: a job of the run belongs to no row: {stray_text(stray)}")
     for item in session.items:
-        if isinstance(item, BaselineItem) and item.baseline.id in fleet.counting.late:
-            judged.report_error(item, fleet.counting.late[item.baseline.id], "teardown")
+        if isinstance(item, BaselineItem) and item.baseline.id in fleet.late:
+            judged.report_error(item, fleet.late[item.baseline.id], "teardown")
     if fleet.journal_problem:
         why = f"the run's journal could not be written: {fleet.journal_problem}"
         write(config, f"gsw: {why}; a session that resumes this run would not know all of its jobs")
