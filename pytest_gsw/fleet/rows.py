@@ -144,7 +144,7 @@ class Rows:
         """Hold the jobs that there are against the rows' own, and end with its row each that none of them owns."""
         for row_id, jobs in {} if isinstance(count, RunError) else count.items():
             phase = self.phases[row_id]
-            new = [job for job in jobs if not self.claims.owns(job.id) and job.key not in self.strays]
+            new = [job for job in jobs if job.id not in self.claims.owned and job.key not in self.strays]
             # A submission whose answer is awaited may own one of them; they are counted once more then.
             if not new or phase.row is None or isinstance(phase, Submitting) or unanswered_s(phase) is not None:
                 continue
@@ -220,11 +220,9 @@ class Rows:
 
 
 def stray_text(stray: Seen) -> str:
-    """A job that no row owns, in one line: ``12 gsw-a FAILED 7:0 on n001``."""
-    status = stray.status
-    code = "" if status.exit_code is None else f" {status.exit_code}:{status.signal}"
-    where = f"{f' on {status.nodes}' if status.nodes else ''}{', cancelled' if stray.cancelled else ''}"
-    return f"{in_words(stray.job.key)} {stray.job.name} {status.state.value}{code}{where}"
+    """A job that no row owns, in one line: ``12 gsw-a FAILED on n001``."""
+    state = "cancelled" if stray.cancelled else stray.status.state.value
+    return f"{in_words(stray.job.key)} {stray.job.name} {state}{stray.status.nodes and f' on {stray.status.nodes}'}"
 
 
 def _not_owned(strays: Sequence[Seen]) -> JobError:

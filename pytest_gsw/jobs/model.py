@@ -177,11 +177,6 @@ class Job:
         return self.cluster, self.id
 
     @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of all jobs that its submission has left, which are its row's."""
-        return (self.id,)
-
-    @property
     def name(self) -> str:
         """The name that the scheduler has for it."""
         return self.other_name or self.spec.name

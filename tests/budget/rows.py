@@ -116,6 +116,10 @@ class ReadySlurm:
             return Output(
                 0, "PartitionName=batch Default=YES MaxTime=UNLIMITED TotalNodes=1000 TRES=gres/gpu=8000\n", ""
             )
+        if "--me" in command or f"--user={os.getuid()}" in command:  # all of the user's jobs
+            ids, at = list(self._names), "|here" if command[0] == "sacct" else ""
+            lines = [f"{one}{at}|COMPLETED|0:0|None|n1|1000|1001|1002|{self._names[one]}" for one in ids]
+            return Output(0, "\n".join(lines), "")
         ids = command[-1].split(",")
         if command[0] == "squeue":
             lines = [f"{one}|COMPLETED|0|None|n1|1000|1001|1002|{self._names[one]}|" for one in ids]
