@@ -187,6 +187,10 @@ class Fleet:
         """Where every row stands, in the order of submission."""
         return map(status_of, self._rows.phases.items())
 
+    def count(self) -> None:
+        """Hold all jobs of the run that the scheduler has against the rows' own once more."""
+        self._rows.hold(self._rows.count(has_reason=True))
+
     # -- the end ------------------------------------------------------------------------------
 
     def interrupt(self, detach: bool) -> int:

@@ -51,6 +51,8 @@ def run_rows(session: pytest.Session) -> None:
                 interrupt_session(session, config.stash[FLEET], told, detach=settings.detach)
             raise
         run_session(session, start.fleet, interrupts, told, detach=settings.detach)
+        start.fleet.count()
+        _report_late(session, start.fleet)  # before JUnit's file is written
 
 
 def run_item(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
@@ -204,9 +206,14 @@ def _close(session: pytest.Session, fleet: Fleet) -> None:
     for stray in fleet.strays.values():
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
         write(config, f"gsw: a job of the run belongs to no row: {stray_text(stray)}")
-    for item in session.items:
-        if isinstance(item, BaselineItem) and item.baseline.id in fleet.late:
-            judged.report_error(item, fleet.late[item.baseline.id], "teardown")
+    _report_late(session, fleet)
     if fleet.journal_problem:
         why = f"the run's journal could not be written: {fleet.journal_problem}"
         write(config, f"gsw: {why}; a session that resumes this run would not know all of its jobs")
+
+
+def _report_late(session: pytest.Session, fleet: Fleet) -> None:
+    """Report the rows that were told, and that are errors by now."""
+    for item in session.items:
+        if isinstance(item, BaselineItem) and item.baseline.id in fleet.late:
+            judged.report_error(item, fleet.late.pop(item.baseline.id), "teardown")

@@ -158,8 +158,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
     sys.addaudithook(audit)
     clock = Clock()
+    # For good: it is asked once more when the session ends.
+    mock.patch.object(slurm, "_run", ReadySlurm(Path("stage").absolute())).start()
     with (
-        mock.patch.object(slurm, "_run", ReadySlurm(Path("stage").absolute())),
         mock.patch.object(ready.shutil, "which", return_value="/usr/bin/sbatch"),
         mock.patch.object(submitting, "ThreadPoolExecutor", Inline),
         mock.patch.object(start, "Fleet", partial(fleet.Fleet, clock=clock, sleep=clock.sleep)),
