@@ -57,13 +57,18 @@ class Finish:
         self._submitting.collect(wait=True)
         if self._cancelling is not None:
             self._cancelling.exception()  # once it has ended, it is known which jobs are left
-        running = [seen.job for seen in self._rows.running() if not detach]
         try:
+            count = self._rows.count(has_reason=True)
+            self._rows.hold(count)
+            running = [seen.job for seen in self._rows.running() if not detach]
             if not detach:
                 running += self._found_again()
             if running:
                 self._notes.write(Journal.cancelled, *running)
                 self._launcher.cancel(running)
+            if isinstance(count, RunError):
+                fact = f"whether the run has jobs that are no row's is not known: {count.fact}"
+                raise JobError(fact, advice=count.advice)
         finally:
             self._submitting.close()
             self._polling.close()

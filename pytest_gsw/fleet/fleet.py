@@ -78,6 +78,8 @@ class Fleet:
         self._sleep = sleep
         self._rows = rows = Rows(launcher, limits or Limits())
         self._notes = notes = Notes(journal)
+        #: The jobs of the run that no row owns; and why rows that were handed out before that was known are errors.
+        self.strays, self.late = rows.strays, rows.late
         turns = Turns(poll_interval_s, clock)
         self._submitting = submitting = Submitter(rows, launcher, notes, clock)
         repeating = Repeating(rows, notes, retries, once_more, on_repeat)
@@ -184,6 +186,10 @@ class Fleet:
     def row_statuses(self) -> Iterator[RowStatus]:
         """Where every row stands, in the order of submission."""
         return map(status_of, self._rows.phases.items())
+
+    def count(self) -> None:
+        """Hold all jobs of the run that the scheduler has against the rows' own once more."""
+        self._rows.hold(self._rows.count(has_reason=True))
 
     # -- the end ------------------------------------------------------------------------------
 

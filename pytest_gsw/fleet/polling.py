@@ -16,9 +16,9 @@ from pytest_gsw.fleet.logs import Logs
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.patience import LONGEST_BACK_OFF_S, Patience, is_too_long
 from pytest_gsw.fleet.repeating import Repeating
-from pytest_gsw.fleet.rows import Rows
+from pytest_gsw.fleet.rows import Count, Rows
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.jobs.model import Attempt, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.model import Attempt, Job, JobState, JobStatus, Launcher
 from pytest_gsw.runs.checks import not_alone
 from pytest_gsw.runs.run import Run
 
@@ -122,7 +122,7 @@ class Polling:
         self._asks_aside: bool = getattr(launcher, "polls_in_a_thread", False)
         self._asked: list[Live] = []
         #: What the thread is about to be answered, ``None`` while nothing is asked.
-        self.answer: Future[dict[str, JobStatus]] | None = None
+        self.answer: Future[tuple[Mapping[str, JobStatus], Count]] | None = None
 
     @property
     def due_s(self) -> float:
@@ -135,10 +135,10 @@ class Polling:
             self.ask()
 
     def ask(self) -> None:
-        """Ask once about all jobs that have not ended."""
+        """Ask once about all jobs that have not ended, and where that is due, which jobs there are."""
         self._turns.begin()
         self._asked = list(self._rows.live.values())
-        poll = partial(self._launcher.poll, [live.seen.job for live in self._asked])
+        poll = partial(self._poll, [live.seen.job for live in self._asked])
         if self._asked and self._asks_aside:
             self.answer = aside(poll, "gsw-ask")
         else:
@@ -168,13 +168,19 @@ class Polling:
             return False
         return all(_COMPLETING in live.seen.status.raw_state for live in rows.live.values())
 
-    def _end(self, answer: Callable[[], Mapping[str, JobStatus]]) -> None:
+    def _poll(self, jobs: list[Job]) -> tuple[Mapping[str, JobStatus], Count]:
+        answers = self._launcher.poll(jobs)
+        # A row is handed over only once its jobs are counted.
+        return answers, self._rows.count(any(status.state.ended for status in answers.values()))
+
+    def _end(self, answer: Callable[[], tuple[Mapping[str, JobStatus], Count]]) -> None:
         """Take the answer, but for rows that were given up meanwhile, or that an interrupted session does not await."""
         try:
-            answers = answer() if self._asked else {}
+            answers, count = answer() if self._asked else ({}, {})
             asked = [live for live in self._asked if self._rows.live.get(live.row.row_id) is live]
             if asked:
                 self._take([(live, self._shown(live, answers)) for live in asked])
+            self._rows.hold(count)
         finally:
             self._turns.end(self._is_settling())
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
+from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import JobError, RunError
 from pytest_gsw.fleet.entry import Ended, Live, Over, Phase, Row, Seen, Submitting, Waiting, seen_of, unanswered_s
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.jobs.claims import Claims
-from pytest_gsw.jobs.model import Job, JobState, Launcher
+from pytest_gsw.jobs.model import Job, JobKey, JobSpec, JobState, Launcher, Named, in_words
+from pytest_gsw.jobs.resume import by_row
+
+#: The jobs that the scheduler has, by the row whose name they bear; why that is not known.
+Count = Mapping[str, Sequence[Named]] | RunError
 
 
 class Rows:
@@ -31,6 +37,15 @@ class Rows:
         self.over: dict[str, Over] = {}
         #: How often something became known that other rows may wait for: a job with its log, or that a row is over.
         self.news = 0
+        #: How many submissions were answered, and of how many it is known which jobs there are.
+        self.answered = 0
+        self._counted = 0
+        self._since_s = time.time()
+        #: How the newest job of each row was started that may have one.
+        self._specs: dict[str, JobSpec] = {}
+        #: The jobs of the run that no row owns, and why a row that was handed out before is an error by now.
+        self.strays: dict[JobKey, Seen] = {}
+        self.late: dict[str, JobError] = {}
         self.limits = limits
         self.claims = Claims()
         self._launcher = launcher
@@ -62,6 +77,7 @@ class Rows:
 
     def take_place(self, row: Row) -> None:
         """Count what a row takes that is submitted."""
+        self._specs[row.row_id] = row.spec
         self._taken_jobs += 1
         self._taken_gpus += row.spec.gpus
 
@@ -106,6 +122,40 @@ class Rows:
         self.phases[over.row_id] = self.over[over.row_id] = over
         self.news += 1
 
+    # -- whose the jobs of the run are --------------------------------------------------------
+
+    def count(self, has_reason: bool) -> Count:
+        """Ask by name which jobs there are, in whichever thread: once after submissions were answered, or for a reason.
+
+        Names that other sessions' jobs have as well tell nothing, nor does a launcher that cannot be asked so.
+        """
+        named = getattr(self._launcher, "named", None)
+        answered, specs = self.answered, [spec for spec in list(self._specs.values()) if spec.unique_name]
+        if named is None or not specs or (answered == self._counted and not has_reason):
+            return {}
+        self._counted = answered
+        try:
+            return by_row(specs, named(specs, self._since_s))
+        except RunError as error:
+            self._counted = -1  # asked again
+            return error
+
+    def hold(self, count: Count) -> None:
+        """Hold the jobs that there are against the rows' own, and end with its row each that none of them owns."""
+        for row_id, jobs in {} if isinstance(count, RunError) else count.items():
+            phase = self.phases[row_id]
+            new = [job for job in jobs if job.id not in self.claims.owned and job.key not in self.strays]
+            # A submission whose answer is awaited may own one of them; they are counted once more then.
+            if not new or phase.row is None or isinstance(phase, Submitting) or unanswered_s(phase) is not None:
+                continue
+            spec = phase.row.spec
+            strays = [Seen(Job(one.id, spec, 0.0, cluster=one.cluster, other_name=one.name), one.status) for one in new]
+            self.strays |= {seen.job.key: seen for seen in strays}
+            error = _not_owned(strays)
+            self.give_up([row_id], error, strays)
+            if not isinstance(getattr(self.phases[row_id], "end", None), RunError):
+                self.late[row_id] = error
+
     # -- jobs that are given up ---------------------------------------------------------------
 
     def is_shared(self, clash: tuple[Job, RunError] | None, row_id: str) -> bool:
@@ -118,11 +168,12 @@ class Rows:
         self.give_up([other.spec.row_id, row_id] if is_other else [row_id], error)
         return True
 
-    def give_up(self, row_ids: list[str], error: RunError) -> None:
-        """Let rows be over with an error whatever becomes of their jobs, and end those."""
+    def give_up(self, row_ids: list[str], error: RunError, others: Sequence[Seen] = ()) -> None:
+        """Let rows be over with an error whatever becomes of their jobs, and end those, and others with them."""
         given_up = [over for row_id in row_ids if (over := self._give_up(row_id, error)) is not None]
+        jobs = [*others, *(over.seen for over in given_up if over.seen is not None)]
         try:
-            self.cancel([over.seen for over in given_up if over.seen is not None])
+            self.cancel([seen for seen in jobs if seen.may_run])
         except JobError:
             return  # they are ended with the session
 
@@ -134,6 +185,8 @@ class Rows:
         if self.live.pop(row_id, None) is not None and phase.row is not None:
             self.free_place(phase.row)
         self.ended.pop(row_id, None)
+        if isinstance(phase, Waiting):
+            self.waiting.remove(phase)
         over = Over(row_id, error, phase.row, seen_of(phase), unanswered_s(phase))
         self.finish(over)
         return over
@@ -161,5 +214,21 @@ class Rows:
 
     def running(self) -> list[Seen]:
         """Jobs that may still run; first those that wait, which would start on the nodes that others leave."""
-        jobs = (seen for seen in map(seen_of, self.phases.values()) if seen is not None and seen.may_run)
+        of_rows = map(seen_of, self.phases.values())
+        jobs = (seen for seen in (*of_rows, *self.strays.values()) if seen is not None and seen.may_run)
         return sorted(jobs, key=lambda seen: seen.status.state is not JobState.PENDING)
+
+
+def stray_text(stray: Seen) -> str:
+    """A job that no row owns, in one line: ``12 gsw-a FAILED on n001``."""
+    state = "cancelled" if stray.cancelled else stray.status.state.value
+    return f"{in_words(stray.job.key)} {stray.job.name} {state}{stray.status.nodes and f' on {stray.status.nodes}'}"
+
+
+def _not_owned(strays: Sequence[Seen]) -> JobError:
+    ids = enumerated([in_words(stray.job.key) for stray in strays])
+    return JobError(
+        f"the row has {counted(len(strays), 'job')} that no submission of it named: {ids}",
+        tuple(("no row's", stray_text(stray)) for stray in strays),
+        advice="let the recipe submit one job for a row, and name it; then run the row again",
+    )

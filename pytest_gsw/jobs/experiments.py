@@ -21,7 +21,9 @@ _JOB = re.compile(r"^[ \t]{0,16}- Job id:[ \t]{1,8}(\d{1,18})[ \t]{0,8}$", re.MU
 _PLACE = re.compile(r"^[ \t]{0,16}- Local Directory:[ \t]{1,8}(/[^\n]{0,4000})$", re.MULTILINE)
 #: What llmb-run says itself of a job, of either kind of launcher.
 _LLMB_RUN = re.compile(r"^JobID: (\d{1,18}), Workdir: (/[^\n]{0,4000})$", re.MULTILINE)
-_LLMB_RUN_SBATCH = re.compile(r"^SUBMITTED: [^\n]{0,400}\bjobid=(\d{1,18}) workdir=(/[^\n]{0,4000})$", re.MULTILINE)
+_LLMB_RUN_SBATCH = re.compile(
+    r"^SUBMITTED: [^\n]{0,400}\bjobid=(\d{1,18})(?:;\S{1,255})?(?: workdir=(/[^\n]{0,4000}))?[ \t]{0,8}$", re.MULTILINE
+)
 _LOG = re.compile(r"log-.{1,240}_(?P<job>\d{1,18})_(?P<start>\d{1,9})\.out")
 _BATCH_OUTPUT = re.compile(r"(?:sbatch_.{1,240}_|slurm-)(?P<job>\d{1,18})\.out")
 _SHOWN = 5
@@ -38,7 +40,7 @@ class Told:
 
     #: The job that trains; ``None`` for none, for several of which no one is it, and for one without a directory.
     job_id: str | None = None
-    #: Where its files are.
+    #: Where its files are; ``None`` where llmb-run does not say so, of a job that it gave to sbatch itself.
     directory: Path | None = None
     #: Why there is no such job, in words; empty where there is one.
     problem: str = ""
@@ -61,7 +63,7 @@ def told_by(output: str) -> Told:
         if len(own) > 1 or len(jobs) > 1:
             return Told(problem=f"it names {max(len(own), len(jobs))} jobs, and one row is one job", job_ids=jobs)
         ((job_id, place),) = own
-        return Told(job_id, Path(place.rstrip()), job_ids=jobs)
+        return Told(job_id, Path(place.rstrip()) if place else None, job_ids=jobs)
     before, *parts = _TASK.split(output)
     numbers, names, texts = parts[::3], parts[1::3], parts[2::3]
     jobs = tuple(dict.fromkeys(_JOB.findall(output)))

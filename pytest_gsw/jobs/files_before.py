@@ -35,6 +35,9 @@ _BY_HOOK = ("hook", "pytest_gsw_make_job_spec")
 _LAUNCHER_TYPE = re.compile(
     r"^ {1,8}launcher_type:[ \t]{0,8}['\"]?([a-z_]{1,40})['\"]?(?=[ \t\r]{0,8}(?:$|[ \t]#))[^\n]{0,80}", re.MULTILINE
 )
+#: The checkout of recipes in llmb-run's configuration, and the two parts of what it calls a recipe by.
+_LLMB_REPO = re.compile(r"\bllmb_repo:[ \t]{0,8}['\"]?(/[^'\",}\s]{1,4000})")
+_WORKLOAD = re.compile(r"\b(workload|workload_type):[ \t]{0,8}['\"]?([\w.-]{1,80})")
 _LAUNCHED_BY = {
     "nemo": "nemo-run",
     "megatron_bridge": "nemo-run",
@@ -65,14 +68,16 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
 
 def launcher_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
     """Why a recipe is not launched so, by what it says of itself; ``None`` where it may be, or does not say it."""
-    if spec.launcher == "llmb-run":  # which has what it runs elsewhere
-        return None
-    metadata = spec.script_path.with_name("metadata.yaml")
+    metadata = _metadata_of(spec)
     text = script_text(metadata) or ""
     said = _LAUNCHER_TYPE.search(text)
     wanted = None if said is None else _LAUNCHED_BY.get(said[1])
-    # With one of the two, the training would begin on this machine, or the job submit another one.
-    if said is None or wanted is None or (wanted == "nemo-run") == (spec.launcher == "nemo-run"):
+    if said is None or wanted is None:
+        return None
+    # With one of the two, the training would begin on this machine, or the job submit another one. llmb-run knows all
+    # of them, and does not say where a job writes that it gives to sbatch itself.
+    by_llmb_run = spec.launcher == "llmb-run"
+    if wanted != SBATCH if by_llmb_run else (wanted == "nemo-run") == (spec.launcher == "nemo-run"):
         return None
     line = text.count("\n", 0, said.start()) + 1
     return SubmissionError(
@@ -97,6 +102,21 @@ def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | 
         advice=f"{f'did you mean {nearest}? ' if nearest else ''}Correct `recipe.environment` in the table; "
         "a variable for a program that no script names belongs under `environment` of the cluster",
     )
+
+
+def _metadata_of(spec: JobSpec) -> Path:
+    """What a recipe says of itself: beside its script, or in the checkout of recipes that llmb-run launches it from."""
+    beside = spec.script_path.with_name("metadata.yaml")
+    if spec.launcher != "llmb-run" or beside.is_file():
+        return beside
+    installed = (spec.directory.parent.parent, Path(spec.environment.get("LLMB_INSTALL", spec.directory)))
+    configured = (_LLMB_REPO.search(script_text(place / "cluster_config.yaml") or "") for place in installed)
+    repository = next((found[1] for found in configured if found is not None), None)
+    for metadata in () if repository is None else Path(repository).glob("**/metadata.yaml"):
+        names = dict(_WORKLOAD.findall(script_text(metadata) or ""))
+        if f"{names.get('workload_type')}_{names.get('workload')}" == spec.directory.name:
+            return metadata
+    return beside
 
 
 def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:

@@ -316,7 +316,8 @@ class Launcher(Protocol):
 
     # A launcher may have a ``version`` as well, the scheduler's, for the record's environment; and ``cluster_keys``,
     # which of the keys account, partition, gres, constraint and sbatch of clusters.yaml it uses: none without. One that
-    # has ``named(specs, since_s)`` answers with all jobs of these rows as :class:`Named`, by which a run is resumed.
+    # has ``named(specs, since_s)`` answers with all jobs of these rows as :class:`Named`, by which a run is resumed
+    # and its jobs are counted: one that is no row's is ended.
     # Where ``polls_in_a_thread`` is set, :meth:`poll` is called while other methods are; a site's launcher never is.
 
     @property

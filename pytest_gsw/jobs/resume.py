@@ -53,7 +53,7 @@ def attempt_of(name: str) -> tuple[str, int]:
 
 def by_row(specs: Iterable[JobSpec], named: Iterable[Named]) -> dict[str, list[Named]]:
     """Jobs by the id of the row whose name they bear, whichever attempt they are; other users' names are left out."""
-    rows = {spec.name: spec.row_id for spec in specs if spec.unique_name}
+    rows = {attempt_of(spec.name)[0]: spec.row_id for spec in specs if spec.unique_name}
     found: dict[str, list[Named]] = {}
     for job in named:
         row_id = rows.get(attempt_of(job.name)[0])

@@ -14,6 +14,7 @@ from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import of_peak
+from pytest_gsw.runs.run import BOOST_NOT_SET
 from pytest_gsw.tables import metrics
 
 #: No line is longer, however wide the screen is: build logs are read in narrow windows, too.
@@ -89,6 +90,7 @@ def figures(record: Record) -> tuple[str, ...]:
         "newer jobs passed over" if record.passed_over else "",
         "" if measured is None else f"{measured:.4g} {metric.per_unit}",
         "" if mfu is None else f"MFU {share(mfu)}{of_peak(record)}",
+        BOOST_NOT_SET if BOOST_NOT_SET in record.run.environment.values() else "",
         _job(record),
         f"median of {len(record.jobs.repeats) + 1} jobs" if record.jobs.repeats else "",
         f"attempt {len(record.jobs.attempts) + 1}" if record.jobs.attempts else "",

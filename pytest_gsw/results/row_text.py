@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from pytest_gsw.clusters.model import LOCAL
 from pytest_gsw.common.words import at_line, duration, percent, rounded, share
@@ -17,6 +18,7 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
+from pytest_gsw.runs.run import BOOST_NOT_SET, boost_error
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
 
@@ -306,6 +308,8 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         facts.append(("peak", f"{reached}; the MFU is of that"))
     if record.run.log:
         facts.append(("log", record.run.log))
+        if BOOST_NOT_SET in record.run.environment.values():
+            facts.append(("vboost", f"{BOOST_NOT_SET}: {boost_error(Path(record.run.log))}"))
         repeat.append(("offline", offline))
     if record.run.simulated:
         facts.append(("note", "this is a simulation: no GPU was used, the figures are made up"))

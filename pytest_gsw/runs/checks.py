@@ -37,6 +37,7 @@ from pytest_gsw.runs.run import (
     log_evidence,
     refused,
     replayed,
+    unset_boost,
     where_to_look,
 )
 from pytest_gsw.runs.trained import SCALED_DTYPES, diverged_fact, loss_problem
@@ -84,7 +85,7 @@ def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
     if status.siblings:
         raise not_alone(run)
     if status.state is JobState.COMPLETED and status.exit_code == 0 and status.signal == 0:
-        problem = problem_of(status, may_fail)
+        problem = problem_of(status, may_fail, excused=unset_boost(run))
         if problem is not None:
             raise _failed_step(run, problem, may_fail)
         return

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pytest_gsw.common.words import duration
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import ERROR_SUFFIX, JobState, JobStatus, Stop, in_words
+from pytest_gsw.jobs.model import ERROR_SUFFIX, JobState, JobStatus, JobStep, Stop, in_words
+from pytest_gsw.jobs.steps import boost_step
 from pytest_gsw.logs.causes import FoundCause
 from pytest_gsw.logs.failures import COMMAND, command_line, find_cause
 from pytest_gsw.logs.model import StepLog
@@ -23,6 +24,10 @@ CAUSE_OF_STATE = {
     JobState.NODE_FAIL: "node failure",
     JobState.BOOT_FAIL: "boot failure",
 }
+
+
+#: In the place of vboost in a record's environment, and as texts have it.
+BOOST_NOT_SET = "boost not set"
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,17 @@ class Run:
         return tuple([path for name, path in self.outputs if name != "log"])
 
 
+def boost_error(log: Path) -> Path | None:
+    """What NeMo-Run's step said that turns the GPUs' boost up: in the directory of its experiment, or of its task."""
+    return next((path for place in log.parents[:2] if (path := place / "vboost.err").is_file()), None)
+
+
+def unset_boost(run: Run) -> JobStep | None:
+    """The step that did not turn the GPUs' boost up as it was to; ``None`` where there is none."""
+    step = boost_step(run.status.steps or ())
+    return step if step is not None and run.log is not None and boost_error(run.log) is not None else None
+
+
 def replayed(run: Run) -> bool:
     """Whether no job was run: a log is judged by itself."""
     return run.status.state is JobState.REPLAYED
@@ -80,7 +96,8 @@ def cause_of(run: Run) -> FoundCause | None:
         if cause is None:
             continue
         if cause.name == COMMAND and path != files[0]:
-            return _named_command(files) or FoundCause(cause, path)
+            boost = run.log and boost_error(run.log)
+            return _named_command([*files, *((boost,) if boost else ())]) or FoundCause(cause, path)
         if cause.name != "cancelled" or run.status.state is JobState.CANCELLED:
             return FoundCause(cause, path)
         cancelled = cancelled or FoundCause(cause, path)

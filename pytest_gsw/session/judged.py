@@ -8,11 +8,12 @@ error that is named, whichever plugin kept it from being judged.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import pytest
 
 from pytest_gsw.common.words import counted
-from pytest_gsw.errors import HookError
+from pytest_gsw.errors import HookError, RunError
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.accepted_text import accepted_line
@@ -95,10 +96,14 @@ def facts_of(item: BaselineItem, record: Record) -> Mapping[str, object]:
 
 def report_swallowed(item: BaselineItem) -> None:
     """Report a row of which its protocol has left no report, because another plugin took its place."""
-    if not item.row.is_to_be_judged or item.nodeid in item.config.stash[TALLY]:
-        return
-    text = item.row.leave_error(_taken("pytest_runtest_protocol"))
-    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(item, text), "setup")
+    if item.row.is_to_be_judged and item.nodeid not in item.config.stash[TALLY]:
+        report_error(item, _taken("pytest_runtest_protocol"), "setup")
+
+
+def report_error(item: BaselineItem, error: RunError, when: Literal["setup", "teardown"]) -> None:
+    """Report a row as an error, and record it, in the place of its protocol or after it."""
+    text = item.row.leave_error(error)
+    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(item, text), when)
     report.user_properties = item.user_properties
     report.gsw_row = True  # type: ignore[attr-defined]
     add_case(item, report)

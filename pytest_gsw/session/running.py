@@ -10,6 +10,7 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.rows import stray_text
 from pytest_gsw.session import judged, workers, xdist
 from pytest_gsw.session.chosen import check_faults, check_release, runs_nothing
 from pytest_gsw.session.ending import add_json, leave_files
@@ -49,6 +50,8 @@ def run_rows(session: pytest.Session) -> None:
                 interrupt_session(session, config.stash[FLEET], told, detach=settings.detach)
             raise
         run_session(session, start.fleet, interrupts, told, detach=settings.detach)
+        start.fleet.count()
+        _report_late(session, start.fleet)  # before JUnit's file is written
 
 
 def run_item(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
@@ -198,6 +201,17 @@ def _close(session: pytest.Session, fleet: Fleet) -> None:
         if cancelled:
             jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
             write(config, f"gsw: {jobs} still pending or running, and cancelled")
+    for stray in fleet.strays.values():
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        write(config, f"gsw: a job of the run belongs to no row: {stray_text(stray)}")
+    _report_late(session, fleet)
     if fleet.journal_problem:
         why = f"the run's journal could not be written: {fleet.journal_problem}"
         write(config, f"gsw: {why}; a session that resumes this run would not know all of its jobs")
+
+
+def _report_late(session: pytest.Session, fleet: Fleet) -> None:
+    """Report the rows that were told, and that are errors by now."""
+    for item in session.items:
+        if isinstance(item, BaselineItem) and item.baseline.id in fleet.late:
+            judged.report_error(item, fleet.late.pop(item.baseline.id), "teardown")

@@ -33,7 +33,7 @@ from pytest_gsw.results.nodes import number_of
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.llmb import Task, task_beside
 from pytest_gsw.runs.provenance import Provenance, provenance_in
-from pytest_gsw.runs.run import Run
+from pytest_gsw.runs.run import BOOST_NOT_SET, Run, unset_boost
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.definition import accepted_for, definition_hash, experiment_hash
@@ -264,6 +264,8 @@ class LiveRow(RowSource):
 
     def _boost(self, run: Run) -> dict[str, str]:
         """That the GPUs' boost was turned up, which changes what is measured, by whoever launched the job."""
+        if unset_boost(run) is not None:
+            return {"vboost": BOOST_NOT_SET}
         started = self._started()
         if started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true":
             return {"vboost": "true"}

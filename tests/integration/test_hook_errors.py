@@ -250,3 +250,20 @@ def test_a_verdict_with_a_wrong_attribute_is_an_error_that_names_it(
     result.stdout.fnmatch_lines(
         [f"wrong      {problem}".replace("[", "[[]"), "plugin     conftest.py"], consecutive=True
     )
+
+
+def test_a_job_that_is_no_rows_is_found_when_the_session_ends(pytester: pytest.Pytester) -> None:
+    """Its row was told by then: it is an error all the same, on the screen, in JUnit and in its record."""
+    late = """def named(self, specs, since_s):
+        from pytest_gsw import JobState, JobStatus, Named
+        status = JobStatus(JobState.FAILED, exit_code=7, nodes='n001')
+        return tuple(Named('12', specs[0].name, status) for _ in recorded)"""
+    observer = "\nrecorded = []\ndef pytest_gsw_run_recorded(record): recorded[:] = [record]\n"
+    pytester.makeconftest(OWN.format(body=late) + observer)
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b_fp8 and H100x128", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=1, errors=1, deselected=140)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    row, fact = "gpt3_175b_fp8[H100x128]", "the row has 1 job that no submission of it named: 12"
+    result.stdout.fnmatch_lines(["gsw: a job of the run belongs to no row: 12 gsw-* FAILED on n001"])
+    assert (records(pytester)[row]["outcome"], records(pytester)[row]["fact"]) == ("error", fact)
+    assert fact in (pytester.path / "junit.xml").read_text()

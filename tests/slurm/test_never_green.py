@@ -18,9 +18,11 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.integration.conftest import properties
+
 from .cluster import SlurmCluster
 from .conftest import start
-from .recipes import CLUSTERS, TABLE, nemo_run
+from .recipes import CLUSTERS, TABLE, configured, nemo_run
 from .sessions import GIVES_UP_SOON, PASSED, REGRESSED, Misfortune, Session, Site, Told, error
 
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -212,6 +214,147 @@ def test_steps_before_a_requeue_by_hand_do_not_count(told: Told) -> None:
 def test_steps_before_a_requeue_do_not_count_where_none_follows(told: Told) -> None:
     """As where training finds its last checkpoint and has nothing to do."""
     assert told.seen == error("a later run in the same file logged no steps")
+
+
+# -- jobs that no row owns --------------------------------------------------------------------------
+
+
+#: A child of the job's own name that fails, as one that a script starts to go on where it ends.
+CHILD = 'sbatch --mem=50M -J "$SLURM_JOB_NAME" --output=/dev/null --wrap="exit 7" >/dev/null'
+
+
+@job(f"perfect; {CHILD}")
+def test_a_job_that_submits_a_child_of_its_own_name(told: Told, slurm8: SlurmCluster) -> None:
+    (child,) = children(slurm8, told.job)
+    assert told.seen == error(f"the row has 1 job that no submission of it named: {child}")
+
+
+@job("perfect", shims={"sbatch": '[[ $1 = --version ]] || /usr/bin/sbatch "$@" >/dev/null; exec /usr/bin/sbatch "$@"'})
+def test_a_wrapper_of_sbatch_that_submits_twice_and_names_one_job(told: Told, slurm8: SlurmCluster) -> None:
+    (other,) = children(slurm8, told.job)
+    assert told.seen == error(f"the row has 1 job that no submission of it named: {other}")
+
+
+TWICE = 'sbatch --mem=50M --output=/dev/null --wrap="sleep 300" >/dev/null'
+
+
+@job(
+    "",
+    table=TABLE,
+    files={"clusters.yaml": CLUSTERS, "recipes/tiny/launch.sh": nemo_run(begin=TWICE)},
+)
+def test_a_launch_script_that_submits_twice_and_names_one_job(told: Told, slurm8: SlurmCluster) -> None:
+    """The other one runs on, and is ended."""
+    (other,) = children(slurm8, told.job)
+    assert told.seen == error(f"the row has 1 job that no submission of it named: {other}")
+    assert sacct(slurm8, other).startswith("CANCELLED")
+
+
+#: What llmb-run says of a job that it has given to sbatch itself, under a name of its own.
+LLMB_RUN = """\
+cd "$LLMB_INSTALL/workloads/tiny"
+id=$(sbatch --parsable --mem=50M -J tiny_1b_bf16 --output="$PWD/slurm-%j.out" launch.sh)
+echo "SUBMITTED: tiny  model_size=1b, dtype=bf16, scale=8, jobid=$id"
+"""
+BY_LLMB_RUN = CLUSTERS.replace("nemo-run", "llmb-run").replace("{directory}/recipes", "{directory}/install/workloads")
+
+
+def in_shell(body: str) -> str:
+    """A script for sbatch whose training goes to the batch shell's output."""
+    return configured(body).replace("$LLMB_EXPERIMENT_DIR/log-tiny", "/dev/stdout")
+
+
+@job(
+    "",
+    table=TABLE,
+    shims={"llmb-run": LLMB_RUN},
+    files={"clusters.yaml": BY_LLMB_RUN, "install/workloads/tiny/launch.sh": in_shell('steps "$LOG"; exit 7')},
+)
+def test_a_job_that_llmb_run_has_given_to_sbatch_fails(told: Told) -> None:
+    """It is the row's, although nothing says where it writes."""
+    assert told.seen == error(f"job {told.job} failed with exit code 7")
+
+
+@job(
+    "",
+    table=TABLE,
+    shims={"llmb-run": LLMB_RUN},
+    files={"clusters.yaml": BY_LLMB_RUN, "install/workloads/tiny/launch.sh": in_shell('steps "$LOG" 9')},
+)
+def test_a_job_that_llmb_run_has_given_to_sbatch_is_cut(told: Told) -> None:
+    assert told.seen == error("the log holds 10 steps, 45 of 50 needed")
+
+
+def children(cluster: SlurmCluster, job_id: str) -> list[str]:
+    """The other jobs of a job's name."""
+    told = cluster.run("sacct", "-X", "-n", "-P", "-o", "JobIDRaw,JobName").splitlines()
+    names = dict(line.split("|", 1) for line in told)
+    return [other for other, name in names.items() if name == names[job_id] and other != job_id]
+
+
+# -- steps ------------------------------------------------------------------------------------------
+
+#: A training step in the background, which writes the whole log, and another that COMPLETED meanwhile.
+TRAINING = """\
+export log results; export -f identity steps perfect
+srun --overlap -n1 bash -c '{begin}perfect; touch "$results/begun"; sleep 300 & wait' & training=$!
+until [ -e "$results/begun" ]; do sleep 0.1; done
+srun --overlap -n1 sleep 2
+"""
+
+
+@job(TRAINING.format(begin="") + "kill $training; wait; exit 0")
+def test_a_training_step_that_its_script_ends_is_no_helper(told: Told) -> None:
+    assert told.seen.outcome == "error"
+    assert told.seen.message.startswith(f"job {told.job} completed, but its step 0 (bash) ended CANCELLED by signal ")
+
+
+@job(TRAINING.format(begin="") + "exit 0")
+def test_a_training_step_that_outlives_its_script_is_no_helper(told: Told) -> None:
+    assert told.seen.outcome == "error"
+    assert told.seen.message.startswith(f"job {told.job} completed, but its step 0 (bash) ended CANCELLED by signal ")
+
+
+@job(TRAINING.format(begin='trap "exit 1" TERM; ') + "kill $training; wait; exit 0")
+def test_a_training_step_that_ends_itself_as_it_is_ended_is_no_helper(told: Told) -> None:
+    assert told.seen.outcome == "error"
+    assert told.seen.message.startswith(f"job {told.job} completed, but its step 0 (bash) ")
+
+
+BOOST = """\
+srun -n1 hostname >/dev/null
+srun -n1 --error="{place}/vboost.err" bash -c "sudo: nvidia-smi boost-slider --vboost 1"
+export -f steps
+export LOG="${{LOG}}_${{SLURM_JOB_ID}}_0.out"
+srun -n1 bash -c 'sleep 5; {training}'
+"""
+
+
+def boosted(training: str, place: str = '"$EXPERIMENT"/..') -> dict[str, str]:
+    script = nemo_run(BOOST.format(training=training, place=place)).replace("{{", "{").replace("}}", "}")
+    return {"clusters.yaml": CLUSTERS, "recipes/tiny/launch.sh": script}
+
+
+@job("", table=TABLE, files=boosted('steps "$LOG"'))
+def test_a_boost_that_was_not_set_is_no_failed_training(told: Told, alone: dict[str, Session]) -> None:
+    assert told.seen == PASSED
+    session = alone["test_a_boost_that_was_not_set_is_no_failed_training"]
+    assert properties(session.case())["gsw_environment_vboost"] == "boost not set"
+
+
+@job("", table=TABLE, files=boosted('SECONDS_PER_STEP=1.250 steps "$LOG"'))
+def test_a_slow_training_whose_boost_was_not_set(told: Told, alone: dict[str, Session]) -> None:
+    assert told.seen == REGRESSED
+    text = "".join(alone["test_a_slow_training_whose_boost_was_not_set"].case().itertext())
+    assert "vboost     boost not set: /" in text
+    assert "/vboost.err\n" in text
+
+
+@job("", table=TABLE, files=boosted('steps "$LOG"; exit 1'))
+def test_a_training_that_fails_where_the_boost_was_not_set(told: Told, alone: dict[str, Session]) -> None:
+    assert told.seen == error(f"job {told.job} failed with exit code 1: command not found")
+    session = alone["test_a_training_that_fails_where_the_boost_was_not_set"]
+    assert "/vboost.err:1\n" in "".join(session.case().itertext())
 
 
 # -- what the job left: it ended in COMPLETED with exit code 0 each time --------------------------

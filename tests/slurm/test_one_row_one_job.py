@@ -39,12 +39,12 @@ CASES = {
     "tee": 'srun -n1 bash -c "echo step; exit 1" | tee -a $results/other.txt',
     "rank": 'srun -n1 bash -c "kill -9 \\$\\$"; sleep 1',
     "segfault": 'srun -n1 bash -c "kill -11 \\$\\$"',
-    "ended": beside_helper("touch BEGUN; exec sleep 300", "srun --overlap -n1 sleep 1"),
+    "ended": beside_helper("touch BEGUN; exec sleep 300", "srun --overlap -n1 sleep 15"),
     # Slurm tells the sleep and the shell one after the other: a shell whose sleep has ended has yet to be told.
     "trapped": beside_helper(
-        'trap "exit 3" TERM; touch BEGUN; while true; do sleep 300 & wait; done', "srun --overlap -n1 sleep 1"
+        'trap "exit 3" TERM; touch BEGUN; while true; do sleep 300 & wait; done', "srun --overlap -n1 sleep 15"
     ),
-    "killed": beside_helper("touch BEGUN; exec sleep 300", "srun --overlap -n1 sleep 1; kill $helper; wait"),
+    "killed": beside_helper("touch BEGUN; exec sleep 300", "srun --overlap -n1 sleep 15; kill $helper; wait"),
     "excused": "srun -n1 true; srun -n1 --job-name=convert bash -c 'exit 3'",
     "nosrun": "srun -n1 /there/is/none",
 }

@@ -43,6 +43,13 @@ def test_one_job(said: str, directory: str) -> None:
     assert told_by(said) == Told("3530909", Path(directory), job_ids=("3530909",))
 
 
+@pytest.mark.parametrize("job_id", ["3530909", "3530909;eos"])
+def test_a_job_that_llmb_run_has_given_to_sbatch_itself(job_id: str) -> None:
+    """It does not say where that writes."""
+    said = f"SUBMITTED: pretrain_tiny  model_size=1b, dtype=bf16, scale=8, jobid={job_id}\n"
+    assert told_by(said) == Told("3530909", None, job_ids=("3530909",))
+
+
 @pytest.mark.parametrize(
     ("said", "problem", "jobs"),
     [

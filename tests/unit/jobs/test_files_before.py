@@ -206,6 +206,31 @@ def test_llmb_run_has_its_scripts_elsewhere(site: Site) -> None:
     assert site.recipe() == ""
 
 
+@pytest.mark.parametrize(("said", "told"), [("sbatch", True), ("nemo", False), ("configured_sbatch", False)])
+def test_llmb_run_does_not_say_where_a_job_writes_that_it_gives_to_sbatch(site: Site, said: str, told: bool) -> None:
+    """It runs what its own checkout of the recipes has."""
+    install, repo = site.path / "install", site.path / "repo"
+    (install / "workloads" / "pretrain_tiny").mkdir(parents=True)
+    (install / "cluster_config.yaml").write_text(f"launcher: {{llmb_repo: {repo}, llmb_install: {install}}}\n")
+    for name in ("other", "tiny"):
+        (repo / name / "pretrain").mkdir(parents=True)
+        (repo / name / "pretrain" / "metadata.yaml").write_text(
+            f"general:\n  workload: {name}\n  workload_type: pretrain\nrun:\n"
+            f"  launcher_type: '{said if name == 'tiny' else 'nemo'}'\n"
+        )
+    keys = KEYS.replace("recipes: recipes", "recipes: install/workloads")
+    site.write(f"{keys}    launcher: llmb-run\n", directory="pretrain_tiny")
+    assert site.recipe() == (
+        "the recipe is launched by sbatch, and the row by llmb-run\n\n"
+        "recipe     repo/tiny/pretrain/metadata.yaml:5  launcher_type: 'sbatch'\n"
+        f"recipes    clusters.yaml:5  recipes: {site.path}/install/workloads\n"
+        f"recipe     tiny.yaml:{site.line}  directory: pretrain_tiny\n"
+        "next       set `launcher: sbatch` in the cluster file, or in the table: recipe: {launcher: sbatch}"
+        if told
+        else ""
+    )
+
+
 def test_where_the_recipes_are_installed(site: Site) -> None:
     site.write(f"    stage: /dev/null\n    launcher: nemo-run\n    environment: {{LLMB_INSTALL: {site.path}/llmb}}\n")
     assert site.stage() == ""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.jobs.slurm.answers import parse_ends
-from pytest_gsw.jobs.steps import MOST_KEPT, kept, of_kept, problem_of
+from pytest_gsw.jobs.steps import MOST_KEPT, boost_step, kept, of_kept, problem_of
 
 UID = 1000
 
@@ -51,6 +51,48 @@ def fact(status: JobStatus, *may_fail: str) -> str | None:
 )
 def test_a_job_that_ended_well(derived: str, steps: tuple[str, ...]) -> None:
     assert problem_of(job(derived, *steps), (), UID) is None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("train CANCELLED_by_1000 0:15 101 180", "sleep COMPLETED 0:0 101 103"),
+        ("train CANCELLED_by_1000 1:0 101 180", "sleep COMPLETED 0:0 101 179"),
+        ("train CANCELLED 0:15 101 200", "sleep COMPLETED 0:0 101 103"),
+        ("train CANCELLED 0:15 101 200",),
+        # Slurm has whole seconds: these may be 1.1 and 2.9 s.
+        ("train CANCELLED_by_1000 0:15 101 103", "sleep COMPLETED 0:0 101 103"),
+    ],
+)
+def test_the_step_that_ran_longest_is_no_helper(steps: tuple[str, ...]) -> None:
+    """Whatever else has completed meanwhile."""
+    (_, ended) = steps[0].split(" ", 1)
+    how = "with exit code 1" if " 1:0 " in ended else "by signal 15"
+    assert fact(job("0:0", *steps)) == f"its step 0 (train) ended CANCELLED {how}"
+
+
+BOOST = "bash FAILED 127:0 102 103"
+TRAIN = "python COMPLETED 0:0 103 199"
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_boost"),
+    [
+        (("hostname COMPLETED 0:0 101 102", BOOST, TRAIN), True),
+        ((BOOST, TRAIN.replace("python", "bash")), True),
+        # The training itself, which has failed, alone, first or last.
+        ((BOOST,), False),
+        (("bash FAILED 1:0 101 190", "convert COMPLETED 0:0 191 199"), False),
+        (("bash COMPLETED 0:0 102 103", "bash FAILED 1:0 103 199"), False),
+        ((BOOST, "bash FAILED 1:0 103 199"), False),
+        (("bash CANCELLED 0:9 102 103", TRAIN), False),
+    ],
+)
+def test_the_step_that_turns_the_boost_up_may_fail(steps: tuple[str, ...], is_boost: bool) -> None:
+    status = job("127:0" if is_boost else "0:0", *steps)
+    boost = boost_step(status.steps or ())
+    assert (boost is not None) == is_boost
+    assert (problem_of(status, (), UID, boost) is None) == is_boost
 
 
 @pytest.mark.parametrize(
@@ -143,7 +185,8 @@ def test_steps_that_may_fail_are_excused_by_their_names_alone() -> None:
     assert fact(job("130:0", "convert FAILED 2:0 150 160"), "convert") is None
     assert fact(job("4:0", "convert FAILED 3:0 150 160"), "convert") is not None
     # A helper that Slurm ended beside it, and a rank that was killed in its shadow.
-    assert fact(job("3:0", "dmon CANCELLED 0:15 101 200", "convert FAILED 3:0 150 160"), "convert") is None
+    beside = ("dmon CANCELLED 0:15 101 200", "train COMPLETED 0:0 101 199", "convert FAILED 3:0 150 160")
+    assert fact(job("3:0", *beside), "convert") is None
     assert fact(job("3:0", "train CANCELLED 0:9 101 200", "convert FAILED 3:0 150 160"), "convert") is not None
 
 

@@ -1,0 +1,213 @@
+"""Jobs are counted by name: after submissions, before a row is handed over, and when the session ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import JobError, SchedulerAwayError, SubmissionError
+from pytest_gsw.fleet.entry import RepeatRequest
+from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Named
+from pytest_gsw.runs.run import Run
+from tests.unit.fleet.test_fleet import COMPLETED, RUNNING, Clock, FakeLauncher
+
+POLL_S = 15.0
+FAILED = JobStatus(JobState.FAILED, exit_code=7, nodes="n001")
+
+
+def spec(row_id: str, *, unique_name: bool = True) -> JobSpec:
+    stage = Path("/stage")
+    script = stage / "launch.sh"
+    return JobSpec(
+        row_id, f"gsw-{row_id}", script, stage, stage, nodes=1, gpus=8, environment={}, unique_name=unique_name
+    )
+
+
+@dataclass
+class Counted(FakeLauncher):
+    """Knows all jobs by name: its own, and those that something else has submitted."""
+
+    jobs: list[Named] = field(default_factory=list)
+    others: list[Named] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
+    is_away: bool = False
+
+    def submit(self, spec: JobSpec) -> Job:
+        job = super().submit(spec)
+        self.jobs.append(Named(job.id, spec.name, COMPLETED))
+        return job
+
+    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
+        self.asked.append(len(specs))
+        if self.is_away:
+            raise SchedulerAwayError("nobody answers", advice="squeue --me")
+        return (*self.jobs, *self.others)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def fleet_of(launcher: FakeLauncher, clock: Clock, *specs: JobSpec, **options: object) -> Fleet:
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep, **options)  # type: ignore[arg-type]
+    fleet.submit({one.row_id: one for one in specs})
+    return fleet
+
+
+def test_a_job_that_no_submission_named_is_ended_and_its_row_is_an_error(clock: Clock) -> None:
+    launcher = Counted(clock, {"a": [RUNNING]}, others=[Named("12", "gsw-a", RUNNING, "eos"), Named("3", "x", RUNNING)])
+    fleet = fleet_of(launcher, clock, spec("a"), spec("b"))
+    with pytest.raises(JobError) as told:
+        fleet.take("a")
+    assert str(told.value) == (
+        "the row has 1 job that no submission of it named: 12 of eos\n\n"
+        "no row's   12 of eos gsw-a RUNNING\n"
+        "next       let the recipe submit one job for a row, and name it; then run the row again"
+    )
+    assert launcher.cancelled == [["a", "a"]], "the row's own job and the other one, with one request"
+    assert [seen.cancelled for seen in fleet.strays.values()] == [True]
+    assert fleet.take("b").job_id == "job-b"
+    assert fleet.close() == 0
+    assert fleet.late == {}
+
+
+def test_a_child_that_its_job_submits_as_it_ends(clock: Clock) -> None:
+    launcher = Counted(clock, {"a": [RUNNING, RUNNING, COMPLETED]})
+    fleet = fleet_of(launcher, clock, spec("a"))
+    fleet.attach(launcher.submit(spec("b")))
+    assert fleet.take("b").job_id == "job-b"
+    launcher.others.append(Named("12", "gsw-a", FAILED))
+    with pytest.raises(JobError, match="no submission of it named: 12"):
+        fleet.take("a")
+    assert not any(launcher.cancelled), "both have ended"
+
+
+def test_many_submissions_and_ends_are_one_question(clock: Clock) -> None:
+    launcher = Counted(clock, {str(row): [RUNNING] * 4 + [COMPLETED] for row in range(100)}, parallel_submissions=1)
+    fleet = fleet_of(launcher, clock, *(spec(str(row)) for row in range(100)))
+    for _ in range(100):
+        fleet.take(fleet.next_over())
+    assert len(launcher.polls) == 5
+    assert launcher.asked == [100, 100], "after the submissions, and as all have ended"
+    fleet.close()
+    assert launcher.asked == [100, 100, 100]
+
+
+def test_a_job_that_is_found_when_its_row_was_handed_out(clock: Clock) -> None:
+    launcher = Counted(clock)
+    fleet = fleet_of(launcher, clock, spec("a"))
+    fleet.take("a")
+    launcher.others.append(Named("12", "gsw-a", RUNNING))
+    assert fleet.close(detach=True) == 0
+    assert launcher.cancelled == [["a"]], "nobody else would end it"
+    assert list(fleet.late) == ["a"]
+
+
+def test_a_job_that_cannot_be_ended_is_told(clock: Clock) -> None:
+    class Deaf(Counted):
+        def cancel(self, jobs: Sequence[Job]) -> None:
+            raise JobError("jobs may still run", advice="scancel 12")
+
+    launcher = Deaf(clock, others=[Named("12", "gsw-a", RUNNING)])
+    fleet = fleet_of(launcher, clock, spec("a"))
+    with pytest.raises(JobError, match="named: 12"):
+        fleet.take("a")
+    with pytest.raises(JobError, match="jobs may still run"):
+        fleet.close()
+
+
+def test_repeats_retries_and_what_went_before_are_the_rows_own(clock: Clock) -> None:
+    wanted = [RepeatRequest("to be confirmed")]
+
+    def once_more(_row_id: str, _run: Run) -> RepeatRequest | None:
+        return wanted.pop() if wanted else None
+
+    lost = JobStatus(JobState.NODE_FAIL, nodes="n1")
+    launcher = Counted(clock, {"a": [lost, COMPLETED]})
+    fleet = fleet_of(launcher, clock, spec("a"), retries=1, once_more=once_more)
+    assert fleet.take("a").job_id == "job-a.3"
+    assert [job.name for job in launcher.jobs] == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
+    fleet.close()
+    assert fleet.strays == {}
+
+
+def test_a_job_of_an_attempt_that_no_submission_named(clock: Clock) -> None:
+    """While its row waits to be submitted again: it is not."""
+    launcher = Counted(clock, {"a": [JobStatus(JobState.NODE_FAIL, nodes="n1")], "b": [RUNNING] * 3 + [COMPLETED]})
+    fleet = fleet_of(launcher, clock, spec("a"), spec("b"), retries=1)
+    launcher.others.append(Named("12", "gsw-a", RUNNING))
+    with pytest.raises(JobError, match="named: 12"):
+        fleet.take("a")
+    fleet.take("b")
+    assert launcher.submitted == ["a", "b"]
+
+
+def test_names_that_other_sessions_have_as_well_tell_nothing(clock: Clock) -> None:
+    launcher = Counted(clock, others=[Named("12", "gsw-a", RUNNING)])
+    fleet = fleet_of(launcher, clock, spec("a", unique_name=False))
+    assert fleet.take("a").job_id == "job-a"
+    fleet.close()
+    assert (launcher.asked, launcher.cancelled) == ([], [])
+
+
+def test_a_refused_row_may_have_left_a_job(clock: Clock) -> None:
+    launcher = Counted(clock, refused=("a",), others=[Named("12", "gsw-a", RUNNING)])
+    fleet = fleet_of(launcher, clock, spec("a"))
+    with pytest.raises(SubmissionError, match="a was refused"):
+        fleet.take("a")
+    fleet.close()
+    assert launcher.cancelled == [["a"]]
+    assert [seen.job.id for seen in fleet.strays.values()] == ["12"]
+    assert fleet.late == {}
+
+
+def test_a_submission_whose_answer_is_awaited_may_own_the_job(clock: Clock) -> None:
+    class Slow(Counted):
+        def submit(self, spec: JobSpec) -> Job:
+            job = super().submit(spec)
+            if spec.row_id == "b" and not self.asked:
+                raise SchedulerAwayError("slurmctld does not answer")
+            return job
+
+        def find(self, spec: JobSpec, since_s: float) -> Job | None:
+            return Job(f"job-{spec.row_id}", spec, since_s) if self.asked else None
+
+    launcher = Slow(clock)
+    fleet = fleet_of(launcher, clock, spec("a"), spec("b"))
+    assert [fleet.take(row).job_id for row in ("a", "b")] == ["job-a", "job-b"]
+    fleet.close()
+    assert (launcher.cancelled, fleet.strays) == ([], {})
+
+
+def test_an_answer_that_is_missing_is_asked_for_again_and_told_in_the_end(clock: Clock) -> None:
+    launcher = Counted(clock, {"a": [RUNNING, COMPLETED]}, is_away=True)
+    fleet = fleet_of(launcher, clock, spec("a"))
+    fleet.take("a")
+    assert launcher.asked == [1, 1]
+    with pytest.raises(JobError) as told:
+        fleet.close()
+    assert str(told.value) == (
+        "whether the run has jobs that are no row's is not known: nobody answers\n\nnext       squeue --me"
+    )
+    assert launcher.closed == 1
+
+
+def test_a_launcher_that_cannot_be_asked_by_name(clock: Clock) -> None:
+    fleet = fleet_of(FakeLauncher(clock), clock, spec("a"))
+    assert fleet.take("a").job_id == "job-a"
+    assert fleet.close() == 0
+
+
+def test_a_resumed_rows_jobs_are_its_own(clock: Clock) -> None:
+    launcher = Counted(clock, {"a": [RUNNING, COMPLETED]}, others=[Named("7", "gsw-a", RUNNING)])
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.attach(replace(launcher.submit(spec("a")), id="7"))
+    launcher.jobs.clear()
+    assert fleet.take("a").job_id == "7"
+    fleet.close()
+    assert fleet.strays == {}
