@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -128,6 +129,27 @@ def test_every_row_has_an_mfu_or_says_why_not() -> None:
     # Their READMEs state samples/s alone.
     why = "no FLOPs: neither formula nor document gives them"
     assert without == {("hf", "llama2_70b", why): 14, ("hf", "mistral_7b", why): 12}
+
+
+@pytest.mark.parametrize(
+    ("release", "row", "mfu", "note"),
+    [
+        ("nemo:26.02", "qwen3_30b_mxfp8[GB300x8-26.02]", "1?.? %  *14.3 %", "FLOPs as the document counts them"),
+        ("24.11.1", "mistral_7b_bf16[H100x8-hf]", None, "no FLOPs: neither formula nor document gives them"),
+    ],
+)
+def test_a_row_says_whose_flops_its_mfu_counts(
+    pytester: pytest.Pytester, release: str, row: str, mfu: str | None, note: str
+) -> None:
+    options = ("--gsw-cluster=demo", f"--gsw-release={release}", "--gsw-demo=*=slow:20%", "--junitxml=junit.xml")
+    result = pytester.runpytest(*options, "-k", row.replace("[", " and ").rstrip("]"))
+    result.assert_outcomes(failed=1, deselected=len(load_tables(RELEASES[release])) - 1)
+    if mfu is not None:
+        result.stdout.fnmatch_lines([f"MFU  *{mfu} *derived"])
+    result.stdout.fnmatch_lines([f"MFU        {note}"])
+    (record,) = (json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*.json"))
+    assert (record["measured"]["mfu"] is None, record["mfu_note"]) == (mfu is None, note)
+    assert f'name="gsw_mfu_note" value="{note}"' in (pytester.path / "junit.xml").read_text()
 
 
 def test_figures_that_hold_for_several_releases_are_there_once() -> None:
