@@ -141,8 +141,9 @@ def test_every_row_has_an_mfu_or_says_why_not() -> None:
 def test_a_row_says_whose_flops_its_mfu_counts(
     pytester: pytest.Pytester, release: str, row: str, mfu: str | None, note: str
 ) -> None:
-    options = ("--gsw-cluster=demo", f"--gsw-release={release}", "--gsw-demo=*=slow:20%", "--junitxml=junit.xml")
-    result = pytester.runpytest(*options, "-k", row.replace("[", " and ").rstrip("]"))
+    options = ("--gsw-cluster=demo", f"--gsw-release={release}", "--gsw-demo=*=slow:20%")
+    told = ("--junitxml=junit.xml", "--gsw-report=report")
+    result = pytester.runpytest(*options, *told, "-k", row.replace("[", " and ").rstrip("]"))
     result.assert_outcomes(failed=1, deselected=len(load_tables(RELEASES[release])) - 1)
     if mfu is not None:
         result.stdout.fnmatch_lines([f"MFU  *{mfu} *derived"])
@@ -150,6 +151,8 @@ def test_a_row_says_whose_flops_its_mfu_counts(
     (record,) = (json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*.json"))
     assert (record["measured"]["mfu"] is None, record["mfu_note"]) == (mfu is None, note)
     assert f'name="gsw_mfu_note" value="{note}"' in (pytester.path / "junit.xml").read_text()
+    (page,) = (pytester.path / "report" / "rows").glob("*.html")
+    assert note in page.read_text()
 
 
 def test_figures_that_hold_for_several_releases_are_there_once() -> None:
