@@ -14,7 +14,7 @@ from pytest_gsw.cli.site import cluster_of, tables_on
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import at_line, counted
 from pytest_gsw.errors import FileError
-from pytest_gsw.performance.figures import figures
+from pytest_gsw.performance.figures import figures, mfu_note
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.blanks import facts_of
@@ -55,7 +55,7 @@ def _rows(asked: argparse.Namespace) -> Answer:
             row.global_batch_size or "",
             "OOM" if row.expected_failure else f"{row.judged_s:g}",
             f"{row.documented.tokens_per_s:,.0f}" if row.documented.tokens_per_s else "",
-            f"{row.documented.mfu:.2%}" if row.documented.mfu else "",
+            _mfu(row),
             f"{row.documented.tflops_per_gpu:g}" if row.documented.tflops_per_gpu else "",
             f"{row.tolerance * 100:g} %",
             at_line(row.source.document, row.source.line),
@@ -68,6 +68,13 @@ def _rows(asked: argparse.Namespace) -> Answer:
     listing = plain_table(table, *columns, style="simple")
     listed = [listing, counted(len(rows), "row")] if rows or not blanks else []
     return Answer("\n".join([*listed, *([""] if listed and blanks else []), *_blank_lines(blanks)]), status)
+
+
+def _mfu(row: Baseline) -> str:
+    """The documented MFU, the one that follows from the documented step time, or in two words why there is none."""
+    mfu = row.documented.mfu or figures(row, row.documented.step_time_s, documented_peak_flops(row)).mfu
+    derived = "" if row.documented.mfu else "derived "
+    return f"{derived}{mfu:.2%}" if mfu else mfu_note(row).partition(":")[0]
 
 
 def _check_cluster(rows: Sequence[Baseline], asked: argparse.Namespace) -> None:
@@ -127,7 +134,6 @@ def _is_of_its_image(row: Baseline, accepted: Accepted) -> bool:
 
 def row_facts(row: Baseline) -> dict[str, Any]:
     """One row as ``pytest-gsw rows --json`` lists it; ``None`` where there is no such figure."""
-    computed = figures(row, row.documented.step_time_s, documented_peak_flops(row))
     return {
         **{name: getattr(row, name) for name in _RUN},
         "parallelism": asdict(row.parallelism),
@@ -135,7 +141,8 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "metrics": {key: asdict(stated) for key, stated in row.metrics.items()},
         STEP_TIME.key: row.documented.step_time_s,
         "documented": _derived(row.documented),
-        "computed": _derived(computed),
+        "computed": _derived(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
+        "mfu_note": mfu_note(row),
         **{name: getattr(row, name) for name in ("model_flops_per_sample", "proxy", "canary", "expected_failure")},
         "notes": row.notes,
         "attributes": dict(row.attributes),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pytest_gsw.tables.metrics import CALIBRATION, Series
+from pytest_gsw.performance.peaks import documented_peak_flops
+from pytest_gsw.tables.metrics import CALIBRATION, MFU, TFLOPS_PER_GPU, Series
 from pytest_gsw.tables.model import Baseline, Figures
 
 SECONDS_PER_DAY = 86400
@@ -23,30 +24,33 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
     TFLOP/s = global batch size × FLOPs per sample / step time / GPUs / 1e12;
     MFU = global batch size × model FLOPs / step time / GPUs / peak FLOP/s.
 
+    Without a batch size there are MFU and TFLOP/s where the document counts the FLOPs, see :func:`model_flops`.
+
     TFLOP/s count recomputed activations where the row's document does; MFU never does,
     by its definition (PaLM, arXiv 2204.02311, appendix B). Days are not given for
     proxies, as in the documents: a proxy trains no real model.
 
     Args:
-        baseline: The row: batch, sequence length, GPUs and pinned model FLOPs.
+        baseline: The row: batch, sequence length, GPUs and model FLOPs.
         step_time_s: Seconds per step, documented or measured; ``None``, and a number that is not
             finite and above zero, gives no other figure.
         peak_flops: Peak FLOP/s of one GPU; without it there is no MFU.
     """
-    possible = step_time_s is not None and 0 < step_time_s < math.inf
-    if step_time_s is None or not possible or baseline.global_batch_size is None:
+    if step_time_s is None or not 0 < step_time_s < math.inf:
         return Figures(step_time_s=step_time_s)
-    length = baseline.sequence_length
-    tokens_per_s = None if length is None else length * baseline.global_batch_size / step_time_s
-    model_flops_per_s_per_gpu = _model_flops_per_s_per_gpu(baseline, step_time_s)
+    batch, (flops, _) = baseline.global_batch_size, model_flops(baseline)
+    flops_per_s_per_gpu = None if flops is None else flops / step_time_s / baseline.gpus
     recomputed = RECOMPUTATION_FACTOR if baseline.activation_recomputation else 1.0
+    length = baseline.sequence_length
+    tokens_per_s = None if batch is None or length is None else length * batch / step_time_s
+    days = None if baseline.proxy or tokens_per_s is None else 1e12 / tokens_per_s / SECONDS_PER_DAY
     return Figures(
         step_time_s=step_time_s,
         tokens_per_s=tokens_per_s,
-        samples_per_s=baseline.global_batch_size / step_time_s,
-        mfu=None if model_flops_per_s_per_gpu is None or peak_flops is None else model_flops_per_s_per_gpu / peak_flops,
-        days_to_train_1t_tokens=None if baseline.proxy or not tokens_per_s else 1e12 / tokens_per_s / SECONDS_PER_DAY,
-        tflops_per_gpu=None if model_flops_per_s_per_gpu is None else model_flops_per_s_per_gpu * recomputed / 1e12,
+        samples_per_s=None if batch is None else batch / step_time_s,
+        mfu=None if flops_per_s_per_gpu is None or peak_flops is None else flops_per_s_per_gpu / peak_flops,
+        days_to_train_1t_tokens=days,
+        tflops_per_gpu=None if flops_per_s_per_gpu is None else flops_per_s_per_gpu * recomputed / 1e12,
     )
 
 
@@ -76,7 +80,34 @@ def calibration_factor(baseline: Baseline, calibration_flops: float) -> float:
     return calibration_flops / baseline.calibration_flops
 
 
-def _model_flops_per_s_per_gpu(baseline: Baseline, step_time_s: float) -> float | None:
-    if baseline.model_flops_per_sample is None or baseline.global_batch_size is None:
-        return None
-    return baseline.global_batch_size * baseline.model_flops_per_sample / step_time_s / baseline.gpus
+def model_flops(baseline: Baseline) -> tuple[float | None, str]:
+    """Model FLOPs of one step, and the key of the row that gives them: its own, else as its document counts them.
+
+    The document counts them where it states the TFLOP/s of one GPU beside the time of a step, or an MFU of a peak that
+    is known. TFLOP/s come first: they are of no peak.
+    """
+    stated, batch = baseline.documented, baseline.global_batch_size
+    if baseline.model_flops_per_sample is not None and batch is not None:
+        return batch * baseline.model_flops_per_sample, "model_flops"
+    gpu_s, peak_flops = baseline.gpus * (stated.step_time_s or 0.0), documented_peak_flops(baseline)
+    if gpu_s and stated.tflops_per_gpu is not None:
+        counted = RECOMPUTATION_FACTOR if baseline.activation_recomputation else 1.0
+        return stated.tflops_per_gpu * 1e12 / counted * gpu_s, TFLOPS_PER_GPU.key
+    if gpu_s and stated.mfu is not None and peak_flops is not None:
+        return stated.mfu * peak_flops * gpu_s, MFU.key
+    return None, ""
+
+
+def mfu_note(baseline: Baseline, known: float | None = None) -> str:
+    """What is to be known of a row's MFU: whose FLOPs it counts where they are not the row's own, or why there is none.
+
+    ``known`` is the peak where a session has asked for it, or a job's calibration; by default it is the documented one.
+    """
+    if baseline.judged_by.series is Series.SAVES:
+        return ""
+    flops, key = model_flops(baseline)
+    if flops is None:
+        return "no FLOPs: neither formula nor document gives them"
+    if documented_peak_flops(baseline, known) is None:
+        return f"no peak: the table of peaks has no {baseline.accelerator} in {baseline.dtype}"
+    return "" if key == "model_flops" else "FLOPs as the document counts them"

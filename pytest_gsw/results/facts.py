@@ -290,6 +290,8 @@ class FigureFacts:
     #: FLOP/s that a matrix product reached on one GPU or core in the (last) job, where the MFU is of that and not of
     #: the accelerator's peak.
     calibration_flops: float | None = None
+    #: What is to be known of the MFU, or why there is none; empty where it is of the row's own FLOPs.
+    mfu_note: str = ""
 
     def stated(self, key: str) -> float | None:
         """A documented figure, or what follows from the documented step time."""

@@ -53,6 +53,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_image": record.run.image,
         "gsw_compared": compared_text(record) or None,
         "gsw_calibration_flops": record.figures.calibration_flops,
+        "gsw_mfu_note": record.figures.mfu_note or None,
         "gsw_statistic": record.timing.statistic or None,
         "gsw_steps": record.timing.steps or None,
         "gsw_median_step_s": record.timing.median_s,

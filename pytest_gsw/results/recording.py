@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.figures import figures, figures_of
+from pytest_gsw.performance.figures import figures, figures_of, mfu_note
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.repeats import Repeats
@@ -111,6 +111,7 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
             measured=dict(vars(measurement.figures)) if measurement else {},
             accepted={} if accepted_s is None else dict(vars(figures_of(baseline, accepted_s, peak_flops))),
             calibration_flops=measurement.calibration_flops if measurement else None,
+            mfu_note=mfu_note(baseline, (measurement and measurement.calibration_flops) or peak_flops),
         ),
         jobs=Jobs(
             last=ran.job,

@@ -306,6 +306,8 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
     if flops is not None and flops > 0:  # a record may hold any number
         reached = f"{_si(flops)}FLOP/s, measured in the same job by a matrix product"
         facts.append(("peak", f"{reached}; the MFU is of that"))
+    if record.figures.measured and record.figures.mfu_note:
+        facts.append(("MFU", record.figures.mfu_note))
     if record.run.log:
         facts.append(("log", record.run.log))
         if BOOST_NOT_SET in record.run.environment.values():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pytest_gsw.common.words import at_line
 from pytest_gsw.errors import LogError, TableError
-from pytest_gsw.performance.figures import figures
+from pytest_gsw.performance.figures import figures, model_flops
 from pytest_gsw.tables.model import Baseline
 
-_ADVICE = "correct model_flops there, or leave it out: the verdict does not rest on it"
+_ADVICE = "correct {} there, or leave it out: the verdict does not rest on it"
 
 
 def impossible_table(baseline: Baseline, peak_flops: float | None) -> TableError | None:
@@ -22,7 +22,7 @@ def impossible_table(baseline: Baseline, peak_flops: float | None) -> TableError
     fact = (
         f"the table contradicts itself: MFU {mfu * 100:.1f} % is impossible, and its own {step_time_s:.4g} s gives it"
     )
-    return TableError(fact, _evidence(baseline, peak_flops), advice=_ADVICE)
+    return TableError(fact, _evidence(baseline, peak_flops), advice=_ADVICE.format(model_flops(baseline)[1]))
 
 
 def impossible_measurement(
@@ -42,9 +42,9 @@ def impossible_measurement(
         if by_document <= 1:
             return TableError(
                 f"the table contradicts itself: {judged_s:.4g} s is an MFU of {by_document * 100:.1f} % by its mfu, "
-                f"and of {mfu * 100:.1f} % by its model_flops",
+                f"and of {mfu * 100:.1f} % by its {model_flops(baseline)[1]}",
                 (*_evidence(baseline, peak_flops), *evidence),
-                advice=_ADVICE,
+                advice=_ADVICE.format(model_flops(baseline)[1]),
             )
     return LogError(
         f"MFU {mfu * 100:.1f} % is impossible: no hardware takes {judged_s:.4g} s for a step",
@@ -57,8 +57,9 @@ def _evidence(baseline: Baseline, peak_flops: float | None) -> tuple[tuple[str, 
     """Where the figures stand, and what they are."""
     documented, computed = baseline.documented, figures(baseline, baseline.documented.step_time_s, peak_flops)
     mfu = "" if documented.mfu is None else f", an MFU of {documented.mfu * 100:.4g} %"
+    batch = baseline.global_batch_size or 1
     formula = (
-        f"{baseline.global_batch_size} * {baseline.model_flops_per_sample:.4g} FLOPs / {documented.step_time_s:.4g} s"
+        f"{batch} * {(model_flops(baseline)[0] or 0) / batch:.4g} FLOPs / {documented.step_time_s:.4g} s"
         f" / {baseline.gpus} GPUs / {peak_flops or 0:.4g} FLOP/s = {(computed.mfu or 0) * 100:.1f} %"
     )
     return (

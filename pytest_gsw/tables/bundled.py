@@ -57,13 +57,17 @@ def is_of_release(path: Path, root: Path) -> bool:
 
 @cache
 def bundled_releases() -> Mapping[str, tuple[Path, ...]]:
-    """By release of the recipes, the tables that come with pytest-gsw and hold for it, sorted."""
-    found: dict[str, list[Path]] = {}
-    for path in sorted(bundled_baselines().rglob("*.yaml")):
+    """By release of the recipes, the tables that come with pytest-gsw and hold for it, sorted.
+
+    Of tables of one framework and name, it is the release's own: a README may state what the document leaves out.
+    """
+    found: dict[str, dict[tuple[str, ...], Path]] = {}
+    root = bundled_baselines()
+    for path in sorted(root.rglob("*.yaml"), key=lambda path: (is_of_release(path, root), path)):
         if not is_table(path):
             continue
         lines = path.read_text(encoding="utf-8").splitlines()
         stated = next((match[1] for line in lines if (match := _RELEASES.fullmatch(line))), "")
         for release in re.findall(r'"([^"]+)"', stated):
-            found.setdefault(release, []).append(path)
-    return {release: tuple(paths) for release, paths in sorted(found.items())}
+            found.setdefault(release, {})[path.parts[-2:]] = path
+    return {release: tuple(sorted(paths.values())) for release, paths in sorted(found.items())}

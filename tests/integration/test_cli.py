@@ -94,7 +94,18 @@ def test_rows_of_a_path(capsys: pytest.CaptureFixture[str], table: Path) -> None
         "tolerance",
         "document",
     ]
-    assert out.splitlines()[2].split() == ["tiny_1b_bf16[H100x8]", "1", "64", "1", "65,536", "5", "%", "site.md:10"]
+    assert out.splitlines()[2].split() == [
+        "tiny_1b_bf16[H100x8]",
+        "1",
+        "64",
+        "1",
+        "65,536",
+        "derived",
+        "4.85%",
+        "5",
+        "%",
+        "site.md:10",
+    ]
     assert out.endswith("3 rows\n")
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -20,7 +21,10 @@ from pytest_gsw.cli import main
 from pytest_gsw.documents.audit.findings import Severity
 from pytest_gsw.documents.audit.run import Source, audit
 from pytest_gsw.documents.importing import import_document, read_facts
-from pytest_gsw.tables.bundled import RELEASES_DIRECTORY, bundled_baselines, bundled_releases
+from pytest_gsw.performance.figures import figures as performance_figures
+from pytest_gsw.performance.figures import mfu_note
+from pytest_gsw.performance.peaks import documented_peak_flops
+from pytest_gsw.tables.bundled import RELEASES_DIRECTORY, bundled_baselines, bundled_releases, is_table
 from pytest_gsw.tables.load import load_table, load_tables, read_tables
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.stated import StatedRow, stated_rows
@@ -37,6 +41,8 @@ OF_RECIPES = {name: paths for name, paths in RELEASES.items() if not {*paths} & 
 #: Of NVIDIA-NeMo/Megatron-Bridge, whose summaries are bundled.
 COMMIT = "067f987df03b8355b03192d88d70f1709fedf51a"
 name_of = "/".join
+#: What a README states of a row.
+FIGURES = ("gpus", "step_time_s", "samples_per_s", "mfu", "tflops_per_gpu")
 
 RECIPES = os.environ.get("GSW_RECIPES")
 needs_recipes = pytest.mark.skipif(RECIPES is None, reason="GSW_RECIPES names no checkout of the recipes")
@@ -97,6 +103,56 @@ def test_recipes_that_submit_by_themselves_are_launched_so() -> None:
     assert early == {"llama3/finetuning", "ft_llama3", "llama3.1", "nemotron"}
     assert {directory for release, directory in others if str(release) > "v25.02"} == {"maxtext", "nemo_megatron"}
     assert not by_themselves & others
+
+
+@pytest.mark.parametrize("release", ["24.11.1", "25.01", "25.01.1"])
+def test_the_mfu_of_maxtext_is_that_of_the_releases_readme(release: str) -> None:
+    rows = [row for row in load_tables(RELEASES[release]) if row.framework == "maxtext"]
+    assert {dtype: [row.documented.mfu for row in rows if row.dtype == dtype] for dtype in ("bf16", "fp8")} == {
+        "bf16": [0.5259, 0.5204, 0.5145, 0.5190, 0.5195, 0.5209],
+        "fp8": [0.4254, 0.4037, 0.3709, 0.3647, 0.3634, 0.3731],
+    }
+
+
+def test_every_row_has_an_mfu_or_says_why_not() -> None:
+    tables = [path for path in (bundled_baselines() / RELEASES_DIRECTORY).rglob("*.yaml") if is_table(path)]
+    rows = [row for path in tables for row in load_table(path)]
+    without: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        peak_flops = documented_peak_flops(row)
+        mfu = performance_figures(row, row.documented.step_time_s, peak_flops).mfu
+        stated = row.documented.tflops_per_gpu or row.documented.mfu
+        assert mfu is not None or not (stated and peak_flops), row.id
+        if mfu is None:
+            without[row.framework, row.workload, mfu_note(row)] += 1
+    assert len(rows) == 762
+    # Their READMEs state samples/s alone.
+    why = "no FLOPs: neither formula nor document gives them"
+    assert without == {("hf", "llama2_70b", why): 14, ("hf", "mistral_7b", why): 12}
+
+
+@pytest.mark.parametrize(
+    ("release", "row", "mfu", "note"),
+    [
+        ("nemo:26.02", "qwen3_30b_mxfp8[GB300x8-26.02]", "1?.? %  *14.3 %", "FLOPs as the document counts them"),
+        ("24.11.1", "mistral_7b_bf16[H100x8-hf]", None, "no FLOPs: neither formula nor document gives them"),
+    ],
+)
+def test_a_row_says_whose_flops_its_mfu_counts(
+    pytester: pytest.Pytester, release: str, row: str, mfu: str | None, note: str
+) -> None:
+    options = ("--gsw-cluster=demo", f"--gsw-release={release}", "--gsw-demo=*=slow:20%")
+    told = ("--junitxml=junit.xml", "--gsw-report=report")
+    result = pytester.runpytest(*options, *told, "-k", row.replace("[", " and ").rstrip("]"))
+    result.assert_outcomes(failed=1, deselected=len(load_tables(RELEASES[release])) - 1)
+    if mfu is not None:
+        result.stdout.fnmatch_lines([f"MFU  *{mfu} *derived"])
+    result.stdout.fnmatch_lines([f"MFU        {note}"])
+    (record,) = (json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*.json"))
+    assert (record["measured"]["mfu"] is None, record["mfu_note"]) == (mfu is None, note)
+    assert f'name="gsw_mfu_note" value="{note}"' in (pytester.path / "junit.xml").read_text()
+    (page,) = (pytester.path / "report" / "rows").glob("*.html")
+    assert note in page.read_text()
 
 
 def test_figures_that_hold_for_several_releases_are_there_once() -> None:
@@ -281,5 +337,5 @@ def test_a_release_has_the_figures_of_its_own_readmes(release: str, tmp_path: Pa
 def figures(row: StatedRow) -> tuple[Any, ...]:
     """What a row is of, by its size as facts may name the model, and the figures that tell it from another release's."""
     texts = (row.values[key].text for key in ("size", "dtype", "accelerator"))
-    numbers = (float(row.values[key].text) for key in ("gpus", "step_time_s", "samples_per_s") if key in row.values)
+    numbers = (float(row.values[key].text.rstrip("%")) for key in FIGURES if key in row.values)
     return (*texts, *numbers)

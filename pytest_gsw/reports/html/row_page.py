@@ -116,6 +116,7 @@ def _notes(row: Row) -> list[tuple[str, str]]:
         ("by the document", accepted_line(record) if hides_loss(record) else ""),
         ("drift", drift),
         ("not judged", comparable),
+        ("MFU", record.figures.mfu_note if record.figures.measured else ""),
     ]
 
 

@@ -20,9 +20,9 @@ TABLE = change("      - {gpus: 16, step_time_s: 0.75, line: 11}\n", "").replace(
 EOS = Accepted("eos", 1.61, 5, 0.014, "1, 2, 3, 4, 5", "2026-11-20", "3f2a9c1d0e4b")
 
 
-def proposal(path: Path) -> Proposal:
+def proposal(path: Path, text: str = TABLE) -> Proposal:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(TABLE)
+    path.write_text(text)
     return Proposal(load_table(path)[0], EOS, 1.59, 1.65)
 
 
@@ -92,9 +92,17 @@ def test_a_name_that_no_diff_can_hold(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_figure_that_does_not_follow_from_the_step_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    text = TABLE.replace("accelerator: H100", "accelerator: H20")  # of which no peak is known
+    patch = make_patch([proposal(tmp_path / "t.yaml", text)], documented=True)
+    why = f"{tmp_path}/t.yaml cannot be changed: nothing says what mfu of tiny_1b_bf16[H20x8] would be"
+    assert (patch.text, patch.left_out) == ("", (LeftOut("tiny_1b_bf16[H20x8]", "eos", why),))
+
+
+def test_an_mfu_follows_from_the_documents_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     patch = make_patch([proposal(tmp_path / "t.yaml")], documented=True)
-    why = f"{tmp_path}/t.yaml cannot be changed: nothing says what mfu of tiny_1b_bf16[H100x8] would be"
-    assert (patch.text, patch.left_out) == ("", (LeftOut("tiny_1b_bf16[H100x8]", "eos", why),))
+    assert "-      - {gpus: 8, step_time_s: 1.5, mfu: 40%, line: 10}\n" in patch.text
+    assert "+      - {gpus: 8, step_time_s: 1.610, mfu: 37.27%, line: 10}\n" in patch.text
 
 
 def test_the_line_of_a_proposal(tmp_path: Path) -> None:

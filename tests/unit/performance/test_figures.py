@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gsw.performance.figures import calibration_factor, figures, figures_of
+from pytest_gsw.performance.figures import calibration_factor, figures, figures_of, mfu_note, model_flops
 from pytest_gsw.tables.model import Baseline, Figures
 from tests.unit.rows import LLAMA2_FP8_X128
 
@@ -83,6 +83,77 @@ def test_without_model_flops_there_are_tokens_and_days_only() -> None:
     assert (found.mfu, found.tflops_per_gpu) == (None, None)
     assert found.tokens_per_s is not None
     assert found.days_to_train_1t_tokens is not None
+
+
+#: Of a document that states TFLOP/s and tokens/s, and no formula: 512 samples in 8.63 s on 8 GPUs.
+COUNTED = replace(
+    LLAMA2_FP8_X128,
+    dtype="mxfp8",
+    accelerator="GB300",
+    gpus=8,
+    global_batch_size=512,
+    model_flops_per_sample=None,
+    documented=Figures(step_time_s=8.63, tokens_per_s=30376.0 * 8, tflops_per_gpu=699.0),
+)
+GB300 = 4900e12
+
+
+def test_flops_are_as_the_document_counts_them_where_it_states_tflops() -> None:
+    assert model_flops(COUNTED) == (pytest.approx(699e12 * 8.63 * 8), "tflops_per_gpu")
+    documented, slower = figures(COUNTED, 8.63, GB300), figures(COUNTED, 8.63 * 1.25, GB300)
+    assert (documented.tflops_per_gpu, documented.mfu) == (pytest.approx(699), pytest.approx(699 / 4900))
+    assert (slower.tflops_per_gpu, slower.mfu) == (pytest.approx(699 / 1.25), pytest.approx(699 / 4900 / 1.25))
+
+
+def test_mfu_never_counts_what_the_documents_tflops_count_twice() -> None:
+    found = figures(replace(COUNTED, activation_recomputation=True), 8.63, GB300)
+    assert (found.tflops_per_gpu, found.mfu) == (pytest.approx(699), pytest.approx(699 / 4900 * 3 / 4))
+
+
+def test_flops_are_as_the_document_counts_them_where_it_states_an_mfu() -> None:
+    row = replace(COUNTED, documented=Figures(step_time_s=8.63, mfu=0.15))
+    assert model_flops(row) == (pytest.approx(0.15 * GB300 * 8.63 * 8), "mfu")
+    assert figures(row, 8.63 * 1.25, GB300).mfu == pytest.approx(0.12)
+    # Of the document's peak, whatever peak a site has.
+    assert figures(row, 8.63, GB300 / 2).mfu == pytest.approx(0.30)
+    assert model_flops(replace(row, accelerator="H20")) == (None, "")
+
+
+def test_the_documents_flops_need_no_batch() -> None:
+    found = figures(replace(COUNTED, global_batch_size=None), 8.63, GB300)
+    assert (found.tflops_per_gpu, found.mfu) == (pytest.approx(699), pytest.approx(699 / 4900))
+    assert (found.tokens_per_s, found.samples_per_s, found.days_to_train_1t_tokens) == (None, None, None)
+
+
+def test_a_rows_own_flops_come_before_the_documents() -> None:
+    row = replace(COUNTED, model_flops_per_sample=1.0e14)
+    assert model_flops(row) == (512 * 1.0e14, "model_flops")
+    assert figures(row, 8.63, GB300).mfu == pytest.approx(512 * 1.0e14 / 8.63 / 8 / GB300)
+
+
+@pytest.mark.parametrize("stated", [{"step_time_s": None}, {"tflops_per_gpu": None}])
+def test_without_the_documents_time_and_tflops_there_are_no_flops(stated: dict[str, None]) -> None:
+    row = replace(COUNTED, documented=replace(COUNTED.documented, **stated))
+    assert model_flops(row)[0] is None
+    assert figures(row, 8.63, GB300).mfu is None
+
+
+@pytest.mark.parametrize(
+    ("row", "note"),
+    [
+        (GPT3, ""),
+        (COUNTED, "FLOPs as the document counts them"),
+        (replace(COUNTED, documented=Figures(step_time_s=8.63)), "no FLOPs: neither formula nor document gives them"),
+        (replace(COUNTED, accelerator="H20"), "no peak: the table of peaks has no H20 in mxfp8"),
+        (replace(COUNTED, metric="checkpoint_save_time", documented=Figures(checkpoint_save_time_s=9.0)), ""),
+    ],
+)
+def test_what_is_to_be_known_of_an_mfu(row: Baseline, note: str) -> None:
+    assert mfu_note(row) == note
+
+
+def test_a_calibration_or_a_sites_peak_is_a_peak() -> None:
+    assert mfu_note(replace(COUNTED, accelerator="H20"), 1.0e14) == "FLOPs as the document counts them"
 
 
 def test_without_a_batch_there_is_the_step_time_only() -> None:

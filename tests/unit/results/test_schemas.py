@@ -76,7 +76,7 @@ def test_nothing_of_schema_1_is_lost(tmp_path: Path) -> None:
     new = json.loads(write_record(tmp_path, read_record(OLD)).read_text())
     assert new.pop("verdict")["jobs_s"] == [old["repeats"][0]["judged_s"], old["job"]["judged_s"]]
     assert new.pop("outputs") == new.pop("options") == new.pop("simulated_faults") == []
-    assert new.pop("source") == new.pop("experiment") == ""
+    assert new.pop("source") == new.pop("experiment") == new.pop("mfu_note") == ""
     assert (new.pop("batch"), new.pop("layers"), new.pop("proxy"), new.pop("settings")) == (None, None, False, {})
     assert new.pop("clusters_file") is new.pop("slow_nodes") is new.pop("alarms") is new.pop("variables") is None
     assert new.pop("passed_over") is None

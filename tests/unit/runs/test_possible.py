@@ -35,6 +35,18 @@ def test_a_table_whose_flops_are_those_of_another_model() -> None:
     assert error.advice == "correct model_flops there, or leave it out: the verdict does not rest on it"
 
 
+def test_a_table_whose_tflops_are_beyond_its_peak() -> None:
+    documented = replace(DOCUMENTED, mfu=None, tflops_per_gpu=2474.0)
+    error = impossible_table(replace(ROW, model_flops_per_sample=None, documented=documented), PEAK)
+    assert isinstance(error, TableError)
+    assert error.fact == "the table contradicts itself: MFU 125.0 % is impossible, and its own 4.556 s gives it"
+    assert error.evidence[-1] == (
+        "computed",
+        "256 * 5.636e+15 FLOPs / 4.556 s / 128 GPUs / 1.979e+15 FLOP/s = 125.0 %",
+    )
+    assert error.advice == "correct tflops_per_gpu there, or leave it out: the verdict does not rest on it"
+
+
 @pytest.mark.parametrize(
     ("flops", "judged_s", "kind", "fact"),
     [

@@ -101,6 +101,17 @@ def test_a_releases_tables_are_those_that_hold_for_it() -> None:
         assert all(release in row.source.releases for path in paths for row in load_table(path))
 
 
+def test_a_releases_own_table_takes_the_place_of_a_documents() -> None:
+    name, root = Path("maxtext", "llama2_70b.yaml"), bundled_baselines()
+    for release in ("24.11.1", "25.01", "25.01.1"):
+        assert root / "releases" / "24.11.1" / name in bundled_releases()[release]
+        assert root / name not in bundled_releases()[release]
+    # No other is left out.
+    for path in sorted((root / "releases").glob("2*/*/*.yaml")):
+        for row in load_table(path):
+            assert all(path in bundled_releases()[release] for release in row.source.releases)
+
+
 def test_tables_of_other_releases_are_not_collected_by_default() -> None:
     releases = bundled_baselines() / "releases"
     assert not any(row.location.path.is_relative_to(releases) for row in load_tables())
