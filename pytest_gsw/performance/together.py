@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -121,11 +121,6 @@ class Effect:
         """Whether the whole cluster is slower than nights differ by."""
         return self.value > self.limit
 
-    @property
-    def is_gain(self) -> bool:
-        """Whether the whole cluster is faster than nights differ by."""
-        return self.value < -self.limit
-
 
 @dataclass(frozen=True)
 class Before:
@@ -134,10 +129,12 @@ class Before:
     Args:
         nights: For each night, the oldest first, the seconds of the first job of each row of which the night counts.
         levels: The logarithm of what each row takes; rows without one tell nothing of nights.
+        regressed: By night, the rows that regressed then, which widen no noise by that.
     """
 
     nights: Sequence[Mapping[str, float]]
     levels: Mapping[str, float]
+    regressed: Sequence[Collection[str]] = ()
 
     @cached_property
     def _over(self) -> dict[int, dict[str, float]]:
@@ -201,7 +198,9 @@ class Before:
         """By how much what is left of a row differs from night to night."""
         key = (row, tolerance)
         if key not in self._noises:
-            self._noises[key] = noise_of([*self.left(row).values()][:REFERENCE_JOBS], prior_for(tolerance))
+            left = self.left(row)
+            usual = [one for night, one in left.items() if not self.regressed or row not in self.regressed[night]]
+            self._noises[key] = noise_of((usual or [*left.values()])[:REFERENCE_JOBS], prior_for(tolerance))
         return self._noises[key]
 
 
@@ -284,7 +283,7 @@ def decide_beside(
     raw = decide(times_s, reference_s, tolerance, night.noise, first=first, confirm=confirm, rows=night.tested)
     # What is taken is known no better than a median of the other rows, and all jobs of the row share that error.
     error = night.noise.sigma * median_sd(max(1, night.rows - 1))
-    own = replace(night.noise, shared=error) if night.taken else night.noise
+    own = replace(night.noise, shared=error)
     without = [time_s * math.exp(-night.taken) for time_s in times_s]
     left = decide(without, reference_s, tolerance, own, first=first, confirm=confirm, rows=night.tested)
     is_usual_tonight = is_below(reference_s / (night.usual_s * math.exp(night.effect)), tolerance)
@@ -327,8 +326,7 @@ class Tonight:
             return None
         others = [value for name, value in self.over.items() if name != row]
         value = statistics.median([*others, *([] if rest is None else [rest] * self.missing)])
-        # A row does not have to gain what all others have gained for good.
-        taken = 0.0 if effect.is_gain else value
+        taken = max(0.0, value)  # a row does not have to gain what all others have gained
         noise = replace(self.before.noise_of_left(row, tolerance), shared=effect.noise.sigma)
         usual_s = math.exp(self.before.levels[row])
         return Night(
