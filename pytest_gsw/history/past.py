@@ -326,11 +326,8 @@ def _time(point: Point) -> tuple[float, str, str]:
 
 
 def _not_too_slow(nights: Sequence[Point]) -> tuple[Point, ...]:
-    """Nights without those in which the row regressed, which never widen its noise.
-
-    All of them where it was never fast enough: its document is of a faster cluster.
-    """
-    return tuple(night for night in nights if night.outcome != outcomes.REGRESSED.word) or tuple(nights)
+    """Nights without those that were too slow; all where none was fast enough: the document is of a faster cluster."""
+    return tuple(night for night in nights if not night.is_too_slow) or tuple(nights)
 
 
 def _begin_s(nights: Sequence[Point]) -> float:

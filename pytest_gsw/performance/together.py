@@ -129,12 +129,12 @@ class Before:
     Args:
         nights: For each night, the oldest first, the seconds of the first job of each row of which the night counts.
         levels: The logarithm of what each row takes; rows without one tell nothing of nights.
-        regressed: By night, the rows that regressed then, which widen no noise by that.
+        slow: The rows that were too slow in each night, which widen no noise by that; of none where it is empty.
     """
 
     nights: Sequence[Mapping[str, float]]
     levels: Mapping[str, float]
-    regressed: Sequence[Collection[str]] = ()
+    slow: Sequence[Collection[str]] = ()
 
     @cached_property
     def _over(self) -> dict[int, dict[str, float]]:
@@ -160,8 +160,15 @@ class Before:
     @cached_property
     def noise(self) -> Noise | None:
         """By how much the effects of the first nights differ, ``None`` where these are too few to tell."""
-        ratios = [math.exp(effect) for effect in self.effects.values()][:REFERENCE_JOBS]
+        over = {
+            night: {row: value for row, value in rows.items() if not self._was_slow(night, row)}
+            for night, rows in self._over.items()
+        }
+        ratios = [math.exp(effect) for effect in (effects_of(over) or self.effects).values()][:REFERENCE_JOBS]
         return noise_of(ratios, _PRIOR) if len(ratios) >= FEWEST_JOBS else None
+
+    def _was_slow(self, night: int, row: str) -> bool:
+        return bool(self.slow) and row in self.slow[night]
 
     @cached_property
     def _of_others(self) -> dict[str, dict[int, float]]:
@@ -199,7 +206,7 @@ class Before:
         key = (row, tolerance)
         if key not in self._noises:
             left = self.left(row)
-            usual = [one for night, one in left.items() if not self.regressed or row not in self.regressed[night]]
+            usual = [one for night, one in left.items() if not self._was_slow(night, row)]
             self._noises[key] = noise_of((usual or [*left.values()])[:REFERENCE_JOBS], prior_for(tolerance))
         return self._noises[key]
 
