@@ -222,6 +222,7 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         "is simulated, and its figures are made up": record.run.simulated,
         "is of a run in which a canary was too slow": record.reason == Reason.CANARY.value,
         "is of a job whose ranks differ": record.reason == Reason.RANKS_DIFFER.value,
+        "is of a job whose steady steps are slower than its figure": record.reason == Reason.STEPS_SLOWER.value,
         "is of a job whose last step is unlike its others": record.reason == Reason.LAST_STEP.value,
         "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast": (
             record.reason == Reason.TOO_GOOD.value and _gain(record) > (rules.max_gain or 0.0)

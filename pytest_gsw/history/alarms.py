@@ -202,8 +202,11 @@ def alarms(spells: Iterable[Spell], said: Sequence[Acknowledgement], now_s: floa
 
 
 def _explained(one: Alarm, by: Alarm | None) -> Alarm:
-    """An alarm that another one pages for, and who looks after that looks after both."""
-    if by is None or not one.stands or not by.stands:
+    """An alarm that another one pages for, and who looks after that looks after both.
+
+    One that is mended explains the rest as long as it is told: medians of the newest nights lag behind.
+    """
+    if by is None or not one.stands or by.state is State.GONE:
         return one
     others = None if by.pages else by.acknowledged
     return replace(one, pages=False, part_of=by.id, acknowledged=others if one.pages else one.acknowledged)

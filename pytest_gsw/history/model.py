@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.facts import NO_CLUSTER, JobFacts
 from pytest_gsw.results.record import Record
@@ -81,6 +82,11 @@ class Point:
     def begin_s(self) -> float:
         """When its run began."""
         return begin_of(self.run_id, self.time_s)
+
+    @property
+    def is_too_slow(self) -> bool:
+        """Whether the row regressed, or was part of an incident: such a run widens no noise and moves no level."""
+        return self.outcome == outcomes.REGRESSED.word or self.reason == Reason.INCIDENT.value
 
 
 @dataclass(frozen=True)

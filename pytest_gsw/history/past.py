@@ -133,8 +133,8 @@ class Past:
 
     @property
     def reference(self) -> tuple[Point, ...]:
-        """The first nights that count, which never change once they are complete."""
-        return self.counted[:REFERENCE_JOBS]
+        """The first nights that count and were not too slow, which never change once they are complete."""
+        return _not_too_slow(self.counted)[:REFERENCE_JOBS]
 
     def noise(self, tolerance: float | None = None) -> Noise | None:
         """By how much jobs differ, ``None`` where no night is known; with few nights as much as the tolerance says.
@@ -146,7 +146,7 @@ class Past:
         if missing := REFERENCE_JOBS - len(nights):
             known, begin_s = {night.run_id for night in nights}, _begin_s(nights)
             before = [night for night in self.sound if night.run_id not in known and night.time_s <= begin_s]
-            nights = (*before[-missing:], *nights)
+            nights = (*_not_too_slow(before)[-missing:], *nights)
         prior = PRIOR if tolerance is None else prior_for(tolerance)
         return noise_of([night.judged_s for night in nights], prior) if nights else None
 
@@ -323,6 +323,11 @@ def newest_pasts(
 
 def _time(point: Point) -> tuple[float, str, str]:
     return point.time_s, point.run_id, point.job_id
+
+
+def _not_too_slow(nights: Sequence[Point]) -> tuple[Point, ...]:
+    """Nights without those that were too slow; all where none was fast enough: the document is of a faster cluster."""
+    return tuple(night for night in nights if not night.is_too_slow) or tuple(nights)
 
 
 def _begin_s(nights: Sequence[Point]) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, Seen, Spell, acknowledgements, alarms, identity, least_worse
-from pytest_gsw.history.episodes import episodes
+from pytest_gsw.history.episodes import AGAIN_S, episodes
 from pytest_gsw.history.model import LineKey, Point, points_of, record_time_s, series_key
 from pytest_gsw.history.past import COMPARED, GONE_DAYS, Lines, Past, lines_of
 from pytest_gsw.history.store import History
@@ -24,9 +24,6 @@ from pytest_gsw.tables.model import Accepted
 #: Good nights in a row by which a regression is mended: one night at the limit is fast by chance.
 _GOOD_NIGHTS = 2
 
-#: For so many days after it was mended, an alarm is told.
-_TOLD_DAYS = 7
-
 #: After so many days without a figure of a row, or a job on a node, while its cluster has others, that is told.
 _AWAY_DAYS = 2
 
@@ -35,7 +32,7 @@ def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
     """When a row was slower than it may be."""
     nights = past.judged
     slow = [_is_slow(night) for night in nights]
-    found = episodes(slow, _GOOD_NIGHTS)
+    found = episodes(slow, _GOOD_NIGHTS, [night.time_s for night in nights])
     if not found:
         return
     seen = [Seen(night.run_id, night.time_s, math.log(night.judged_s)) for night in nights]
@@ -160,7 +157,7 @@ def incidents(cluster: str, together: Together) -> Iterator[Spell]:
         level = level if effect is None else effect.value  # a night of few rows says nothing
         seen.append(Seen(night.name, night.time_s, level))
     told = [None if effect is None else effect.is_incident for effect in effects]
-    for episode in episodes(told, _GOOD_NIGHTS):
+    for episode in episodes(told, _GOOD_NIGHTS, [night.time_s for night in nights]):
         raised = seen[episode.wrong[0]]
         ended = None if episode.mended is None else seen[episode.mended]
         noise = together.before.noise
@@ -274,10 +271,12 @@ def spells_of(
     found = [*of_nodes, *of_cluster]
     for row, experiment, past in rows:
         key = LineKey(row, cluster, experiment)
-        found += (_with_node(one, past, nodes.slow, of_nodes) for one in regressions(key, past))
-        found += drifts(key, replace(past, beside=Beside(together, row)))
+        slow = [_with_node(one, past, nodes.slow, of_nodes) for one in regressions(key, past)]
+        explained = identity(slow[-1]) if slow else ""
+        beside = replace(past, beside=Beside(together, row))
+        found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, beside))]
     found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
-    told_s = newest.time_s - _TOLD_DAYS * SECONDS_PER_DAY
+    told_s = newest.time_s - AGAIN_S  # until then, an alarm that is mended may go on
     known = [_as_of(newest.time_s, spell) for spell in found]
     ends = ((spell, spell.gone_s if spell.mended_s is None else spell.mended_s) for spell in known)
     return tuple(spell for spell, end_s in ends if end_s is None or end_s >= told_s)

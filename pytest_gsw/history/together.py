@@ -87,7 +87,8 @@ class Together:
         """What these nights have in common."""
         levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.pasts.items()}
         seconds = [{row: point.judged_s for row, point in night.points.items()} for night in self.nights]
-        return Before(seconds, {row: level for row, level in levels.items() if level is not None})
+        slow = [{row for row, point in night.points.items() if point.is_too_slow} for night in self.nights]
+        return Before(seconds, {row: level for row, level in levels.items() if level is not None}, slow)
 
     def tonight(self, first_s: Mapping[str, float], missing: int = 0) -> Tonight:
         """A night that is not among these.

@@ -49,6 +49,8 @@ class Measurement:
     #: The judged seconds of each of the row's jobs, in order; :attr:`judged_s` is their median, and the series is
     #: that of the last one. A run by itself is the only one.
     jobs_s: tuple[float, ...] = ()
+    #: The median of the steady steps of each of several jobs; of one by itself :attr:`steady` has it.
+    steadies_s: tuple[float, ...] = ()
     #: FLOP/s of the (last) job's own calibration, where the MFU is of it and not of the accelerator's peak.
     calibration_flops: float | None = None
     #: Where ranks print steps of their own: each rank's median over the measured steps, seconds, by the rank's label as

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -121,11 +121,6 @@ class Effect:
         """Whether the whole cluster is slower than nights differ by."""
         return self.value > self.limit
 
-    @property
-    def is_gain(self) -> bool:
-        """Whether the whole cluster is faster than nights differ by."""
-        return self.value < -self.limit
-
 
 @dataclass(frozen=True)
 class Before:
@@ -134,10 +129,12 @@ class Before:
     Args:
         nights: For each night, the oldest first, the seconds of the first job of each row of which the night counts.
         levels: The logarithm of what each row takes; rows without one tell nothing of nights.
+        slow: The rows that were too slow in each night, which widen no noise by that; of none where it is empty.
     """
 
     nights: Sequence[Mapping[str, float]]
     levels: Mapping[str, float]
+    slow: Sequence[Collection[str]] = ()
 
     @cached_property
     def _over(self) -> dict[int, dict[str, float]]:
@@ -163,8 +160,15 @@ class Before:
     @cached_property
     def noise(self) -> Noise | None:
         """By how much the effects of the first nights differ, ``None`` where these are too few to tell."""
-        ratios = [math.exp(effect) for effect in self.effects.values()][:REFERENCE_JOBS]
+        over = {
+            night: {row: value for row, value in rows.items() if not self._was_slow(night, row)}
+            for night, rows in self._over.items()
+        }
+        ratios = [math.exp(effect) for effect in (effects_of(over) or self.effects).values()][:REFERENCE_JOBS]
         return noise_of(ratios, _PRIOR) if len(ratios) >= FEWEST_JOBS else None
+
+    def _was_slow(self, night: int, row: str) -> bool:
+        return bool(self.slow) and row in self.slow[night]
 
     @cached_property
     def _of_others(self) -> dict[str, dict[int, float]]:
@@ -201,7 +205,9 @@ class Before:
         """By how much what is left of a row differs from night to night."""
         key = (row, tolerance)
         if key not in self._noises:
-            self._noises[key] = noise_of([*self.left(row).values()][:REFERENCE_JOBS], prior_for(tolerance))
+            left = self.left(row)
+            usual = [one for night, one in left.items() if not self._was_slow(night, row)]
+            self._noises[key] = noise_of((usual or [*left.values()])[:REFERENCE_JOBS], prior_for(tolerance))
         return self._noises[key]
 
 
@@ -284,7 +290,7 @@ def decide_beside(
     raw = decide(times_s, reference_s, tolerance, night.noise, first=first, confirm=confirm, rows=night.tested)
     # What is taken is known no better than a median of the other rows, and all jobs of the row share that error.
     error = night.noise.sigma * median_sd(max(1, night.rows - 1))
-    own = replace(night.noise, shared=error) if night.taken else night.noise
+    own = replace(night.noise, shared=error)
     without = [time_s * math.exp(-night.taken) for time_s in times_s]
     left = decide(without, reference_s, tolerance, own, first=first, confirm=confirm, rows=night.tested)
     is_usual_tonight = is_below(reference_s / (night.usual_s * math.exp(night.effect)), tolerance)
@@ -327,8 +333,7 @@ class Tonight:
             return None
         others = [value for name, value in self.over.items() if name != row]
         value = statistics.median([*others, *([] if rest is None else [rest] * self.missing)])
-        # A row does not have to gain what all others have gained for good.
-        taken = 0.0 if effect.is_gain else value
+        taken = max(0.0, value)  # a row does not have to gain what all others have gained
         noise = replace(self.before.noise_of_left(row, tolerance), shared=effect.noise.sigma)
         usual_s = math.exp(self.before.levels[row])
         return Night(

@@ -45,10 +45,14 @@ class Reason(enum.Enum):
     RANKS_DIFFER = "ranks differ"
     #: Inconclusive: the document's statistic is the last step, and the other steps of the job are within the tolerance.
     LAST_STEP = "last step alone"
+    #: Inconclusive: the document's statistic is better by more than the tolerance than the median of the steady steps.
+    STEPS_SLOWER = "steady steps slower"
 
 
 #: Reasons of runs whose figure is not believed to be the row's, as records have them.
-DOUBTS = frozenset({Reason.TOO_GOOD.value, Reason.RANKS_DIFFER.value, Reason.LAST_STEP.value})
+DOUBTS = frozenset(
+    reason.value for reason in (Reason.TOO_GOOD, Reason.RANKS_DIFFER, Reason.LAST_STEP, Reason.STEPS_SLOWER)
+)
 #: The same, and nights in which the cluster was not in its usual state: none of them says how jobs of a row differ.
 UNUSUAL = DOUBTS | {Reason.CANARY.value}
 
@@ -188,7 +192,7 @@ class Verdict:
     @property
     def statistic_gap(self) -> float | None:
         """The document's statistic over the median of the steady steps, less one, where that is worth a word."""
-        if not self.steady_s or len(self.jobs_s) > 1:
+        if not self.steady_s:
             return None
         gap = self.measured_s / self.steady_s - 1
         return gap if abs(gap) > NOTABLE_GAP else None
@@ -275,11 +279,14 @@ def judge(
     if joint is not None and joint.is_part:
         reason = Reason.INCIDENT
     believed, ranks = believed_gain(max_gain, tolerance, known), ranks_apart(measurement.ranks_s, tolerance)
+    steady_s = statistics.median(measurement.steadies_s or (measurement.steady.median_s,))
     if outcome is Outcome.REGRESSED and is_last_step_alone(baseline, measurement, reference_s, tolerance):
         outcome, reason = Outcome.INCONCLUSIVE, Reason.LAST_STEP
     if outcome is not Outcome.REGRESSED:  # which is the worse news
         if ranks is not None:
             outcome, reason = Outcome.INCONCLUSIVE, Reason.RANKS_DIFFER
+        elif is_below(measurement.judged_s / steady_s, tolerance):  # a statistic is not a run
+            outcome, reason = Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER
         elif is_too_good(jobs_s, reference_s, believed):
             outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
     return Verdict(
@@ -291,7 +298,7 @@ def judge(
         limit=allowed if allowed > tolerance else None,
         noise=noise,
         jobs_s=jobs_s,
-        steady_s=measurement.steady.median_s,
+        steady_s=steady_s,
         given_reason=reason,
         more=decision.more,
         max_gain=believed,

@@ -77,7 +77,6 @@ def measure(
     statistic = parse_statistic(baseline.statistic)
     try:
         chosen = selected(statistic, timed, first_index=first_index)
-        chosen_s = tuple(timed[position].seconds for position in chosen)
         judged_s = apply(statistic, timed, first_index=first_index)
     except ValueError as error:
         raise LogError(
@@ -85,8 +84,7 @@ def measure(
             evidence=log_evidence(run, log),
         ) from error
     check_measured(baseline, run, log, chosen, timed, first_index)
-    endless = (step.seconds for step in timed if not step.seconds < math.inf)
-    impossible_s = next((seconds for seconds in chosen_s if not 0 < seconds < math.inf), next(endless, None))
+    impossible_s = next((step.seconds for step in timed if not 0 < step.seconds < math.inf), None)
     if impossible_s is not None:  # before anything is divided by it
         raise LogError(
             f"{impossible_s:g} s is no time of a step",
@@ -152,7 +150,8 @@ def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: flo
     found = figures_of(baseline, judged_s, peak_flops)
     ranks = ranks_of_jobs(one.ranks_s for one in jobs)
     metrics = {key: tuple(one.metrics[key][0] for one in jobs) for key in jobs[-1].metrics}
-    return replace(jobs[-1], judged_s=judged_s, figures=found, jobs_s=jobs_s, ranks_s=ranks, metrics=metrics)
+    last = replace(jobs[-1], steadies_s=tuple(one.steady.median_s for one in jobs), metrics=metrics)
+    return replace(last, judged_s=judged_s, figures=found, jobs_s=jobs_s, ranks_s=ranks)
 
 
 def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:

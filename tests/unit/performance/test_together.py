@@ -129,7 +129,6 @@ def test_an_incident_is_beyond_its_noise_and_beyond_the_least_effect() -> None:
 
     assert Effect(limit + 1e-9, noise, 30, 30).is_incident
     assert not Effect(limit - 1e-9, noise, 30, 30).is_incident
-    assert Effect(-limit - 1e-9, noise, 30, 0).is_gain
     assert not Effect(LEAST_EFFECT - 1e-9, Noise(0.0001, 30), 30, 30).is_incident
 
 

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.noise import Noise, limit
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict, compare, judge
 from pytest_gsw.tables.metrics import BY_KEY, METRICS, Direction
 from pytest_gsw.tables.model import Accepted, Figures
+from pytest_gsw.tables.statistic import parse_statistic
 from tests.unit.rows import LLAMA2_FP8_X128, measured
 
 TIMES = st.floats(1e-6, 1e9)
@@ -429,5 +431,62 @@ def test_of_another_statistic_and_of_several_jobs_the_figure_alone_counts() -> N
     assert by_last_step(4.556 * 1.5, 4.556, jobs_s=jobs).outcome is Outcome.REGRESSED
 
 
-def test_a_last_step_within_the_tolerance_passes_whatever_the_others_took() -> None:
-    assert by_last_step(4.556, 4.556 * 1.12).outcome is Outcome.PASSED
+# -- a statistic is not a run ----------------------------------------------------------------------
+
+#: The steps of a run, by what happened to it: its statistic says more of it than most of its steps.
+FASTER_THAN_ITS_STEPS = {
+    "the last step alone": ("last", [1.5] * 19 + [1.0]),
+    "the last three": ("last", [1.5] * 17 + [1.0] * 3),
+    "every other step": ("last", [1.5, 1.0] * 10),
+    "every other step, of an odd number": ("median", [1.0, *[1.5, 1.0] * 10]),
+    "throttled from two thirds on": ("median", [1.0] * 13 + [2.0] * 7),
+    "the window alone": ("mean[5:14]", [1.5] * 5 + [1.0] * 10 + [1.5] * 5),
+    "the window of the recipes alone": ("mean[35:44]", [1.1] * 35 + [1.0] * 10 + [1.1] * 5),
+    "a few steps that are far too fast": ("mean[-10:]", [1.3] * 36 + [0.3] * 4),
+}
+#: The same of runs whose figure is what they were like.
+AS_FAST_AS_ITS_STEPS = {
+    "even": ("last", [1.0] * 20),
+    "warm-up": ("last", [30.0, 6.0, *[2.0] * 8, *[1.0] * 20]),
+    "a warm-up that is half of the run": ("mean[-10:]", [3.0] * 10 + [1.0] * 10),
+    "a checkpoint every third step": ("last", [1.0, 2.0, 1.0] * 10),
+    "a checkpoint every fifth step": ("median", [1.0, 1.0, 1.0, 1.0, 3.0] * 6),
+    "an evaluation of some steps": ("median", [1.0] * 20 + [2.0] * 5 + [1.0] * 15),
+    "a checkpoint at the end, outside of the window": ("mean[35:44]", [1.0] * 45 + [2.5] * 5),
+    "a last step that is faster by what is allowed": ("last", [1 / 0.95] * 19 + [1.0]),
+    "few steps": ("last", [12.0, 1.0, 1.0]),
+    "one figure": ("mean", [1.0]),
+}
+
+
+def of_steps(statistic: str, seconds: list[float], *, slower: float = 1.0, **changes: object) -> Verdict:
+    """A run of these steps, of a row whose document has what the run's statistic says."""
+    judged_s = apply(parse_statistic(statistic), [TimedStep(number, one) for number, one in enumerate(seconds)])
+    row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=judged_s / slower), statistic=statistic)
+    found = replace(measured(judged_s), statistic=statistic, series_s=tuple(seconds), steady=steady(seconds))
+    return judge(row, replace(found, **changes), 0.05)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", FASTER_THAN_ITS_STEPS)
+def test_a_statistic_that_is_better_than_the_steady_steps_does_not_pass(name: str) -> None:
+    found = of_steps(*FASTER_THAN_ITS_STEPS[name])
+    assert (found.outcome, found.reason) == (Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER)
+    assert found.statistic_gap is not None
+    assert found.statistic_gap < -0.05
+    for slower, outcome in ((0.85, Outcome.INCONCLUSIVE), (1.15, Outcome.REGRESSED)):  # no gain, and a loss stays one
+        assert of_steps(*FASTER_THAN_ITS_STEPS[name], slower=slower).outcome is outcome
+
+
+@pytest.mark.parametrize("name", AS_FAST_AS_ITS_STEPS)
+def test_checkpoints_evaluations_and_warm_up_are_no_doubt(name: str) -> None:
+    assert of_steps(*AS_FAST_AS_ITS_STEPS[name]).outcome is Outcome.PASSED
+
+
+def test_of_several_jobs_their_medians_are_compared() -> None:
+    """A job that is unlike its steps is outvoted by two that are not, as a slow one is."""
+
+    def of_jobs(*steadies_s: float) -> Reason:
+        return of_steps("last", [1.0] * 20, jobs_s=(1.0, 1.0, 1.0), steadies_s=steadies_s).reason
+
+    assert of_jobs(1.5, 1.0, 1.5) is Reason.STEPS_SLOWER
+    assert of_jobs(1.5, 1.0, 1.0) is Reason.WITHIN_TOLERANCE
