@@ -84,8 +84,10 @@ def compose(path: Path, content: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        problem = " ".join(str(part) for part in (error.context, error.problem) if part)
-        raise FileError(path, (Fault(line, column, "", f"is not YAML: {problem}"),)) from None
+        said = " ".join(str(part) for part in (error.context, error.problem) if part)
+        # PyYAML 6.0.4 has a limit of its own, and meets it while it looks for the end of a key.
+        problem = "is nested too deeply" if "maximum nesting depth" in said else f"is not YAML: {said}"
+        raise FileError(path, (Fault(line, column, "", problem),)) from None
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise FileError(path, (Fault(1, 1, "", f"is not YAML: {error}".splitlines()[0]),)) from None
     if has_aliases and _count(node, {}) > MAX_VALUES:
