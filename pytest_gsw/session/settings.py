@@ -139,7 +139,7 @@ def read_settings(config: pytest.Config) -> Settings:
     history, kept = shared_history(config, _history(config, values["history"], results), past)
     _check_clusters(config, values["clusters"], values["cluster"])
     cluster = _cluster(config, values, results / RUNS.name / run_id, paths) if values["cluster"] else None
-    asked = asked_release(config, values, cluster, past)
+    asked = asked_release(config, values, cluster, past, replay)
     return Settings(
         run_id=run_id,
         cluster=cluster,

@@ -57,7 +57,9 @@ def is_of_release(path: Path, root: Path) -> bool:
 
 @cache
 def bundled_releases() -> Mapping[str, tuple[Path, ...]]:
-    """By release of the recipes, the tables that come with pytest-gsw and hold for it, sorted."""
+    """By release, the oldest first, the tables that come with pytest-gsw and hold for it, sorted."""
+    from pytest_gsw.tables.releases import by_age  # an idle session, which looks at YAML files, needs none of it
+
     found: dict[str, list[Path]] = {}
     for path in sorted(bundled_baselines().rglob("*.yaml")):
         if not is_table(path):
@@ -66,4 +68,4 @@ def bundled_releases() -> Mapping[str, tuple[Path, ...]]:
         stated = next((match[1] for line in lines if (match := _RELEASES.fullmatch(line))), "")
         for release in re.findall(r'"([^"]+)"', stated):
             found.setdefault(release, []).append(path)
-    return {release: tuple(paths) for release, paths in sorted(found.items())}
+    return {release: tuple(found[release]) for release in sorted(found, key=by_age)}

@@ -11,8 +11,9 @@ from typing import NamedTuple
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import command, counted, enumerated
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.accelerators import is_same
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import load_table, read_tables
+from pytest_gsw.tables.load import load_table, read_tables, table_files
 from pytest_gsw.tables.model import Baseline, BlankRow, Source
 from pytest_gsw.tables.releases import in_words, is_container, releases_of
 
@@ -43,7 +44,30 @@ def holds_for(source: Source, version: str) -> bool | None:
 @cache
 def can_run(release: str) -> bool:
     """Whether a bundled table has a row of a release that can run."""
-    return any(_rows(path, release) for path in bundled_releases().get(release, ()))
+    return any(map(_rows, bundled_releases().get(release, ())))
+
+
+@cache
+def releases_for(accelerator: str) -> tuple[str, ...]:
+    """The releases with rows for an accelerator that can run, the newest last; "" behind them: the documents' own."""
+    named = accelerator.partition("-")[0].lower()
+
+    def has(path: Path) -> bool:  # a table that does not name it need not be parsed
+        is_named = named in path.read_text(encoding="utf-8").lower()
+        return is_named and any(is_same(row.accelerator, accelerator) for row in _rows(path))
+
+    return tuple(release for release, paths in _tables().items() if any(map(has, paths)))
+
+
+def bundled_elsewhere(word: str) -> dict[str, str]:
+    """By accelerator, the newest release of bundled rows with this word in their ids; "" for the documents' own."""
+    rows = ((row, release) for release, paths in _tables().items() for path in paths for row in _rows(path))
+    return {row.accelerator: release for row, release in rows if word.lower() in row.id.lower()}
+
+
+def _tables() -> dict[str, tuple[Path, ...]]:
+    """The bundled tables by release, the newest last; those without a release, the documents' own, behind them."""
+    return {**bundled_releases(), "": table_files(bundled_baselines())}
 
 
 def _blank_keys(row: BlankRow) -> list[str]:
@@ -87,17 +111,23 @@ def _table_with(row_id: str, releases: Iterable[str]) -> tuple[str, Path] | None
     """The first of these releases for which a bundled table has the row, and that table; ``None`` where none has."""
     known = bundled_releases()
     return next(
-        ((release, path) for release in releases for path in known.get(release, ()) if row_id in _rows(path, release)),
+        (
+            (release, path)
+            for release in releases
+            for path in known.get(release, ())
+            for row in _rows(path)
+            if row.id == row_id
+        ),
         None,
     )
 
 
 @cache
-def _rows(path: Path, release: str) -> frozenset[str]:
+def _rows(path: Path) -> tuple[Baseline, ...]:
     try:
-        return frozenset(row.id for row in load_table(path) if release in row.source.releases)
+        return load_table(path)
     except ConfigurationError:  # it is not what the session is about
-        return frozenset()
+        return ()
 
 
 def _argument(path: Path) -> str:
