@@ -11,6 +11,7 @@ from typing import Any
 from pytest_gsw.common.files import from_here
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
+from pytest_gsw.tables.accelerators import is_same
 from pytest_gsw.tables.keys import LAUNCHER_MEANING, LAUNCHERS, PLACEHOLDERS
 from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.yamlfile import Value, read_free_mapping
@@ -53,7 +54,7 @@ CLUSTER_FIELDS: f.Fields = {
     ),
     "account": f.text("Slurm account; SLURM_ACCOUNT or SBATCH_ACCOUNT by default."),
     "partition": f.text("Slurm partition; SLURM_PARTITION or SBATCH_PARTITION by default."),
-    "accelerator": f.text("Accelerator of every node, such as H100. Rows of others are skipped."),
+    "accelerator": f.text("Accelerator of every node, such as H100. Rows of others are left out."),
     "gpus_per_node": f.whole(
         "GPUs of one node; SLURM_GPUS_PER_NODE or SBATCH_GPUS_PER_NODE by default, else the row's."
     ),
@@ -240,7 +241,7 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
 
 def why_it_does_not_fit(accelerator: str | None, gpus: int | None, cluster: Cluster) -> str:
     """Why a row cannot run on a cluster, by what that has and what is known of the row; empty where it can."""
-    if None not in {cluster.accelerator, accelerator} and str(cluster.accelerator).lower() != str(accelerator).lower():
+    if cluster.accelerator and accelerator and not is_same(cluster.accelerator, accelerator):
         return f"the row is for {accelerator}, {cluster.name} has {cluster.accelerator}"
     if cluster.gpus is not None and gpus is not None and gpus > cluster.gpus:
         return f"the row needs {gpus} GPUs, {cluster.name} has {cluster.gpus}"

@@ -16,6 +16,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import of_peak
 from pytest_gsw.runs.run import BOOST_NOT_SET
 from pytest_gsw.tables import metrics
+from pytest_gsw.tables.model import TOLERANCE
 
 #: No line is longer, however wide the screen is: build logs are read in narrow windows, too.
 WIDEST = 100
@@ -85,7 +86,10 @@ def figures(record: Record) -> tuple[str, ...]:
     mfu = record.figures.measured.get(metrics.MFU.key)
     parts = (
         change_text(record),
-        *(f"{one.metric.label} {one.measured:.4g} {one.metric.unit} ({percent(one.change)})" for one in record.metrics),
+        *(
+            f"{one.metric.label} {one.measured:.4g} {one.metric.unit} ({percent(one.change)}){_allowed(one.tolerance)}"
+            for one in record.metrics
+        ),
         _reason(record),
         "newer jobs passed over" if record.passed_over else "",
         "" if measured is None else f"{measured:.4g} {metric.per_unit}",
@@ -110,10 +114,15 @@ def change_text(record: Record) -> str:
         return ""
     of_document = f"{percent(documented / measured - 1)}" if documented else ""
     if not accepted:
-        return f"throughput {of_document}"
+        return f"throughput {of_document}{_allowed(record.row.tolerance)}"
     # Both, always: a slow cluster that has accepted its slowness must not look like a fast one.
     beside = f", {of_document} to documented" if of_document else ""
-    return f"throughput {percent(accepted / measured - 1)} to accepted{beside}"
+    return f"throughput {percent(accepted / measured - 1)} to accepted{beside}{_allowed(record.row.tolerance)}"
+
+
+def _allowed(tolerance: float) -> str:
+    """The tolerance of a row, or of a metric, in parentheses; empty for the usual one."""
+    return "" if tolerance == TOLERANCE else f" (allowed {tolerance * 100:g} %)"
 
 
 def telling_line(lines: Iterable[str]) -> str:

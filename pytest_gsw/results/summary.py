@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gsw.common.words import counted
+from pytest_gsw.performance.verdict import Outcome, compare
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.nodes import expand, named_nodes
 from pytest_gsw.results.record import Record
+from pytest_gsw.tables.model import TOLERANCE
 
 _ROWS_SHOWN = 10
 
@@ -52,7 +54,19 @@ def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.
     if hidden := sum(map(hides_loss, records)):
         better = outcomes.PASSED if outcomes.PASSED in told else outcomes.IMPROVED
         told[better] = f"{told[better]} ({hidden} by an accepted figure)"
+    if beyond := sum(map(_is_beyond_usual, records)):
+        told[outcomes.PASSED] += f", {beyond} of them beyond {TOLERANCE * 100:g} %"
     return told
+
+
+def _is_beyond_usual(record: Record) -> bool:
+    """True if a row passed by a tolerance of its own, or of a metric's: the usual one would have made it regress."""
+    verdict = record.judged if record.outcome == outcomes.PASSED.word else None
+    if verdict is None:
+        return False
+    found = [compare(verdict.measured_s, verdict.reference_s, TOLERANCE)]
+    found += [compare(one.measured, one.documented, TOLERANCE, one.metric.direction) for one in verdict.metrics]
+    return Outcome.REGRESSED in found
 
 
 def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = None) -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gsw.common.words import command
+from pytest_gsw.clusters.model import why_it_does_not_fit
+from pytest_gsw.common.words import command, counted, enumerated
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.node_ids import row_of
+from pytest_gsw.session.release import bundled_rows
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import OF_SELECTION, SETTINGS
 from pytest_gsw.tables.fields import nearest
@@ -99,20 +101,43 @@ def run_before(config: pytest.Config) -> Past | None:
     return Past("", tuple(dict.fromkeys(node_ids)))
 
 
+def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect rows of other accelerators than the cluster's, in one line; if no row is left, with the next command."""
+    settings = config.stash[SETTINGS]
+    cluster, rows = settings.cluster, [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
+    names = {_accelerator_of(item) for item in rows if cluster is not None}
+    others = {str(name) for name in names if cluster and why_it_does_not_fit(name, None, cluster)}
+    if cluster is None or not others:
+        return
+    dropped = [item for item in rows if _accelerator_of(item) in others]
+    _deselect(config, items, dropped)
+    what = f"{counted(len(dropped), 'row')} for {enumerated(sorted(others))}"
+    lines = [f"gsw: {what} left out: {cluster.name} has {cluster.accelerator}"]
+    if dropped == rows:
+        there, step = bundled_rows(cluster, settings.release)
+        lines += [f"gsw: {there}", f"next: {step}"]
+    tell_of_selection(config, lines)
+
+
+def _accelerator_of(item: BaselineItem | BlankItem) -> str | None:
+    return item.baseline.accelerator if isinstance(item, BaselineItem) else item.blank.known.get("accelerator")
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], dropped: Sequence[pytest.Item]) -> None:
+    if gone := set(dropped):
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=dropped)
+
+
 def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: Past | None) -> None:
     """Of a run that is replayed or resumed, keep the rows that it had."""
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if xdist.is_worker(config):
         # Its loop runs items in this order, not in that in which jobs end: the shortest first comes near it.
         items.sort(key=_expected_order)
-    if past is None:
-        return
-    rows_then = {row_of(node_id) for node_id in past.rows}
-    dropped = [item for item in rows if item.name not in rows_then]
-    if dropped:
-        gone = set(dropped)
-        items[:] = [item for item in items if item not in gone]
-        config.hook.pytest_deselected(items=dropped)
+    if past is not None:
+        had = {row_of(node_id) for node_id in past.rows}
+        _deselect(config, items, [item for item in rows if item.name not in had])
 
 
 def _expected_order(item: pytest.Item) -> tuple[bool, float]:

@@ -22,6 +22,7 @@ from pytest_gsw.session.chosen import (
     check_faults,
     check_release,
     keep_rows_of_run,
+    leave_out_others,
     run_before,
     runnable,
     runs_nothing,
@@ -30,12 +31,14 @@ from pytest_gsw.session.chosen import (
 from pytest_gsw.session.collect import BaselineFile, BaselineTables
 from pytest_gsw.session.item import BaselineItem, BlankItem, blank_rows
 from pytest_gsw.session.node_ids import node_id_of
+from pytest_gsw.session.release import bundled_rows
 from pytest_gsw.session.selection import SELECTION, point_at_tables
 from pytest_gsw.session.settings import Settings, read_settings
 from pytest_gsw.session.stash import OF_SELECTION, SETTINGS, SUITE
 from pytest_gsw.session.summary import tell_summary
 from pytest_gsw.session.tally import TALLY, Tally
 from pytest_gsw.session.telling import TellsFact, show_fact
+from pytest_gsw.tables.bundled import bundled_baselines
 
 
 def begin(config: pytest.Config) -> None:
@@ -93,6 +96,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if not settings.judges:
         return []
     told = [f"gsw: {_place(settings)}, run {settings.run_id}, results {settings.run_directory}"]
+    cluster, is_bundled = settings.cluster, settings.baselines[0].is_relative_to(bundled_baselines())
+    if cluster is not None and cluster.accelerator is not None and is_bundled and not config.option.file_or_dir:
+        figures = f"release {settings.release}" if settings.release else "the documents' own"
+        told += [f"gsw: figures: {figures}", f"gsw: {bundled_rows(cluster, None)[0]}"]
     if settings.past is not None:
         from pytest_gsw.session.resume import told_of_past
 
@@ -152,6 +159,7 @@ def pytest_collection_modifyitems(
         yield from select(config, items)
     else:
         yield
+    leave_out_others(config, items)
     if config.pluginmanager.has_plugin("rerunfailures") and config.stash[SETTINGS].judges:
         from pytest_gsw.session.reruns import run_rows_once
 

@@ -51,9 +51,9 @@ class MarkedItem(pytest.Item):
         self._keywords = keywords
 
 
-#: The facts of a row that are keys of its table.
-_KNOWN_OF_BLANK = (
-    *("model", "size", "framework", "dtype", "accelerator", "gpus"),
+#: The facts of a row.
+_FACTS = (
+    *("workload", "model", "size", "framework", "dtype", "accelerator", "gpus", "nodes"),
     *("sequence_length", "global_batch_size", "micro_batch_size", *Parallelism.__dataclass_fields__),
     *("metric", "proxy", "canary", "document"),
 )
@@ -66,46 +66,26 @@ def _markers(baseline: Baseline, settings: Settings) -> Iterator[pytest.MarkDeco
         yield pytest.mark.proxy
     if baseline.canary:
         yield pytest.mark.canary
-    yield from _skip(baseline.accelerator, baseline.gpus, settings)
+    yield from _skip(baseline.gpus, settings)
 
 
 def blank_markers(row: BlankRow, settings: Settings) -> Iterator[pytest.MarkDecorator]:
     """The same of a row with blanks, by what is known of it."""
-    facts = {name: row.known.get(name) for name in _KNOWN_OF_BLANK}
+    facts = {name: row.known.get(name) for name in _FACTS}
     yield pytest.mark.gsw(row=row.id, **facts)
     yield from (getattr(pytest.mark, name) for name in ("proxy", "canary") if facts[name])
-    yield from _skip(facts["accelerator"], facts["gpus"], settings)
+    yield from _skip(facts["gpus"], settings)
 
 
 def _marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
     """The row's facts as ``-m "gsw(gpus=64, dtype='fp8')"`` selects them."""
-    return {
-        "row": baseline.id,
-        "workload": baseline.workload,
-        "model": baseline.model,
-        "size": baseline.size,
-        "framework": baseline.framework,
-        "dtype": baseline.dtype,
-        "accelerator": baseline.accelerator,
-        "gpus": baseline.gpus,
-        "nodes": baseline.nodes,
-        "sequence_length": baseline.sequence_length,
-        "global_batch_size": baseline.global_batch_size,
-        "micro_batch_size": baseline.micro_batch_size,
-        **vars(baseline.parallelism),
-        "metric": baseline.metric,
-        "proxy": baseline.proxy,
-        "canary": baseline.canary,
-        "document": baseline.source.document,
-    }
+    apart = {**vars(baseline.parallelism), "document": baseline.source.document}
+    facts = {name: apart[name] if name in apart else getattr(baseline, name) for name in _FACTS}
+    return {"row": baseline.id, **facts}
 
 
-def _skip(accelerator: str | None, gpus: int | None, settings: Settings) -> Iterator[pytest.MarkDecorator]:
-    """What keeps a row from being run in this session."""
-    reason = ""
-    if not settings.judges:
-        reason = NO_CLUSTER
-    elif settings.cluster is not None:
-        reason = why_it_does_not_fit(accelerator, gpus, settings.cluster)
-    if reason:
+def _skip(gpus: int | None, settings: Settings) -> Iterator[pytest.MarkDecorator]:
+    """What keeps a row from being run in this session; one of another accelerator is deselected."""
+    cluster = settings.cluster
+    if reason := (cluster and why_it_does_not_fit(None, gpus, cluster)) if settings.judges else NO_CLUSTER:
         yield pytest.mark.skip(reason=reason)

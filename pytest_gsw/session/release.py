@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_gsw.common.words import command, counted
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.accelerators import BY_NAME, is_same
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.of_release import can_run, none_can_run, releases_for, states_none
 from pytest_gsw.tables.releases import NEMO, NO_FIGURES_SINCE, is_container
 
 if TYPE_CHECKING:
@@ -28,11 +31,12 @@ class Asked:
 
 
 def asked_release(
-    config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None, past: Past | None
+    config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None, past: Past | None, replay: Path | None
 ) -> Asked | None:
     """The release whose bundled rows run: the option's, else the cluster's where no other tables are named.
 
-    A session that goes on with another has that one's.
+    A session that goes on with another has that one's. If nothing names tables, it is the release of the run that is
+    replayed, or the newest with rows for the cluster's accelerator if the documents' own tables have none.
 
     Raises:
         ConfigurationError: The option names none, contradicts others, or what it names may be two.
@@ -51,7 +55,30 @@ def asked_release(
             "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables\n"
             "next: leave one of them out"
         )
+    if asked is None and past is None and not (values["baselines"] or values["suite"] or config.option.file_or_dir):
+        from pytest_gsw.results.junit_names import read_noted
+
+        found = releases_for(cluster.accelerator) if cluster and cluster.accelerator else ()
+        release = (replay and read_noted(replay).release) or next(reversed(found), "")
+        return Asked(release, f"--gsw-replay={replay}") if release else None
     return asked
+
+
+def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
+    """The bundled rows for a cluster's accelerator, in one line, and the next step of a session that has none."""
+    name, session = str(cluster.accelerator), command("pytest", *cluster.options)
+    found = releases_for(name)
+    if not found:
+        near = "" if any(is_same(one, name) for one in BY_NAME) else nearest(name, BY_NAME)
+        table = "make a table of a document, pytest-gsw import README.md -o baselines"
+        run = "and run its rows with --gsw-baselines=baselines (docs/importing.md)"
+        return f"{name}: no bundled table has rows for it{near}", f"{table}, {run}"
+    releases = [one for one in found if one]
+    if not releases:
+        return f"{name}: no release has rows for it, the documents' own tables have", session
+    newest, several = releases[-1], counted(len(releases), "release")
+    option = f" --gsw-release={newest}" if release or found[-1] else ""
+    return f"{name}: {several}, newest {newest}, --gsw-release=RELEASE", session + option
 
 
 def meant(asked: Asked, cluster: Cluster | None) -> Asked:
@@ -87,8 +114,6 @@ def tables_of(asked: Asked) -> tuple[Path, ...]:
     Raises:
         ConfigurationError: There are none, or none of their rows can run.
     """
-    from pytest_gsw.tables.of_release import can_run, none_can_run, states_none  # few sessions ask for a release
-
     release, bundled = asked.release, bundled_releases()
     if can_run(release):
         return bundled[release]

@@ -9,9 +9,10 @@ from pathlib import Path
 import pluggy
 import pytest
 
+from pytest_gsw.clusters.model import why_it_does_not_fit
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session.node_ids import node_id_below, node_id_of
-from pytest_gsw.session.stash import SUITE
+from pytest_gsw.session.stash import SETTINGS, SUITE
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import Table, read_table, table_files
@@ -63,7 +64,7 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
     tables = _tables(config, roots)
     given = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
     named = [argument.partition("::") for argument in given]
-    if any(_is_path(name, config) for name, _, _ in named):
+    if any((config.invocation_params.dir / name).exists() for name, _, _ in named):
         # Real paths are among them: pytest's own way, with the tables' real places.
         for name, _, row in named:
             _check_row(config, name, row, tables.get(name, config.invocation_params.dir / name))
@@ -76,7 +77,8 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
     rows = {name: frozenset(row for other, _, row in named if other == name) for name, _, row in named if row}
     whole = {name for name, _, row in named if not row}
     selection = Selection(files, {name: ids for name, ids in rows.items() if name not in whole})
-    _check_rows(config, selection)
+    for name, _, row in named:
+        _check_row(config, name, row, files.get(name, config.rootpath))
     config.stash[SELECTION] = selection
     config.args = [str(config.rootpath)]
 
@@ -92,10 +94,6 @@ def table_of(name: str, config: pytest.Config, roots: tuple[Path, ...]) -> Path 
     found = (path for root in roots for path in table_files(root) if node_id_of(path, config, roots) == name)
     other = config.rootpath / name  # one that was named on the command line
     return next(found, other if other.is_file() else None)
-
-
-def _is_path(name: str, config: pytest.Config) -> bool:
-    return (config.invocation_params.dir / name).exists()
 
 
 def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
@@ -127,13 +125,6 @@ def _bundled_named(name: str, tables: dict[str, Path], config: pytest.Config) ->
     return others
 
 
-def _check_rows(config: pytest.Config, selection: Selection) -> None:
-    """Make sure that every row that was named is there, as pytest does for other node ids."""
-    for node_id, wanted in selection.rows.items():
-        for row in sorted(wanted):
-            _check_row(config, node_id, row, selection.files[node_id])
-
-
 def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> None:
     if not row or path.suffix not in {".yaml", ".yml"}:
         return  # a whole table, or somebody else's item
@@ -144,3 +135,8 @@ def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> Non
     there = {row.id for row in table.rows} | {row.id for row in table.blanks}
     if row not in there:
         raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row, there)}")
+    cluster = config.stash[SETTINGS].cluster
+    accelerator = next((one.accelerator for one in table.rows if one.id == row), None)
+    if cluster is not None and (why := why_it_does_not_fit(accelerator, None, cluster)):
+        advice = f"name a cluster that has {accelerator} with --gsw-cluster, or rows for {cluster.accelerator}"
+        raise pytest.UsageError(f"{node_id}::{row}: {why}\nnext: {advice}")

@@ -142,7 +142,7 @@ def read_settings(config: pytest.Config) -> Settings:
     cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
     own = values | shared.judging_of_cluster(values, cluster)
     values = own | of_run
-    asked = asked_release(config, values, cluster, past)
+    asked = asked_release(config, values, cluster, past, replay)
     return Settings(
         run_id=run_id,
         cluster=cluster,

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.common.words import listed_some
+from pytest_gsw.common.words import enumerated, listed_some
 from pytest_gsw.session import xdist
 from pytest_gsw.session.chosen import tell_of_selection
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.of_release import bundled_elsewhere
 
 #: The words of an expression, as pytest takes it apart.
 _WORD = re.compile(r"[\w:+\-.\[\]\\/]+")
@@ -65,7 +66,12 @@ def unnamed(config: pytest.Config, every: Sequence[pytest.Item], selected: Seque
         return  # pytest's own affair
     words = _words(config.option.keyword or "")
     for word in _in_nothing(words, every):
-        yield f"gsw: -k: nothing is called '{word}'{nearest(word, names_of_rows(every))}"
+        known = bundled_elsewhere(word).items()
+        options = (
+            f"{name} ({f'--gsw-release={one}' if one else 'without --gsw-release'})" for name, one in sorted(known)
+        )
+        near = f"; it is bundled for {enumerated(options)}" if known else nearest(word, names_of_rows(every))
+        yield f"gsw: -k: nothing is called '{word}'{near}"
     if _has_rows(selected):
         return
     marked = _ANY_CALL.sub("", config.option.markexpr or "")
@@ -105,18 +111,9 @@ def names_of_rows(items: Iterable[pytest.Item]) -> list[str]:
     """What rows are called, whole and in part, as ``-k`` finds them."""
     names: dict[str, None] = {}
     for row in (item.baseline for item in items if isinstance(item, BaselineItem)):
-        parts = (
-            row.workload,
-            row.model,
-            row.framework,
-            row.dtype,
-            row.accelerator,
-            f"{row.accelerator}x{row.gpus}",
-            f"x{row.gpus}",
-            f"x{row.gpus}]",
-            row.id,
-        )
-        names.update(dict.fromkeys(parts))
+        stated = (row.workload, row.model, row.framework, row.dtype, row.accelerator)
+        sizes = (f"{row.accelerator}x{row.gpus}", f"x{row.gpus}", f"x{row.gpus}]")
+        names.update(dict.fromkeys((*stated, *sizes, row.id)))
     return list(names)
 
 

@@ -7,6 +7,7 @@ NVL72 systems have 2,500 and 5,000. The READMEs' stand here, because the documen
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -79,6 +80,14 @@ ACCELERATORS: tuple[Accelerator, ...] = (
 )
 
 BY_NAME: Mapping[str, Accelerator] = {one.name: one for one in ACCELERATORS}
+#: The size of memory behind a name, as in ``A100-80GB``.
+_MEMORY = re.compile(r"-\d+GB$", re.IGNORECASE)
+
+
+def is_same(one: str, other: str) -> bool:
+    """True if two names are of one accelerator: a name without its memory stands for all of that name."""
+    one, other = one.lower(), other.lower()
+    return one == other or _MEMORY.sub("", one) == other or one == _MEMORY.sub("", other)
 
 
 def gpus_per_node(name: str) -> int | None:

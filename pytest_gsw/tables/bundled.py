@@ -57,10 +57,12 @@ def is_of_release(path: Path, root: Path) -> bool:
 
 @cache
 def bundled_releases() -> Mapping[str, tuple[Path, ...]]:
-    """By release of the recipes, the tables that come with pytest-gsw and hold for it, sorted.
+    """By release, the oldest first, the tables that come with pytest-gsw and hold for it, sorted.
 
     Of tables of one framework and name, it is the release's own: a README may state what the document leaves out.
     """
+    from pytest_gsw.tables.releases import by_age  # an idle session, which looks at YAML files, needs none of it
+
     found: dict[str, dict[tuple[str, ...], Path]] = {}
     root = bundled_baselines()
     for path in sorted(root.rglob("*.yaml"), key=lambda path: (is_of_release(path, root), path)):
@@ -70,4 +72,4 @@ def bundled_releases() -> Mapping[str, tuple[Path, ...]]:
         stated = next((match[1] for line in lines if (match := _RELEASES.fullmatch(line))), "")
         for release in re.findall(r'"([^"]+)"', stated):
             found.setdefault(release, {})[path.parts[-2:]] = path
-    return {release: tuple(sorted(paths.values())) for release, paths in sorted(found.items())}
+    return {release: tuple(sorted(found[release].values())) for release in sorted(found, key=by_age)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -11,8 +11,9 @@ from typing import NamedTuple
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import command, counted, enumerated
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.accelerators import is_same
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import load_table, read_tables
+from pytest_gsw.tables.load import load_table, read_tables, table_files
 from pytest_gsw.tables.model import Baseline, BlankRow, Source
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, in_words, is_container, releases_of
 
@@ -46,7 +47,30 @@ def holds_for(source: Source, version: str, among: Sequence[str] | None = None) 
 @cache
 def can_run(release: str) -> bool:
     """Whether a bundled table has a row of a release that can run."""
-    return any(_rows(path, release) for path in bundled_releases().get(release, ()))
+    return any(map(_rows, bundled_releases().get(release, ())))
+
+
+@cache
+def releases_for(accelerator: str) -> tuple[str, ...]:
+    """The releases with rows for an accelerator that can run, the newest last; "" behind them: the documents' own."""
+    named = accelerator.partition("-")[0].lower()
+
+    def has(path: Path) -> bool:  # a table that does not name it need not be parsed
+        is_named = named in path.read_text(encoding="utf-8").lower()
+        return is_named and any(is_same(row.accelerator, accelerator) for row in _rows(path))
+
+    return tuple(release for release, paths in _tables().items() if any(map(has, paths)))
+
+
+def bundled_elsewhere(word: str) -> dict[str, str]:
+    """By accelerator, the newest release of bundled rows with this word in their ids; "" for the documents' own."""
+    rows = ((row, release) for release, paths in _tables().items() for path in paths for row in _rows(path))
+    return {row.accelerator: release for row, release in rows if word.lower() in row.id.lower()}
+
+
+def _tables() -> dict[str, tuple[Path, ...]]:
+    """The bundled tables by release, the newest last; those without a release, the documents' own, behind them."""
+    return {**bundled_releases(), "": table_files(bundled_baselines())}
 
 
 def states_none(release: str) -> bool:
@@ -97,16 +121,16 @@ def other_release(baseline: Baseline, ran: Sequence[str], what: str, *where: str
 def rows_of(row_id: str, releases: Iterable[str]) -> dict[str, Baseline]:
     """The bundled rows of an id, by release."""
     known = bundled_releases()
-    rows = [(release, _rows(path, release).get(row_id)) for release in releases for path in known.get(release, ())]
-    return {release: row for release, row in rows if row is not None}
+    rows = ((release, row) for release in releases for path in known.get(release, ()) for row in _rows(path))
+    return {release: row for release, row in rows if row.id == row_id and release in row.source.releases}
 
 
 @cache
-def _rows(path: Path, release: str) -> Mapping[str, Baseline]:
+def _rows(path: Path) -> tuple[Baseline, ...]:
     try:
-        return {row.id: row for row in load_table(path) if release in row.source.releases}
+        return load_table(path)
     except ConfigurationError:  # it is not what the session is about
-        return {}
+        return ()
 
 
 def _argument(path: Path) -> str:

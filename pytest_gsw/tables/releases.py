@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pytest_gsw.common.words import enumerated
+from pytest_gsw.common.words import ByNumber, by_number, enumerated
 from pytest_gsw.tables import fields as f
 
 #: In front of a release of the NeMo container.
@@ -53,6 +53,11 @@ def releases_of(version: str) -> tuple[str, ...]:
 def is_container(release: str) -> bool:
     """Whether a release is one of the NeMo container, and not of the recipes."""
     return release.startswith(NEMO)
+
+
+def by_age(release: str) -> ByNumber:
+    """Sort key of releases, the newest last: recipes and containers are both named by year and month."""
+    return by_number(release.removeprefix(NEMO))
 
 
 def container_of(image: str) -> str | None:

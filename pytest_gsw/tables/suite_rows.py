@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -132,9 +132,3 @@ def _id_on(row: Baseline, gpus: int) -> str:
 
 def _times(figure: float | None, ratio: float) -> float | None:
     return None if figure is None else figure * ratio
-
-
-def common_releases(rows: Sequence[Baseline]) -> tuple[str, ...]:
-    """The releases that the figures of all these rows are of; none where one of them does not say."""
-    named = [row.source.releases for row in rows]
-    return tuple(release for release in named[0] if all(release in other for other in named)) if named else ()

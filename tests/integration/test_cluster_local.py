@@ -128,11 +128,12 @@ def test_without_a_calibration_nothing_is_measured(pytester: pytest.Pytester, fl
     result.stdout.fnmatch_lines(["the log holds no calibration, on which the row's verdict rests"])
 
 
-def test_a_row_for_a_gpu_is_skipped_with_the_reason(pytester: pytest.Pytester, site: Path) -> None:
+def test_a_row_for_a_gpu_is_left_out_with_the_reason(pytester: pytest.Pytester, site: Path) -> None:
     (site / "own.yaml").write_text(TABLE.replace("accelerator: CPU", "accelerator: H200"))
     result = run(pytester, "-rs")
-    result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["SKIPPED * the row is for H200, local has CPU"])
+    result.assert_outcomes(deselected=1)
+    result.stdout.fnmatch_lines(["gsw: 1 row for H200 left out: local has CPU"])
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_a_broken_driver_is_a_usage_error(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,23 @@ def test_the_rows_own(pytester: pytest.Pytester) -> None:
     )
 
 
+def test_a_loss_that_only_a_wide_tolerance_passes_is_told(pytester: pytest.Pytester) -> None:
+    """By its document a row of GPT-2 may lose 40 %: it must not look like one that has lost nothing."""
+    result = pytester.runpytest(
+        "--gsw-cluster=demo", "--gsw-demo=*mbs6*=slow:30%", "-k", "hf-mbs6 or x16-pp8-gas64 or gpt3_175b"
+    )
+    assert result.ret == 0
+    result.stdout.re_match_lines(
+        [
+            r"gpt2_\S+hf-mbs6\S+ +PASSED +throughput -2\d\.\d % \(allowed 40 %\)  ",
+            r"\d+ passed, 1 of them beyond 5 %$",
+        ]
+    )
+    of_h100 = [line for line in result.outlines if line.startswith("gpt3_175b") and "PASSED" in line]
+    assert of_h100
+    assert not any("allowed" in line for line in of_h100)
+
+
 def test_the_command_lines(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*SLOW, "-k", "llama2_70b_fp8 and H100x64", "--gsw-tolerance=15%").assert_outcomes(
         passed=1, deselected=140

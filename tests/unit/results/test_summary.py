@@ -36,6 +36,18 @@ def test_rows_that_passed_by_an_accepted_figure_alone_are_counted() -> None:
     assert summary.counts_line([varied(PASSED_BY_ACCEPTED, measured={"step_time_s": 4.6})]) == "1 passed"
 
 
+def test_rows_that_passed_by_a_wide_tolerance_are_counted_apart() -> None:
+    wide = varied(row("passed", 8, 5.9), tolerance=0.4)
+    assert summary.counts_line([wide, row("passed", 16), row("regressed", 32, 9.0)]) == (
+        "2 passed, 1 of them beyond 5 %, 1 regressed"
+    )
+    # The usual tolerance would have passed it; one that has regressed is counted as that.
+    at_the_limit = varied(row("passed", 8, 4.556 / 0.95), tolerance=0.4)
+    assert summary.counts_line([at_the_limit, varied(row("regressed", 16, 9.0), tolerance=0.4)]) == (
+        "1 passed, 1 regressed"
+    )
+
+
 def failed(job_id: str, nodes: str, why: str = "NCCL time-out") -> Record:
     fact = f"job {job_id} failed with exit code 1: {why}"
     return varied(row("error", int(job_id), None), fact=fact, job=replace(JOB, id=job_id, nodes=nodes))

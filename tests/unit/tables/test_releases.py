@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.errors import FileError
+from pytest_gsw.tables.accelerators import is_same
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import load_table, load_tables
+from pytest_gsw.tables.load import load_table, load_tables, table_files
 from pytest_gsw.tables.model import Source
-from pytest_gsw.tables.releases import in_words, releases_of
+from pytest_gsw.tables.of_release import releases_for
+from pytest_gsw.tables.releases import by_age, in_words, releases_of
 
 TABLE = """\
 model: own
@@ -141,3 +144,36 @@ def test_a_bundled_row_says_what_people_know_it_by() -> None:
 
 def test_releases_of_which_one_ran_are_told_as_a_sentence_has_them() -> None:
     assert in_words(releases_of("25.08"), "or") == "25.08, 25.08.01 or 25.08.02"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("H100", "h100", True),
+        ("V100", "V100-32GB", True),
+        ("v100-32gb", "V100", True),
+        ("V100-16GB", "V100-32GB", False),
+        ("H100", "GH100", False),
+        ("TPU-v5p", "TPU", False),
+        ("H100-MIG", "H100", False),
+    ],
+)
+def test_a_name_without_its_memory_is_of_all_of_that_name(one: str, other: str, same: bool) -> None:
+    assert is_same(one, other) is is_same(other, one) is same
+
+
+def test_releases_are_ordered_by_year_and_month_whichever_kind_they_are_of() -> None:
+    releases = ["nemo:25.09", "25.10", "24.11.1", "25.05.05", "25.05", "nemo:26.06.01", "nemo:26.06"]
+    assert sorted(releases, key=by_age) == [
+        *("24.11.1", "25.05", "25.05.05", "nemo:25.09", "25.10", "nemo:26.06", "nemo:26.06.01")
+    ]
+
+
+@pytest.mark.parametrize("accelerator", ["H100", "V100", "V100-16GB", "B200", "B300", "GB200", "GB300", "CPU", "H200"])
+def test_the_releases_for_an_accelerator_are_those_with_a_row_that_can_run(accelerator: str) -> None:
+    def have(paths: Sequence[Path]) -> bool:
+        return any(is_same(row.accelerator, accelerator) for path in paths for row in load_table(path))
+
+    found = [release for release, paths in bundled_releases().items() if have(paths)]
+    own = [""] if have(table_files(bundled_baselines())) else []
+    assert releases_for(accelerator) == (*found, *own)

@@ -1,0 +1,194 @@
+"""The rows of a session are those of the cluster's accelerator; none meets an empty session without the next command."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+
+def cluster(pytester: pytest.Pytester, accelerator: str | None, more: str = "") -> str:
+    """Describe a cluster and return the option that names it."""
+    kind = "" if accelerator is None else f"accelerator: {accelerator}, "
+    (pytester.path / "clusters.yaml").write_text(f"clusters:\n  site: {{scheduler: local, {kind}stage: stage{more}}}\n")
+    return "--gsw-cluster=site"
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "figures", "rows", "others"),
+    [
+        ("H100", "the documents' own", 47, "H100: 22 releases, newest nemo:26.06, --gsw-release=RELEASE"),
+        ("V100", "the documents' own", 92, None),
+        ("V100-32GB", "the documents' own", 87, None),
+        ("B200", "release nemo:26.04.01", 7, "B200: 5 releases, newest nemo:26.04.01, --gsw-release=RELEASE"),
+        ("B300", "release nemo:26.06", 6, "B300: 5 releases, newest nemo:26.06, --gsw-release=RELEASE"),
+        ("GB200", "release nemo:26.08", 9, "GB200: 14 releases, newest nemo:26.08, --gsw-release=RELEASE"),
+        ("gb300", "release nemo:26.08", 9, "gb300: 8 releases, newest nemo:26.08, --gsw-release=RELEASE"),
+    ],
+)
+def test_the_rows_of_a_session_are_those_of_the_clusters_accelerator(
+    pytester: pytest.Pytester, accelerator: str, figures: str, rows: int, others: str | None
+) -> None:
+    result = pytester.runpytest(cluster(pytester, accelerator), "--gsw-plan")
+    result.stdout.fnmatch_lines([f"gsw: figures: {figures}"])
+    if others is not None:
+        result.stdout.fnmatch_lines([f"gsw: {others}"])
+    planned = [line for line in result.outlines if line.startswith("baselines/")]
+    assert len(planned) == rows
+    assert all(f"[{accelerator.upper()}" in line for line in planned)
+    collected = pytester.runpytest("--gsw-cluster=site", "--collect-only", "-q")
+    assert collected.ret == 0
+    assert sum("::" in line for line in collected.outlines) == rows
+
+
+@pytest.mark.parametrize("accelerator", ["H200", "A100", "MI300X"])
+@pytest.mark.parametrize(
+    "more", [(), ("-n1",), ("-q",), ("--collect-only",)], ids=["alone", "xdist", "quiet", "collect"]
+)
+def test_an_accelerator_without_rows_has_the_next_command(
+    pytester: pytest.Pytester, accelerator: str, more: tuple[str, ...]
+) -> None:
+    result = pytester.runpytest(cluster(pytester, accelerator), *([*more] or ["--gsw-plan"]))
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(
+        [
+            f"gsw: 141 rows for CPU, H100, V100-16GB and V100-32GB left out: site has {accelerator}",
+            f"gsw: {accelerator}: no bundled table has rows for it",
+            "next: make a table of a document, pytest-gsw import README.md -o baselines, *--gsw-baselines=baselines *",
+        ]
+    )
+    assert not list(pytester.path.glob(".gsw/runs/*/stage"))
+
+
+@pytest.mark.parametrize(("name", "meant"), [("GB20", "GB200"), ("H10O", "H100"), ("MI300", "MI300X")])
+def test_an_accelerator_that_is_not_known_is_told_the_nearest(pytester: pytest.Pytester, name: str, meant: str) -> None:
+    result = pytester.runpytest(cluster(pytester, name), "--gsw-plan")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines([f"gsw: {name}: no bundled table has rows for it; did you mean '{meant}'?"])
+
+
+def test_a_release_without_rows_for_the_accelerator_names_those_that_have_some(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(cluster(pytester, "H100"), "--gsw-release=nemo:26.08", "--gsw-plan")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.assert_outcomes(deselected=18)
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: 18 rows for GB200 and GB300 left out: site has H100",
+            "gsw: H100: 22 releases, newest nemo:26.06, --gsw-release=RELEASE",
+            "next: pytest --gsw-cluster=site --gsw-release=nemo:26.06",
+        ]
+    )
+    (advice,) = [line for line in result.outlines if line.startswith("next: ")]
+    again = pytester.runpytest(*shlex.split(advice.partition(": pytest ")[2]), "--collect-only", "-q")
+    assert sum("::" in line for line in again.outlines) == 5
+
+
+def test_a_release_of_the_cluster_without_rows_for_it_names_those_that_have_some(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(cluster(pytester, "V100", ", release: '25.02'"))
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: 118 rows for H100 left out: site has V100",
+            "gsw: V100: no release has rows for it, the documents' own tables have",
+            "next: pytest --gsw-cluster=site",
+        ]
+    )
+
+
+def test_keywords_that_select_rows_of_another_accelerator_alone_say_so(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(cluster(pytester, "V100"), "-k", "llama2_70b_fp8")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: 6 rows for H100 left out: site has V100",
+            "next: pytest --gsw-cluster=site",
+        ]
+    )
+
+
+def test_keywords_of_rows_that_other_tables_have_say_which(pytester: pytest.Pytester) -> None:
+    option = cluster(pytester, "GB200")
+    result = pytester.runpytest(option, "-k", "llama2_70b_fp8")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(
+        ["gsw: -k: nothing is called 'llama2_70b_fp8'; it is bundled for H100 (without --gsw-release)"]
+    )
+    result = pytester.runpytest(option, "-k", "grok1_314b_fp8")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    found = "it is bundled for GB200 (--gsw-release=25.05.05) and H100 (without --gsw-release)"
+    result.stdout.fnmatch_lines([f"gsw: -k: nothing is called 'grok1_314b_fp8'; {found}"])
+
+
+def test_keywords_choose_among_the_documents_rows_as_ever(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(cluster(pytester, "H100"), "-k", "llama2_70b_fp8", "--gsw-plan")
+    assert "6 selected" in result.stdout.str()
+    result.stdout.no_fnmatch_line("*left out*")
+
+
+@pytest.mark.parametrize("by", ["option", "ini", "argument"])
+def test_tables_that_are_named_are_taken_as_they_are(pytester: pytest.Pytester, table: Path, by: str) -> None:
+    arguments = [cluster(pytester, "GB200"), "--collect-only", "-q"]
+    if by == "ini":
+        pytester.makeini("[pytest]\ngsw_baselines = site\n")
+    else:
+        arguments.append("--gsw-baselines=site" if by == "option" else "site/tiny.yaml")
+    result = pytester.runpytest(*arguments)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: 3 rows for B200 and H100 left out: site has GB200",
+            "gsw: GB200: 14 releases, newest nemo:26.08, --gsw-release=RELEASE",
+            "next: pytest --gsw-cluster=site --gsw-release=nemo:26.08",
+        ]
+    )
+
+
+def test_rows_of_other_accelerators_are_left_out_of_a_mixed_table(pytester: pytest.Pytester, table: Path) -> None:
+    (pytester.path / "recipes").mkdir()
+    result = pytester.runpytest(cluster(pytester, "B200"), "--gsw-baselines=site", "--gsw-plan")
+    result.stdout.fnmatch_lines(
+        ["gsw: 2 rows for H100 left out: site has B200", "site/tiny.yaml::tiny_1b_bf16*B200x8*"]
+    )
+
+
+@pytest.mark.parametrize(
+    "row", ["site/tiny.yaml::tiny_1b_bf16[H100x8]", "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x64]"]
+)
+def test_a_row_of_another_accelerator_that_is_named_is_a_usage_error(
+    pytester: pytest.Pytester, table: Path, row: str
+) -> None:
+    result = pytester.runpytest(cluster(pytester, "GB200"), row)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            f"ERROR: {row.replace('[', '[[]')}: the row is for H100, site has GB200",
+            "next: name a cluster that has H100 with --gsw-cluster, or rows for GB200",
+        ]
+    )
+
+
+def test_a_named_row_of_any_release_runs_where_its_accelerator_is(pytester: pytest.Pytester) -> None:
+    row = "baselines/releases/25.05/nemo/grok1_314b.yaml::grok1_314b_fp8[GB200x128]"
+    result = pytester.runpytest(cluster(pytester, "GB200"), row, "--collect-only", "-q")
+    assert row in result.outlines
+
+
+def test_a_cluster_without_an_accelerator_has_all_rows(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(cluster(pytester, None), "--collect-only", "-q")
+    assert sum("::" in line for line in result.outlines) == 141
+    result.stdout.no_fnmatch_line("gsw: figures*")
+
+
+def test_a_replay_of_a_run_has_its_figures(pytester: pytest.Pytester) -> None:
+    """By the release of the run: neither it nor the cluster need be named again."""
+    run = ("--gsw-cluster=demo", "--gsw-release=nemo:26.06.01", "-k", "gpt_oss")
+    pytester.runpytest(*run).assert_outcomes(passed=2, deselected=12)
+    pytester.runpytest("--gsw-replay=last").assert_outcomes(passed=2, deselected=12)
+
+
+def test_what_was_chosen_by_the_accelerator_is_named_in_further_commands(pytester: pytest.Pytester) -> None:
+    """So that a later release of pytest-gsw, which bundles newer figures, does not change what is run again."""
+    result = pytester.runpytest(cluster(pytester, "GB200"), "-k", "gpt_oss", "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED  # the recipe is not there
+    assert 'name="gsw_release" value="nemo:26.08"' in (pytester.path / "junit.xml").read_text()
