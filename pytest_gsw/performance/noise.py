@@ -125,7 +125,7 @@ def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
     """The noise between the jobs of a reference, oldest first; the prior until there are :data:`FEWEST_JOBS`.
 
     The jobs' own scale comes from :func:`~pytest_gsw.performance.levels.scale`; the prior's variance counts for
-    :data:`PRIOR_JOBS` beside it.
+    :data:`PRIOR_JOBS` beside it, and :func:`printed_grid` adds what rounding hides.
 
     Raises:
         ValueError: A time is not finite and above zero.
@@ -135,7 +135,21 @@ def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
         return prior
     from pytest_gsw.performance import levels  # a session that only collects rows needs none
 
-    return Noise(pooled(levels.scale(logs), len(logs), prior.sigma, PRIOR_JOBS), len(logs))
+    sigma = pooled(levels.scale(logs), len(logs), prior.sigma, PRIOR_JOBS)
+    grid = printed_grid(reference_s) / statistics.median(reference_s)
+    # Of times on a grid a robust scale may be 0 though they differ.
+    least = grid / 2 if min(logs) < max(logs) else 0.0
+    return Noise(max(math.hypot(sigma, grid / math.sqrt(12)), least), len(logs))
+
+
+def printed_grid(times_s: Sequence[float]) -> float:
+    """The grid of times that a log prints with few digits, in seconds: 0.01 of 0.43 and 0.44; 0 if they have many.
+
+    Rounding to a grid q has a standard deviation of q / sqrt(12). Grids above 0.01 s are of long steps, which they
+    say little about.
+    """
+    grids = (10.0**-digits for digits in range(2, 7))
+    return next((grid for grid in grids if all(abs(one / grid - round(one / grid)) < 1e-6 for one in times_s)), 0.0)
 
 
 def pooled(sigma: float, jobs: float, other: float, other_jobs: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -62,12 +63,41 @@ def test_a_regression_has_one_identity_on_all_its_nights() -> None:
 
 
 def test_a_regression_that_is_mended_and_comes_back_is_another() -> None:
-    nights = [*restless(40), slow(40), *restless(2, begin=41), slow(43)]
+    nights = [*restless(40), slow(40), *restless(9, begin=41), slow(50)]
     mended, back = of(nights)
     assert mended.mended_s == nights[42].time_s
     assert back.mended_s is None
     assert identity(mended) != identity(back)
     assert back.begin_s > mended.nights[-1].time_s
+
+
+def test_a_regression_that_is_back_within_a_week_goes_on() -> None:
+    (one,) = of([*restless(40), slow(40), *restless(8, begin=41), slow(49)])
+    assert (one.mended_s, one.is_newest) == (None, True)
+    assert [night.run_id for night in one.nights] == ["night-040", "night-049"]
+
+
+def test_an_incident_of_each_monday_is_one_alarm_that_goes_on() -> None:
+    mondays = {40, 47, 54, 61}
+    nights = of_cluster(62, lambda number: 1.06 if number in mondays else 1.0)
+    (one,) = (one for one in spells_of("eos", nights) if one.kind is Kind.INCIDENT)
+    assert [night.run_id for night in one.nights] == [f"night-{number:03}" for number in sorted(mondays)]
+    assert one.mended_s is None
+
+
+@pytest.mark.parametrize(
+    "pattern", ["4.5x2.", "4.4x4.", "6.3x3.", "2.6x2.", "8.5x2.", "12.9x2.", "1.7x2.", "3.3x3.3x2."]
+)
+def test_nights_that_were_called_regressed_widen_no_noise(pattern: str) -> None:
+    nights: list[Point] = []
+    for count, word in re.findall(r"(\d+)([.x])", pattern):
+        begin = len(nights)
+        nights += restless(int(count), begin=begin) if word == "." else (slow(begin + one) for one in range(int(count)))
+    past = Past(tuple(nights))
+    assert past.noise() == Past(tuple(night for night in nights if not night.is_too_slow)).noise()
+    assert not any(night.is_too_slow for night in past.reference)
+    (one,) = of([*nights, slow(len(nights))])
+    assert one.mended_s is None
 
 
 def test_one_good_night_mends_nothing() -> None:
@@ -294,9 +324,12 @@ def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
     assert new.spell.changes == {"driver": ("550.54", "560.28")}
 
 
-def test_an_incident_that_is_mended_by_two_nights_and_comes_back_is_another() -> None:
-    nights = of_cluster(46, lambda number: 1.06 if number in {40, 42, 45} else 1.0)
-    mended, back = (one for one in spells_of("eos", nights) if one.kind is Kind.INCIDENT)
+def test_an_incident_that_is_mended_by_two_nights_and_comes_back_after_a_week_is_another() -> None:
+    nights = of_cluster(53, lambda number: 1.06 if number in {40, 42, 52} else 1.0)
+    (mended,) = (
+        one for one in spells_of("eos", {row: found[:50] for row, found in nights.items()}) if one.kind is Kind.INCIDENT
+    )
+    (back,) = (one for one in spells_of("eos", nights) if one.kind is Kind.INCIDENT)
     assert [one.run_id for one in mended.nights] == ["night-040", "night-042"]
     assert mended.mended_s == night(44).time_s
     assert back.mended_s is None
