@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -85,9 +85,9 @@ def compose(path: Path, content: str) -> yaml.Node | None:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         said = " ".join(str(part) for part in (error.context, error.problem) if part)
-        # PyYAML 6.0.4 has a limit of its own, and meets it while it looks for the end of a key.
-        problem = "is nested too deeply" if "maximum nesting depth" in said else f"is not YAML: {said}"
-        raise FileError(path, (Fault(line, column, "", problem),)) from None
+        if "maximum nesting depth" in said:  # libyaml's own limit, met ahead of ours, in search of a key's end
+            _check_events(path, content, yaml.SafeLoader)
+        raise FileError(path, (Fault(line, column, "", f"is not YAML: {said}"),)) from None
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise FileError(path, (Fault(1, 1, "", f"is not YAML: {error}".splitlines()[0]),)) from None
     if has_aliases and _count(node, {}) > MAX_VALUES:
@@ -103,10 +103,10 @@ def _is_plain(content: str) -> bool:
     return (content.isascii() and content.replace("\n", "").isprintable()) or UNSAFE.search(content) is None
 
 
-def _check_events(path: Path, content: str) -> bool:
+def _check_events(path: Path, content: str, loader: Any = _Loader) -> bool:
     """Refuse what is nested too deeply to be composed, and control characters; whether there are aliases."""
     depth, has_aliases = 0, False
-    for event in yaml.parse(content, Loader=_Loader):
+    for event in yaml.parse(content, Loader=loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:

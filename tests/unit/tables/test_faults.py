@@ -404,8 +404,7 @@ def test_aliases_that_make_a_small_file_large(message: Message, content: str) ->
     ("opening", "place"), [("[", "1:21"), ("{a: ", "1:81"), ("- ", "1:41"), ("? ", "1:41"), ("[{a: ", "1:51")]
 )
 def test_a_file_that_is_nested_too_deeply(message: Message, opening: str, place: str) -> None:
-    said = message(opening * 200_000).replace("1:1001", f"{place:<6}")  # where PyYAML 6.0.4 gives up itself
-    assert said == f"t.yaml: 1 problem\n  t.yaml:{place:<7} is nested too deeply"
+    assert message(opening * 200_000) == f"t.yaml: 1 problem\n  t.yaml:{place:<7} is nested too deeply"
 
 
 def test_a_file_that_is_far_too_large(message: Message, monkeypatch: pytest.MonkeyPatch) -> None:
