@@ -94,7 +94,7 @@ def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | 
     if found is None or spec.launcher == "llmb-run" or is_of_bridge(spec.script):
         return None
     name, nearest = found
-    line = _line_where(baseline, re.compile(rf"(?<!\w){name}['\"]?[ \t]*:").search)
+    line = _line_where(baseline, re.compile(rf"(?<!\w){re.escape(name)}['\"]?[ \t]*:").search)
     table, script = f"{from_here(baseline.location.path)}:{line}  {name}", spec.script_path
     return SubmissionError(
         f"no script of the recipe reads {name}, which the row's table sets",

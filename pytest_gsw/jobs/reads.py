@@ -182,8 +182,12 @@ def unread(names: Iterable[str], launch_script: Path) -> tuple[str, str] | None:
 
 
 def _reads(name: str, text: str) -> bool:
-    used = re.compile(rf"(?<!\w){name}(?!\w|\+?=(?!=))")
-    own = (one for one in re.finditer(rf"^(?:export )?{name}=.*", text, re.MULTILINE) if _ALWAYS_SET.match(one[0]))
+    used = re.compile(rf"(?<!\w){re.escape(name)}(?!\w|\+?=(?!=))")
+    own = (
+        one
+        for one in re.finditer(rf"^(?:export )?{re.escape(name)}=.*", text, re.MULTILINE)
+        if _ALWAYS_SET.match(one[0])
+    )
     return used.search(text, 0, next((one.end() for one in own), len(text))) is not None
 
 

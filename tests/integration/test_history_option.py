@@ -190,7 +190,7 @@ def test_a_row_that_stays_slow_does_not_widen_its_own_limit(pytester: pytest.Pyt
             opened.add([slow])
     run(pytester, table, "--gsw-demo=*=slow:12%").assert_outcomes(failed=1, deselected=2)
     found = newest(pytester)
-    assert (found["limit"], found["sigma_jobs"]) == (0.05, 19)  # the step is no noise
+    assert (found["limit"], found["sigma_jobs"]) == (0.05, 9)  # the step is no noise
 
 
 def test_a_replay_judges_by_the_jobs_that_the_row_could_have_had(pytester: pytest.Pytester, table: Path) -> None:

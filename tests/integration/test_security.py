@@ -101,7 +101,7 @@ def test_what_a_job_prints(
     pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], last: str, fact: str
 ) -> None:
     result = cluster(LEAK + last)
-    result.assert_outcomes(errors=1, skipped=2)
+    result.assert_outcomes(errors=1, skipped=1)
     result.stdout.fnmatch_lines([fact])
     text = shown(pytester, result)
     assert "***" in text
@@ -147,7 +147,7 @@ def test_what_sbatch_says(
         sacct="exit 0\n",
     )
     result = cluster("", scheduler="slurm")
-    result.assert_outcomes(errors=1, skipped=2)
+    result.assert_outcomes(errors=1, skipped=1)
     result.stdout.fnmatch_lines(
         ["sbatch refused the job: redgnp HF_TOKEN=[*][*][*] [*][*][*] [*][*][*] password: [*][*][*]"]
     )
@@ -165,7 +165,7 @@ def test_what_squeue_and_sacct_say(
         sacct=f"now=$(date +%s)\ncat <<END\n7|FAILED|2:0|0:0|{SAID}|n\x1b[1m[1-2]|$now|$now|$now|$(cat {name})\nEND\n",
     )
     result = cluster("", "--gsw-poll-interval=0.5", scheduler="slurm")
-    result.assert_outcomes(errors=1, skipped=2)
+    result.assert_outcomes(errors=1, skipped=1)
     result.stdout.fnmatch_lines(
         ["job 7 failed with exit code 2", "reason *redgnp HF_TOKEN=[*][*][*] [*][*][*] [*][*][*] password: [*][*][*]"]
     )
@@ -282,7 +282,7 @@ def test_odd_lines(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunR
     (pytester.path / "line").write_bytes(f"{start}{line}\n".encode("utf-8", "surrogateescape"))
     with it_ends():
         result = cluster(f"cat {pytester.path}/line; exit 1")
-    result.assert_outcomes(errors=1, skipped=2)
+    result.assert_outcomes(errors=1, skipped=1)
     text = shown(pytester, result)
     assert max(map(len, text.splitlines())) < 5000
     check(text)
@@ -532,7 +532,7 @@ def test_a_job_whose_log_is_a_link_out(pytester: pytest.Pytester, cluster: Calla
     result = cluster(
         f"echo other > {pytester.path}/other; mkdir -p $(dirname {log}); ln -s {pytester.path}/other {log}"
     )
-    result.assert_outcomes(errors=1, skipped=2)
+    result.assert_outcomes(errors=1, skipped=1)
     results = pytester.path / "stage" / "results"
     result.stdout.fnmatch_lines(
         [
@@ -567,6 +567,9 @@ MADE = {
     "documents/importing/surroundings.py: f'{POINT.pattern}(?:\\\\*\\\\*|`)?([^:*`|]{{1,60}}?)(?:\\\\*\\\\*|`)?[ ]?:(?:\\\\*\\\\*)?[ ]+\\\\S'",
     "documents/importing/titles.py: '|'.join(FRAMEWORKS)",
     "documents/importing/titles.py: word",
+    'jobs/files_before.py: f"""(?<!\\\\w){re.escape(name)}[\'\\\\"]?[ \\\\t]*:"""',
+    "jobs/reads.py: f'(?<!\\\\w){re.escape(name)}(?!\\\\w|\\\\+?=(?!=))'",
+    "jobs/reads.py: f'^(?:export )?{re.escape(name)}=.*'",
     "hooks/checks.py: METRIC_KEY",
     "jobs/layout.py: pattern.replace(stand_in, f'(?P<job_id>{job_id})', 1).replace(any_size, '[^_]*')",
     "jobs/slurm/refusals.py: pattern",

@@ -44,7 +44,7 @@ def test_a_text_that_says_something_else_is_noticed(table: Path) -> None:
     with pytest.raises(EditError, match=f"^{message.replace('[', '.')}8"):
         check(table, good.replace("steps: 20", "steps: 30"), "", wanted)
     with pytest.raises(EditError, match=r"^the changed text would be wrong: "):
-        check(table, good.replace("line: 10", ""), "", wanted)
+        check(table, good.replace("step_time_s: 1.6", "step_time_s: x"), "", wanted)
 
 
 ROWS = f"""\
