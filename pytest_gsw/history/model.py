@@ -31,6 +31,9 @@ _IMPORT_RUN = "import-"
 SIMULATED = "demo"
 
 
+_REGRESSED, _INCIDENT = outcomes.REGRESSED.word, Reason.INCIDENT.value
+
+
 @dataclass(frozen=True, order=True)
 class SeriesKey:
     """What points must share to be compared."""
@@ -86,7 +89,7 @@ class Point:
     @property
     def is_too_slow(self) -> bool:
         """Whether the row regressed, or was part of an incident: such a run widens no noise and moves no level."""
-        return self.outcome == outcomes.REGRESSED.word or self.reason == Reason.INCIDENT.value
+        return self.outcome == _REGRESSED or self.reason == _INCIDENT
 
 
 @dataclass(frozen=True)
