@@ -51,6 +51,9 @@ NEVER_STARTS = "DependencyNeverSatisfied"
 #: Tells a job that its row had others before it in this session; unset in the first.
 ATTEMPT = "GSW_ATTEMPT"
 
+#: In the place of vboost in a record's environment, and as texts have it.
+BOOST_NOT_SET = "boost not set"
+
 
 @dataclass(frozen=True)
 class JobSpec:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_gsw.common.words import percent, share
+from pytest_gsw.jobs.model import BOOST_NOT_SET
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import of_peak
-from pytest_gsw.runs.run import BOOST_NOT_SET
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.model import TOLERANCE
 

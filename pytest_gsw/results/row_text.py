@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_gsw.clusters.model import LOCAL
 from pytest_gsw.common.words import at_line, duration, percent, rounded, share
 from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import in_words
+from pytest_gsw.jobs.model import BOOST_NOT_SET, in_words
 from pytest_gsw.performance.doubts import RanksApart, is_longer_than_job
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import WORST_FIRST, MetricVerdict, Outcome, Reason, Verdict
@@ -18,7 +18,6 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
-from pytest_gsw.runs.run import BOOST_NOT_SET, boost_error
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
 
@@ -314,6 +313,8 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
     if record.run.log:
         facts.append(("log", record.run.log))
         if BOOST_NOT_SET in record.run.environment.values():
+            from pytest_gsw.runs.run import boost_error  # few rows read the file beside their log
+
             facts.append(("vboost", f"{BOOST_NOT_SET}: {boost_error(Path(record.run.log))}"))
         repeat.append(("offline", offline))
     if record.run.simulated:

@@ -26,10 +26,6 @@ CAUSE_OF_STATE = {
 }
 
 
-#: In the place of vboost in a record's environment, and as texts have it.
-BOOST_NOT_SET = "boost not set"
-
-
 @dataclass(frozen=True)
 class Run:
     """An ended job of one row, and where it wrote."""

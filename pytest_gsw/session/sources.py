@@ -23,7 +23,7 @@ from pytest_gsw.history.together import Beside
 from pytest_gsw.jobs.environment import job_image, job_variable
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import errors_beside, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec, JobState, Launcher
+from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, Launcher
 from pytest_gsw.jobs.spec import profiling_in
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
@@ -33,7 +33,7 @@ from pytest_gsw.results.nodes import number_of
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.llmb import Task, task_beside
 from pytest_gsw.runs.provenance import Provenance, provenance_in
-from pytest_gsw.runs.run import BOOST_NOT_SET, Run, unset_boost
+from pytest_gsw.runs.run import Run, unset_boost
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.definition import accepted_for, definition_hash, experiment_hash
