@@ -11,6 +11,7 @@ reference, the loss is ``1 - exp(-x)``.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -124,7 +125,8 @@ def prior_for(tolerance: float) -> Noise:
 def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
     """The noise between the jobs of a reference, oldest first; the prior until there are :data:`FEWEST_JOBS`.
 
-    The jobs' own scale comes from :func:`~pytest_gsw.performance.levels.scale`; the prior's variance counts for
+    The jobs' own scale comes from :func:`~pytest_gsw.performance.levels.scale`. Times that are rounded to q add
+    q/sqrt(12), the standard deviation of what is rounded off, and no scale is less. The prior's variance counts for
     :data:`PRIOR_JOBS` beside it.
 
     Raises:
@@ -135,7 +137,17 @@ def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
         return prior
     from pytest_gsw.performance import levels  # a session that only collects rows needs none
 
-    return Noise(pooled(levels.scale(logs), len(logs), prior.sigma, PRIOR_JOBS), len(logs))
+    rounded = _printed_grid(reference_s) / math.sqrt(12) / statistics.median(reference_s)
+    sigma = max(levels.scale(logs), rounded) + rounded
+    return Noise(pooled(sigma, len(logs), prior.sigma, PRIOR_JOBS), len(logs))
+
+
+def _printed_grid(times_s: Sequence[float]) -> float:
+    """What printed times are rounded to: the least difference of two where some are equal, else next to nothing."""
+    distinct = sorted(set(times_s))
+    if len(distinct) == len(times_s):
+        return 0.0
+    return min((later - earlier for earlier, later in itertools.pairwise(distinct)), default=0.0)
 
 
 def pooled(sigma: float, jobs: float, other: float, other_jobs: float) -> float:
