@@ -61,8 +61,17 @@ def test_a_regression_has_one_identity_on_all_its_nights() -> None:
     assert alarms([last], (), 0.0)[0].change == pytest.approx(-0.107, abs=0.02)
 
 
+def test_a_regression_that_comes_back_within_a_week_goes_on() -> None:
+    nights = [*restless(40), slow(40), *restless(8, begin=41), slow(49)]
+    (mended,) = of(nights[:43])
+    (back,) = of(nights)
+    assert (mended.mended_s, back.mended_s) == (nights[42].time_s, None)
+    assert identity(mended) == identity(back)
+    assert [one.run_id for one in back.nights] == ["night-040", "night-049"]
+
+
 def test_a_regression_that_is_mended_and_comes_back_is_another() -> None:
-    nights = [*restless(40), slow(40), *restless(2, begin=41), slow(43)]
+    nights = [*restless(40), slow(40), *restless(9, begin=41), slow(50)]
     mended, back = of(nights)
     assert mended.mended_s == nights[42].time_s
     assert back.mended_s is None
@@ -124,6 +133,32 @@ def test_a_drift_that_is_mended_and_comes_back_is_another() -> None:
     assert back.mended_s is None
     assert mended.mended_s <= back.begin_s
     assert identity(mended) != identity(back)
+
+
+def of_row(slow_until: int, nights: int) -> tuple[Spell, ...]:
+    """A row that is a tenth slower from night 45 on, until it is mended."""
+    rng = random.Random(3)  # noqa: S311 - noise, not cryptography
+    return spells_of("eos", {KEY: [
+        slow(number, math.exp(0.11 + rng.gauss(0, 0.01)), definition="0123") if 45 <= number < slow_until
+        else night(number, math.exp(rng.gauss(0, 0.01)), definition="0123")
+        for number in range(nights)
+    ]})  # fmt: skip
+
+
+def test_a_drift_is_part_of_the_regression_of_its_row() -> None:
+    for until, count in ((90, 54), (90, 70), (60, 63)):  # it lasts, and it was mended two nights ago
+        found = alarms(of_row(until, count), (), 0.0)
+        regression, drift = sorted(found, key=lambda one: one.spell.kind is Kind.DRIFT)
+        assert (regression.spell.kind, drift.spell.kind) == (Kind.REGRESSION, Kind.DRIFT)
+        assert (drift.part_of, drift.pages, regression.part_of) == (regression.id, False, "")
+        assert regression.pages == (until == 90)
+
+
+def test_a_drift_that_outlasts_the_regression_of_its_row_calls() -> None:
+    found = of_row(60, 63)
+    (drift,) = [one for one in found if one.kind is Kind.DRIFT]
+    (alone,) = alarms([drift], (), 0.0)  # once the regression is told no more
+    assert (alone.part_of, alone.pages) == ("", True)
 
 
 def suspect(*nodes: str, first: int = 30, mended: bool = False) -> Suspect:
@@ -294,9 +329,22 @@ def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
     assert new.spell.changes == {"driver": ("550.54", "560.28")}
 
 
+def test_an_incident_that_comes_each_monday_is_one_that_goes_on() -> None:
+    nights = of_cluster(63, lambda number: 1.06 if number % 7 == 6 and number > 30 else 1.0)
+    (incident,) = [one for one in spells_of("eos", nights) if one.kind is Kind.INCIDENT]
+    assert [one.run_id for one in incident.nights] == [f"night-0{number}" for number in (34, 41, 48, 55, 62)]
+    first = {key: points[:35] for key, points in nights.items()}
+    (new,) = alarms(spells_of("eos", first), (), 0.0)
+    said = acknowledgements([replace(acknowledge(new, why="x", owner="y", until_s=2e10, time_s=1.0), id=1)])
+    for count, state in ((36, State.STILL), (40, State.MENDED), (42, State.STILL), (63, State.STILL)):
+        (one,) = alarms(spells_of("eos", {key: points[:count] for key, points in nights.items()}), said, 0.0)
+        assert (one.id, one.state, one.pages) == (new.id, state, False)
+
+
 def test_an_incident_that_is_mended_by_two_nights_and_comes_back_is_another() -> None:
-    nights = of_cluster(46, lambda number: 1.06 if number in {40, 42, 45} else 1.0)
-    mended, back = (one for one in spells_of("eos", nights) if one.kind is Kind.INCIDENT)
+    nights = of_cluster(53, lambda number: 1.06 if number in {40, 42, 52} else 1.0)
+    (mended,) = spells_of("eos", {key: points[:46] for key, points in nights.items()})
+    (back,) = spells_of("eos", nights)
     assert [one.run_id for one in mended.nights] == ["night-040", "night-042"]
     assert mended.mended_s == night(44).time_s
     assert back.mended_s is None
