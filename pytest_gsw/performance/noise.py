@@ -143,11 +143,11 @@ def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
 
 
 def _printed_grid(times_s: Sequence[float]) -> float:
-    """What printed times are rounded to: the least difference of two where some are equal, else next to nothing."""
+    """What times are rounded to, the last decimal of any, where neighbours differ by no less; 0 where they do not."""
     distinct = sorted(set(times_s))
-    if len(distinct) == len(times_s):
-        return 0.0
-    return min((later - earlier for earlier, later in itertools.pairwise(distinct)), default=0.0)
+    grid = 10.0 ** -max(len(str(time_s).partition(".")[2]) for time_s in distinct)
+    nearest = min((later - earlier for earlier, later in itertools.pairwise(distinct)), default=0.0)
+    return grid if math.isclose(grid, nearest, rel_tol=1e-6) else 0.0
 
 
 def pooled(sigma: float, jobs: float, other: float, other_jobs: float) -> float:
