@@ -82,7 +82,7 @@ def live(life: Life, rng: random.Random, history: History | None = None) -> Live
     tally, session, records = Tally(), Session(history or Memory(), life.rows), []
     judged: dict[int, Judged] = {}
     for night in range(life.nights):
-        is_young = night <= REFERENCE_JOBS
+        is_young = session.is_young(night)
         if is_young or (life.has_nodes and night % LOOKS == 0):
             session.look()
             if life.has_nodes and not is_young:

@@ -15,7 +15,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.history.together import Beside, Together
 from pytest_gsw.performance.decision import is_known
 from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.steady import Steady
 from pytest_gsw.performance.together import Night, Tonight
@@ -114,6 +114,10 @@ class Session:
         self.pasts = {row: replace(past, beside=Beside(self.together, row)) for row, past in pasts.items()}
         self._noises = {row: past.noise(TOLERANCE) for row, past in self.pasts.items()}
         self._avoided = frozenset(int(node[1:]) for node in self._nights.slow_nodes)
+
+    def is_young(self, night: int) -> bool:
+        """Whether the reference of a row is not complete: runs that regressed, and incidents, are no part of it."""
+        return night <= REFERENCE_JOBS or any(len(past.reference) < REFERENCE_JOBS for past in self.pasts.values())
 
     @property
     def named(self) -> tuple[tuple[int, ...], ...]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pytest_gsw.common.words import by_number
 from pytest_gsw.history.model import SeriesKey, is_judged, series_key
 from pytest_gsw.history.texts import changes_text
-from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, printed_grid, ratio_sd, students
+from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd, students
 from pytest_gsw.results.facts import RanWith, ran_with
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import Record
@@ -161,9 +161,7 @@ def _compare(before: Record | None, after: Record | None, noises: Mapping[Series
         return NotCompared(before.row.id, difference)
     noise = max((_noise(record, noises) for record in (before, after)), key=lambda noise: noise.sigma)
     ratio = before_s / after_s
-    # Figures that are one step of the log's grid apart may be one figure.
-    grid = printed_grid((before_s, after_s)) / min(before_s, after_s)
-    sd = max(ratio_sd(noise, _jobs(before), _jobs(after)), math.log1p(grid) / 2)
+    sd = ratio_sd(noise, _jobs(before), _jobs(after))
     return RowRatio(before.row.id, before_s, after_s, ratio, ratio, ratio, noise, changes_of(before.run, after.run), sd)
 
 

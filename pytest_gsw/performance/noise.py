@@ -11,6 +11,7 @@ reference, the loss is ``1 - exp(-x)``.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -124,8 +125,9 @@ def prior_for(tolerance: float) -> Noise:
 def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
     """The noise between the jobs of a reference, oldest first; the prior until there are :data:`FEWEST_JOBS`.
 
-    The jobs' own scale comes from :func:`~pytest_gsw.performance.levels.scale`; the prior's variance counts for
-    :data:`PRIOR_JOBS` beside it, and :func:`printed_grid` adds what rounding hides.
+    The jobs' own scale comes from :func:`~pytest_gsw.performance.levels.scale`. Times that are rounded to q add
+    q/sqrt(12), the standard deviation of what is rounded off, and no scale is less. The prior's variance counts for
+    :data:`PRIOR_JOBS` beside it.
 
     Raises:
         ValueError: A time is not finite and above zero.
@@ -135,21 +137,17 @@ def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
         return prior
     from pytest_gsw.performance import levels  # a session that only collects rows needs none
 
-    sigma = pooled(levels.scale(logs), len(logs), prior.sigma, PRIOR_JOBS)
-    grid = printed_grid(reference_s) / statistics.median(reference_s)
-    # Of times on a grid a robust scale may be 0 though they differ.
-    least = grid / 2 if min(logs) < max(logs) else 0.0
-    return Noise(max(math.hypot(sigma, grid / math.sqrt(12)), least), len(logs))
+    rounded = _printed_grid(reference_s) / math.sqrt(12) / statistics.median(reference_s)
+    sigma = max(levels.scale(logs), rounded) + rounded
+    return Noise(pooled(sigma, len(logs), prior.sigma, PRIOR_JOBS), len(logs))
 
 
-def printed_grid(times_s: Sequence[float]) -> float:
-    """The grid of times that a log prints with few digits, in seconds: 0.01 of 0.43 and 0.44; 0 if they have many.
-
-    Rounding to a grid q has a standard deviation of q / sqrt(12). Grids above 0.01 s are of long steps, which they
-    say little about.
-    """
-    grids = (10.0**-digits for digits in range(2, 7))
-    return next((grid for grid in grids if all(abs(one / grid - round(one / grid)) < 1e-6 for one in times_s)), 0.0)
+def _printed_grid(times_s: Sequence[float]) -> float:
+    """What times are rounded to, the last decimal of any, where neighbours differ by no less; 0 where they do not."""
+    distinct = sorted(set(times_s))
+    grid = 10.0 ** -max(len(str(time_s).partition(".")[2]) for time_s in distinct)
+    nearest = min((later - earlier for earlier, later in itertools.pairwise(distinct)), default=0.0)
+    return grid if math.isclose(grid, nearest, rel_tol=1e-6) else 0.0
 
 
 def pooled(sigma: float, jobs: float, other: float, other_jobs: float) -> float:

@@ -208,8 +208,8 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
         case Reason.RANKS_DIFFER:
             return f"{fact}; {_RANKS_WAIT}"
         case Reason.STEPS_SLOWER:
-            took = f"its {record.timing.statistic} is {verdict.measured_s:.4g} s, and its steady steps took"
-            return f"{fact}; {took} {verdict.steady_s:.4g} s (median): look at its steps and nodes, and run it again"
+            took = f"{record.timing.statistic} {verdict.measured_s:.4g} s, steady steps {verdict.steady_s:.4g} s"
+            return f"{fact}; a statistic is not a run ({took}): look at its steps and nodes, and run it again"
         case Reason.LAST_STEP:
             return f"{fact}; its other steps are within the tolerance: another job tells (--gsw-confirm=2)"
     if verdict.noise is None:

@@ -41,8 +41,7 @@ def impossible_times(trial: Trial) -> Iterator[Case | Unchecked]:
     fact = f"{'inf' if rates else '0'} s is no time of a step"
     yield trial.broken("zero", f"every {what} is zero", with_all_figures(events, "0.0"), fact)
     # NeMo shows each step twice, and the other time would still be right.
-    averages = trial.baseline.statistic in {"mean", "median"} and trial.baseline.log_format != "nemo"
-    if averages and not trial.saves and not trial.one_number:
+    if trial.baseline.log_format != "nemo" and not trial.saves and not trial.one_number:
         step = trial.random.choice(steps_of(events))
         log = as_bytes(with_figure(events, "0.0", step))
         yield trial.broken("one-zero", f"the {what} of step {step} is zero", log, fact)

@@ -60,6 +60,15 @@ def not_believed(trial: Trial) -> Iterator[Case]:
     done = f"{lost:.2%} less throughput, {allowed}"
     case = trial.judged("less-in-noise", done, trial.at(1 - lost), outcomes.INCONCLUSIVE.word, _KNOWN_TOLERANCE)
     yield replace(case, noise=_KNOWN_NOISE)
+    if trial.baseline.statistic == "last" and not trial.one_number:
+        series, end = (
+            (trial.run.steps_s, trial.run.second_rank_s),
+            (trial.run.logged_steps - 1) * trial.run.log_interval,
+        )
+        steps_s, second_s = ((*(3 * step_s for step_s in one[:end]), *one[end:]) for one in series)
+        slow = replace(trial.run, steps_s=steps_s, second_rank_s=second_s)
+        done = "all steps take three times as long but the last, which is the documented one"
+        yield trial.judged("last-alone", done, slow, outcomes.INCONCLUSIVE.word)
     if trial.baseline.log_format == "maxtext":  # where two ranks print their steps
         first_s, second_s = (tuple(share * step_s for step_s in trial.run.steps_s) for share in (0.5, 1.5))
         apart = replace(trial.run, steps_s=first_s, second_rank_s=second_s)

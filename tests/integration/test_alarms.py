@@ -125,17 +125,31 @@ def test_the_way_back(pytester: pytest.Pytester, table: Path, capsys: pytest.Cap
     assert (after["pages"], after["acknowledged"]) == (True, None)
 
 
-def test_what_is_mended_and_comes_back_within_a_week_is_the_alarm_that_it_was(
+def test_what_is_mended_and_comes_back_is_another_alarm(
     pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nights(table, (40,), 41)
     (before,) = listed(table, capsys)
     assert before["state"] == "new"
     assert main(["alarms", "acknowledge", before["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
-    nights(table, (40, 44), 45)
+    nights(table, (40,), 43)
+    (mended,) = listed(table, capsys, 0)
+    assert (mended["id"], mended["state"], mended["pages"]) == (before["id"], "mended", False)
+    nights(table, (40, 50), 51)
     (back,) = listed(table, capsys)
-    assert (back["id"], back["state"], back["mended_s"]) == (before["id"], "still", None)
-    assert back["acknowledged"] is not None
+    assert (back["state"], back["pages"], back["acknowledged"]) == ("new", True, None)
+    assert back["id"] != before["id"]
+
+
+def test_what_comes_back_within_a_week_is_the_alarm_that_was_acknowledged(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights(table, (40,), 41)
+    (before,) = listed(table, capsys)
+    assert main(["alarms", "acknowledge", before["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
+    nights(table, (40, 48), 49)
+    (back,) = listed(table, capsys)
+    assert (back["id"], back["state"], back["pages"]) == (before["id"], "still", False)
 
 
 def test_a_mended_alarm_is_none(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.cli import main
 from tests.integration.conftest import junit, properties
 
 ONE_ROW = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "--junitxml=junit.xml")
@@ -269,3 +270,22 @@ def pytest_gsw_make_launcher(cluster, run_directory):
     found = record(pytester)
     assert (found["fact"], len(found["repeats"])) == ("QOSMaxSubmitJobPerUserLimit", 1)
     assert found["repeats"][0]["judged_s"] > 5
+
+
+def test_a_row_that_was_slow_before_regresses_again_and_its_old_alarm_is_back(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alarms = []
+    for number, kind in enumerate("....sssss..s"):
+        monkeypatch.setenv("GSW_DEMO_SEED", str(number))  # each run has noise of its own
+        demo = "--gsw-demo=*=slow:11%" if kind == "s" else "--gsw-demo=*=noise:0.8%"
+        result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=4", "--gsw-history=history.sqlite", demo)
+        result.assert_outcomes(**{"failed" if kind == "s" else "passed": 1}, deselected=140)
+        capsys.readouterr()
+        main(["alarms", "--history=history.sqlite", "--json"])
+        alarms.append([(one["id"], one["state"]) for one in json.loads(capsys.readouterr().out)])
+    identity = alarms[4][0][0]
+    assert alarms[4] == [(identity, "new")]
+    assert alarms[8] == [(identity, "still")]
+    assert alarms[10] == [(identity, "mended")]
+    assert alarms[11] == [(identity, "still")]

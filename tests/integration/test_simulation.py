@@ -19,7 +19,6 @@ from benchmarks.simulated.tally import Share, Tally, wilson
 from pytest_gsw.history import open_history
 from pytest_gsw.history.together import Beside, Together
 from pytest_gsw.performance.drift import warned_nights
-from pytest_gsw.performance.noise import REFERENCE_JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = 8
@@ -50,7 +49,7 @@ def test_what_is_known_of_rows_is_frozen_with_their_reference() -> None:
     judged: dict[int, Judged] = {}
     for night in range(life.nights):
         each.look()
-        if night <= REFERENCE_JOBS:
+        if once.is_young(night):
             once.look()
         of_both = [session.night(life, night, before=judged) for session in (once, each)]
         assert of_both[0] == of_both[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -62,6 +61,15 @@ def test_a_regression_has_one_identity_on_all_its_nights() -> None:
     assert alarms([last], (), 0.0)[0].change == pytest.approx(-0.107, abs=0.02)
 
 
+def test_a_regression_that_comes_back_within_a_week_goes_on() -> None:
+    nights = [*restless(40), slow(40), *restless(8, begin=41), slow(49)]
+    (mended,) = of(nights[:43])
+    (back,) = of(nights)
+    assert (mended.mended_s, back.mended_s) == (nights[42].time_s, None)
+    assert identity(mended) == identity(back)
+    assert [one.run_id for one in back.nights] == ["night-040", "night-049"]
+
+
 def test_a_regression_that_is_mended_and_comes_back_is_another() -> None:
     nights = [*restless(40), slow(40), *restless(9, begin=41), slow(50)]
     mended, back = of(nights)
@@ -69,35 +77,6 @@ def test_a_regression_that_is_mended_and_comes_back_is_another() -> None:
     assert back.mended_s is None
     assert identity(mended) != identity(back)
     assert back.begin_s > mended.nights[-1].time_s
-
-
-def test_a_regression_that_is_back_within_a_week_goes_on() -> None:
-    (one,) = of([*restless(40), slow(40), *restless(8, begin=41), slow(49)])
-    assert (one.mended_s, one.is_newest) == (None, True)
-    assert [night.run_id for night in one.nights] == ["night-040", "night-049"]
-
-
-def test_an_incident_of_each_monday_is_one_alarm_that_goes_on() -> None:
-    mondays = {40, 47, 54, 61}
-    nights = of_cluster(62, lambda number: 1.06 if number in mondays else 1.0)
-    (one,) = (one for one in spells_of("eos", nights) if one.kind is Kind.INCIDENT)
-    assert [night.run_id for night in one.nights] == [f"night-{number:03}" for number in sorted(mondays)]
-    assert one.mended_s is None
-
-
-@pytest.mark.parametrize(
-    "pattern", ["4.5x2.", "4.4x4.", "6.3x3.", "2.6x2.", "8.5x2.", "12.9x2.", "1.7x2.", "3.3x3.3x2."]
-)
-def test_nights_that_were_called_regressed_widen_no_noise(pattern: str) -> None:
-    nights: list[Point] = []
-    for count, word in re.findall(r"(\d+)([.x])", pattern):
-        begin = len(nights)
-        nights += restless(int(count), begin=begin) if word == "." else (slow(begin + one) for one in range(int(count)))
-    past = Past(tuple(nights))
-    assert past.noise() == Past(tuple(night for night in nights if not night.is_too_slow)).noise()
-    assert not any(night.is_too_slow for night in past.reference)
-    (one,) = of([*nights, slow(len(nights))])
-    assert one.mended_s is None
 
 
 def test_one_good_night_mends_nothing() -> None:
@@ -154,6 +133,32 @@ def test_a_drift_that_is_mended_and_comes_back_is_another() -> None:
     assert back.mended_s is None
     assert mended.mended_s <= back.begin_s
     assert identity(mended) != identity(back)
+
+
+def of_row(slow_until: int, nights: int) -> tuple[Spell, ...]:
+    """A row that is a tenth slower from night 45 on, until it is mended."""
+    rng = random.Random(3)  # noqa: S311 - noise, not cryptography
+    return spells_of("eos", {KEY: [
+        slow(number, math.exp(0.11 + rng.gauss(0, 0.01)), definition="0123") if 45 <= number < slow_until
+        else night(number, math.exp(rng.gauss(0, 0.01)), definition="0123")
+        for number in range(nights)
+    ]})  # fmt: skip
+
+
+def test_a_drift_is_part_of_the_regression_of_its_row() -> None:
+    for until, count in ((90, 54), (90, 70), (60, 63)):  # it lasts, and it was mended two nights ago
+        found = alarms(of_row(until, count), (), 0.0)
+        regression, drift = sorted(found, key=lambda one: one.spell.kind is Kind.DRIFT)
+        assert (regression.spell.kind, drift.spell.kind) == (Kind.REGRESSION, Kind.DRIFT)
+        assert (drift.part_of, drift.pages, regression.part_of) == (regression.id, False, "")
+        assert regression.pages == (until == 90)
+
+
+def test_a_drift_that_outlasts_the_regression_of_its_row_calls() -> None:
+    found = of_row(60, 63)
+    (drift,) = [one for one in found if one.kind is Kind.DRIFT]
+    (alone,) = alarms([drift], (), 0.0)  # once the regression is told no more
+    assert (alone.part_of, alone.pages) == ("", True)
 
 
 def suspect(*nodes: str, first: int = 30, mended: bool = False) -> Suspect:
@@ -324,12 +329,22 @@ def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
     assert new.spell.changes == {"driver": ("550.54", "560.28")}
 
 
-def test_an_incident_that_is_mended_by_two_nights_and_comes_back_after_a_week_is_another() -> None:
+def test_an_incident_that_comes_each_monday_is_one_that_goes_on() -> None:
+    nights = of_cluster(63, lambda number: 1.06 if number % 7 == 6 and number > 30 else 1.0)
+    (incident,) = [one for one in spells_of("eos", nights) if one.kind is Kind.INCIDENT]
+    assert [one.run_id for one in incident.nights] == [f"night-0{number}" for number in (34, 41, 48, 55, 62)]
+    first = {key: points[:35] for key, points in nights.items()}
+    (new,) = alarms(spells_of("eos", first), (), 0.0)
+    said = acknowledgements([replace(acknowledge(new, why="x", owner="y", until_s=2e10, time_s=1.0), id=1)])
+    for count, state in ((36, State.STILL), (40, State.MENDED), (42, State.STILL), (63, State.STILL)):
+        (one,) = alarms(spells_of("eos", {key: points[:count] for key, points in nights.items()}), said, 0.0)
+        assert (one.id, one.state, one.pages) == (new.id, state, False)
+
+
+def test_an_incident_that_is_mended_by_two_nights_and_comes_back_is_another() -> None:
     nights = of_cluster(53, lambda number: 1.06 if number in {40, 42, 52} else 1.0)
-    (mended,) = (
-        one for one in spells_of("eos", {row: found[:50] for row, found in nights.items()}) if one.kind is Kind.INCIDENT
-    )
-    (back,) = (one for one in spells_of("eos", nights) if one.kind is Kind.INCIDENT)
+    (mended,) = spells_of("eos", {key: points[:46] for key, points in nights.items()})
+    (back,) = spells_of("eos", nights)
     assert [one.run_id for one in mended.nights] == ["night-040", "night-042"]
     assert mended.mended_s == night(44).time_s
     assert back.mended_s is None

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_gsw.performance import levels
 from pytest_gsw.performance import noise as noises
 from pytest_gsw.performance.levels import spread
 from pytest_gsw.performance.noise import (
     FEWEST_JOBS,
     PRIOR,
+    PRIOR_JOBS,
     REFERENCE_JOBS,
     Interval,
     Noise,
@@ -23,7 +25,7 @@ from pytest_gsw.performance.noise import (
     median_interval,
     median_sd,
     noise_of,
-    printed_grid,
+    pooled,
     prior_for,
     reference,
     screen,
@@ -72,24 +74,25 @@ def test_a_tenth_of_outliers_does_not_make_a_quiet_row_noisy() -> None:
 
 
 def test_jobs_that_are_all_alike_do_not_make_a_limit_of_nothing() -> None:
-    assert 0 < noise_of([4.5678912] * REFERENCE_JOBS).sigma < PRIOR.sigma
-    assert noise_of([4.5678912] * FEWEST_JOBS).sigma == pytest.approx(PRIOR.sigma / math.sqrt(5))
+    assert 0 < noise_of([4.5] * REFERENCE_JOBS).sigma < PRIOR.sigma
+    assert noise_of([4.5] * FEWEST_JOBS).sigma == pytest.approx(PRIOR.sigma / math.sqrt(5))
 
 
 @pytest.mark.parametrize(
     ("times_s", "grid"),
-    [([0.43, 0.44], 0.01), ([0.43, 0.425], 0.001), ([17.2, 17.0], 0.01), ([0.4321, 0.4], 0.0001), ([1 / 3, 0.43], 0.0)],
+    [
+        ([0.43] * 25 + [0.44] * 3 + [0.42] * 2, 0.01),
+        ([0.4] * 28 + [0.41] * 2, 0.01),
+        ([0.43] * 30, 0.0),  # nobody knows
+        ([5.0] * 29 + [5.5], 0.0),  # an odd night, and no grid
+        ([0.43 + number / 7000 for number in range(30)], 0.0),
+    ],
 )
-def test_few_digits_are_a_grid(times_s: list[float], grid: float) -> None:
-    assert printed_grid(times_s) == pytest.approx(grid)
-
-
-def test_rounding_is_noise() -> None:
-    rounding = 0.01 / math.sqrt(12) / 0.43
-    quiet = noise_of([0.4312345] * REFERENCE_JOBS).sigma
-    assert noise_of([0.43] * REFERENCE_JOBS).sigma == pytest.approx(math.hypot(quiet, rounding), rel=0.01)
-    # A robust scale of these is 0.
-    assert noise_of([0.43] * (REFERENCE_JOBS - 4) + [0.42, 0.44] * 2).sigma >= 0.005 / 0.43
+def test_what_is_rounded_off_is_part_of_the_noise(times_s: list[float], grid: float) -> None:
+    rounded = grid / math.sqrt(12) / statistics.median(times_s)
+    scale = levels.scale([math.log(time_s) for time_s in times_s])
+    expected = pooled(max(scale, rounded) + rounded, 30, PRIOR.sigma, PRIOR_JOBS)
+    assert noise_of(times_s).sigma == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("slow", [3, 4, 5, 6])

@@ -241,12 +241,30 @@ def test_a_row_beyond_its_own_limit_fails_without_an_incident() -> None:
     assert (found.outcome, found.is_part) == (Outcome.REGRESSED, False)
 
 
-def test_a_row_does_not_have_to_gain_with_the_others() -> None:
-    tonight = lost(30, -0.2, row0=0.0)
+@pytest.mark.parametrize("loss", [-0.2, -0.03, -0.01])
+def test_a_row_does_not_have_to_gain_with_the_others(loss: float) -> None:
+    # Of rows that gained on different nights of the first month, all later nights are a little faster than usual.
+    tonight = lost(30, loss, row0=0.0)
 
     (beside,) = tonight.bounds("row0", TOLERANCE)
 
+    assert (beside.effect, beside.taken) == (pytest.approx(slower(loss)), 0.0)
     assert decided([1.0], beside).outcome is Outcome.PASSED
+    assert decided([math.exp(slower(0.04))], beside).outcome is Outcome.PASSED
+
+
+def test_what_was_too_slow_widens_no_noise() -> None:
+    known = before(rng_of(1), 0.01, 0.02, nights=20)
+    night_s = [{row: 1.3 * seconds for row, seconds in known.nights[n].items()} for n in range(0, 20, 2)]
+    slow = Before([*known.nights, *night_s], known.levels, [*[()] * 20, *[ROWS] * 10])
+
+    assert slow.noise == known.noise
+    assert slow.noise_of_left("row0", TOLERANCE) == known.noise_of_left("row0", TOLERANCE)
+    never_fast = replace(known, slow=[ROWS] * 20)  # its document is of a faster cluster
+    assert (never_fast.noise, never_fast.noise_of_left("row0", TOLERANCE)) == (
+        known.noise,
+        known.noise_of_left("row0", TOLERANCE),
+    )
 
 
 def test_a_gain_counts_by_the_row_itself() -> None:

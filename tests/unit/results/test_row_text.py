@@ -294,6 +294,17 @@ def test_a_statistic_that_is_not_what_the_run_was_like() -> None:
     assert row_text.verdict_fact(SLOW.figures.documented, replace(REGRESSED, steady_s=5.05), 205200.78).endswith("5 %)")
 
 
+def test_a_statistic_that_is_better_than_the_run() -> None:
+    record = replace(SLOW, fact="throughput 230,153 tokens/s is 0.0 % above the documented 230,153 (allowed 5 %)")
+    better = replace(
+        REGRESSED, outcome=Outcome.INCONCLUSIVE, measured_s=4.556, steady_s=6.834, given_reason=Reason.STEPS_SLOWER
+    )
+    assert row_text.inconclusive_text(record, better) == (
+        "inconclusive: throughput 230,153 tokens/s is 0.0 % above the documented 230,153 (allowed 5 %); a statistic is "
+        "not a run (last 4.556 s, steady steps 6.834 s): look at its steps and nodes, and run it again"
+    )
+
+
 def test_the_facts_of_a_row_of_several_jobs() -> None:
     facts = dict(row_text.run_facts(SEVERAL, "again", "offline"))
     assert facts["job 1"] == "481220 5.2 s on pool0-[0033-0048]"

@@ -64,6 +64,25 @@ def test_what_cannot_be(log: Path, seconds: str, fact: str) -> None:
     assert caught.value.fact == fact
 
 
+@pytest.mark.parametrize("statistic", ["last", "median", "mean[35:44]", "mean[-10:]"])
+@pytest.mark.parametrize("zero", [0, 30, 48, 49])
+def test_a_step_of_no_time_is_an_error_wherever_it_is(log: Path, statistic: str, zero: int) -> None:
+    lines = (step_lines([n], "0.000" if n == zero else "6.500" if n == 49 else "4.560") for n in range(50))
+    log.write_text(IDENTITY + "".join(lines))
+    with pytest.raises(LogError) as caught:
+        measured(log, replace(LLAMA2_FP8_X128, statistic=statistic))
+    assert caught.value.fact == "0 s is no time of a step"
+
+
+def test_of_several_jobs_each_has_its_steady_steps(log: Path) -> None:
+    jobs = []
+    for usual in ("4.560", "6.840", "4.600"):
+        log.write_text(IDENTITY + step_lines(range(49), usual) + step_lines([49], "4.560"))
+        jobs.append(measured(log))
+    result = of_all_jobs(LLAMA2_FP8_X128, jobs, None)
+    assert (result.jobs_s, result.steadies_s) == ((4.56, 4.56, 4.56), (4.56, 6.84, 4.6))
+
+
 def test_rates_become_seconds_by_the_rows_batch() -> None:
     rates = StepLog(
         "any",

@@ -102,7 +102,7 @@ def test_every_demo_fault_of_a_log_and_every_format_has_a_case(one_row_of_each: 
     found = [case for case in cases.cases(1, rounds=1) if isinstance(case, Case)]
     names = {case.name.split("-", 2)[2] for case in found}
     assert {"untouched", "less-within", "less-beyond", "less-far", "more-within", "more-beyond", "more-far"} <= names
-    assert {"more-unbelieved", "decimal", "less-in-noise"} <= names
+    assert {"more-unbelieved", "decimal", "less-in-noise", "last-alone"} <= names
     assert {"skipped", "no-loss", "diverged-then", "loss-falls", "loss-stays"} <= names
     assert {"nan", "short", "truncated", "other-model-size", "empty", "no-log", "no-steps", "other-format"} <= names
     assert {"other-sequence-length", "other-layers", "other-precision", "other-parallelism"} <= names
@@ -228,7 +228,16 @@ def _crash(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             _judge(lambda *_: Outcome.PASSED),
-            {"less-beyond", "less-far", "more-beyond", "then-slow", "more-unbelieved", "decimal", "less-in-noise"},
+            {
+                "less-beyond",
+                "less-far",
+                "more-beyond",
+                "then-slow",
+                "more-unbelieved",
+                "decimal",
+                "less-in-noise",
+                "last-alone",
+            },
         ),
         (_judge(lambda *_: Outcome.REGRESSED), {"untouched", "less-within", "more-within", "more-far", "slow-then"}),
         (_judge(_tolerance_on_time), {"less-within"}),

@@ -134,7 +134,7 @@ def test_what_to_type_next() -> None:
     assert next_command(shown(noisy), RUN) == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster=eos"
     restless = varied(noisy, tolerance=0.2)
     assert next_command(shown(restless), RUN) == f"pytest --gsw-cluster=eos --gsw-repeat=4 '{NODE}[H100x128]'"
-    for reason in ("canary", "ranks differ", "last step alone"):
+    for reason in ("canary", "ranks differ", "last step alone", "steady steps slower"):
         odd = varied(noisy, reason=reason)
         assert next_command(shown(odd), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"
     wonder = varied(noisy, reason="too good to be true", log="/stage/a.log")
