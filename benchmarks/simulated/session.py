@@ -116,8 +116,10 @@ class Session:
         self._avoided = frozenset(int(node[1:]) for node in self._nights.slow_nodes)
 
     def is_young(self, night: int) -> bool:
-        """Whether the reference of a row is not complete: runs that regressed, and incidents, are no part of it."""
-        return night <= REFERENCE_JOBS or any(len(past.reference) < REFERENCE_JOBS for past in self.pasts.values())
+        """Whether a reference is not complete: runs that regressed, and incidents, are no part of any."""
+        of_runs = self.together.before.noise
+        jobs = [len(past.reference) for past in self.pasts.values()] + [of_runs.jobs if of_runs else 0]
+        return night <= REFERENCE_JOBS or min(jobs) < REFERENCE_JOBS
 
     @property
     def named(self) -> tuple[tuple[int, ...], ...]:
