@@ -131,7 +131,7 @@ class Past:
             or (point.added_s == math.inf and one.ran_in(point.nodes, point.time_s))
         )
 
-    @property
+    @cached_property
     def reference(self) -> tuple[Point, ...]:
         """The first nights that count and were not too slow, which never change once they are complete."""
         return _not_too_slow(self.counted)[:REFERENCE_JOBS]
