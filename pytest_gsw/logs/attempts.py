@@ -11,11 +11,12 @@ import math
 from array import array
 from bisect import bisect_left
 from enum import Enum
+from functools import partial
 from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_gsw.logs.model import Diverged, Step, StepSetup
+from pytest_gsw.logs.model import Diverged, Step, Steps, StepSetup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,16 +30,6 @@ class Unit(Enum):
     SECONDS = "seconds"
     SAMPLES_PER_S = "samples_per_s"
     TOKENS_PER_S_PER_GPU = "tokens_per_s_per_gpu"
-
-    def step(
-        self, index: int | None, value: float, offset: int, skipped: int = 0, setup: StepSetup = _NOTHING_SAID
-    ) -> Step:
-        """A step with the number in the unit's field."""
-        if self is Unit.SECONDS:
-            return Step(index, seconds=value, offset=offset, skipped=skipped, setup=setup)
-        if self is Unit.SAMPLES_PER_S:
-            return Step(index, samples_per_s=value, offset=offset, skipped=skipped, setup=setup)
-        return Step(index, tokens_per_s_per_gpu=value, offset=offset, skipped=skipped, setup=setup)
 
 
 def can_be(value: float) -> bool:
@@ -85,12 +76,118 @@ class Record(NamedTuple):
         return self.number == other.number and same
 
 
+class _Columns:
+    """The steps of one attempt, 48 bytes each, and 16 for each line by which a further rank prints one of them.
+
+    A place is a step's, in the order in which steps are printed first; a step without a time that can be has one, too.
+    """
+
+    def __init__(self) -> None:
+        #: Of each step: its number, the first time that can be, who printed that, where, and its loss. The loss is NaN
+        #: where none is told, and infinite where a line lacks the one that it should have.
+        self.numbers, self.values, self.ranks = array("q"), array("d"), array("i")
+        self.offsets, self.losses = array("q"), array("d")
+        #: The place of what else its line says, which is the same of most.
+        self._kinds, self._setups, self._known = array("i"), list[tuple[int, StepSetup]](), dict[object, int]()
+        #: By how many lines it is printed, and the newest of those behind the first.
+        self.counts, self._newest = array("i"), array("i")
+        #: Of further lines: the time, who printed it, and the further line before it of the same step.
+        self._values, self._ranks, self._before = array("d"), array("i"), array("i")
+        #: How many steps have a time that can be.
+        self.timed = 0
+        #: The place of each number, once steps are not printed in the order of their numbers.
+        self._places: dict[int, int] | None = None
+
+    def find(self, number: int) -> int | None:
+        """The place of a step, ``None`` where it was not printed yet."""
+        if self._places is not None:
+            return self._places.get(number)
+        place = bisect_left(self.numbers, number)
+        return place if place < len(self.numbers) and self.numbers[place] == number else None
+
+    def add(self, record: Record) -> int:
+        """Take the first line of a step; its place."""
+        place = len(self.numbers)
+        if self._places is None and place and record.number < self.numbers[-1]:
+            self._places = {number: at for at, number in enumerate(self.numbers)}
+        if self._places is not None:
+            self._places[record.number] = place
+        for column in (self.offsets, self.ranks, self._kinds, self.counts, self._newest):
+            column.append(-1)
+        for column_of_floats in (self.values, self.losses):
+            column_of_floats.append(math.nan)
+        self.numbers.append(record.number)
+        self.counts[place] = 1
+        self.correct(place, record)
+        return place
+
+    def correct(self, place: int, record: Record) -> None:
+        """Take a line in the place of the first one of a step."""
+        self.timed += can_be(record.value) and not can_be(self.values[place])
+        self.values[place], self.offsets[place] = record.value, record.offset
+        self.ranks[place] = -1 if record.rank is None else record.rank
+        self._kinds[place] = self._kind(record.skipped, record.setup)
+
+    def add_further(self, place: int, record: Record) -> None:
+        """Take a further line of a step."""
+        rank = -1 if record.rank is None else record.rank
+        self.counts[place] += 1
+        if not can_be(self.values[place]):
+            self.timed += can_be(record.value)
+            self.values[place], self.ranks[place] = record.value, rank
+        elif can_be(record.value):
+            self._values.append(record.value)
+            self._ranks.append(rank)
+            self._before.append(self._newest[place])
+            self._newest[place] = len(self._values) - 1
+        skipped, setup = self._setups[self._kinds[place]]
+        self._kinds[place] = self._kind(max(skipped, record.skipped), setup)
+
+    def _kind(self, skipped: int, setup: StepSetup) -> int:
+        kind = self._known.setdefault((skipped, setup), len(self._setups))
+        if kind == len(self._setups):
+            self._setups.append((skipped, setup))
+        return kind
+
+    def lines(self, place: int) -> list[tuple[int, float]]:
+        """Who printed a step, -1 where nothing tells, and each time that can be."""
+        found, at = [], self._newest[place]
+        while at >= 0:
+            found.append((self._ranks[at], self._values[at]))
+            at = self._before[at]
+        return [(self.ranks[place], self.values[place]), *reversed(found)]
+
+    def step(self, unit: str, place: int, *, is_numbered: bool, is_median: bool) -> Step:
+        """A step as the others of the package know it."""
+        value = self.values[place]
+        if is_median and self.counts[place] > 1:
+            value = median([value for _, value in self.lines(place)])
+        skipped, setup = self._setups[self._kinds[place]]
+        number = self.numbers[place] if is_numbered else None
+        return Step(number, offset=self.offsets[place], skipped=skipped, setup=setup, **{unit: value})
+
+    def order(self) -> Sequence[int]:
+        """The places in the order of the steps' numbers."""
+        places = range(len(self.numbers))
+        return places if self._places is None else sorted(places, key=self.numbers.__getitem__)
+
+    def order_timed(self, last: int | None) -> Sequence[int]:
+        """The same of the steps with a time that can be, or of so many of the last ones."""
+        order = self.order()
+        if self.timed < len(order):
+            order = array("i", islice((at for at in reversed(order) if can_be(self.values[at])), last))[::-1]
+        return order if last is None else order[-last:]
+
+
 class Series:
     """What every kind of series knows of attempts, losses and of what was not finite.
 
     Args:
         unit: What its numbers are.
     """
+
+    #: Whether lines bear step numbers, and whether a step that several ranks print is their median.
+    _is_numbered, _is_median = True, False
 
     def __init__(self, unit: Unit = Unit.SECONDS) -> None:
         self.unit = unit
@@ -99,8 +196,7 @@ class Series:
         self.not_finite: tuple[int | None, str] | None = None
         #: The attempts before it that diverged.
         self.diverged: list[Diverged] = []
-        self._losses: dict[int, float] = {}
-        self._without_loss: dict[int, None] = {}
+        self._steps = _Columns()
         self._began = 0
 
     def lose(self, index: int | None, text: str) -> None:
@@ -108,51 +204,52 @@ class Series:
         if self.not_finite is None:
             self.not_finite = (index, text)
 
-    def tell_loss(self, index: int, loss: float) -> None:
-        """Note a loss that stands in a line of its own."""
-        if math.isfinite(loss):
-            self._losses[index] = loss
-
     @property
     def losses(self) -> array[float]:
         """The losses of the attempt that goes on, in the order of its steps."""
-        return array("d", [self._losses[index] for index in sorted(self._losses)])
+        order, losses = self._steps.order(), self._steps.losses
+        return array("d", filter(math.isfinite, map(losses.__getitem__, order)))
 
     @property
     def without_loss(self) -> tuple[int | None, ...]:
         """The steps that should have a loss, and of which no line has one."""
-        return tuple(index for index in self._without_loss if index not in self._losses)
+        steps = self._steps
+        return tuple(steps.numbers[place] for place in steps.order() if steps.losses[place] == math.inf)
 
     @property
     def count(self) -> int:
         """How many steps the last attempt has."""
-        raise NotImplementedError
+        return self._steps.timed
 
-    def steps(self, last: int | None = None) -> tuple[Step, ...]:
-        """The last attempt's steps in order, or so many of the last ones."""
-        raise NotImplementedError
+    def steps(self, last: int | None = None) -> Sequence[Step]:
+        """The last attempt's steps in order, or so many of the last ones; a line that is added later may correct one."""
+        made = partial(self._steps.step, self.unit.value, is_numbered=self._is_numbered, is_median=self._is_median)
+        return Steps(made, self._steps.order_timed(last))
 
     def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
         """What each rank printed of a step; empty where one rank prints."""
-        del step
-        return ()
+        place = None if step.index is None else self._steps.find(step.index)
+        if place is None or self._steps.counts[place] < 2:
+            return ()
+        return [(None if rank < 0 else rank_label(rank), value) for rank, value in self._steps.lines(place)]
 
-    def _begin(self, offset: int) -> None:
+    def restart(self, offset: int) -> None:
+        """Begin a new attempt."""
         if self.not_finite is not None:
             self.diverged.append(Diverged(self.attempts, *self.not_finite, self._began, offset))
         self.attempts += 1
         self.not_finite = None
         self._began = offset
-        self._losses.clear()
-        self._without_loss.clear()
+        self._steps = _Columns()
 
-    def _note(self, record: Record, index: int | None) -> None:
+    def _note(self, record: Record, place: int, index: int | None) -> None:
         if self.not_finite is None and (trouble := record.trouble) is not None:
             self.not_finite = (index, trouble)
-        if record.loss is not None:
-            self.tell_loss(record.number, record.loss)
-        elif record.needs_loss:
-            self._without_loss[record.number] = None
+        losses = self._steps.losses
+        if record.loss is not None and math.isfinite(record.loss):
+            losses[place] = record.loss
+        elif record.loss is None and record.needs_loss and math.isnan(losses[place]):
+            losses[place] = math.inf
 
 
 class OnePrinter(Series):
@@ -170,9 +267,6 @@ class OnePrinter(Series):
         super().__init__(unit)
         self._repaints = repaints
         self._last: Record | None = None
-        self._steps: dict[int, Record] = {}
-        #: What further ranks print of the same steps.
-        self._others: dict[int, list[Record]] = {}
 
     def add(self, record: Record) -> bool:
         """Take the next record; true where it begins a new attempt."""
@@ -183,35 +277,16 @@ class OnePrinter(Series):
             told_again = record.rank != last.rank
             restarted = not told_again and not record.repeats(last)
         if restarted:
-            self._begin(record.offset)
-            self._steps.clear()
-            self._others.clear()
-        self._note(record, record.number)
-        if can_be(record.value):
-            if told_again and record.number in self._steps:
-                self._others.setdefault(record.number, []).append(record)
-            elif not told_again:
-                self._steps[record.number] = record
+            self.restart(record.offset)
+        place = self._steps.find(record.number)
+        if place is None:
+            place = self._steps.add(record)
+        elif told_again:
+            self._steps.add_further(place, record)
+        elif can_be(record.value):
+            self._steps.correct(place, record)
+        self._note(record, place, record.number)
         return restarted
-
-    @property
-    def count(self) -> int:
-        """How many steps the last attempt has."""
-        return len(self._steps)
-
-    def steps(self, last: int | None = None) -> tuple[Step, ...]:
-        """The last attempt's steps in order, or so many of the last ones."""
-        records = list(islice(reversed(self._steps.values()), last))
-        return tuple(
-            self.unit.step(record.number, record.value, record.offset, record.skipped, record.setup)
-            for record in reversed(records)
-        )
-
-    def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
-        """What each rank printed of a step; empty where one rank prints."""
-        others = self._others.get(-1 if step.index is None else step.index, [])
-        first = [] if step.index is None or not others else [self._steps[step.index]]
-        return [(rank_label(record.rank), record.value) for record in (*first, *others)]
 
 
 class ManyPrinters(Series):
@@ -222,97 +297,46 @@ class ManyPrinters(Series):
     has begun anew. The first step has no earlier one: there, a process may lag by one step.
     """
 
+    _is_median = True
+
     def __init__(self, unit: Unit = Unit.SECONDS) -> None:
         super().__init__(unit)
-        self._first = 0
+        #: How often the step is printed that is printed most.
         self._widest = 0
-        #: The numbers of the steps of which a value can be one, in order.
-        self._timed: list[int] = []
-        self._values: dict[int, array[float]] = {}
-        self._offsets: dict[int, int] = {}
-        #: Who printed the values, where some are labelled; -1 for those that are not.
-        self._ranks: dict[int, array[int]] = {}
-        self._skipped: dict[int, int] = {}
 
     def add(self, record: Record) -> bool:
         """Take the next record; true where it begins a new attempt."""
-        restarted = self._restarts(record.number)
+        place = self._steps.find(record.number)
+        restarted = self._restarts(record.number, place)
         if restarted:
             self.restart(record.offset)
-        if not self._values:
-            self._first = record.number
-        values = self._values.setdefault(record.number, array("d"))
-        values.append(record.value)
-        if can_be(record.value):
-            place = bisect_left(self._timed, record.number)
-            if self._timed[place : place + 1] != [record.number]:
-                self._timed.insert(place, record.number)
-        if record.rank is not None:
-            ranks = self._ranks.setdefault(record.number, array("l"))
-            ranks.extend([-1] * (len(values) - 1 - len(ranks)))
-            ranks.append(record.rank)
-        self._widest = max(self._widest, len(values))
-        self._offsets.setdefault(record.number, record.offset)
-        if record.skipped:
-            self._skipped[record.number] = max(record.skipped, self._skipped.get(record.number, 0))
-        self._note(record, record.number)
+            place = None
+        if place is None:
+            place = self._steps.add(record)
+        else:
+            self._steps.add_further(place, record)
+        self._widest = max(self._widest, self._steps.counts[place])
+        self._note(record, place, record.number)
         return restarted
 
     def restart(self, offset: int) -> None:
         """Begin a new attempt."""
-        self._begin(offset)
+        super().restart(offset)
         self._widest = 0
-        self._timed.clear()
-        self._values.clear()
-        self._offsets.clear()
-        self._ranks.clear()
-        self._skipped.clear()
 
-    def _restarts(self, index: int) -> bool:
-        if not self._values:
+    def _restarts(self, index: int, place: int | None) -> bool:
+        counts = self._steps.counts
+        if not counts:
             return self.attempts == 0  # else one has begun already, and this is its first step
-        if index < self._first:
-            return True
-        if index == self._first:
-            return len(self._values) > 2  # itself, and the one by which a process may lag
-        return index in self._values and len(self._values[index]) >= self._widest
-
-    @property
-    def count(self) -> int:
-        """How many steps the last attempt has."""
-        return len(self._timed)
-
-    def steps(self, last: int | None = None) -> tuple[Step, ...]:
-        """The last attempt's steps in order of their numbers, or so many of the last ones."""
-        return tuple(map(self._step, self._timed if last is None else self._timed[-last:]))
-
-    def _step(self, index: int) -> Step:
-        value = median([value for value in self._values[index] if can_be(value)])
-        return self.unit.step(index, value, self._offsets[index], self._skipped.get(index, 0))
-
-    def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
-        """What each rank printed of a step; empty where one rank prints."""
-        index = -1 if step.index is None else step.index
-        values = self._values.get(index, array("d"))
-        if len(values) < 2:
-            return ()
-        ranks = [*self._ranks.get(index, ()), *(-1 for _ in values)]
-        pairs = zip(ranks, values, strict=False)
-        return [(None if rank < 0 else rank_label(rank), value) for rank, value in pairs if can_be(value)]
+        if place == 0:
+            return len(counts) > 2  # itself, and the one by which a process may lag
+        return index < self._steps.numbers[0] or (place is not None and counts[place] >= self._widest)
 
 
 class Unnumbered(Series):
     """Steps whose lines bear no step number: they count in the order in which they stand."""
 
-    def __init__(self, unit: Unit = Unit.SECONDS) -> None:
-        super().__init__(unit)
-        self._steps: list[tuple[float, int, int]] = []
-        self._count = 0
-
-    def restart(self, offset: int = 0) -> None:
-        """Begin a new attempt."""
-        self._begin(offset)
-        self._steps.clear()
+    _is_numbered = False
 
     def add(
         self,
@@ -327,25 +351,14 @@ class Unnumbered(Series):
         """Take the next step."""
         if self.attempts == 0:
             self.restart(offset)
-        self._count += 1
-        self._note(Record(offset, self._count, value, None, problem, loss, needs_loss, skipped), None)
-        if can_be(value):
-            self._steps.append((value, offset, skipped))
+        number = len(self._steps.numbers)
+        record = Record(offset, number, value, None, problem, loss, needs_loss, skipped)
+        self._note(record, self._steps.add(record), None)
 
     @property
     def without_loss(self) -> tuple[int | None, ...]:
         """The steps that should have a loss and have none."""
         return (None,) * len(super().without_loss)
-
-    @property
-    def count(self) -> int:
-        """How many steps the last attempt has."""
-        return len(self._steps)
-
-    def steps(self, last: int | None = None) -> tuple[Step, ...]:
-        """The last attempt's steps in order, or so many of the last ones."""
-        kept = self._steps if last is None else self._steps[-last:]
-        return tuple(self.unit.step(None, value, offset, skipped) for value, offset, skipped in kept)
 
 
 def rank_label(rank: int | None) -> str | None:

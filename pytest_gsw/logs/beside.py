@@ -11,7 +11,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.endings import WHEREVER
+from pytest_gsw.logs.endings import LAST_WORDS, WHEREVER
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.text import without_escapes
 
@@ -36,6 +36,8 @@ _TRAINS = re.compile(rb"python|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun
 _LOGGED = re.compile(
     rb"\d\d:\d\d:\d\d|\b(?:INFO|DEBUG|WARN|WARNING)\b|Warning: |\d{1,3}%\||\[NeMo [IWD] |\A(?:\d{1,7}: )?[IW]\d{4} "
 )
+#: DeepSpeed's launcher as it ends; why it did, it says at a higher level, or a rank says.
+_LAUNCHER = re.compile(rb"\bINFO\b[^\n]{0,40}\blaunch\.py")
 #: What ranks and launchers print when they end, so that it does not show that a process went on.
 _TEARDOWN = re.compile(
     rb"\b(?:ERROR|FATAL|CRITICAL)\b|\[[EF]\d{3,6} |\[rank\d{1,7}\]|resource_tracker|destroy_process_group|leaked"
@@ -63,6 +65,8 @@ class Beside:
         Raises:
             OSError: The file cannot be read.
         """
+        if cause == LAST_WORDS and _LAUNCHER.search(line):
+            return False
         if cause in WHEREVER and _FAILED_RANK not in line:
             return True
         if _FAILED_RANK in line or _UNCAUGHT.search(label) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_gsw.logs.reader import line_number
 from pytest_gsw.logs.text import quoted_text
@@ -77,14 +77,24 @@ class Signature:
         """What in a line is like this cause, ``None`` where nothing is."""
         return self.pattern.search(line) if any(mark in line for mark in self.markers) else None
 
-    def cause(self, path: Path, offset: int, line: bytes, found: bytes) -> Cause:
-        """The cause that a line names, with its number in the file.
+
+class CauseLine(NamedTuple):
+    """A line that is like a cause."""
+
+    signature: Signature
+    offset: int
+    text: bytes
+    #: The part of it that is like the cause.
+    found: bytes
+
+    def cause(self, path: Path) -> Cause:
+        """The cause that the line names, with the line's number in the file, which takes a look at all before it.
 
         Raises:
             LogError: The file cannot be read.
         """
-        number = line_number(path, offset)
-        return Cause(self.name, _shown(line, found), number, self.advice, self.out_of_memory, self.infrastructure)
+        one, number = self.signature, line_number(path, self.offset)
+        return Cause(one.name, _shown(self.text, self.found), number, one.advice, one.out_of_memory, one.infrastructure)
 
 
 def signature(

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.causes import LINE_BYTES, Cause, Signature, signature
+from pytest_gsw.logs.causes import LINE_BYTES, Cause, CauseLine, Signature, signature
 from pytest_gsw.logs.logfile import unreadable
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
 
@@ -81,7 +81,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "ECC error|uncorrectable hardware error",
         # A health check counts them, or says that there are none.
         r"(?<!\b[Nn]o )(?<!\b0 )(?:[Uu]ncorrectable|[Dd]ouble[- ]bit) ECC error"
-        r"(?!s| counts?\b[^\n\d]{0,20}0\b)|amdgpu[^\n]{1,200}uncorrectable hardware error",
+        r"(?:s\W{1,12}[1-9]|(?!s| counts?\b[^\n\d]{0,20}0\b))|amdgpu[^\n]{1,200}uncorrectable hardware error",
         "the GPU's memory is broken: drain the node, exclude it with --exclude, and rerun",
         infrastructure=True,
     ),
@@ -107,8 +107,8 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     signature(
         "GPU error (Xid)",
-        "NVRM: Xid",
-        r"NVRM: Xid \(",
+        "NVRM: Xid|fallen off the bus",
+        r"NVRM: Xid \(|fallen off the bus",
         "look the Xid number up in NVIDIA's list: 48, 63, 64, 74, 79, 94 and 95 are the hardware's fault; "
         "then drain the node, exclude it with --exclude, and rerun",
         infrastructure=True,
@@ -319,16 +319,6 @@ _TELLS_REASON = re.compile(
 _MARKERS = (RUN_STOP, *dict.fromkeys(marker for one in SIGNATURES for marker in one.markers))
 
 
-class _Line(NamedTuple):
-    """A line that is like a cause."""
-
-    signature: Signature
-    offset: int
-    text: bytes
-    #: What in it is like the cause.
-    found: bytes
-
-
 def command_line(path: Path) -> Cause | None:
     """The last line by which a shell says that a command is not there, which alone is no cause.
 
@@ -343,7 +333,7 @@ def command_line(path: Path) -> Cause | None:
     for offset, record in last:
         line = record[:LINE_BYTES]
         if (match := one.find(line)) is not None:
-            return one.cause(path, offset, line, match[0])
+            return CauseLine(one, offset, line, match[0]).cause(path)
     return None
 
 
@@ -362,10 +352,10 @@ def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) ->
         found = _telling(_lines_of_causes(path, start, block_bytes))
     except OSError as error:
         raise unreadable(path, error) from error
-    return None if found is None else found.signature.cause(path, found.offset, found.text, found.found)
+    return None if found is None else found.cause(path)
 
 
-def _lines_of_causes(path: Path, start: int, block_bytes: int) -> Iterator[_Line]:
+def _lines_of_causes(path: Path, start: int, block_bytes: int) -> Iterator[CauseLine]:
     """The lines that are like a cause, to the end of a run that says that it has ended well."""
     for offset, record in matching_records(path, _MARKERS, start=start, wraps=False, block_bytes=block_bytes):
         line = record[:LINE_BYTES]
@@ -373,14 +363,14 @@ def _lines_of_causes(path: Path, start: int, block_bytes: int) -> Iterator[_Line
             return
         for one in SIGNATURES:
             if (match := one.find(line)) is not None:
-                yield _Line(one, offset, line, match[0])
+                yield CauseLine(one, offset, line, match[0])
                 break
 
 
-def _telling(lines: Iterable[_Line]) -> _Line | None:
+def _telling(lines: Iterable[CauseLine]) -> CauseLine | None:
     """The first of the lines, or the one that tells the reason of what it says."""
-    first: _Line | None = None
-    command: _Line | None = None
+    first: CauseLine | None = None
+    command: CauseLine | None = None
     for line in lines:
         if first is not None and line.offset - first.offset > _REASON_WITHIN_BYTES:
             break

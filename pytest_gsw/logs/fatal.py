@@ -21,23 +21,23 @@ import math
 import os
 import re
 import stat
+from heapq import nlargest
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.beside import Beside
-from pytest_gsw.logs.causes import LINE_BYTES, Cause, FoundCause, Signature, signature
-from pytest_gsw.logs.endings import ENDINGS, WHEREVER
+from pytest_gsw.logs.causes import LINE_BYTES, Cause, CauseLine, FoundCause, Signature, signature
+from pytest_gsw.logs.endings import CLEAN_UP, ENDINGS, LAST_WORDS, WHEREVER
 from pytest_gsw.logs.failures import ENDED_WELL, RUN_STOP, SIGNATURES
 from pytest_gsw.logs.logfile import LogFile, opened, unreadable
 from pytest_gsw.logs.reader import detect_format, read_log
-from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
-from pytest_gsw.logs.scan import BLOCK_BYTES, is_wanted, matching_records
+from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
 from pytest_gsw.logs.text import without_escapes
-from pytest_gsw.logs.tracebacks import CHAIN, TRACEBACK, read_traceback
+from pytest_gsw.logs.tracebacks import CHAIN, LABEL, TRACEBACK, is_set_apart, line_before, read_traceback
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
@@ -72,33 +72,17 @@ _WARNING = re.compile(
 )
 #: Of the causes that a failed job may have, those that a run may have which did its steps.
 _CAUSES = tuple(one for one in SIGNATURES if one.name not in _NEVER_STARTED)
-_MARKERS = tuple(
-    dict.fromkeys((RUN_STOP, RECIPE_MARKER, TRACEBACK, *(mark for one in (*_CAUSES, *ENDINGS) for mark in one.markers)))
-)
-_EARLY_MARKERS = tuple(
-    dict.fromkeys(
-        (RECIPE_MARKER, b"CANCELLED AT", *(mark for one in _CAUSES if one.name in HARDWARE for mark in one.markers))
-    )
-)
-#: Whether there is anything to be looked for, found in a tenth of the time where a log is small: words of which each
-#: marker holds one, each with its byte that is the rarest in logs.
-WORDS: tuple[tuple[bytes, bytes], ...] = (
-    *((b"X", b"Xid"), (b"H", b"Hang"), (b"V", b"(SIGSEGV)"), (b"K", b"Kill"), (b"q", b"quota")),
-    *((b"G", b"GPU reset"), (b"G", b"GPU devices"), (b"A", b"Abort"), (b"A", b"MPI_ABORT"), (b"C", b"CANCELLED")),
-    *((b"T", b"Traceback"), (b"N", b"No space"), (b"x", b"exit"), (b"r", b"rror"), (b"g", b"aught ")),
-    *((b"g", b"egmentation"), (b"p", b"dumped"), (b"m", b"erminat"), (b"B", b"BAD TERM"), (b"C", b"Check fail")),
-    *((b"M", b"Memory access fault"), (b"G", b"GPU is lost"), (b"w", b"watchdog"), (b"K", b"SPANK")),
-    *((b"z", b"unrecognized option"),),
-)
-_EARLY_WORDS = (
-    (b"G", b"GPU is lost"),
-    (b"X", b"Xid"),
-    (b"H", b"Hang"),
-    (b"G", b"GPU reset"),
-    (b"E", b"ECC"),
-    (b"h", b"hardware error"),
-)
-_SMALL_BYTES = 1 << 18
+_WITH_LAST_WORDS = (*_CAUSES, *ENDINGS)
+_KNOWN = tuple(one for one in _WITH_LAST_WORDS if one.name != LAST_WORDS)
+
+
+def _markers(signatures: Iterable[Signature], *more: bytes) -> Dialect:
+    return tuple(dict.fromkeys((*more, *(mark for one in signatures for mark in one.markers))))
+
+
+_MARKERS = _markers(_KNOWN, RUN_STOP, TRACEBACK)
+_LAST_MARKERS = _markers(_WITH_LAST_WORDS, RUN_STOP, TRACEBACK)
+_EARLY_MARKERS = _markers((one for one in _CAUSES if one.name in HARDWARE), b"CANCELLED AT")
 
 
 def find_fatal(
@@ -126,9 +110,7 @@ def find_fatal(
     if cause is not None:
         return FoundCause(cause, _path(log))
     for path in _others(log, beside, batch_output):
-        is_shell = path == batch_output
-        alone = None if is_shell else Beside(path)
-        cause = fatal_line(path, None, excused, of_shell=is_shell, beside=alone)
+        cause = fatal_line(path, None, excused, of_shell=path == batch_output, beside=Beside(path))
         if cause is not None:
             # A script that shows what it logs (tee) has the steps there, too, and with them their places.
             try:
@@ -198,24 +180,23 @@ def fatal_line(
     search = _Search(_path(log), steps, excused, of_shell, beside)
     try:
         with opened(log) as file:
-            return _searched(file, search, block_bytes)
+            found = _searched(file, search, block_bytes)
+            return None if found is None else found.cause(_path(log))
     except OSError as error:
         raise unreadable(_path(log), error) from error
 
 
-def _searched(file: LogFile, search: _Search, block_bytes: int) -> Cause | None:
-    for markers, words, start, stop in search.parts(file.size):
-        if stop - start <= _SMALL_BYTES and not is_wanted(file.read(start, stop - start), words):
-            continue
+def _searched(file: LogFile, search: _Search, block_bytes: int) -> CauseLine | None:
+    for markers, start, stop in search.parts(file.size):
         for offset, record in matching_records(file, markers, start=start, stop=stop, block_bytes=block_bytes):
-            cause = search.look(offset, record[:LINE_BYTES])
-            if cause is not None:
-                return cause
+            found = search.look(offset, record[:LINE_BYTES])
+            if found is not None:
+                return found
         if search.has_steps and search.early is not None:
             return search.early
     offset, line = _unfinished_line(file)
-    cause = search.look(offset, line) if line else None
-    return cause or search.early
+    found = search.look(offset, line) if line else None
+    return found or search.early
 
 
 def _unfinished_line(file: LogFile) -> tuple[int, bytes]:
@@ -237,19 +218,18 @@ class _Search:
         self._of_shell = of_shell
         self._excused = excused
         self.has_steps = steps is not None
-        offsets = sorted([step.offset or 0 for step in steps.steps]) if steps is not None else []
-        #: Where the first step is, and where the last ones begin.
-        self._first = offsets[0] if offsets else 0
-        self._last = offsets[max(0, len(offsets) - _lines_after(steps))] if offsets and steps is not None else 0
-        #: Where the run says first whose it is.
-        self._said_at = -1 if steps is None or steps.said_at is None else steps.said_at
+        #: Where the run begins, where the first step is, and where the last ones begin.
+        self._begin = self._first = self._last = 0
         #: Whether one line tells of the whole run, so that all of it stands before the "first step".
-        self._is_summary = len(offsets) == 1
-        # Of an attempt before the last one nothing but broken hardware counts: the next had the same machines.
-        self._begin = self._first if steps is not None and steps.attempts > 1 and self._is_summary else 0
+        self._is_summary = steps is not None and len(steps.steps) == 1
+        if steps is not None and steps.steps:
+            self._first = min(step.offset or 0 for step in steps.steps)
+            self._last = nlargest(_lines_after(steps), (step.offset or 0 for step in steps.steps))[-1]
+            # Of an attempt before the last one nothing but broken hardware counts: the next had the same machines.
+            self._begin = self._first if steps.attempts > 1 and self._is_summary else min(steps.begin, self._first)
         #: What broke before the first step; where there are no steps, the first cause of all.
-        self.early: Cause | None = None
-        self._hardware: Cause | None = None
+        self.early: CauseLine | None = None
+        self._hardware: CauseLine | None = None
         self._is_over = False
         #: The last traceback: its label, where it ends, and whether it is harmless; what is chained to it.
         self._traceback = (b"", 0, False)
@@ -257,104 +237,107 @@ class _Search:
         #: Whether it is harmless by what stands before it, and so what follows of it is, too.
         self._is_set_apart = False
 
-    def parts(self, size: int) -> Iterator[tuple[Dialect, tuple[tuple[bytes, bytes], ...], int, int]]:
+    def parts(self, size: int) -> Iterator[tuple[Dialect, int, int]]:
         """The parts of the file, and what to look for in each: what stands before the first step, and the rest."""
         if self._begin < self._first:
-            if self._is_summary:
-                yield _MARKERS, WORDS, self._begin, self._first
-            else:
-                yield _EARLY_MARKERS, _EARLY_WORDS, self._begin, self._first
-        yield _MARKERS, WORDS, self._first, size
+            yield _MARKERS if self._is_summary else _EARLY_MARKERS, self._begin, self._first
+        yield _MARKERS, self._first, self._last
+        yield _LAST_MARKERS, self._last, size
 
-    def look(self, offset: int, line: bytes) -> Cause | None:
+    def look(self, offset: int, line: bytes) -> CauseLine | None:
         """Take the next line; the cause to tell, if the search is over by it."""
         if RUN_STOP in line and ENDED_WELL.search(line):
             self._is_over = True
             self.early = self._hardware
             return None
-        if RECIPE_MARKER in line and offset <= self._said_at:
-            self.early = None  # what stands before it is of an earlier run; further ranks say the same of this one
-        cause = self._of_traceback(offset, line) if TRACEBACK in line else self._of_line(offset, line)
-        if self.has_steps or cause is None:
-            return cause
-        if self._beside is not None and not self._counts_beside(self._beside, cause, offset, line):
+        found = self._of_traceback(offset, line) if TRACEBACK in line else self._of_line(offset, line)
+        if found is None:
             return None
+        name = found.signature.name
+        if self.has_steps and name != LAST_WORDS:
+            return found
+        # What the batch shell's script itself logs tells that it got over an error, and over nothing more.
+        if self._beside is not None and not self.has_steps and (not self._of_shell or name == LAST_WORDS):
+            label, end, _ = self._traceback if TRACEBACK in line else (line, offset + len(line), False)
+            if not self._beside.counts(name, line, label, end):
+                return None
         if self._of_shell and _BEGAN_ANEW.search(line):
             # The job that COMPLETED is the one that Slurm started again behind this line.
             self.early = self._hardware = None
             return None
-        self.early = self.early or cause
-        self._hardware = self._hardware or (cause if cause.name in HARDWARE else None)
+        # A cause that is known tells more than that there was an error.
+        if self.early is None or self.early.signature.name == LAST_WORDS:
+            self.early = found
+        self._hardware = self._hardware or (found if name in HARDWARE else None)
         return None
 
-    def _counts_beside(self, beside: Beside, cause: Cause, offset: int, line: bytes) -> bool:
-        if TRACEBACK in line:
-            label, end, _ = self._traceback
-            return beside.counts(cause.name, line, label, end)
-        return beside.counts(cause.name, line, line, offset + len(line))
-
-    def _of_line(self, offset: int, line: bytes) -> Cause | None:
-        found = _signature_of(line)
-        if found is None or (match := found.find(line)) is None:
+    def _of_line(self, offset: int, line: bytes) -> CauseLine | None:
+        one = _signature_of(line, _KNOWN if offset < self._last else _WITH_LAST_WORDS)
+        if one is None or (match := one.find(line)) is None or (one.name == LAST_WORDS and self.early is not None):
             return None
-        return self._judge(found.cause(self._path, offset, line, match[0]), offset, line)
+        found = CauseLine(one, offset, line, match[0])
+        return found if self._counts(found) else None
 
-    def _judge(self, cause: Cause, offset: int, line: bytes) -> Cause | None:
+    def _counts(self, found: CauseLine) -> bool:
+        name, offset, line = found.signature.name, found.offset, found.text
         if offset < self._first:
-            self._take_early(cause)
-            return None
-        if self._is_over and cause.name not in HARDWARE:
-            return None
-        if cause.name in WHEREVER:
-            return None if self._is_excused(cause, line) else cause
-        label, end, is_harmless = self._traceback
-        in_harmless = is_harmless and offset < end and line.startswith(label)
-        if (
-            offset < self._last
-            or in_harmless
-            or _WARNING.match(line)
-            or (not self.has_steps and cause.name in AT_START)
-        ):
-            return None
-        return cause
-
-    def _is_excused(self, cause: Cause, line: bytes) -> bool:
-        """Whether a line of srun's or of slurmstepd's tells of a step that need not end well."""
-        if cause.name == "a failed task":
-            return bool(self._excused)  # of which step it is, it does not say
-        step = _CANCELLED_STEP.search(line) if cause.name == "cancelled" else None
-        if step is None:
+            self._take_early(found)
             return False
-        # What slurmstepd says goes to its step's output: what is in the shell's is a helper's.
-        return step[1].decode() in self._excused or self._of_shell
+        if (self._is_over and name not in HARDWARE) or self._is_excused(name, line):
+            return False
+        if name in WHEREVER:
+            return True
+        label, end, is_harmless = self._traceback
+        return not (
+            offset < self._last
+            or (is_harmless and offset < end and line.startswith(label))
+            or _WARNING.match(line)
+            or (not self.has_steps and name in AT_START)
+            or (name == LAST_WORDS and self._is_clean_up(offset, line))
+        )
 
-    def _take_early(self, cause: Cause) -> None:
-        if cause.name in _JOB_ENDS and not self._is_summary:
+    def _is_clean_up(self, offset: int, line: bytes) -> bool:
+        # Python tells what it ignores without a traceback where there is none.
+        label = LABEL.match(line)
+        before = line_before(self._path, offset, label[0] if label else b"")
+        return CLEAN_UP.search(line) is not None or is_set_apart(before)
+
+    def _is_excused(self, name: str, line: bytes) -> bool:
+        """Whether a line of srun's or of slurmstepd's tells of a step that need not end well."""
+        if name in {"a failed task", LAST_WORDS} and b"srun: " in line:
+            return bool(self._excused)  # of which step it is, it does not say
+        step = _CANCELLED_STEP.search(line) if name == "cancelled" else None
+        # What slurmstepd says goes to its step's output: what is in the shell's is a helper's.
+        return step is not None and (step[1].decode() in self._excused or self._of_shell)
+
+    def _take_early(self, found: CauseLine) -> None:
+        name = found.signature.name
+        if name in _JOB_ENDS and not self._is_summary:
             self.early = None  # the job began anew behind it
         elif self.early is None and (
-            (cause.name in HARDWARE and cause.infrastructure) or (self._is_summary and cause.name in WHEREVER)
+            (name in HARDWARE and found.signature.infrastructure) or (self._is_summary and name in WHEREVER)
         ):
-            self.early = cause
+            self.early = found
 
-    def _of_traceback(self, offset: int, line: bytes) -> Cause | None:
+    def _of_traceback(self, offset: int, line: bytes) -> CauseLine | None:
         if offset < self._last or self._is_over or offset in self._chained:
             return None
         traceback = read_traceback(self._path, offset, line)
         follows = CHAIN.search(traceback.before) is not None and self._traceback[0] == traceback.label
-        self._is_set_apart = (follows and self._is_set_apart) or traceback.is_set_apart
+        self._is_set_apart = (follows and self._is_set_apart) or is_set_apart(traceback.before)
         self._chained = traceback.chained
         is_harmless = self._is_set_apart or traceback.is_harmless
         self._traceback = (traceback.label, traceback.end, is_harmless)
         if is_harmless:
             return None
-        known = _signature_of(traceback.last) or _UNCAUGHT
-        return known.cause(self._path, traceback.last_offset, traceback.last or line, traceback.last or line)
+        known = _signature_of(traceback.last, _KNOWN) or _UNCAUGHT
+        return CauseLine(known, traceback.last_offset, traceback.last or line, traceback.last or line)
 
 
 def _lines_after(steps: StepLog) -> int:
     """How many lines of steps stand for :data:`STEPS_AFTER` steps; of the first, its last step may be all behind."""
-    numbers = [step.index for step in steps.steps if step.index is not None]
-    interval = min([after - before for before, after in pairwise(numbers)], default=1)
+    numbers = (step.index for step in steps.steps if step.index is not None)
+    interval = min((after - before for before, after in pairwise(numbers)), default=1)
     return 1 + math.ceil((STEPS_AFTER - 1) / max(1, interval))
 
 
@@ -362,5 +345,5 @@ def _lines_after(steps: StepLog) -> int:
 _UNCAUGHT = signature("an exception", "", "", "the traceback tells where; a rank that raises has not ended well")
 
 
-def _signature_of(line: bytes) -> Signature | None:
-    return next((one for one in (*_CAUSES, *ENDINGS) if one.find(line) is not None), None)
+def _signature_of(line: bytes, signatures: Iterable[Signature]) -> Signature | None:
+    return next((one for one in signatures if one.find(line) is not None), None)

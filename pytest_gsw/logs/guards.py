@@ -17,6 +17,8 @@ from pytest_gsw.logs.model import Parser, Tail
 from pytest_gsw.logs.text import C_RUNTIME, safe_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_gsw.logs.model import LogFormat, Step, StepLog
 
 #: A figure that is not finite: ``loss nan``, ``took=inf``, ``"loss": NaN``, ``-1.#IND``; no part of a word or of a
@@ -69,7 +71,7 @@ class _Guarded:
 
     def tail(self, count: int) -> Tail:
         log = self.log()
-        return Tail(log.attempts, len(log.steps), log.steps[-count:], log.not_finite)
+        return Tail(log.attempts, len(log.steps), tuple(log.steps[-count:]), log.not_finite)
 
 
 def not_finite_text(line: bytes) -> str | None:
@@ -78,7 +80,7 @@ def not_finite_text(line: bytes) -> str | None:
     return None if found is None else safe_text(line[max(0, found.start() - _WORDS_BYTES) : found.end()])
 
 
-def _not_finite(steps: tuple[Step, ...]) -> tuple[int | None, str] | None:
+def _not_finite(steps: Sequence[Step]) -> tuple[int | None, str] | None:
     for step in steps:
         value = next((v for v in (step.seconds, step.samples_per_s, step.tokens_per_s_per_gpu) if v is not None), 0.0)
         if not 0 <= value < math.inf:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class StepSetup:
     sequence_length: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One training step, or one window of steps where a framework logs only every Nth.
 
@@ -74,6 +74,30 @@ class Step:
     #: Of the steps that the line stands for, those whose optimizer did nothing: at most so many are skipped.
     skipped: int = 0
     setup: StepSetup = StepSetup()
+
+
+class Steps(Sequence[Step]):
+    """Steps that are made when they are asked for, of what takes a tenth of their memory.
+
+    Args:
+        make: Makes one of its place.
+        places: Where the steps are, in order.
+    """
+
+    def __init__(self, make: Callable[[int], Step], places: Sequence[int]) -> None:
+        self._make, self._places = make, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, at: Any) -> Any:
+        return Steps(self._make, self._places[at]) if isinstance(at, slice) else self._make(self._places[at])
+
+    def __iter__(self) -> Iterator[Step]:
+        return map(self._make, self._places)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
 
 
 #: What :attr:`Step.skipped` has where none of the steps was trained, however many they are.
@@ -123,7 +147,7 @@ class StepLog:
     """The step times of the last attempt in one log, one entry a step, in order."""
 
     format: str
-    steps: tuple[Step, ...]
+    steps: Sequence[Step]
     #: Runs or attempts found in the file, of which only the last is in :attr:`steps`.
     attempts: int
     identity: Identity = field(default_factory=Identity)
@@ -139,8 +163,8 @@ class StepLog:
     calibration_flops: float | None = None
     #: Attempts before the last one that diverged.
     diverged: tuple[Diverged, ...] = ()
-    #: Byte offset of the first line in which the last run says whose it is; ``None`` where it does not.
-    said_at: int | None = None
+    #: Byte offset at which the last run begins, where the steps of another run stand before it in the file.
+    begin: int = 0
     #: Two lines before the first step that cannot both be true of the run; the newest two.
     contradiction: Contradiction | None = None
     #: Gradients that a loss scaler may have found to overflow, where steps have no lines of their own.

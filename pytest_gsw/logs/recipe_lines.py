@@ -88,8 +88,6 @@ class RecipeLines:
     def __init__(self) -> None:
         #: The newest two that contradict each other: what is before is of no account if Slurm requeued the job there.
         self.contradiction: Contradiction | None = None
-        #: Byte offset of the first line.
-        self.said_at: int | None = None
         self._newest: RecipeLine | None = None
         self._offset = 0
         #: What the lines before the newest one say.
@@ -97,7 +95,6 @@ class RecipeLines:
 
     def feed(self, offset: int, line: RecipeLine) -> None:
         """Take the next line."""
-        self.said_at = offset if self.said_at is None else self.said_at
         # All ranks print the same line, as a rule, which is then the same object.
         if self._newest is not None and line is not self._newest:
             self._before = self._known(self._newest)

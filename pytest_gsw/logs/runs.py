@@ -66,7 +66,7 @@ class Runs:
             log,
             attempts=before + log.attempts,
             diverged=(*self._diverged, *own),
-            said_at=self.lines.said_at,
+            begin=self.begin,
             contradiction=self.lines.contradiction,
         )
 

@@ -15,20 +15,22 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from pytest_gsw.logs.model import Steps
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.text import rank_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pytest_gsw.logs.logfile import LogFile
-    from pytest_gsw.logs.model import StepLog
+    from pytest_gsw.logs.model import Step, StepLog
 
 _MARKERS = (b"kipping step", b", skipped=")
 _OVERFLOW = re.compile(rb"(?:OVERFLOW|[Oo]verflow)(?:!|\.| detected\.)(?: Rank (\d{1,7}))?.{0,80}[Ss]kipping step")
@@ -41,7 +43,9 @@ def with_skipped(file: Path | LogFile, log: StepLog) -> StepLog:
     Raises:
         OSError: The log cannot be read.
     """
-    offsets = sorted([step.offset for step in log.steps if step.offset is not None])
+    offsets = array("q", (step.offset for step in log.steps if step.offset is not None))
+    if any(later < earlier for earlier, later in pairwise(offsets)):
+        offsets = array("q", sorted(offsets))
     if not offsets:
         return log
     #: By the step's place and by who says so: old versions print on every rank.
@@ -68,16 +72,15 @@ def with_skipped(file: Path | LogFile, log: StepLog) -> StepLog:
         found[offsets[-1]] = max(found.get(offsets[-1], 0), math.ceil(log.overflows.lines * each))
     if not found:
         return log
-    return replace(
-        log,
-        steps=tuple(
-            replace(step, skipped=max(step.skipped, found[step.offset])) if step.offset in found else step
-            for step in log.steps
-        ),
-    )
+
+    def made(place: int) -> Step:
+        step = log.steps[place]
+        return replace(step, skipped=max(step.skipped, found.get(-1 if step.offset is None else step.offset, 0)))
+
+    return replace(log, steps=Steps(made, range(len(log.steps))))
 
 
-def _counted(offsets: list[int], counts: dict[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _counted(offsets: Sequence[int], counts: dict[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Places of steps with what was skipped of each, by counts of the run of which each may stand behind many steps.
 
     Args:

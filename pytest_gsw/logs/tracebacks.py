@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TRACEBACK = b"Traceback (most recent call last)"
+#: What launchers write before each line of a rank.
+LABEL = re.compile(rb"(?:\d{1,7}: |\S{0,40}/\d{1,5} |\[(?:default|rank|1,)\d{1,7}\](?:<std\w{3}>)?: ?){0,3}")
 #: Its last line: ``ValueError: text``, or the name alone; lines of other processes may come between.
 _EXCEPTION = re.compile(rb"[A-Za-z_][\w.]{0,120}(?:: |\Z)")
 CHAIN = re.compile(rb"During handling of the above exception|The above exception was the direct cause")
@@ -114,34 +116,41 @@ class Traceback:
     chained: frozenset[int] = frozenset()
 
     @property
-    def is_set_apart(self) -> bool:
-        """Whether what stands before it makes it one that runs which end well print."""
-        return any(one.before is not None and one.before.search(self.before) is not None for one in HARMLESS)
-
-    @property
     def is_harmless(self) -> bool:
         """Whether it is one that runs which end well print."""
         frames = (frame[1] for frame in _FRAME.finditer(self.body))
         innermost = next((file for file in reversed([*frames]) if not _BELOW.search(file)), b"")
-        return self.is_set_apart or any(
+        return is_set_apart(self.before) or any(
             (one.body is not None and one.body.search(self.body) is not None)
             or (one.innermost is not None and one.innermost.search(innermost) is not None)
             for one in HARMLESS
         )
 
 
-def read_traceback(path: Path, offset: int, line: bytes) -> Traceback:
-    """The traceback whose head is in the line at an offset, and what is chained to it."""
+def is_set_apart(before: bytes) -> bool:
+    """Whether the line before an exception makes it one that runs which end well print."""
+    return any(one.before is not None and one.before.search(before) is not None for one in HARMLESS)
+
+
+def line_before(path: Path, offset: int, label: bytes) -> bytes:
+    """The line before an offset that begins with a label and holds anything else; empty where there is none near it."""
     with path.open("rb") as file:
         start = max(0, offset - _BEFORE_BYTES)
         file.seek(start)
         ahead = file.read(offset - start).split(b"\n")
+    return next((one for one in reversed(ahead) if one.startswith(label) and one[len(label) :].strip()), b"")
+
+
+def read_traceback(path: Path, offset: int, line: bytes) -> Traceback:
+    """The traceback whose head is in the line at an offset, and what is chained to it."""
+    with path.open("rb") as file:
+        file.seek(offset)
         behind = file.read(_BEHIND_BYTES).split(b"\n")
     lines = [without_escapes(one).rstrip(b"\r") for one in behind]
     label = head = line[: line.index(TRACEBACK)]
     if not any(one.startswith(label) for one in lines[1:_OTHER_LINES]):
         label = b""  # a logger's, that the lines behind it do not bear
-    before = next((one for one in reversed(ahead) if one.startswith(label) and one[len(label) :].strip()), b"")
+    before = line_before(path, offset, label)
     body: list[bytes] = []
     chained: list[int] = []
     last, last_offset, end, at = b"", offset, offset, offset

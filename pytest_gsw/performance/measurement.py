@@ -19,7 +19,7 @@ _FILLED_SHARE = 0.9
 _WHOLE_STEPS = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TimedStep:
     """One step's number, as the log counts it (``None``: the log has no numbers), and its seconds."""
 

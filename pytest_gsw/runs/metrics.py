@@ -31,7 +31,7 @@ class MetricLog:
 
     baseline: Baseline
     #: Its steps, as the row's log format has read them.
-    steps: tuple[Step, ...]
+    steps: Sequence[Step]
     path: Path
     #: Byte offset from which on the last attempt's lines stand.
     begin: int = 0

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median_low
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.attempts import Unnumbered, can_be, rank_label
+from pytest_gsw.logs.attempts import Series, can_be, rank_label
 from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import LastWords, Step, Tail
+from pytest_gsw.logs.model import LastWords, Step, Steps, Tail
 from pytest_gsw.logs.text import NUMBER, number, rank_of, safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_gsw.logs.attempts import Series
+    from collections.abc import Mapping, Sequence
 
 _TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (-?%b) seconds" % NUMBER)
 _LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: (-?%b)(?=\s|$)" % NUMBER)
@@ -37,22 +39,22 @@ class _Run:
 
     label: str | None = None
     starts: int = 0
-    taken: list[tuple[float, int]] = field(default_factory=list)
+    values: array[float] = field(default_factory=lambda: array("d"))
+    offsets: array[int] = field(default_factory=lambda: array("q"))
 
     @property
     def count(self) -> int:
         """How many steps all of the processes printed that share the lines."""
-        return len(self.taken) // max(1, self.starts)
+        return len(self.values) // max(1, self.starts)
 
-    def groups(self, last: int | None = None) -> list[list[tuple[float, int]]]:
-        """One entry a step, or for so many of the last ones: what each of the processes printed."""
+    def group(self, place: int) -> Sequence[float]:
+        """What each of the processes printed of a step."""
         width = max(1, self.starts)
-        first = 0 if last is None else max(0, self.count - last)
-        return [self.taken[at * width : (at + 1) * width] for at in range(first, self.count)]
+        return self.values[place * width : (place + 1) * width]
 
-    def steps(self, last: int | None = None) -> list[tuple[float, int]]:
-        """One entry a step: where several processes share the lines, their median."""
-        return [(median_low(value for value, _ in group), group[0][1]) for group in self.groups(last)]
+    def step(self, place: int) -> Step:
+        """A step: where several processes share the lines, their median."""
+        return Step(None, median_low(self.group(place)), offset=self.offsets[place * max(1, self.starts)])
 
 
 class _Parser(SeriesParser):
@@ -73,7 +75,7 @@ class _Parser(SeriesParser):
         absl = _ABSL.search(record)
         rank, thread = rank_of(record), b"" if absl is None else absl[1]
         run = self._current.get((rank, thread))
-        if run is None or (_PROGRAM_START in record and run.taken):
+        if run is None or (_PROGRAM_START in record and run.values):
             run = _Run(rank_label(rank) or (f"thread {thread.decode()}" if thread else None))
             self._current[rank, thread] = run
             self._runs.append(run)
@@ -81,83 +83,94 @@ class _Parser(SeriesParser):
         for took in _TOOK.finditer(record):
             value = number(took[1])
             if value is not None:
-                run.taken.append((value, offset))
+                run.values.append(value)
+                run.offsets.append(offset)
                 self._is_finite &= can_be(value)
         loss = _LOSS.search(record)
         if loss is not None:
             value = number(loss[2]) or 0.0
-            self._losses.append((offset, int(loss[1]), value, safe_text(loss[0])))
+            self._losses.append((offset, int(loss[1]), value, "" if math.isfinite(value) else safe_text(loss[0])))
             self._is_finite &= math.isfinite(value)
 
     def series(self) -> Series:
-        attempts = _attempts([run for run in self._runs if run.taken])
-        begins = [min(run.taken[0][1] for run in attempt) for attempt in attempts]
+        attempts = _attempts([run for run in self._runs if run.values])
+        begins = [min(run.offsets[0] for run in attempt) for attempt in attempts]
         series = _Ranks()
-        for count, attempt in enumerate(attempts):
-            end = begins[count + 1] if count + 1 < len(begins) else math.inf
-            own = [loss for loss in self._losses if begins[count] <= loss[0] < end]
-            if count:
-                series.restart(begins[count])
-            _take(series, attempt, own)
+        for (begin, end), attempt in zip(pairwise([*begins, math.inf]), attempts, strict=True):
+            series.take(attempt, int(begin), [loss for loss in self._losses if begin <= loss[0] < end])
         return series
 
     def tail(self, count: int) -> Tail:
         if not self._is_finite:
             return super().tail(count)
-        attempts = _attempts([run for run in self._runs if run.taken])
+        attempts = _attempts([run for run in self._runs if run.values])
         if not attempts:
             return Tail()
         run = max(attempts[-1], key=lambda run: run.count)
-        steps = tuple(Step(None, seconds=value, offset=offset) for value, offset in run.steps(count))
-        return Tail(len(attempts), run.count, steps)
+        return Tail(len(attempts), run.count, tuple(map(run.step, range(max(0, run.count - count), run.count))))
 
 
-class _Ranks(Unnumbered):
-    """The steps of one process, and what the others of its attempt printed of the same ones."""
+class _Ranks(Series):
+    """The steps of the process that printed most of its attempt's, and what the others printed of the same ones."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        #: By the offset of the step: labels and seconds.
-        self.others: dict[int, list[tuple[str | None, float]]] = {}
+    _attempt: Sequence[_Run] = ()
+    _losses: Mapping[int, float] = MappingProxyType({})
+
+    def take(self, attempt: list[_Run], begin: int, losses: list[tuple[int, int, float, str]]) -> None:
+        """Read the next attempt."""
+        self.restart(begin)
+        # Whichever process it was that measured it.
+        bad = min(
+            ((at, one) for run in attempt for at, one in zip(run.offsets, run.values, strict=True) if not can_be(one)),
+            default=None,
+        )
+        self.not_finite = None if bad is None else (None, f"step time {bad[1]}")
+        for _, index, _, text in losses:
+            if text:
+                self.lose(index, text)
+        self._losses = {index: loss for _, index, loss, text in losses if not text}
+        self._attempt = attempt
+
+    @property
+    def losses(self) -> array[float]:
+        """The losses of the attempt that goes on, in the order of its steps."""
+        return array("d", map(self._losses.__getitem__, sorted(self._losses)))
+
+    @property
+    def count(self) -> int:
+        """How many steps the last attempt has."""
+        return len(self.steps())
+
+    def steps(self, last: int | None = None) -> Sequence[Step]:
+        """The last attempt's steps in order, or so many of the last ones."""
+        run = self._chosen
+        timed = array("i", (place for place in range(run.count) if can_be(median_low(run.group(place)))))
+        return Steps(run.step, timed if last is None else timed[-last:])
+
+    @property
+    def _chosen(self) -> _Run:
+        return max(self._attempt, key=lambda run: run.count, default=_Run())
 
     def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
         """What each process printed of a step; empty where one prints."""
-        found = self.others.get(-1 if step.offset is None else step.offset, [])
+        chosen = self._chosen
+        place = bisect_left(chosen.offsets, -1 if step.offset is None else step.offset) // max(1, chosen.starts)
+        groups = [(run.label, run.group(place)) for run in self._attempt if place < run.count]
+        found = [
+            (label if len(group) == 1 else None, value) for label, group in groups for value in group if can_be(value)
+        ]
         return found if len(found) > 1 else ()
-
-
-def _take(series: _Ranks, attempt: list[_Run], losses: list[tuple[int, int, float, str]]) -> None:
-    """Read one attempt: the process that printed most steps, the first of equals."""
-    chosen = max(attempt, key=lambda run: run.count)
-    taken = sorted((offset, value) for run in attempt for value, offset in run.taken)
-    # Whichever process it was that measured it.
-    bad_s = next((value for _, value in taken if not can_be(value)), None)
-    for value, offset in chosen.steps():
-        series.add(value, offset)
-    if not series.attempts:
-        series.restart(taken[0][0])
-    series.not_finite = None if bad_s is None else (None, f"step time {bad_s}")
-    for _, index, loss, text in losses:
-        if math.isfinite(loss):
-            series.tell_loss(index, loss)
-        else:
-            series.lose(index, text)
-    series.others = {group[0][1]: [] for group in chosen.groups()}
-    for run in attempt:
-        for printed, group in zip(series.others.values(), run.groups(), strict=False):
-            label = run.label if len(group) == 1 else None
-            printed += [(label, value) for value, _ in group if can_be(value)]
 
 
 def _attempts(runs: list[_Run]) -> list[list[_Run]]:
     """Runs of processes that trained at the same time, in order: a later attempt begins when the earlier has ended."""
     attempts: list[list[_Run]] = []
     end = -1
-    for run in sorted(runs, key=lambda run: run.taken[0][1]):
-        if run.taken[0][1] > end:
+    for run in sorted(runs, key=lambda run: run.offsets[0]):
+        if run.offsets[0] > end:
             attempts.append([])
         attempts[-1].append(run)
-        end = max(end, run.taken[-1][1])
+        end = max(end, run.offsets[-1])
     return attempts
 
 

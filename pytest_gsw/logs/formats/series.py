@@ -57,7 +57,7 @@ class SeriesParser:
     def tail(self, count: int) -> Tail:
         """The end of :meth:`log`, at a cost that does not grow with the log."""
         series = self.series()
-        return Tail(series.attempts, series.count, series.steps(count), self.not_finite(series))
+        return Tail(series.attempts, series.count, tuple(series.steps(count)), self.not_finite(series))
 
 
 @dataclass(frozen=True)

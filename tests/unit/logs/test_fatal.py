@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gsw.logs import fatal, tracebacks
+from pytest_gsw.logs import tracebacks
 from pytest_gsw.logs.endings import ENDINGS, WHEREVER
 from pytest_gsw.logs.fatal import HARDWARE, fatal_line, find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -63,6 +63,10 @@ FATAL = [
     ("a failed task", b"srun: error: task 3: Exited with exit code 1\n"),
     ("a failed task", b"srun: error: task 3: Exited with exit code 127\n"),
     ("a failed task", b"srun: error: node7: tasks 0-3,5: Aborted (core dumped)\n"),
+    ("an error", b"srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"),
+    ("GPU error (Xid)", b"kernel: NVRM: GPU at PCI:0000:41:00: GPU has fallen off the bus.\n"),
+    ("an error", b"[rank5]: RuntimeError: CUDA error: an illegal memory access was encountered\n"),
+    ("an error", b"*** stack smashing detected ***: terminated\n"),
     ("segmentation fault", b"srun: error: node7: task 3: Segmentation fault (core dumped)\n"),
     ("segmentation fault", b"job.sh: line 7:  4242 Segmentation fault      (core dumped) python train.py\n"),
     ("segmentation fault", b"Fatal Python error: Segmentation fault\n"),
@@ -103,6 +107,122 @@ FATAL = [
         b"E0203 x.cc:1] ERROR [type.googleapis.com/tensorflow.CoordinationServiceError='']\n",
     ),
 ]
+
+#: What names an error, a signal, a fatal word or an abort, and that no more is known of.
+LAST_WORDS = [
+    b"free(): invalid pointer",
+    b"free(): double free detected in tcache 2",
+    b"munmap_chunk(): invalid pointer",
+    b"malloc(): unaligned tcache chunk detected",
+    b"double free or corruption (!prev)",
+    b"corrupted size vs. prev_size",
+    b"corrupted double-linked list",
+    b"*** stack smashing detected ***: terminated",
+    b"*** buffer overflow detected ***: terminated",
+    b'*** Aborted at 1927855506 (unix time) try "date -d @1927855506" if you are using GNU date ***',
+    b"*** SIGSEGV (@0x0) received by PID 4242 (TID 0x7f) from PID 0; stack trace: ***",
+    b"*** SIGABRT received at time=1927855506 on cpu 7 ***",
+    b"[n7:04242] *** Process received signal ***",
+    b"[n7:04242] Signal: Bus error (7)",
+    b"F0203 04:05:06.789012 4242 pjrt_stream_executor_client.cc:77] Check failed: status.ok()",
+    b"CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered",
+    b"E0203 04:05:06.7 42 cuda_driver.cc:7] could not synchronize: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure",
+    b"cuBLAS call failed with CUBLAS_STATUS_EXECUTION_FAILED",
+    b"cudaErrorIllegalAddress: an illegal memory access was encountered",
+    b"CUDA error: device-side assert triggered",
+    b"RuntimeError: CUDA error: an illegal memory access was encountered",
+    b"HIP error: the operation cannot be performed in the present state",
+    b"  what():  std::bad_alloc",
+    b"std::bad_alloc",
+    b"XlaRuntimeError: INTERNAL: Failed to execute XLA Runtime executable",
+    b"jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Deadline Exceeded",
+    b"E0203 04:05:06.7 42 client.cc:5] Polled an error from coordination service (this can be an error from any task)",
+    b"[enforce fail at inline_container.cc:424] . unexpected pos 64 vs 0",
+    b"OSError: [Errno 5] Input/output error",
+    b"OSError: [Errno 116] Stale file handle: '/lustre/checkpoints'",
+    b"[INFO] Child process with PID 4242 terminated",
+    b"[2031-02-03 04:05:06,600] [ERROR] [launch.py:286:sigkill_handler] Killing subprocess 19338",
+    b"Error executing job with overrides: ['model=llama']",
+    b"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+    b"ChildFailedError:",
+    b"KeyboardInterrupt",
+    b"AssertionError: loss must fall",
+    b"AssertionError",
+    b"KeyError: 0",
+    b"torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1, unhandled cuda error",
+    b"google.api_core.exceptions.DeadlineExceeded: 504",
+    b"DeadlineExceededError: no answer",
+    b"Exception: something is wrong",
+    b"ERROR: ValueError: bad",
+    b"2031-02-03 04:05:06,789 - root - ERROR - ValueError: bad",
+    b"E0203 04:05:06.7 42 train.py:8] ValueError: bad",
+    b"SystemExit: 3",
+    b"subprocess.TimeoutExpired: Command 'x' timed out after 3 seconds",
+    b"concurrent.futures.process.BrokenProcessPool: A process in the pool was terminated abruptly",
+    b"Traceback:",
+    b"Main process received SIGTERM, exiting",
+    b"Caught signal 15, exiting",
+    b"RuntimeError: DataLoader worker (pid 1) is killed by signal: Terminated.",
+    b"DataLoader worker (pid(s) 42) exited unexpectedly",
+    b"Bus error",
+    b"Bus error (core dumped)",
+    b"Illegal instruction",
+    b"Floating point exception",
+    b"Killed",
+    b"Aborted",
+    b"Aborted!",
+    b"python: src/x.c:12: main: Assertion `n > 0' failed.",
+    b"thread '<unnamed>' panicked at src/lib.rs:7:5:",
+    b"pure virtual method called",
+    b"FATAL: the run is broken",
+    b"Fatal error in PMPI_Allreduce: Other MPI error, error stack:",
+    b"Abort(1) on node 3 (rank 3 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 3",
+    b"torchrun exited with code 1",
+    b"mlx5_core 0000:c1:00.0: poll_health:800: Fatal error 1 detected",
+    b"GPU 3: Xid 79",
+    b"nvidia-smi: XID error 48",
+    b"slurmstepd: error: *** STEP 77.0 STEPD TERMINATED ON n7 AT 2031-02-03T04:05:06 DUE TO JOB NOT ENDING WITH SIGNALS ***",
+    b"Unhandled exception. System.Exception",
+    b"CUDA out of memory while saving",
+    b"CUDA failure 700: an illegal memory access was encountered",
+    b"HSA_STATUS_ERROR_EXCEPTION: a hardware exception",
+    b"srun: Force Terminated StepId=77.0",
+    b"srun: forcing job termination",
+    b"panic: invalid memory address",
+    b"2031-02-03 04:05:06.789: F external/xla/xla/x.cc:7] Non-OK-status: status",
+    b"NVLink error detected on link 3",
+    b"nvidia-smi: GPU is lost",
+    b"Heartbeat monitor timed out! Process will be terminated",
+]
+
+
+@pytest.mark.parametrize("line", LAST_WORDS)
+@pytest.mark.parametrize("head", [b"", b"[rank5]: ", b"5: ", b"ining-demo/0 [default0]:[rank0]: "])
+def test_last_words(write_log: WriteLog, head: bytes, line: bytes) -> None:
+    said = head + line + b"\n"
+    assert name(write_log(NOISE + steps(0, 12) + said + b"done\n")) is not None
+    assert name(write_log(NOISE + steps(0, 12) + said[:-1])) is not None  # a line that nothing ends
+    # What training went on behind, and what stands before it, was no end.
+    for found in (name(write_log(steps(0, 9) + said + steps(9, 12))), name(write_log(said + steps(0, 12)))):
+        assert found is None or found in WHEREVER
+
+
+def test_a_known_cause_behind_last_words_is_named(write_log: WriteLog) -> None:
+    aborted = b"srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    limit = b"slurmstepd: error: *** STEP 7.0 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO TIME LIMIT ***\n"
+    assert name(write_log(steps(0, 12) + aborted + limit)) == "time limit"
+    assert name(write_log(steps(0, 12) + b"KeyboardInterrupt\n" + RAISED)) == "an exception"
+
+
+@pytest.mark.parametrize("line", LAST_WORDS)
+def test_last_words_in_the_batch_shells_output(write_log: WriteLog, tmp_path: Path, line: bytes) -> None:
+    log, output = write_log(steps(0, 12)), tmp_path / "slurm-77.out"
+    output.write_bytes(b"starting\n" + line + b"\n")
+    assert find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, batch_output=output) is not None
+    # What the script logs behind an error shows that it went on.
+    output.write_bytes(line + b"\n2031-02-03 04:05:06 INFO training has ended\n")
+    found = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, batch_output=output)
+    assert found is None or found.cause.name != "an error"
 
 
 @pytest.mark.parametrize(("expected", "lines"), FATAL)
@@ -157,7 +277,6 @@ def test_what_is_the_programs_fault_does_not_count_before_the_first_step(write_l
     [
         b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO JOB REQUEUE ***\n",
         b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO NODE FAILURE, SEE LOG ***\n",
-        b"GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b JOB_NUM_NODES=8 GPUS_PER_NODE=8 DTYPE=fp8 SYNTHETIC_DATA=true\n",
     ],
 )
 def test_hardware_that_broke_under_an_earlier_attempt(write_log: WriteLog, border: bytes) -> None:
@@ -165,12 +284,27 @@ def test_hardware_that_broke_under_an_earlier_attempt(write_log: WriteLog, borde
     assert name(write_log(border + XID + steps(0, 12))) == "GPU error (Xid)"
 
 
-def test_hardware_that_broke_while_ranks_said_who_they_are(write_log: WriteLog) -> None:
+BROKEN = {
+    "GPU error (Xid)": [XID, b"kernel: NVRM: GPU 0000:41:00.0 has fallen off the bus.\n"],
+    "ECC error": [b"node7: uncorrectable ECC error count: 10\n", b"Volatile Uncorrectable ECC errors: 3\n"],
+}
+
+
+@pytest.mark.parametrize(("expected", "line"), [(name, line) for name, lines in BROKEN.items() for line in lines])
+def test_hardware_that_broke_before_the_recipes_first_line(write_log: WriteLog, expected: str, line: bytes) -> None:
+    """It broke under this job as well as what broke behind that line, unless an earlier run has steps before it."""
     said = b"GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b JOB_NUM_NODES=8 GPUS_PER_NODE=8 DTYPE=fp8\n"
-    assert name(write_log(said + XID + said + steps(0, 12))) == "GPU error (Xid)"
-    assert name(write_log(XID + said + said + steps(0, 12))) is None
-    assert name(write_log(said + steps(0, 12) + XID + said + said + steps(0, 12))) is None
-    assert name(write_log(said + steps(0, 12) + said + XID + said + steps(0, 12))) == "GPU error (Xid)"
+    for before in (b"", NOISE, said):
+        assert name(write_log(before + line + said + said + steps(0, 12))) == expected
+        assert name(write_log(before + line + said + steps(0, 5) + steps(0, 12))) == expected
+        assert name(write_log(before + line + REQUEUED + said + steps(0, 12))) is None
+    assert name(write_log(said + steps(0, 12) + line + said + said + steps(0, 12))) is None
+    assert name(write_log(line + said + steps(0, 12) + said + steps(0, 12))) is None
+    assert name(write_log(said + steps(0, 12) + said + line + said + steps(0, 12))) == expected
+    path = write_log(line + said + b"{'train_runtime': 12.1, 'train_samples_per_second': 64.0, 'epoch': 1.0}\n")
+    cause = fatal_line(path, read_log(path, FORMATS["huggingface"]))
+    assert cause is not None
+    assert cause.name == expected
 
 
 @pytest.mark.parametrize(("expected", "lines"), FATAL)
@@ -250,6 +384,32 @@ HEALTHY = [
     b"[NODE-0] [INFO] torchrun exited with code 0\n",
     b"[INFO] [launch.py:3:main] Process 42 exits successfully.\n",
     b"checkpoint.py: 0 errors, 0 failures\n",
+    # What speaks of errors and signals, and is none.
+    b"error rate: 0\nnum_errors=0\nvalidation error: 2.31\nerror: 0.0123\nMeanSquaredError: 0.0123\nfatal errors: 0\n",
+    b"TestError: 1.5e-3\nRelativeError:  -.25\n  no errors found\nXid errors: 0\nXID count 0\nUncorrectable ECC errors: 0\n",
+    b"nan_error_check: False\nerror_injection_rate: 0\nexit_signal_handler: False\nexit_on_error: true\nmax_retries: 3\n",
+    b"signal handler installed\nSIGTERM handler\nRegistered handler for signal 15 (SIGTERM)\nexit_signal: SIGTERM\n",
+    b"  exit_signal ..................................... Signals.SIGTERM\n  abort_on_nan ............................ False\n",
+    b"retry_on: [ConnectionError, TimeoutError]\nexcept ValueError:\n    except (OSError, KeyError) as error:\n",
+    b"raise_on_error: RuntimeError\n{'catch': 'ValueError'}\nhttps://a.example/docs/RuntimeError\n",
+    b"Failed to import apex, falling back\nCould not import x: ModuleNotFoundError: No module named 'x', falling back\n",
+    b"INFO:root:ConnectionError: refused, retrying in 3 s\nIgnored: OSError: [Errno 95] Operation not supported (ignored)\n",
+    b"(ImportError: no module named x)\ncaught ValueError while probing, continued\nrecovered from RuntimeError: x\n",
+    # Python says it without a traceback where there is none.
+    b"Exception ignored in: <_io.TextIOWrapper name='<stdout>'>\nBrokenPipeError: [Errno 32] Broken pipe\n",
+    b"[rank3]: Exception ignored in: <function Pool.__del__ at 0x7f>\n[rank3]: ResourceWarning: unclosed running pool\n",
+    b"wandb: ERROR Error while calling W&B API: internal error\nwandb: Network error (ConnectionError), entering retry loop\n",
+    b"wandb: \nwandb: Run summary:\nwandb:   eval/error 0.25\nwandb: Synced 5 W&B file(s)\n",
+    b"[INFO] mlflow: exit code 0, status 200, uploaded 3 artifacts\nexit code: 0\nexited with status 0\n",
+    b"E0203 04:05:06.7 42 agent.cc:4] Failed to disconnect, status: DEADLINE_EXCEEDED: late. Proceeding with shutdown.\n",
+    b"job aborted: no\naborted steps: 0\n0 aborted, 0 killed\nnot aborted\ntimers: save 1.2 s, exit 0.1 s\n",
+    b"CUDA_ERROR_SUCCESS\ncudaErrorSuccess: no error\nCUBLAS_STATUS_SUCCESS\nCUDA errors: 0\nno CUDA error\nlog_level: FATAL\n",
+    b"Killed: 0\nout of memory events: 0\nPCIe bus error: 0\nbus error count 0\ncorrupted samples: 0\ndetected 8 GPUs\n",
+    b"monitor received SIGTERM, stopping\nKilling monitor\nSending SIGTERM to the monitor\ntrap SIGTERM\nTerminated\n",
+    b'{"status": "ok", "errors": [], "exception": null, "signal": 0}\nALL assertions passed, 0 failed\n',
+    b"process 42 terminated successfully\nRMSError: 3.14\nfull_traceback: True\nKeyboardInterrupt handler restored\n",
+    b"faulthandler enabled, dumps on SIGSEGV, SIGFPE, SIGABRT\n*** end of run ***\n***** train metrics *****\n",
+    b"total time: 12.3 s\nerror_file: <N/A>\nTraining finished successfully\nExit handlers ran: 3\n",
 ]
 
 
@@ -347,6 +507,9 @@ def test_what_is_said_of_helpers(write_log: WriteLog, tmp_path: Path) -> None:
     path.write_bytes(steps(0, 12) + TASK)
     assert fatal_line(path, log) is not None
     assert fatal_line(path, log, frozenset({"1"})) is None
+    path.write_bytes(steps(0, 12) + b"srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n")
+    assert fatal_line(path, log) is not None
+    assert fatal_line(path, log, frozenset({"1"})) is None
     path.write_bytes(steps(0, 12))
     output.write_bytes(CANCELLED)  # what is said to the training's own step is in its log
     assert find_fatal(path, log, MAXTEXT, batch_output=output) is None
@@ -364,17 +527,6 @@ def test_a_small_log_is_searched_as_a_large_one(write_log: WriteLog, filler: int
     assert name(write_log(steps(0, 9) + between + CANCELLED + between + steps(9, 12))) == "cancelled"
     assert name(write_log(steps(0, 12) + between + RAISED + between)) == "an exception"
     assert name(write_log(between + steps(0, 12) + between)) is None
-
-
-def test_the_words_that_are_looked_for_first() -> None:
-    """Each marker holds one of them, so that no small log is passed over."""
-    for markers, words in ((fatal._MARKERS, fatal.WORDS), (fatal._EARLY_MARKERS, fatal._EARLY_WORDS)):
-        of_border = {fatal.RUN_STOP, fatal.RECIPE_MARKER} | (
-            {b"CANCELLED AT"} if words is fatal._EARLY_WORDS else set()
-        )
-        for marker in markers:
-            assert marker in of_border or any(word in marker for _, word in words)
-        assert all(byte in word and len(byte) == 1 for byte, word in words)
 
 
 def test_patterns_have_no_unbounded_repetition() -> None:

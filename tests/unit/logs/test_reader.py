@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import gc
 import os
 import pickle
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +13,10 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.failures import find_cause
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.logs.model import Identity
+from pytest_gsw.logs.model import Identity, Step
 from pytest_gsw.logs.reader import detect_format, last_step, line_number, read_log, safe_text, tail_lines
+from pytest_gsw.logs.skips import with_skipped
+from tests.endless import it_ends
 from tests.unit.logs.conftest import Read, WriteLog
 from tests.unit.logs.lines import (
     EXAMPLES,
@@ -480,3 +485,69 @@ def test_a_last_line_is_no_command_of_a_ci_server(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("step 1\n::error file=x::stop\n  ::add-mask::a\n##[error]b\na :: b\n")
     assert tail_lines(log) == ("step 1", "> ::error file=x::stop", "> ::add-mask::a", "> ##[error]b", "a :: b")
+
+
+# -- memory -------------------------------------------------------------------------------
+
+MANY = 500
+STEPS_OF: dict[str, tuple[str, Callable[[int], bytes], int]] = {
+    "maxtext": ("maxtext", lambda step: maxtext(step, "4.5"), 1),
+    "maxtext on ranks": ("maxtext", lambda step: b"".join(maxtext(step, "4.5", head=f"{r}: ") for r in range(4)), 4),
+    "megatron": ("megatron", lambda step: megatron(step + 1, "4500.0"), 1),
+    "megatron on ranks": ("megatron", lambda n: megatron(n + 1, "4500.0", head="0:") + megatron(n + 1, "4.0", head="1:"), 2),
+    "megatron skips": ("megatron", lambda n: megatron(n + 1, "9.0").replace(b"skipped iterations:   0", b"skipped iterations:   1"), 1),
+    "paxml": ("paxml", lambda _: paxml("4.5"), 1),
+    "nemo": ("nemo", lambda step: printer(step, step, "4.5"), 1),
+    "nemo's bar": ("nemo", lambda step: bar(step + 1, f"{step}.000", "4.500", str(MANY)) + b"\r", 1),
+    "torchtitan": ("torchtitan", lambda step: titan(step + 1, "410"), 1),
+    "automodel": ("automodel", lambda step: automodel(step, "4.500000"), 1),
+    "composer": ("composer", lambda step: composer(step + 1, "410.0000", total=MANY), 3),
+    "deepspeed's engine": ("deepspeed", lambda step: pipe(step + 1, "4.5"), 1),
+    "deepspeed's timer": ("deepspeed", lambda step: throughput(step + 1, "12.5"), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STEPS_OF)
+def test_a_step_line_takes_no_more_than_64_bytes(write_log: WriteLog, name: str) -> None:
+    log_format, line, lines_each_step = STEPS_OF[name]
+    path = write_log(b"".join(map(line, range(MANY))))
+    read_log(path, FORMATS[log_format])  # what is kept from one log to the next is not this one's
+    tracemalloc.start()
+    try:
+        log = with_skipped(path, read_log(path, FORMATS[log_format]))
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(log.steps) == MANY
+    assert held <= 64 * MANY * lines_each_step + 8192
+
+
+def test_steps_that_are_made_when_they_are_asked_for(read: Read) -> None:
+    steps = read("maxtext", b"".join(maxtext(step, f"{step}.5") for step in range(5))).steps
+    assert steps[1] == Step(1, seconds=1.5, offset=steps[1].offset)
+    assert [step.index for step in steps[-2:]] == [3, 4]
+    assert steps == tuple(steps)
+    assert steps != steps[1:]
+    assert steps[::-1][0].index == 4
+    with pytest.raises(IndexError):
+        steps[5]
+
+
+def test_steps_out_of_order(read: Read) -> None:
+    """A line that one rank lost is told by another one behind the next step's."""
+    printed = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 3), (1, 2), (1, 3), (0, 4), (1, 4)]
+    log = read("maxtext", b"".join(maxtext(n, f"4.{5 + 2 * r}", f"{n}.5", head=f"{r}: ") for r, n in printed))
+    assert [step.index for step in log.steps] == [0, 1, 2, 3, 4]
+    assert log.losses is not None
+    assert list(log.losses) == [0.5, 1.5, 2.5, 3.5, 4.5]
+    assert log.printed is not None
+    assert log.printed(log.steps[1]) == [("rank 0", 4.5), ("rank 1", 4.7)]
+    assert log.printed(log.steps[2]) == ()
+
+
+def test_many_steps_in_no_order_are_read_in_linear_time(read: Read) -> None:
+    count = 40_000
+    with it_ends():
+        log = read("maxtext", maxtext(0, "4.5") + b"".join(maxtext(step, "4.5") for step in range(count, 0, -1)))
+    assert len(log.steps) == count + 1
