@@ -222,7 +222,7 @@ class Series:
         return self._steps.timed
 
     def steps(self, last: int | None = None) -> Sequence[Step]:
-        """The last attempt's steps in order, or so many of the last ones; a line that is added later may correct one."""
+        """The last attempt's steps in order, or so many of the last; a line that is added later may correct one."""
         made = partial(self._steps.step, self.unit.value, is_numbered=self._is_numbered, is_median=self._is_median)
         return Steps(made, self._steps.order_timed(last))
 
