@@ -79,9 +79,6 @@ class Past:
     rows: tuple[str, ...]
     #: By row id, the rows that were submitted or about to be.
     submissions: Mapping[str, Submission] = field(default_factory=dict)
-    #: How many jobs each row was to have in any case, and at most after these.
-    first_jobs: int = 1
-    confirm_jobs: int = 0
     #: The release of the recipes whose bundled rows they are; ``None``: those of the documents, or of other tables.
     release: str | None = None
     #: By option, what of its command line holds for a session that goes on with it: paths, and how rows are judged.
@@ -124,16 +121,13 @@ class Journal:
         self,
         cluster: str,
         rows: Sequence[str],
-        first_jobs: int = 1,
-        confirm_jobs: int = 0,
         release: str | None = None,
         paths: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """A session starts, with these rows (node ids) of a release or by these options, and so many jobs for each."""
-        jobs = {"first_jobs": first_jobs, "confirm_jobs": confirm_jobs} if (first_jobs, confirm_jobs) != (1, 0) else {}
+        """A session starts, with these rows (node ids) of a release, by these options."""
         of: dict[str, Any] = {} if release is None else {"release": release}
         of |= {"paths": {name: list(given) for name, given in paths.items()}} if paths else {}
-        event = {"event": "session", "cluster": cluster, "rows": list(rows), **jobs, **of, "time_s": int(time.time())}
+        event = {"event": "session", "cluster": cluster, "rows": list(rows), **of, "time_s": int(time.time())}
         self._write(event)
         with contextlib.suppress(FileExistsError):  # of the run's first session
             write_new(self._directory / COPY, seal(event, 1))
@@ -293,8 +287,6 @@ def _session(event: Mapping[str, Any]) -> Past:
     return Past(
         text(event, "cluster"),
         texts(event, "rows"),
-        first_jobs=whole(event, "first_jobs", 1),
-        confirm_jobs=whole(event, "confirm_jobs", 0),
         release=text(event, "release", "") or None,
         paths=_paths(event),
         begun_s=maybe_number(event, "time_s") or 0.0,

@@ -153,7 +153,7 @@ def read_settings(config: pytest.Config) -> Settings:
         suite=_suite(values, cluster, asked),
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
-        repeats=_repeats(values, past),
+        repeats=Repeats(_count("repeat", values["repeat"]) or 1, _retries("confirm", values["confirm"])),
         history=history,
         strict=values["strict"],
         plan=values["plan"],
@@ -340,15 +340,6 @@ def _retries(name: str, given: str | None) -> int:
     if given is not None and re.fullmatch(r"[0-9]{1,3}", given) is None:
         raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a whole number such as 1")
     return int(given or 0)
-
-
-def _repeats(values: Mapping[str, Any], past: Past | None) -> Repeats:
-    """How many jobs a row has; a session that goes on with another does as that one did."""
-    first, confirm = _count("repeat", values["repeat"]), values["confirm"]
-    if past is not None:
-        first = first or past.first_jobs
-        confirm = str(past.confirm_jobs) if confirm is None else confirm
-    return Repeats(first or 1, _retries("confirm", confirm))
 
 
 def _history(config: pytest.Config, given: str | None, results: Path) -> str | Path | None:

@@ -146,11 +146,10 @@ def _note_rows(journal: Journal | None, settings: Settings, items: Sequence[pyte
     Raises:
         pytest.UsageError: Nothing can be written there.
     """
-    repeats, node_ids = settings.repeats, [item.nodeid for item in items]
+    node_ids = [item.nodeid for item in items]
     try:
         if journal is not None and settings.cluster is not None:
-            cluster = settings.cluster.name
-            journal.session(cluster, node_ids, repeats.first, repeats.confirm, settings.release, settings.shared)
+            journal.session(settings.cluster.name, node_ids, settings.release, settings.shared)
         note_rows(settings, items)
     except OSError as error:
         raise unwritable(settings.run_directory, error) from None

@@ -84,7 +84,7 @@ class Night:
     def begin(self) -> Fleet:
         """A first session."""
         fleet = self._fleet()
-        self._journal.session("eos", ["t.yaml::a"], self.jobs, 0)
+        self._journal.session("eos", ["t.yaml::a"])
         fleet.submit({"a": spec()})
         return fleet
 

@@ -244,7 +244,6 @@ def test_a_run_whose_rows_nobody_knows_any_more() -> None:
         ({**status_event("FAILED", 0), "row": "x", "job": "7", "nodes": None}, "nodes is no text"),
         ({"event": "session", "cluster": "eos", "rows": "ab"}, "rows is no list of texts"),
         ({"event": "session", "cluster": "eos", "rows": [1]}, "rows is no list of texts"),
-        ({"event": "session", "cluster": "eos", "rows": [], "first_jobs": -1}, "first_jobs is no whole number"),
     ],
 )
 def test_fields_of_a_wrong_type_are_damage_too(event: dict[str, object], problem: str) -> None:
