@@ -87,9 +87,9 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     signature(
         "GPU hang",
-        "GPU Hang|GPU reset begin|GPU is lost",
+        "GPU Hang|GPU reset begin|Unable to determine the device",
         r"HW Exception by GPU [^\n]{1,200}GPU Hang|amdgpu[^\n]{1,200}GPU reset begin"
-        r"|Unable to determine the device handle for GPU[^\n]{1,80}GPU is lost",
+        r"|Unable to determine the device handle for GPU",
         "dmesg and rocm-smi on the node tell more; drain the node, exclude it with --exclude, and rerun",
         infrastructure=True,
     ),

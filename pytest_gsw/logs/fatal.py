@@ -68,7 +68,7 @@ _BEGAN_ANEW = re.compile(
 _CANCELLED_STEP = re.compile(rb"\*\*\* STEP \d{1,12}\.(\w{1,20}) ON ")
 #: The level at which a line was logged: what warns is no failure.
 _WARNING = re.compile(
-    rb"\A[^\n]{0,160}?(?:\b(?:WARN|WARNING|DEBUG)\b|\b[A-Z][A-Za-z]{0,40}Warning: |\bW\d{4} |\[W\d{3,6} |\[NeMo [WD] )"
+    rb"\A[^\n]{0,160}?(?:\b(?:WARN|WARNING|DEBUG)\b|\b[A-Z][A-Za-z]{0,40}Warning: |\bW\d{3,6} |\d: W |\[NeMo [WD] )"
 )
 #: Of the causes that a failed job may have, those that a run may have which did its steps.
 _CAUSES = tuple(one for one in SIGNATURES if one.name not in _NEVER_STARTED)

@@ -35,6 +35,8 @@ class Steady:
 def steady(series_s: Sequence[float]) -> Steady:
     """The steady state of a run; of one that never settles it is the last steps, as few as make a steady state.
 
+    Where most steps are slower than those it is the whole run.
+
     Raises:
         ValueError: There are no steps.
     """
@@ -58,4 +60,7 @@ def _settled_at(series_s: Sequence[float]) -> int:
     last_start = max(0, len(series_s) - MIN_STEPS)
     usual_s = statistics.median(series_s[len(series_s) // 2 :])
     near = [abs(seconds - usual_s) <= _NEARNESS * usual_s for seconds in series_s]
-    return next((start for start in range(last_start) if all(near[start : start + _IN_A_ROW])), last_start)
+    first = next((start for start in range(last_start) if all(near[start : start + _IN_A_ROW])), last_start)
+    # No warm-up is most of a run.
+    is_most = statistics.median_low(series_s) > (1 + _NEARNESS) * statistics.median(series_s[first:])
+    return 0 if is_most else first

@@ -280,13 +280,15 @@ def judge(
         reason = Reason.INCIDENT
     believed, ranks = believed_gain(max_gain, tolerance, known), ranks_apart(measurement.ranks_s, tolerance)
     steady_s = statistics.median(measurement.steadies_s or (measurement.steady.median_s,))
+    # A job that is unlike its steps counts as slow as these.
+    usual_s = statistics.median([*map(max, jobs_s, measurement.steadies_s)] or [steady_s])
     if outcome is Outcome.REGRESSED and is_last_step_alone(baseline, measurement, reference_s, tolerance):
         outcome, reason = Outcome.INCONCLUSIVE, Reason.LAST_STEP
     if outcome is not Outcome.REGRESSED:  # which is the worse news
         if ranks is not None:
             outcome, reason = Outcome.INCONCLUSIVE, Reason.RANKS_DIFFER
-        elif is_below(measurement.judged_s / steady_s, tolerance):  # a statistic is not a run
-            outcome, reason = Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER
+        elif is_below(measurement.judged_s / usual_s, tolerance):  # a statistic is not a run
+            outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER, usual_s
         elif is_too_good(jobs_s, reference_s, believed):
             outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
     return Verdict(

@@ -34,6 +34,7 @@ from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.release import bundled_rows
 from pytest_gsw.session.selection import SELECTION, point_at_tables
 from pytest_gsw.session.settings import Settings, read_settings
+from pytest_gsw.session.shared import is_typed
 from pytest_gsw.session.stash import OF_SELECTION, SETTINGS, SUITE
 from pytest_gsw.session.summary import tell_summary
 from pytest_gsw.session.tally import TALLY, Tally
@@ -63,7 +64,7 @@ def begin(config: pytest.Config) -> None:
 
         config.pluginmanager.register(JunitCases(config), "gsw-junit")
     if settings.judges:
-        config.stash[TALLY] = Tally(profiled_on_purpose=config.getoption("gsw_profile") is not None)
+        config.stash[TALLY] = Tally(profiled_on_purpose=is_typed(config, "profile"))
         config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
         if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
             from pytest_gsw.session.reporters import add_reporters

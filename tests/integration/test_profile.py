@@ -94,10 +94,11 @@ def test_profiles_that_the_command_line_asks_for_are_no_failure(pytester: pytest
     result = pytester.runpytest(*TWO, "--gsw-profile=nsight")
     result.assert_outcomes(skipped=2, deselected=139)
     assert result.ret == pytest.ExitCode.OK
-    pytester.makeini("[pytest]\ngsw_profile = nsight\n")  # and nobody asks for it any more
-    result = pytester.runpytest(*TWO)
-    result.assert_outcomes(skipped=2, deselected=139)
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    for ini in ("gsw_profile = nsight", "addopts = --gsw-profile=nsight"):
+        pytester.makeini(f"[pytest]\n{ini}\n")  # and nobody asks for it any more
+        result = pytester.runpytest(*TWO)
+        result.assert_outcomes(skipped=2, deselected=139)
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_a_resumed_run_does_not_judge_what_was_profiled(pytester: pytest.Pytester) -> None:

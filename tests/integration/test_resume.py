@@ -62,7 +62,7 @@ def test_what_of_the_run_was_judged_already_is_said(pytester: pytest.Pytester, r
     assert f"{told}1 of 2 rows is judged, 1 is left to run" in resume(pytester).outlines
 
 
-@pytest.mark.parametrize("place", ["ini", "cluster"])
+@pytest.mark.parametrize("place", ["ini", "addopts", "environment", "cluster", "addopts of workers"])
 def test_a_tolerance_that_has_changed_since_does_not_change_a_verdict(
     pytester: pytest.Pytester, table: Path, place: str
 ) -> None:
@@ -74,7 +74,10 @@ def test_a_tolerance_that_has_changed_since_does_not_change_a_verdict(
         Path("clusters.yaml").write_text(
             f"clusters: {{here: {{{where}, recipes: {pytester.path}/recipes{of_cluster}}}}}"
         )
-        pytester.makeini(f"[pytest]\ngsw_tolerance = {tolerance}\n" if place == "ini" else "[pytest]\n")
+        option = f"--gsw-tolerance={tolerance}"
+        ini = f"gsw_tolerance = {tolerance}" if place == "ini" else f"addopts = {option}" if "addopts" in place else ""
+        pytester.makeini(f"[pytest]\n{ini}\n")
+        pytester._monkeypatch.setenv("PYTEST_ADDOPTS", option if place == "environment" else "")
 
     recipe = pytester.path / "recipes" / "tiny"
     recipe.mkdir(parents=True)
@@ -88,8 +91,8 @@ def test_a_tolerance_that_has_changed_since_does_not_change_a_verdict(
     (run,) = pytester.path.glob(".gsw/runs/*")
     next(run.glob("records/*.json")).unlink()
     write("50%")
-    result = pytester.runpytest("--gsw-resume=last", *rows)
-    result.assert_outcomes(failed=1, deselected=2)
+    result = pytester.runpytest("--gsw-resume=last", *rows, *(["-n1"] if "workers" in place else []))
+    assert result.parseoutcomes()["failed"] == 1
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["gsw: --gsw-tolerance is 3%, as when the run began; it is 50% now", "*(allowed 3 %)*"])
     assert properties(junit(Path("junit.xml"))["tiny_1b_bf16[H100x8]"])["gsw_tolerance"] == "0.03"

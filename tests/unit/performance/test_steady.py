@@ -43,6 +43,14 @@ def test_a_run_of_few_steps_is_taken_whole(steps: int) -> None:
     assert steady([9.0, *[5.0] * (steps - 1)]).steps == steps
 
 
+@pytest.mark.parametrize("slow", [11, 14])
+def test_no_warm_up_is_most_of_a_run(slow: int) -> None:
+    found = steady([7.5] * slow + [5.0] * (20 - slow))
+    assert (found.warm_up_steps, found.median_s) == (0, 7.5)
+    assert steady([7.5] * 60 + [5.0] * 40).median_s == 7.5
+    assert steady([7.5] * 10 + [5.0] * 10).median_s == 5.0
+
+
 def test_no_steps_have_no_steady_state() -> None:
     with pytest.raises(ValueError, match="there are no steps"):
         steady([])

@@ -437,6 +437,10 @@ def test_of_another_statistic_and_of_several_jobs_the_figure_alone_counts() -> N
 FASTER_THAN_ITS_STEPS = {
     "the last step alone": ("last", [1.5] * 19 + [1.0]),
     "the last three": ("last", [1.5] * 17 + [1.0] * 3),
+    "the last six": ("last", [1.5] * 14 + [1.0] * 6),
+    "the last two fifths": ("mean[-10:]", [1.5] * 60 + [1.0] * 40),
+    "bursts": ("last", ([1.5] * 11 + [1.0] * 9) * 3),
+    "drift downwards": ("last", [1.5 - 0.01 * n for n in range(51)]),
     "every other step": ("last", [1.5, 1.0] * 10),
     "every other step, of an odd number": ("median", [1.0, *[1.5, 1.0] * 10]),
     "throttled from two thirds on": ("median", [1.0] * 13 + [2.0] * 7),
@@ -490,3 +494,6 @@ def test_of_several_jobs_their_medians_are_compared() -> None:
 
     assert of_jobs(1.5, 1.0, 1.5) is Reason.STEPS_SLOWER
     assert of_jobs(1.5, 1.0, 1.0) is Reason.WITHIN_TOLERANCE
+    # It does not outvote a slow one together with a third.
+    jobs = {"jobs_s": (1.0, 1.3, 1.0), "steadies_s": (1.5, 1.3, 1.0)}
+    assert of_steps("last", [1.0] * 20, **jobs).reason is Reason.STEPS_SLOWER  # type: ignore[arg-type]
