@@ -68,7 +68,7 @@ class Finish:
                 self._launcher.cancel(running)
             if isinstance(count, RunError):
                 fact = f"whether the run has jobs that are no row's is not known: {count.fact}"
-                raise JobError(fact, advice=count.advice)
+                raise JobError(fact, count.evidence, advice=count.advice)
         finally:
             self._submitting.close()
             self._polling.close()

@@ -130,7 +130,9 @@ class Rows:
         Names that other sessions' jobs have as well tell nothing, nor does a launcher that cannot be asked so.
         """
         named = getattr(self._launcher, "named", None)
-        answered, specs = self.answered, [spec for spec in list(self._specs.values()) if spec.unique_name]
+        answered, started = self.answered, [spec for spec in list(self._specs.values()) if spec.unique_name]
+        # A launch script that has yet to answer may name some of its jobs by then.
+        specs = [spec for spec in started if not isinstance(self.phases[spec.row_id], Submitting)]
         if named is None or not specs or (answered == self._counted and not has_reason):
             return {}
         self._counted = answered

@@ -16,7 +16,7 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.bridge import is_of_bridge
-from pytest_gsw.jobs.launching import SBATCH
+from pytest_gsw.jobs.launching import SBATCH, of_llmb_run, workload_of
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.reads import unread
@@ -35,9 +35,6 @@ _BY_HOOK = ("hook", "pytest_gsw_make_job_spec")
 _LAUNCHER_TYPE = re.compile(
     r"^ {1,8}launcher_type:[ \t]{0,8}['\"]?([a-z_]{1,40})['\"]?(?=[ \t\r]{0,8}(?:$|[ \t]#))[^\n]{0,80}", re.MULTILINE
 )
-#: The checkout of recipes in llmb-run's configuration, and the two parts of what it calls a recipe by.
-_LLMB_REPO = re.compile(r"\bllmb_repo:[ \t]{0,8}['\"]?(/[^'\",}\s]{1,4000})")
-_WORKLOAD = re.compile(r"\b(workload|workload_type):[ \t]{0,8}['\"]?([\w.-]{1,80})")
 _LAUNCHED_BY = {
     "nemo": "nemo-run",
     "megatron_bridge": "nemo-run",
@@ -110,13 +107,10 @@ def _metadata_of(spec: JobSpec) -> Path:
     if spec.launcher != "llmb-run" or beside.is_file():
         return beside
     installed = (spec.directory.parent.parent, Path(spec.environment.get("LLMB_INSTALL", spec.directory)))
-    configured = (_LLMB_REPO.search(script_text(place / "cluster_config.yaml") or "") for place in installed)
-    repository = next((found[1] for found in configured if found is not None), None)
-    for metadata in () if repository is None else Path(repository).glob("**/metadata.yaml"):
-        names = dict(_WORKLOAD.findall(script_text(metadata) or ""))
-        if f"{names.get('workload_type')}_{names.get('workload')}" == spec.directory.name:
-            return metadata
-    return beside
+    configured = (of_llmb_run(place, *keys) for place in installed for keys in ((), ("launcher",)))
+    repository = next((found["llmb_repo"] for found in configured if "llmb_repo" in found), None)
+    found = () if repository is None else Path(repository).glob("**/metadata.yaml")
+    return next((metadata for metadata in found if workload_of(metadata) == spec.directory.name), beside)
 
 
 def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:

@@ -99,15 +99,21 @@ def segment_options(spec: JobSpec) -> tuple[str, ...]:
 
 
 def installed_environment(script: Path, install: str) -> dict[str, str]:
-    """The virtual environment of a recipe that llmb-run's installer made, by its ``cluster_config.yaml``.
-
-    It names a workload as the recipe's ``metadata.yaml`` does: ``pretrain_llama3.1``.
-    """
-    general = _texts_at(script.with_name("metadata.yaml"), "general")
-    workload = "_".join(general.get(key, "") for key in ("workload_type", "workload"))
-    own = _texts_at(Path(install, "cluster_config.yaml"), "workloads", "config", workload)
+    """The virtual environment of a recipe that llmb-run's installer made."""
+    own = of_llmb_run(Path(install), "workloads", "config", workload_of(script.with_name("metadata.yaml")))
     variable = "CONDA_PREFIX" if own.get("venv_type") == "conda" else "VIRTUAL_ENV"
     return {variable: own["venv_path"]} if "venv_path" in own else {}
+
+
+def of_llmb_run(install: Path, *keys: str) -> dict[str, str]:
+    """The texts at these keys of what llmb-run's installer has written down of an installation."""
+    return _texts_at(install / "cluster_config.yaml", *keys)
+
+
+def workload_of(metadata: Path) -> str:
+    """The name that llmb-run has for a recipe, as its metadata say it: ``pretrain_llama3.1``."""
+    general = _texts_at(metadata, "general")
+    return "_".join(general.get(key, "") for key in ("workload_type", "workload"))
 
 
 @lru_cache(maxsize=64)  # the rows of a session have few recipes

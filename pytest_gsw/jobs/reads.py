@@ -70,6 +70,10 @@ _USED = re.compile(r"(?:\$\{?[#!]?|-v )([A-Z][A-Z0-9_]{0,60})(?![A-Za-z0-9_])")
 _NAME = re.compile(r"(?<![\w$])[A-Z][A-Z0-9_]{0,60}(?![A-Za-z0-9_])")
 #: ``TP=8`` at the beginning of a line, but not ``TP=8 train``, which sets it for that command alone.
 _ALWAYS_SET = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(?![\w./-]{0,200}[ \t]{1,8}[a-z./])")
+#: The lines between which a branch that is not indented stands; its end is the group.
+_BLOCK = re.compile(
+    r"^(?:(?:if|elif|else|for|while|until|case)\b(?!.*;[ \t]*(?:fi|done|esac)\b)|(fi|done|esac)\b)", re.MULTILINE
+)
 #: Whatever sets a variable; and ``TP=4`` at the beginning of a line: what a branch sets is indented.
 _SET = re.compile(r"(?<![\w.$({-])([A-Z][A-Z0-9_]{0,60})\+?=(?!=)")
 _NUMBER = re.compile(r"(?:export )?([A-Z]\w{0,60})=(\d{1,9}|\"?\$\(\([\w ${}()+*/-]{1,99}\)\)\"?)[ \t]{0,8}(?:#.*)?$")
@@ -83,8 +87,20 @@ _NAMED = re.compile(r"(?<![\w.$-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
 _MOST_FILES = 256
 #: ``python3 $HOME/own/train.py``; what is below /opt, the container has, and a framework wrote it.
 _PROGRAM = re.compile(r"(?<![\w./${}-])(?!/opt/)(?:[\w.${}-]{0,60}/){0,20}([A-Za-z0-9_][\w.-]{0,60}\.py)\b")
-#: What reads whatever variables there are: all that begin alike, a list of all, Python's ``os.environ.items()``.
-_ANY = re.compile(r"\$\{!\w+[@*]\}|\bcompgen\b|\b(?:print)?env *[|>]|\bos\.environ\b(?!\[|\.(?:get|setdefault|pop)\b)")
+#: ``source ../settings``: what is read so, but for scripts (above), virtual environments, and the user's own.
+_SOURCED = re.compile(
+    r"^[ \t]{0,40}(?:source|\.)[ \t]+['\"]?(?:[^\s'\";|&]*/)?(?!activate\b|\.)([^\s'\";|&/]+)(?<!\.sh)(?![^\s'\";|&])",
+    re.MULTILINE,
+)
+#: What reads variables without their names: shell by ``${!name}``, ``declare -n``, ``eval "\$OWN_$name"``, or a list
+#: of all, as ``$(env)``; Python by what is no literal, as ``os.environ.items()``, ``os.getenv(name)``; or by prefixes.
+_ANY = re.compile(
+    r"\$\{!\w+(?![\w[])|\\\$\{?\w*\$|\b(?:declare|local|typeset) -\w*n|\bcompgen\b|/environ(?![\w.])"
+    r"|(?<![\w.${=-])(?:print)?env(?: -0)? *[|>`]|[$<]\((?:print)?env(?: -0)? *\)"
+    r"|(?:\bset|\b(?:export|declare|typeset) -[px]+) *[|>)]"
+    r"|(?<!import )(?<![/\w])(?:environ\b(?!\.d\b)(?!\[(['\"])\w+\1\]|\.(?:get|setdefault|pop)\(\s*(['\"])\w+\2\s*[,)])"
+    r"|getenv\b(?!\(\s*(['\"])\w+\3\s*[,)]))|\bprocess\.env\b(?![.\[])|env_?(?:var_)?prefix|\.prefixed\("
+)
 _PROGRAMS = """
     SLURM SBATCH_ SRUN_ PMI OMPI_ MPI UCX_ UCC_ FI_ SHARP_ GLOO_ NCCL_ RCCL_ NVSHMEM_ CUDA CUDNN_ CUBLAS NVIDIA_ NVTE_
     HSA_ ROCR_ HIP_ GPU_ TORCH PYTORCH_ TRITON_ XLA_ JAX_ TF_ TRANSFORMER TOKENIZERS_ HF_ NEMO MEGATRON DEEPSPEED_ DS_
@@ -172,7 +188,7 @@ def unread(names: Iterable[str], launch_script: Path) -> tuple[str, str] | None:
     below = list(islice(launch_script.parent.rglob("*"), _MOST_FILES + 1)) if None not in named else []
     files = [path for path in below if path.suffix != ".md" and path.is_file()]
     texts = [text or "" for text in (*named, *map(_text_of, files))]
-    programs = {name for text in texts[: len(named)] for name in _PROGRAM.findall(text)}
+    programs = {name for text in texts[: len(named)] for kind in (_PROGRAM, _SOURCED) for name in kind.findall(text)}
     is_known = 0 < len(below) <= _MOST_FILES and programs <= {path.name for path in files}
     if not is_known or any(map(_ANY.search, texts)):
         return None
@@ -186,7 +202,7 @@ def _reads(name: str, text: str) -> bool:
     own = (
         one
         for one in re.finditer(rf"^(?:export )?{re.escape(name)}=.*", text, re.MULTILINE)
-        if _ALWAYS_SET.match(one[0])
+        if _ALWAYS_SET.match(one[0]) and _BLOCK.findall(text, 0, one.start())[-1:] != [""]
     )
     return used.search(text, 0, next((one.end() for one in own), len(text))) is not None
 

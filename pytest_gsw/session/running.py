@@ -11,6 +11,7 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.rows import stray_text
+from pytest_gsw.results import outcomes
 from pytest_gsw.session import judged, workers, xdist
 from pytest_gsw.session.chosen import check_faults, check_release, runs_nothing
 from pytest_gsw.session.ending import add_json, leave_files
@@ -122,7 +123,15 @@ def _finish(session: pytest.Session) -> None:
         session.exitstatus = judged.exit_status(session, tally)
     _conclude_suite(session)
     if not leave_files(config, int(session.exitstatus)):
-        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        _fail(session)
+
+
+def _fail(session: pytest.Session) -> None:
+    """Let a session fail whatever its rows came to; that it was interrupted is worse."""
+    if session.exitstatus in {outcomes.GREEN, outcomes.OPEN}:
+        session.exitstatus = outcomes.FAILED
+    if xdist.is_worker(session.config):
+        xdist.fail(session.config)
 
 
 def _remember(config: pytest.Config) -> None:
@@ -195,14 +204,14 @@ def _close(session: pytest.Session, fleet: Fleet) -> None:
         cancelled = fleet.close(detach=config.stash[SETTINGS].detach)
     except RunError as error:
         # Jobs that may still burn GPU-hours are worth a red session, whatever its rows were.
-        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        _fail(session)
         write(config, f"gsw: {error}")
     else:
         if cancelled:
             jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
             write(config, f"gsw: {jobs} still pending or running, and cancelled")
     for stray in fleet.strays.values():
-        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        _fail(session)
         write(config, f"gsw: a job of the run belongs to no row: {stray_text(stray)}")
     _report_late(session, fleet)
     if fleet.journal_problem:

@@ -30,7 +30,7 @@ CLUSTER_TOLD: pytest.StashKey[ClusterTold] = pytest.StashKey()
 CANARIES = pytest.StashKey[list[str]]()
 #: A row's record, once it has been run.
 RECORD: pytest.StashKey[Record] = pytest.StashKey()
-#: Whether a plan has rows that cannot be submitted.
+#: Whether the session fails whatever its rows came to: by a plan with rows that cannot be submitted, or by a worker.
 NOT_READY = pytest.StashKey[bool]()
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()

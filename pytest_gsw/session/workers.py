@@ -21,7 +21,7 @@ from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.loop import SIGNALS, Interrupts
 from pytest_gsw.session.screen import write
-from pytest_gsw.session.stash import CLUSTER_TOLD, FLEET, SETTINGS
+from pytest_gsw.session.stash import CLUSTER_TOLD, FLEET, NOT_READY, SETTINGS
 from pytest_gsw.session.terminals import leave_closed, terminals
 
 _HELD = pytest.StashKey[contextlib.ExitStack]()
@@ -91,6 +91,8 @@ def drop_worker(node: Any) -> None:
     handed_on = node.config.stash.get(_HANDED_ON, None)
     if handed_on is not None:
         handed_on.workers.pop(node.gateway.id, None)
+    if xdist.has_failed(node):
+        node.config.stash[NOT_READY] = True
     told = xdist.handed_over(node)
     if told is not None:
         from pytest_gsw.history.texts import ClusterTold  # few workers have as many rows

@@ -17,6 +17,7 @@ from pytest_gsw.errors import ConfigurationError
 RUN_ID = "gsw_run_id"
 _MESSAGES = "gsw_messages"
 _CLUSTER = "gsw_cluster"
+_FAILED = "gsw_failed"
 #: The rows that workers have collected.
 _COLLECTED = pytest.StashKey["tuple[str, ...]"]()
 
@@ -52,6 +53,16 @@ def messages_of(node: Any) -> list[str]:
     """The lines that a worker has sent; none where it crashed."""
     lines: list[str] = getattr(node, "workeroutput", {}).get(_MESSAGES, [])
     return lines
+
+
+def fail(config: pytest.Config) -> None:
+    """Let the session that has the screen fail whatever this worker's rows came to."""
+    config.workeroutput[_FAILED] = True  # type: ignore[attr-defined]
+
+
+def has_failed(node: Any) -> bool:
+    """Whether a worker has failed whatever its rows came to."""
+    return _FAILED in getattr(node, "workeroutput", {})
 
 
 def hand_over(config: pytest.Config, told: tuple[str, str | None]) -> None:

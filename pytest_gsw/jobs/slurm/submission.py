@@ -130,7 +130,6 @@ class Submissions:
     def _all_of(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
         """All of the user's jobs since then, where these rows' jobs may be, but those that a row's own waits for."""
         found: list[Named] = []
-        before = self.scripts.all_before()
         groups: dict[str, list[JobSpec]] = {}
         for spec in specs:
             groups.setdefault(clusters_with_script(spec), []).append(spec)
@@ -148,9 +147,9 @@ class Submissions:
             found += [
                 Named(job_id, told.job_name, told.status, cluster)
                 for (cluster, job_id), told in _each_once(answers, clusters).items()
-                if (told.job_name, job_id) not in before
             ]
-        return tuple(found)
+        before = self.scripts.all_before()  # as scripts have said by now
+        return tuple(job for job in found if (job.name, job.id) not in before)
 
     def close(self) -> None:
         """Let go of the lock."""

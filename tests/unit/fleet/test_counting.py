@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, SchedulerAwayError, SubmissionError
-from pytest_gsw.fleet.entry import RepeatRequest
+from pytest_gsw.fleet.entry import RepeatRequest, Row, Seen, Waiting
 from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.limits import Limits
+from pytest_gsw.fleet.rows import Rows
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Named
 from pytest_gsw.runs.run import Run
 from tests.unit.fleet.test_fleet import COMPLETED, RUNNING, Clock, FakeLauncher
@@ -195,6 +197,26 @@ def test_an_answer_that_is_missing_is_asked_for_again_and_told_in_the_end(clock:
         "whether the run has jobs that are no row's is not known: nobody answers\n\nnext       squeue --me"
     )
     assert launcher.closed == 1
+
+
+def test_a_job_that_a_script_names_while_the_jobs_are_counted(clock: Clock) -> None:
+    """As one that imports a checkpoint: the scheduler lists it before its launch script has said that it is the row's."""
+    launcher = Counted(clock, others=[Named("11", "gsw-a", RUNNING), Named("12", "gsw-b", RUNNING)])
+    rows = Rows(launcher, Limits())
+
+    def answer(row_id: str) -> None:
+        job = launcher.submit(spec(row_id))
+        rows.claims.job(job)
+        rows.go_live(Row(row_id, spec(row_id)), Seen(job))
+
+    for row_id in ("a", "b"):
+        rows.begin(Waiting(Row(row_id, spec(row_id))))
+    answer("b")
+    count = rows.count(has_reason=True)
+    answer("a")
+    rows.hold(count)
+    assert [seen.job.id for seen in rows.strays.values()] == ["12"]
+    assert list(rows.live) == ["a"]
 
 
 def test_a_launcher_that_cannot_be_asked_by_name(clock: Clock) -> None:

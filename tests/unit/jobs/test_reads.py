@@ -315,12 +315,28 @@ READ = (
     'for name in "${!OWN_@}"; do echo "${!name}"; done\n',
     "env | grep OWN >settings\n",
     "printenv | sort\n",
+    "for name in $(env); do echo $name; done\n",
+    "mapfile -t names < <(env -0)\n",
+    "set | grep ^OWN >settings\n",
+    "declare -px >settings\n",
+    "tr '\\0' '\\n' </proc/self/environ >settings\n",
+    # A name that is put together.
+    "name=${kind}_TYPE\ntrain ${!name:-lora}\n",
+    "for name in TYPE SIZE; do declare -n one=OWN_$name; train $one; done\n",
+    'for name in TYPE SIZE; do eval "one=\\$OWN_$name"; done\n',
+    # What is not indented may be a branch's.
+    "if [ $A = b ]; then\nOWN_TYPE=lora\nfi\ntrain $OWN_TYPE\n",
+    "source ../settings\n",
+    '. "$OWN/settings.env"\n',
 )
 UNREAD = (
     "train\n",
     "# OWN_TYPE is sft or lora\n",
     "train $OWN_TYPES $MY_OWN_TYPE\n",
     "OWN_TYPE=lora\ntrain $OWN_TYPE\n",
+    "if [ $A = b ]; then\n  train\nfi\nOWN_TYPE=lora\ntrain $OWN_TYPE\n",
+    "source ~/.bashrc\nsource $VENV/bin/activate\nenv A=b train\nset -eu\nexport -p\n",
+    'for at in "${!all[@]}"; do train ${all[$at]}; done\n',
     "export OWN_TYPE='lora'\ntrain $OWN_TYPE\n",
     "train --env OWN_TYPE=lora\n",
     "sbatch $home/$1_sbatch.sh\n",
@@ -352,6 +368,11 @@ def test_a_variable_that_no_script_reads(tmp_path: Path, text: str) -> None:
         ("train.py", 'scheme = os.environ["OWN_TYPE"]\n'),
         ("own/deep/train.py", 'scheme = os.getenv("OWN_TYPE")\n'),
         ("own/anything.py", "for name, value in os.environ.items():\n"),
+        ("own/anything.py", "from os import environ\nfor name in sorted(environ):\n"),
+        ("own/anything.py", 'value = os.environ[f"OWN_{name}"]\n'),
+        ("own/anything.py", 'value = os.environ.get("OWN_" + name)\n'),
+        ("own/anything.py", 'value = os.getenv(prefix + "TYPE")\n'),
+        ("own/anything.py", 'model_config = {"env_prefix": "OWN_"}\n'),
         ("conf/train.yaml", "scheme: ${oc.env:OWN_TYPE}\n"),
         ("cfg/configure.sh", "echo $OWN_TYPE\n"),
     ],
@@ -362,6 +383,7 @@ def test_a_variable_that_another_file_of_the_recipe_reads(tmp_path: Path, name: 
     for file in ("train.py", "cfg/configure.sh", name):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
+    (tmp_path / "other.py").write_text('import os\none = os.environ["A"] + os.getenv("B", "") + os.environ.get("C")\n')
     assert unread(["OWN_TYPE"], script) is not None
     (tmp_path / name).write_text(text)
     assert unread(["OWN_TYPE"], script) is None
