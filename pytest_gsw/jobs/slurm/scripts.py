@@ -44,8 +44,8 @@ SUBMISSION_SKEW_S = 60.0
 
 #: Finds the job of a spec by its name, submitted since then.
 ByName = Callable[[JobSpec, float], Job | None]
-#: All of the user's jobs since then.
-AllSince = Callable[[JobSpec, float], Sequence[Named]]
+#: All of the user's jobs since then, where these rows' jobs may be.
+AllSince = Callable[[Sequence[JobSpec], float], Sequence[Named]]
 
 
 class LaunchScripts:
@@ -143,9 +143,10 @@ class LaunchScripts:
         ids = [job_id for job_id, _ in told.waits_for] if told.job_id == job.id else []
         return self._own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
 
-    def all_before(self) -> set[tuple[str, str]]:
-        """By name and id, the jobs of this run that another one waits for."""
-        return {(said.stem, job_id) for said in self._all_said() for job_id, _ in told_by(_text(said)).waits_for}
+    def all_before(self) -> dict[tuple[str, str], str | None]:
+        """By name and id, the jobs of this run that another one waits for, and which one that is."""
+        told = ((said.stem, told_by(_text(said))) for said in self._all_said())
+        return {(name, job_id): one.job_id for name, one in told for job_id, _ in one.waits_for}
 
     def _told_of(self, job: Job) -> Told:
         """What the launch script has said that has submitted a job."""
@@ -219,7 +220,7 @@ class LaunchScripts:
         others = {job_id for said in other for job_id in told_by(_text(said)).job_ids}
         found = [
             f"{in_words(job.key)} ({job.name})"
-            for job in self._all_since(spec, since_s)
+            for job in self._all_since([spec], since_s)
             if job.id not in others
             and not job.name.startswith(_OF_SESSIONS)
             and (job.status.submit_s is None or job.status.submit_s >= since_s - 1)

@@ -895,6 +895,27 @@ def test_a_job_that_another_one_waits_for_is_not_the_rows_own(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
+    ("before", "then", "counted"),
+    [
+        ("COMPLETED", "COMPLETED", ["12"]),
+        ("RUNNING", "COMPLETED", ["11", "12"]),
+        ("RUNNING", "FAILED", ["11", "12"]),
+        ("FAILED", "COMPLETED", ["11", "12"]),
+        ("FAILED", "PENDING", ["12"]),
+        ("FAILED", "CANCELLED", ["12"]),
+    ],
+)
+def test_a_job_that_was_not_waited_for_is_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: str, then: str, counted: list[str]
+) -> None:
+    lines = {
+        f"_{one}": CHAIN.format(id=one, state=state, code="0", reason="") for one, state in ((11, before), (12, then))
+    }
+    launcher, job, _ = chained(monkeypatch, tmp_path, **lines)
+    assert [one.id for one in launcher.named([job.spec], 1000.0)] == counted
+
+
+@pytest.mark.parametrize(
     ("log", "look"), [("log-own_11_0.out", "log-own_11_0.out"), ("sbatch_own_11.out", "sbatch_own_11.out")]
 )
 def test_a_job_whose_import_has_failed_never_starts(
