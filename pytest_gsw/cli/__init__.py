@@ -1,4 +1,4 @@
-"""``pytest-gsw``: what there is to know of tables and logs; only ``compare-ab`` runs anything on a cluster.
+"""``pytest-gsw``: what there is to know of tables and logs, and of runs; nothing here runs on a cluster.
 
 A subcommand is a module of this package: ``add_parser`` says what it takes, and sets ``run``,
 which returns the :class:`~pytest_gsw.cli.answer.Answer`.
@@ -18,7 +18,6 @@ from pytest_gsw.cli import (
     audit,
     baseline,
     compare,
-    compare_ab,
     diff,
     export,
     history,
@@ -28,7 +27,6 @@ from pytest_gsw.cli import (
     nodes,
     report,
     rows,
-    selftest,
     trend,
 )
 from pytest_gsw.cli.answer import Answer
@@ -39,8 +37,8 @@ from pytest_gsw.tables.fields import nearest
 
 #: In the order in which help lists them.
 _COMMANDS = (
-    *(rows, metrics, importing, audit, baseline, diff, selftest),
-    *(junit, report, export, history, compare, trend, nodes, alarms, compare_ab),
+    *(rows, metrics, importing, audit, baseline, diff),
+    *(junit, report, export, history, compare, trend, nodes, alarms),
 )
 
 
@@ -49,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0 when it did what was asked; 1 when a log could not be measured, something was found (by
-        the self-test, the audit or a comparison), or not all could be written or proposed; 2 when
+        the audit or a comparison), or not all could be written or proposed; 2 when
         what was asked is wrong.
     """
     parser, commands = _parser()
@@ -121,7 +119,7 @@ class _Version(argparse.Action):
 def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser, and those of the subcommands by their names."""
     parser = argparse.ArgumentParser(
-        prog="pytest-gsw", description="Tables and logs of LLM training performance; nothing is run but by compare-ab."
+        prog="pytest-gsw", description="Tables and logs of LLM training performance. Nothing is run."
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -216,7 +216,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
         return fact
     jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")
     told = f"{jobs} would tell a loss of {record.row.tolerance * 100:g} % from noise"
-    return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat), or pytest-gsw compare-ab"
+    return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat)"
 
 
 def _too_good(record: Record, verdict: Verdict) -> str:

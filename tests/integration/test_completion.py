@@ -49,7 +49,7 @@ def runs(pytester: pytest.Pytester, table: Path) -> list[str]:
 
 
 def test_commands_and_options(complete: Complete) -> None:
-    assert complete("pytest-gsw com") == ["compare", "compare-ab"]
+    assert complete("pytest-gsw com") == ["compare"]
     assert complete("pytest-gsw metrics --cl") == ["--cluster", "--clusters"]
     assert complete("pytest-gsw --ver") == ["--version"]
 
