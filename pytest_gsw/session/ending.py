@@ -13,7 +13,6 @@ from pytest_gsw.results import jsonlines
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.incident import WholeNight
 from pytest_gsw.results.record import Record
-from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.settings import Settings
@@ -58,13 +57,13 @@ def add_incident(config: pytest.Config, found: WholeNight, since: str) -> None:
 
 
 def leave_files(config: pytest.Config, exit_status: int) -> bool:
-    """The report, what a CI server takes, and the last JSON line; once for all workers of pytest-xdist.
+    """The report, what a CI server takes, and the last JSON line.
 
     Returns:
         Whether all that was asked for is there.
     """
     settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
-    if tally is None or not tally.rows or xdist.is_worker(config):
+    if tally is None or not tally.rows:
         return True
     done = True
     if settings.report is not None or os.environ.get("GITHUB_ACTIONS") == "true":

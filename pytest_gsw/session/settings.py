@@ -26,7 +26,7 @@ from pytest_gsw.fleet.limits import Limits, Policies
 from pytest_gsw.history.place import history_place, open_history
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.results.run_id import RESULTS, RUNS, new_run_id
-from pytest_gsw.session import shared, xdist
+from pytest_gsw.session import shared
 from pytest_gsw.session.options import OPTIONS, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
 from pytest_gsw.tables.bundled import bundled_baselines
@@ -122,7 +122,7 @@ def read_settings(config: pytest.Config) -> Settings:
         from pytest_gsw.session.named import replayed_place
 
         replay, replay_last = replayed_place(replay, _base(config, "gsw_replay"), results)
-    run_id = xdist.run_id(config) or new_run_id()
+    run_id = new_run_id()
     past = None
     if values["resume"]:
         from pytest_gsw.jobs.journal import read_journal
@@ -248,8 +248,6 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
         raise ConfigurationError("--gsw-plan and --gsw-resume exclude each other: what is resumed was submitted")
     if values["demo"] and values["cluster"] != DEMO.name and not values["resume"]:
         raise ConfigurationError("--gsw-demo breaks simulated rows only; add --gsw-cluster=demo")
-    if values["cluster"] or values["replay"]:
-        xdist.check_distribution(config)
 
 
 def _cluster_files(config: pytest.Config, given: Path | None) -> tuple[Path, ...]:

@@ -16,7 +16,6 @@ from pytest_gsw.common.files import at_home
 from pytest_gsw.common.redact import MASK
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.place import VARIABLE, history_place, open_history
-from pytest_gsw.session import xdist
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
@@ -55,19 +54,12 @@ def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: Past 
     What the command line gives counts before them; the ini file and the cluster do not: they may have changed.
     """
     of_run = {} if past is None else past.paths
-    names = [name for name in _JUDGING if name in of_run and not is_typed(config, name)]
-    for name in names:
-        setattr(config.option, f"gsw_{name.replace('-', '_')}", None)  # so that no worker has it either
+    names = (name for name in _JUDGING if name in of_run and not is_typed(config, name))
     return {name: _value(values[name], of_run[name]) for name in names}
 
 
 def is_typed(config: pytest.Config, name: str) -> bool:
-    """Whether the command line itself gives an option, and neither ``addopts`` of the ini file nor ``PYTEST_ADDOPTS``.
-
-    A worker of pytest-xdist has the options that its session has left it.
-    """
-    if xdist.is_worker(config):
-        return config.getoption(f"gsw_{name.replace('-', '_')}") is not None
+    """Whether the command line itself gives an option; ``addopts`` and ``PYTEST_ADDOPTS`` are not it."""
     return any(str(one).partition("=")[0] == f"--gsw-{name}" for one in config.invocation_params.args)
 
 

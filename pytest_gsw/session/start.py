@@ -68,11 +68,6 @@ class Start:
         """Submit the rows that can be."""
         self.fleet.submit(self.specs, self.lost)
 
-    def hold_back(self, why: str) -> None:
-        """Submit none of them."""
-        advice = "correct the rows that cannot be submitted, or leave them out"
-        self.fleet.submit({row_id: SubmissionError(why, advice=advice) for row_id in self.specs})
-
 
 def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     """Check every selected row, or take over what an earlier session has submitted; nothing is submitted yet."""

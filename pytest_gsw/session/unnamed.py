@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from pytest_gsw.common.words import enumerated, listed_some
-from pytest_gsw.session import xdist
 from pytest_gsw.session.chosen import tell_of_selection
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.tables.fields import nearest
@@ -31,17 +30,14 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, N
     """Let pytest select, and note what is to be told of that.
 
     Raises:
-        pytest.UsageError: A keyword of ``-m "gsw(gpus=64)"`` is no fact of rows. In a worker of pytest-xdist,
-            which must not fail while it collects, nothing is selected.
+        pytest.UsageError: A keyword of ``-m "gsw(gpus=64)"`` is no fact of rows.
     """
     every = list(items)
     wrong = _unknown_facts(config, every)
-    if wrong and not xdist.is_worker(config):
+    if wrong:
         raise pytest.UsageError(wrong)
     yield
-    if wrong:
-        items.clear()
-    tell_of_selection(config, [f"gsw: {wrong}"] if wrong else unnamed(config, every, items))
+    tell_of_selection(config, unnamed(config, every, items))
 
 
 def _unknown_facts(config: pytest.Config, items: Sequence[pytest.Item]) -> str:

@@ -229,17 +229,6 @@ def test_a_row_that_cannot_be_submitted_leaves_the_others_alone(pytester: pytest
     assert "recipes/other" not in submitted.read_text()
 
 
-def test_with_x_and_workers_nothing_is_submitted_beside_it(pytester: pytest.Pytester, submitted: Path) -> None:
-    table = pytester.path / "site" / "tiny.yaml"
-    table.write_text(tiny_table(*TWO_ROWS, "gpus: 32, dtype: , step_time_s: 1.0, line: 12"))
-    result = run(pytester, "-x", "-n1")
-    assert result.ret != 0
-    result.stdout.no_fnmatch_line("*sbatch refused*")
-    assert not submitted.exists()
-    run(pytester, "--maxfail=2", "-n1")
-    assert submitted.exists()
-
-
 def test_with_x_a_row_of_too_many_gpus_fails_before_anything_is_submitted(
     pytester: pytest.Pytester, submitted: Path
 ) -> None:

@@ -15,9 +15,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_a_session_as_json_lines(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
-    result = pytester.runpytest(*TWO_ROWS, "--gsw-json=out/night.jsonl", "--gsw-demo=*x128]=slow:12%", *workers)
+def test_a_session_as_json_lines(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(*TWO_ROWS, "--gsw-json=out/night.jsonl", "--gsw-demo=*x128]=slow:12%")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     first, *rows, last = lines(pytester.path / "out" / "night.jsonl")
     assert (first["event"], first["cluster"], len(first["rows"])) == ("session", "demo", 2)

@@ -55,12 +55,11 @@ def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkey
     assert float(facts["gsw_measured_step_time_s"]) == pytest.approx(4.556 * 1.12, rel=0.02)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n1",)])
 def test_where_there_is_room_for_one_line_a_failure_is_its_fact(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "true")
-    result = run(pytester, "oom", *workers)
+    result = run(pytester, "oom")
     fact = "job ID failed with exit code 1: XLA out of memory"
     lines = [re.sub(r"\bjob \d+", "job ID", line) for line in result.outlines]
     assert f"ERROR {ROW} - {fact}" in lines

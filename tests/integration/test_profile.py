@@ -70,10 +70,7 @@ def test_a_row_that_was_not_judged_is_not_covered_by_one_that_passed(pytester: p
     assert (facts["gsw_outcome"], facts["gsw_not_comparable"].partition(" ")[0]) == ("profiled", "profile_enabled")
 
 
-@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
-def test_a_table_that_turns_profiling_on_is_not_green(
-    pytester: pytest.Pytester, table: Path, workers: tuple[str, ...]
-) -> None:
+def test_a_table_that_turns_profiling_on_is_not_green(pytester: pytest.Pytester, table: Path) -> None:
     """Beside a row that passes, and an ordinary test."""
     text = table.read_text()
     table.with_name("profiled.yaml").write_text(
@@ -83,7 +80,7 @@ def test_a_table_that_turns_profiling_on_is_not_green(
     )
     pytester.makepyfile(test_one="def test_one(): pass")
     rows = ("--gsw-cluster=demo", "--gsw-baselines=site", "site", "test_one.py", "-k", "H100x8 or test_one")
-    result = pytester.runpytest_subprocess(*rows, *workers, "--junitxml=junit.xml")
+    result = pytester.runpytest_subprocess(*rows, "--junitxml=junit.xml")
     assert result.parseoutcomes().items() >= {"passed": 2, "skipped": 1}.items()
     assert result.ret == 6
     facts = properties(junit(pytester.path / "junit.xml")["other_1b_bf16[H100x8]"])

@@ -25,9 +25,8 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_the_report_of_a_session(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
-    result = pytester.runpytest(*SIX_ROWS, *FAULTS, "--gsw-report=report", *workers)
+def test_the_report_of_a_session(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(*SIX_ROWS, *FAULTS, "--gsw-report=report")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["gsw: the report is report/index.html"])
     report = pytester.path / "report"

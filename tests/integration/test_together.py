@@ -160,13 +160,12 @@ def test_an_incident_of_a_night_whose_canary_was_slow_fails_and_says_so(pytester
     )
 
 
-@pytest.mark.parametrize("options", [(), ("-n2",)])
 def test_a_creep_that_rows_share_is_told_once_of_the_cluster(
-    pytester: pytest.Pytester, measured: list[Record], options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    pytester: pytest.Pytester, measured: list[Record], capsys: pytest.CaptureFixture[str]
 ) -> None:
     remember(pytester.path, measured, 70, lambda number: 1.01 ** (max(0, number - 40) / 7))
 
-    result, records = run(pytester, "--gsw-demo=*=slow:4%", *options)
+    result, records = run(pytester, "--gsw-demo=*=slow:4%")
 
     (line,) = [line for line in unwrapped(result.outlines) if line.startswith("cluster demo  throughput")]
     assert f"throughput of the newest runs, of {len(measured)} rows together, is -2." in line
@@ -181,12 +180,3 @@ def test_a_creep_that_rows_share_is_told_once_of_the_cluster(
     assert main(["trend", "--history=history.sqlite", "--json"]) == 1
     first, *_ = json.loads(capsys.readouterr().out)
     assert (first["drifts"], first["cluster_drift"]["rows"]) == (False, len(measured))
-
-
-def test_with_workers_it_is_one_failure_as_well(pytester: pytest.Pytester, rows: int) -> None:
-    result, _ = run(pytester, "--gsw-demo=*=slow:12%", "-n2")
-
-    assert result.ret == 1
-    outcomes = result.parseoutcomes()
-    assert (outcomes["failed"], outcomes["skipped"]) == (1, rows)
-    assert "incident" in junit(pytester.path / "junit.xml")

@@ -77,16 +77,6 @@ def test_a_keyword_that_a_sites_own_marker_has(pytester: pytest.Pytester) -> Non
     result.stdout.fnmatch_lines(["baselines/paxml/gpt3_175b.yaml::gpt3_175b_fp8[[]H100x128]"])
 
 
-def test_workers_of_xdist_tell_it_once(pytester: pytest.Pytester) -> None:
-    assert told(pytester.runpytest(DEMO, "-n2", "-k", "llama2-70b")) == [
-        "gsw: -k: nothing is called 'llama2-70b'; did you mean 'llama2_70b'?"
-    ]
-    result = pytester.runpytest(DEMO, "-n2", "-m", "not gsw(gpu=64)")
-    assert told(result) == ["gsw: -m: the marker gsw has no 'gpu'; did you mean 'gpus'?"]
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert not (pytester.path / ".gsw").exists()
-
-
 def test_tests_beside_rows_have_names_and_markers_as_well(pytester: pytest.Pytester, table: Path) -> None:
     pytester.makeini("[pytest]\nmarkers =\n    slow: takes a while\n")
     pytester.makepyfile("import pytest\n\n@pytest.mark.slow\ndef test_gateway(): pass\n")

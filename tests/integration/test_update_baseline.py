@@ -167,14 +167,6 @@ def test_a_session_that_runs_nothing_proposes_nothing(pytester: pytest.Pytester,
     assert diffs(pytester) == []
 
 
-def test_under_xdist_it_is_written_once(pytester: pytest.Pytester, eos: Path) -> None:
-    write_runs(pytester.path / ".gsw", eos, (1.02, 1.03, 1.05, 1.06))
-    result = run(pytester, "-n2", "-k", "H100x8]")
-    result.assert_outcomes(passed=1)
-    assert len(diffs(pytester)) == 1
-    assert sum("for review: " in line for line in result.outlines) == 1
-
-
 def test_a_file_on_the_command_line(pytester: pytest.Pytester, eos: Path) -> None:
     write_runs(pytester.path / ".gsw", eos, (1.02, 1.03, 1.05, 1.06))
     result = pytester.runpytest(f"site/tiny.yaml::{ROW}", "--gsw-cluster=eos", "--gsw-update-baseline")
