@@ -145,10 +145,8 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     faults = parse_faults(";".join(settings.faults))
     missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
     if missed:
-        from pytest_gsw.session.unnamed import names_of_rows
-
-        names = names_of_rows(items)
-        lines = [f"no selected row matches '{one}'{nearest(one.strip('*?'), names)}" for one in missed]
+        rows = [name for item in items for name in (item.baseline.workload, item.baseline.id)]
+        lines = [f"no selected row matches '{one}'{nearest(one, rows)}" for one in missed]
         raise pytest.UsageError("\n".join(f"--gsw-demo: {line}" for line in lines))
 
 

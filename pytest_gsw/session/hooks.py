@@ -78,9 +78,6 @@ def begin(config: pytest.Config) -> None:
             from pytest_gsw.session.row_lines import RowLines
 
             config.pluginmanager.register(RowLines(config), "gsw-row-lines")
-            from pytest_gsw.session.folding import Folding
-
-            config.pluginmanager.register(Folding(config), "gsw-folding")
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
@@ -152,12 +149,7 @@ def pytest_collection_modifyitems(
     """Of a run that is replayed or resumed, keep the rows that it had; those that are gone are errors."""
     past = run_before(config)
     keep_rows_of_run(config, items, past)
-    if config.option.keyword or config.option.markexpr:
-        from pytest_gsw.session.unnamed import select
-
-        yield from select(config, items)
-    else:
-        yield
+    yield
     leave_out_others(config, items)
     if config.pluginmanager.has_plugin("rerunfailures") and config.stash[SETTINGS].judges:
         from pytest_gsw.session.reruns import run_rows_once

@@ -43,13 +43,6 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     """Say what the run came to: a table, counts, errors by cause, and what stands out among the rows."""
     settings = config.stash[SETTINGS]
     reporter.ensure_newline()
-    folding = config.pluginmanager.get_plugin("gsw-folding")
-    if folding is not None and folding.count:
-        folding.unfold()
-        texts = "text is" if folding.count == 1 else "texts are"
-        reporter.write_line(
-            f"gsw: {folding.count} {texts} short above: -vv has them whole, and so has pytest-gsw report"
-        )
     told = config.stash.get(CLUSTER_TOLD, None)
     where = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
     for section, name in _SECTIONS.items():

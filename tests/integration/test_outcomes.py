@@ -85,21 +85,6 @@ def test_with_tb_line_a_failure_is_its_place_in_the_table_and_its_fact(pytester:
     result.stdout.re_match_lines([r".*baselines/maxtext/llama2_70b\.yaml:\d+: throughput 20\d,\d{3} tokens/s is 1.*"])
 
 
-def test_of_many_rows_that_failed_for_one_cause_the_first_is_told_at_length(pytester: pytest.Pytester) -> None:
-    arguments = ("--gsw-cluster=demo", "--gsw-demo=*=oom", "-k", "llama2_70b or grok1_314b_fp8", "--junitxml=junit.xml")
-    result = pytester.runpytest(*arguments)
-    text = result.stdout.str()
-    errors = result.parseoutcomes()["errors"]
-    assert errors > 10
-    assert len(re.findall(r"(?m)^said at ", text)) == 2  # of one framework another
-    assert len(re.findall(r"(?m)^cause ", text)) == errors
-    assert f"gsw: {errors - 2} texts are short above: -vv has them whole, and so has pytest-gsw report" in text
-    pytester.runpytest(*arguments, "--tb=no").stdout.no_fnmatch_line("gsw: * short above*")
-    cases = junit(pytester.path / "junit.xml").values()
-    assert sum("said at" in (error.text or "") for case in cases for error in case.iter("error")) == errors
-    assert len(re.findall(r"(?m)^said at ", pytester.runpytest(*arguments, "-vv").stdout.str())) == errors
-
-
 def test_a_fast_row_passes_and_is_listed(pytester: pytest.Pytester) -> None:
     result = run(pytester, "fast:12%")
     result.assert_outcomes(passed=1)

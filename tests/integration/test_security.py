@@ -546,7 +546,6 @@ PACKAGE = Path(pytest_gsw.__file__).parent
 #: Patterns that are put together, of the package's own texts; the layout's is a translated glob with the row's names.
 MADE = {
     "clusters/model.py: f'-[{_SHORT_FLAGS}]*{short}'",
-    "demo/untrained.py: _LOSSES[log_format]",
     "documents/audit/text.py: pattern",
     "documents/importing/arrange.py: f'(?P<group>[0-9]+(?:\\\\.[0-9]+)?[ ]?B|{ACCELERATOR.pattern}|{DTYPE.pattern})[ :-]+(?P<label>.+)'",
     "documents/importing/cases.py: f'(?<![a-z])(?:{words})(?![a-z])'",
