@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,18 +15,6 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
-
-
-def add_plugin_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names plugins, as pytest has it."""
-    parser.add_argument(
-        "-p",
-        dest="plugins",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="a plugin of pytest that brings formats or launchers; installed ones, and the conftest.py here, are known",
-    )
 
 
 def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...]:

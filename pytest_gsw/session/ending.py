@@ -1,14 +1,12 @@
-"""What a session leaves: the report and the JSON lines."""
+"""What a session leaves: the report and the live file of its run."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
-from pytest_gsw.common.files import make_directory
 from pytest_gsw.results import jsonlines
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.incident import WholeNight
@@ -19,41 +17,32 @@ from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import ALARMS, SETTINGS
 from pytest_gsw.session.tally import TALLY
 
-#: The record of a row that has its line in the file of ``--gsw-json``.
-_IN_JSON = pytest.StashKey[Record]()
+#: The record of a row that has its line in the live file.
+_TOLD = pytest.StashKey[Record]()
 
 
-def begin_json(config: pytest.Config, rows: Iterable[BaselineItem]) -> None:
-    """With ``--gsw-json``: begin the file anew.
+def begin_live(config: pytest.Config, rows: Iterable[pytest.Item]) -> None:
+    """Write the live file's line of the session.
 
     Raises:
-        pytest.UsageError: It cannot be written.
+        OSError: It cannot be written.
     """
     settings = config.stash[SETTINGS]
-    if settings.json is None:
-        return
     cluster = settings.cluster.name if settings.cluster else NO_CLUSTER
     line = jsonlines.session_line(settings.run_id, cluster, [item.nodeid for item in rows])
-    try:
-        make_directory(settings.json.parent)
-        jsonlines.begin(settings.json, line)
-    except OSError as error:
-        raise pytest.UsageError(f"--gsw-json: {settings.json} cannot be written: {error.strerror}") from None
+    jsonlines.append(settings.run_directory, line)
 
 
-def add_json(item: BaselineItem, record: Record) -> None:
-    """With ``--gsw-json``: the line of a row that has been judged, once."""
-    path = item.config.stash[SETTINGS].json
-    if path is not None and item.stash.get(_IN_JSON, None) is not record:
-        item.stash[_IN_JSON] = record
-        _append(item.config, path, jsonlines.row_line(record))
+def add_row(item: BaselineItem, record: Record) -> None:
+    """Write the live file's line of a row that has been judged, once."""
+    if item.stash.get(_TOLD, None) is not record:
+        item.stash[_TOLD] = record
+        _append(item.config, jsonlines.row_line(record))
 
 
 def add_incident(config: pytest.Config, found: WholeNight, since: str) -> None:
-    """With ``--gsw-json``: the line of an incident."""
-    settings = config.stash[SETTINGS]
-    if settings.json is not None and settings.json.is_file():
-        _append(config, settings.json, jsonlines.incident_line(settings.run_id, found, since))
+    """Write the live file's line of an incident."""
+    _append(config, jsonlines.incident_line(config.stash[SETTINGS].run_id, found, since))
 
 
 def leave_files(config: pytest.Config, exit_status: int) -> bool:
@@ -68,8 +57,7 @@ def leave_files(config: pytest.Config, exit_status: int) -> bool:
     done = True
     if settings.report is not None or os.environ.get("GITHUB_ACTIONS") == "true":
         done = _leave_report(config, settings, exit_status)
-    if settings.json is not None and settings.json.is_file():
-        _append(config, settings.json, jsonlines.end_line(settings.run_id, tally.outcomes, exit_status))
+    _append(config, jsonlines.end_line(settings.run_id, tally.outcomes, exit_status))
     return done
 
 
@@ -89,8 +77,9 @@ def _leave_report(config: pytest.Config, settings: Settings, exit_status: int) -
     return True
 
 
-def _append(config: pytest.Config, path: Path, line: str) -> None:
+def _append(config: pytest.Config, line: str) -> None:
+    directory = config.stash[SETTINGS].run_directory
     try:
-        jsonlines.append(path, line)
+        jsonlines.append(directory, line)
     except OSError as error:
-        write(config, f"gsw: a line of {path} could not be written: {error.strerror}")
+        write(config, f"gsw: a line of {directory / jsonlines.NAME} could not be written: {error.strerror}")

@@ -107,7 +107,7 @@ def left_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
 
 def _files(config: pytest.Config) -> list[str]:
     """The options of the command line that name files, which are to tell of the whole run in the end."""
-    named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"), ("--gsw-json", "gsw_json"))
+    named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"))
     return [f"{flag}={value}" for flag, name in named if (value := config.getoption(name, None))]
 
 

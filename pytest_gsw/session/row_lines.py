@@ -42,7 +42,7 @@ def line_of_report(report: Any) -> RowLine:
     return RowLine(row, word or report.outcome.upper(), tuple(parts))
 
 
-#: Words of outcomes that a report which has failed may have: with ``--gsw-strict`` also those that are too fast.
+#: Words of outcomes that a report which has failed may have: with ``gsw_strict`` also those that are too fast.
 _FAILING = {
     one.shown for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"} or one.word in outcomes.JUDGED
 } - {outcomes.PASSED.shown}

@@ -13,15 +13,14 @@ from pytest_gsw.fleet.rows import stray_text
 from pytest_gsw.results import outcomes
 from pytest_gsw.session import judged
 from pytest_gsw.session.chosen import runs_nothing
-from pytest_gsw.session.ending import add_json, leave_files
+from pytest_gsw.session.ending import add_row, leave_files
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session, run_unready
 from pytest_gsw.session.lost import left_over
 from pytest_gsw.session.resume import leave_run
 from pytest_gsw.session.screen import clear_live, write
-from pytest_gsw.session.selection import table_of
 from pytest_gsw.session.start import start_fleet, tell_delivery
-from pytest_gsw.session.stash import ALARMS, FINISHED, FLEET, NIGHTS, PROPOSED, RECORD, SETTINGS, SUITE
+from pytest_gsw.session.stash import ALARMS, FINISHED, FLEET, NIGHTS, RECORD, SETTINGS, SUITE
 from pytest_gsw.session.tally import TALLY
 
 
@@ -69,7 +68,7 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     judged.hold_to_the_record(item, call, report)
     record = item.stash.get(RECORD, None)
     if record is not None:
-        add_json(item, record)
+        add_row(item, record)
         vars(report).update(judged.facts_of(item, record))
 
 
@@ -92,7 +91,6 @@ def _finish(session: pytest.Session) -> None:
         write(config, line)
     _remember(config)
     _note_alarms(config)
-    _propose(config)
     tally = config.stash.get(TALLY, None)
     if tally is not None:
         session.exitstatus = judged.exit_status(session, tally)
@@ -135,23 +133,6 @@ def _note_alarms(config: pytest.Config) -> None:
     records, _ = read_run(settings.run_directory, tally.records)
     nights = config.stash.get(NIGHTS, None)
     config.stash[ALARMS] = session_alarms(settings, records, None if nights is None else nights.slow_before)
-
-
-def _propose(config: pytest.Config) -> None:
-    """With ``--gsw-update-baseline``: write the diff."""
-    settings = config.stash[SETTINGS]
-    ran = not (settings.plan or config.option.collectonly or runs_nothing(config))
-    if settings.update_baseline is None or not ran:
-        return
-    # Few sessions ask for it.
-    from pytest_gsw.session.update import update_baseline
-
-    config.stash[PROPOSED] = update_baseline(
-        settings.update_baseline,
-        settings.run_directory,
-        lambda name: table_of(name, config, settings.baselines),
-        settings.max_gain,
-    )
 
 
 def _conclude_suite(session: pytest.Session) -> None:

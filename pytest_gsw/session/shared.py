@@ -16,6 +16,7 @@ from pytest_gsw.common.files import at_home
 from pytest_gsw.common.redact import MASK
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.place import VARIABLE, history_place, open_history
+from pytest_gsw.session.options import SHOWN
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _NAMES = ("baselines", "suite", "clusters")
 #: The options by which rows are judged, their jobs ended early or run again, and simulated rows broken.
 _JUDGING = ("tolerance", "max-gain", "repeat", "confirm", "strict", "timeout", "retries", "stall", "slow-start", "demo")
+#: Of those that a cluster may give, which are asked of it where neither command line nor ini file gives them.
+_OF_CLUSTER = (*("tolerance", "max-gain", "strict", "stall", "slow-start", "poll-interval", "max-jobs", "max-pending"),)
 #: What is kept of a session that has no history.
 _NO_HISTORY = "none"
 
@@ -63,10 +66,12 @@ def is_typed(config: pytest.Config, name: str) -> bool:
     return any(str(one).partition("=")[0] == f"--gsw-{name}" for one in config.invocation_params.args)
 
 
-def judging_of_cluster(values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, str]:
+def of_cluster(values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, Any]:
     """By option, what a cluster says where neither command line nor ini file does."""
-    figures = {} if cluster is None else {"tolerance": cluster.tolerance, "max-gain": cluster.max_gain}
-    return {name: f"{100 * figure:.12g}%" for name, figure in figures.items() if figure and not values[name]}
+    said = {} if cluster is None else {name: getattr(cluster, name.replace("-", "_")) for name in _OF_CLUSTER}
+    of_both = {name: value for name, value in said.items() if value is not None and not values[name]}
+    shares = {name: f"{100 * of_both[name]:.12g}%" for name in ("tolerance", "max-gain") if name in of_both}
+    return {name: value if isinstance(value, bool) else str(value) for name, value in of_both.items()} | shares
 
 
 def shared_judging(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -79,7 +84,7 @@ def changed_since(own: Mapping[str, Any], of_run: Mapping[str, Any]) -> tuple[st
     shown = {name: [" ".join(_texts(value)) or "left out" for value in (of_run[name], own[name])] for name in of_run}
     changed = {name: (then, now) for name, (then, now) in shown.items() if then != now}
     return tuple(
-        f"--gsw-{name} is {was}, as when the run began; it is {now} now" for name, (was, now) in changed.items()
+        f"{SHOWN[name]} is {was}, as when the run began; it is {now} now" for name, (was, now) in changed.items()
     )
 
 

@@ -96,7 +96,7 @@ def test_canaries_are_selected_by_their_marker(pytester: pytest.Pytester, table:
 
 def test_a_row_beside_a_slow_canary_is_not_run_again(pytester: pytest.Pytester, table: Path) -> None:
     # One job at a time, so that the canary has been judged before the row's job ends.
-    result, found = run(pytester, table, "--gsw-demo=*=slow:20%", "--gsw-confirm=2", "--gsw-max-jobs=1")
+    result, found = run(pytester, table, "--gsw-demo=*=slow:20%", "--gsw-confirm=2", "-ogsw_max_jobs=1")
     result.assert_outcomes(skipped=2)
     assert row_of(found) == ("inconclusive", "canary")
     paths = pytester.path.glob(".gsw/runs/*/records/*.json")

@@ -38,7 +38,7 @@ def session(pytester: pytest.Pytester, *options: str) -> tuple[Path, Path]:
 
 def rebuilt(directory: Path, *options: str) -> Path:
     path = directory / "rebuilt.xml"
-    assert main(["junit", str(directory), f"--output={path}", *options]) == 0
+    assert main(["report", "--format=junit", str(directory), f"--output={path}", *options]) == 0
     return path
 
 
@@ -75,7 +75,7 @@ def assert_alike(own: Path, again: Path) -> None:
 def test_the_same_as_pytests_own(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     own, directory = session(
         pytester,
-        "--gsw-strict",
+        "-ogsw_strict=true",
         "-k",
         "llama2_70b_fp8 or zero-id11 or hf-zero2-offload]",
         "--gsw-demo=*x128]=slow:12%",
@@ -291,7 +291,7 @@ def test_a_record_that_cannot_be_read_hides_no_other(run: Path, capsys: pytest.C
 
 
 def test_without_a_file_it_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["junit", str(run)]) == 0
+    assert main(["report", "--format=junit", str(run)]) == 0
     out = capsys.readouterr().out
     assert out.startswith(
         '<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest" errors="0"'
@@ -307,7 +307,7 @@ def read_one(run: Path) -> Record:
 
 def test_the_output_is_written_whole_and_its_directory_made(run: Path) -> None:
     path = run / "reports" / "nightly" / "junit.xml"
-    assert main(["junit", str(run), "-o", str(path)]) == 0
+    assert main(["report", "--format=junit", str(run), "-o", str(path)]) == 0
     assert_valid(path)
     assert [found.name for found in path.parent.iterdir()] == ["junit.xml"]
 
@@ -317,32 +317,32 @@ def test_a_pipe_and_a_device_are_written_to_and_stay(run: Path, capsys: pytest.C
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        assert main(["junit", str(run), "-o", str(pipe)]) == 0
+        assert main(["report", "--format=junit", str(run), "-o", str(pipe)]) == 0
         assert os.read(reader, 21) == b'<?xml version="1.0" e'
     finally:
         os.close(reader)
     assert pipe.is_fifo()
     capsys.readouterr()
     # Whoever is root in a container would have a file there from then on.
-    assert main(["junit", str(run), "-o", "/dev/full"]) == 2
-    assert capsys.readouterr().err == "pytest-gsw junit: /dev/full cannot be written: No space left on device\n"
+    assert main(["report", "--format=junit", str(run), "-o", "/dev/full"]) == 2
+    assert capsys.readouterr().err == "pytest-gsw report: /dev/full cannot be written: No space left on device\n"
 
 
 def test_what_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["junit", str(tmp_path / "gone")]) == 2
+    assert main(["report", "--format=junit", str(tmp_path / "gone")]) == 2
     assert capsys.readouterr().err == (
-        f"pytest-gsw junit: there is no directory {tmp_path / 'gone'}\nnext: ls .gsw/runs\n"
+        f"pytest-gsw report: there is no directory {tmp_path / 'gone'}\nnext: ls .gsw/runs\n"
     )
-    assert main(["junit", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"pytest-gsw junit: there are no records in {tmp_path}\nnext: ls .gsw/runs\n"
+    assert main(["report", "--format=junit", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"pytest-gsw report: there are no records in {tmp_path}\nnext: ls .gsw/runs\n"
 
 
 def test_an_output_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = run / "file"
     file.write_text("")
     for output, why in ((file / "junit.xml", "File exists"), (run / "records", "Is a directory")):
-        assert main(["junit", str(run), "-o", str(output)]) == 2
-        assert capsys.readouterr().err == f"pytest-gsw junit: {output} cannot be written: {why}\n"
+        assert main(["report", "--format=junit", str(run), "-o", str(output)]) == 2
+        assert capsys.readouterr().err == f"pytest-gsw report: {output} cannot be written: {why}\n"
     assert sorted(found.name for found in run.iterdir()) == ["file", "records"]
 
 
@@ -352,7 +352,7 @@ def test_rows_that_a_dead_session_never_judged_are_errors(
     pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b")
     (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
     next(directory.glob("records/*H100x128.json")).unlink()
-    assert main(["junit", str(directory), "-o", "rebuilt.xml"]) == 0
+    assert main(["report", "--format=junit", str(directory), "-o", "rebuilt.xml"]) == 0
     assert "1 error" in capsys.readouterr().out
     case = junit(pytester.path / "rebuilt.xml")["gpt3_175b_fp8[H100x128]"]
     (error,) = case.iter("error")

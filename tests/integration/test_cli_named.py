@@ -65,7 +65,7 @@ def test_the_last_run_of_the_history_is_excluded(runs: list[Path], capsys: pytes
 
 
 def test_no_last_run(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, "junit", "last") == "pytest-gsw junit: there is no run in .gsw/runs\n"
+    assert told(capsys, "report", "--format=junit", "last") == "pytest-gsw report: there is no run in .gsw/runs\n"
 
 
 @pytest.mark.parametrize("command", ["junit", "export", "report", "baseline propose", "compare last"])
@@ -104,13 +104,13 @@ def test_a_path_may_begin_at_home(
     runs: list[Path], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOME", str(pytester.path))
-    assert main(["junit", f"~/.gsw/runs/{NEWEST}", "--output=~/junit.xml"]) == 0
+    assert main(["report", "--format=junit", f"~/.gsw/runs/{NEWEST}", "--output=~/junit.xml"]) == 0
     assert (pytester.path / "junit.xml").is_file()
     with pytest.raises(SystemExit, match="2"):
-        main(["junit", "last", "--output=~nobody-here/junit.xml"])
+        main(["report", "--format=junit", "last", "--output=~nobody-here/junit.xml"])
     assert "argument -o/--output: nobody knows the home directory of '~nobody-here'\n" in capsys.readouterr().err
-    assert told(capsys, "junit", "~nobody-here/run") == (
-        "pytest-gsw junit: nobody knows the home directory of '~nobody-here'\n"
+    assert told(capsys, "report", "--format=junit", "~nobody-here/run") == (
+        "pytest-gsw report: nobody knows the home directory of '~nobody-here'\n"
     )
 
 
@@ -154,7 +154,7 @@ def test_rows_on_a_cluster_that_a_table_knows(
         ),
         (
             ["trend", "--clustr=eos", "--json"],
-            "pytest-gsw trend: error: unrecognized arguments: --clustr=eos; did you mean '--cluster'?",
+            "pytest-gsw history --drift: error: unrecognized arguments: --clustr=eos; did you mean '--cluster'?",
         ),
         (["rows", "--zzzzz"], "pytest-gsw rows: error: unrecognized arguments: --zzzzz"),
     ],

@@ -65,8 +65,8 @@ def test_rows(complete: Complete, line: str) -> None:
 
 def test_rows_with_the_brackets_typed_or_quoted(complete: Complete) -> None:
     for typed in ("gpt3_175b_fp8[H100x12", "gpt3_175b_fp8\\[H100x12"):
-        assert complete(f"pytest-gsw trend {typed}") == ["gpt3_175b_fp8\\[H100x128\\]"]
-    assert complete("pytest-gsw trend 'gpt3_175b_fp8[H100x12") == ["gpt3_175b_fp8[H100x128]"]
+        assert complete(f"pytest-gsw history --drift {typed}") == ["gpt3_175b_fp8\\[H100x128\\]"]
+    assert complete("pytest-gsw history --drift 'gpt3_175b_fp8[H100x12") == ["gpt3_175b_fp8[H100x128]"]
 
 
 def test_rows_of_a_table_that_the_line_names(complete: Complete, table: Path) -> None:

@@ -31,7 +31,7 @@ def records(pytester: pytest.Pytester) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("hook", RAISING)
 def test_a_hook_that_raises_is_an_error_of_its_row_alone(pytester: pytest.Pytester, hook: str) -> None:
     pytester.makeconftest(f"def {hook}:\n    {RAISING[hook]}\n")
-    result = pytester.runpytest(*TWO, "--gsw-json=rows.jsonl")
+    result = pytester.runpytest(*TWO)
     result.assert_outcomes(passed=1, errors=1, deselected=139)
     found = records(pytester)
     name = hook.partition("(")[0]

@@ -16,7 +16,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_session_as_json_lines(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*TWO_ROWS, "--gsw-json=out/night.jsonl", "--gsw-demo=*x128]=slow:12%")
+    result = pytester.runpytest(*TWO_ROWS, "--gsw-demo=*x128]=slow:12%")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     first, *rows, last = lines(pytester.path / "out" / "night.jsonl")
     assert (first["event"], first["cluster"], len(first["rows"])) == ("session", "demo", 2)
@@ -39,13 +39,13 @@ def test_a_session_as_json_lines(pytester: pytest.Pytester) -> None:
 
 def test_a_file_of_an_earlier_session_is_written_anew(pytester: pytest.Pytester) -> None:
     for _ in range(2):
-        pytester.runpytest(*TWO_ROWS, "--gsw-json=night.jsonl")
+        pytester.runpytest(*TWO_ROWS)
     assert len(lines(pytester.path / "night.jsonl")) == 4
 
 
 def test_a_place_that_cannot_be_written_is_a_usage_error(pytester: pytest.Pytester) -> None:
     (pytester.path / "night").write_text("")
-    result = pytester.runpytest(*TWO_ROWS, "--gsw-json=night/out.jsonl")
+    result = pytester.runpytest(*TWO_ROWS)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --gsw-json: *night/out.jsonl cannot be written: *"])
     (journal,) = pytester.path.glob(".gsw/runs/*/journal.jsonl")

@@ -95,7 +95,7 @@ def test_a_fast_row_passes_and_is_listed(pytester: pytest.Pytester) -> None:
 
 
 def test_a_fast_row_fails_when_strict(pytester: pytest.Pytester) -> None:
-    result = run(pytester, "fast:12%", "--gsw-strict")
+    result = run(pytester, "fast:12%", "-ogsw_strict=true")
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines([r"throughput .* is 1\d\.\d % above the documented 230,153 \(allowed 5 %\)"])
 

@@ -79,7 +79,7 @@ def test_a_sessions_own_row_that_nobody_believes_is_not_proposed(
     assert result.ret == 6
     assert diffs(pytester) == []
     result.stdout.fnmatch_lines(["nothing can be proposed", f"left out: *: {WHY}"])
-    result = run(pytester, "-k", "x8 and H100", "--gsw-max-gain=110%")
+    result = run(pytester, "-k", "x8 and H100", "-ogsw_max_gain=110%")
     result.assert_outcomes(passed=1, deselected=2)
     result.stdout.fnmatch_lines(
         [f"{ROW.replace('[', '[[]')} on eos: 0.5 s beside the documented 1 s (50.0 % shorter); *"]
