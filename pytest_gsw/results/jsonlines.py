@@ -1,4 +1,4 @@
-"""The live file of a run, ``session.jsonl``: a session as JSON lines, for tools that follow it.
+"""The live file of a run, ``live.jsonl``: a session as JSON lines, for tools that follow it.
 
 The first line is of the session, one follows for each row as soon as it is judged, one for an incident of the whole
 cluster, where there is one, and the last says how the session ended; a file without that one is of a session that
@@ -19,7 +19,7 @@ from pytest_gsw.results.incident import WholeNight
 from pytest_gsw.results.record import Record, record_text
 
 #: In the run's directory.
-NAME = "session.jsonl"
+NAME = "live.jsonl"
 
 
 def session_line(run_id: str, cluster: str, node_ids: Sequence[str]) -> str:

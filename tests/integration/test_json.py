@@ -12,7 +12,7 @@ TWO_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128)")
 
 
 def lines(directory: Path) -> list[dict[str, Any]]:
-    (live,) = directory.glob(".gsw/runs/*/session.jsonl")
+    (live,) = directory.glob(".gsw/runs/*/live.jsonl")
     return [json.loads(line) for line in live.read_text().splitlines()]
 
 
@@ -42,14 +42,14 @@ def test_a_session_that_goes_on_adds_to_the_file(pytester: pytest.Pytester) -> N
     next(pytester.path.glob(".gsw/runs/*/records/*x64.json")).unlink()
     pytester.runpytest("--gsw-resume=last")
     found = lines(pytester.path)
-    assert [one["event"] for one in found] == ["session", "row", "row", "end", "session", "row", "end"]
+    assert [one["event"] for one in found] == 2 * ["session", "row", "row", "end"]
     assert len({one["run_id"] for one in found if "run_id" in one}) == 1
 
 
 def test_a_replay_has_one_of_its_own(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*TWO_ROWS)
     pytester.runpytest("--gsw-replay=last")
-    first, second = (path.read_text() for path in pytester.path.glob(".gsw/runs/*/session.jsonl"))
+    first, second = (path.read_text() for path in pytester.path.glob(".gsw/runs/*/live.jsonl"))
     assert first.count("\n") == second.count("\n") == 4
 
 
