@@ -44,13 +44,9 @@ def end_line(run_id: str, outcomes: Sequence[str], exit_status: int) -> str:
     return _line({"event": "end", "run_id": run_id, "outcomes": Counter(outcomes), "exit_status": exit_status})
 
 
-def append(directory: Path, line: str) -> None:
-    """Add one line to a run's live file; an OSError where that fails."""
-    descriptor = os.open(directory / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, SHARED)
-    try:
-        os.write(descriptor, line.encode("ascii"))
-    finally:
-        os.close(descriptor)
+def opened(directory: Path) -> int:
+    """The descriptor of a run's live file, to which lines are added; an OSError where there can be none."""
+    return os.open(directory / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, SHARED)
 
 
 def _line(content: dict[str, Any]) -> str:
