@@ -160,7 +160,7 @@ def pytest_gsw(programs: Path) -> Contender:
         stage, recipes = directory / "stage", directory / "recipes"
         (directory / "clusters.yaml").write_text(_CLUSTERS.format(stage=stage, recipes=recipes))
         (directory / "pytest.ini").write_text("[pytest]\n")
-        interval = [] if work.interval_s is None else [f"--gsw-poll-interval={work.interval_s:g}"]
+        interval = [] if work.interval_s is None else [f"-ogsw_poll_interval={work.interval_s:g}"]
         options = ["--gsw-cluster=bench", f"--gsw-baselines={directory}/rows", "--junitxml=junit.xml", *interval]
         return [str(programs / "pytest"), *options]
 

@@ -10,7 +10,7 @@ at its defaults: 30 at once). Two scenarios:
 
 - *full*: other users hold 9,700 of the 10,000 jobs; the session has no limit of its own, so that slurmctld
   refuses jobs all the time,
-- *limited*: no other users, and at most 200 jobs pending (`--gsw-max-pending=200`),
+- *limited*: no other users, and at most 200 jobs pending (`-ogsw_max_pending=200`),
 - *alone* (only with `--scenario alone`): no other users, no limit; the queue holds 10,000 jobs, and each question is
   about all of them. Its processor time grows with the queue, that is with the rows until there are 10,000.
 

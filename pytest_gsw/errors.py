@@ -22,7 +22,7 @@
 A regression is not an exception: it is a :class:`pytest_gsw.performance.verdict.Verdict`.
 
 Messages start with the fact, give the evidence and end with what to type next. All
-exceptions survive pickling, because pytest-xdist moves them between processes.
+exceptions survive pickling.
 """
 
 from __future__ import annotations

@@ -42,12 +42,8 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: list[str]) -> None:
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Where rows are asked for, add their hooks before those of any conftest.py: the last that are added come first."""
-    if any(word.startswith("--g") for word in args):
-        from pytest_gsw.session.misspelt import hint
-
-        hint(parser, args)
     if are_given(early_config, early_config.known_args_namespace):
         _add_hooks(early_config)
 

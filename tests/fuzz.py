@@ -30,12 +30,12 @@ from pytest_gsw.documents.importing.labels import FIGURES
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
-from pytest_gsw.selftest.cases import cases
-from pytest_gsw.selftest.model import Case
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.load import read_table as read_whole_table
 from pytest_gsw.tables.stated import stated_rows
+from tests.truth.cases import cases
+from tests.truth.model import Case
 from tests.unit.tables.texts import ENTRY, TINY
 
 ROOT = Path(__file__).parent

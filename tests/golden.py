@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 #: A session of the demo, one job at a time, so that rows end in one order.
-_RUN = "pytest -p no:cacheprovider --gsw-cluster=demo --gsw-max-jobs=1 --junitxml=junit.xml"
+_RUN = "pytest -p no:cacheprovider --gsw-cluster=demo -o gsw_max_jobs=1 --junitxml=junit.xml"
 _L2 = "-k llama2_70b_fp8"
 _ONE = "-k 'llama2_70b_fp8 and x128]'"
 _TWO = "-k 'llama2_70b_fp8 and (x64] or x128])'"

@@ -1,7 +1,7 @@
-"""``pytest-gsw``: what there is to know of tables and logs; only ``compare-ab`` runs anything on a cluster.
+"""``pytest-gsw``: what there is to know of tables and logs, and of runs; nothing here runs on a cluster.
 
-A subcommand is a module of this package: ``add_parser`` says what it takes, and sets ``run``,
-which returns the :class:`~pytest_gsw.cli.answer.Answer`.
+What a subcommand takes is in :mod:`pytest_gsw.cli.arguments`; its module is imported when it is called: ``run`` takes
+what was asked, and returns the :class:`~pytest_gsw.cli.answer.Answer`.
 """
 
 from __future__ import annotations
@@ -11,37 +11,17 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, NoReturn
 
-from pytest_gsw.cli import (
-    alarms,
-    audit,
-    baseline,
-    compare,
-    compare_ab,
-    diff,
-    export,
-    history,
-    importing,
-    junit,
-    metrics,
-    nodes,
-    report,
-    rows,
-    selftest,
-    trend,
-)
-from pytest_gsw.cli.answer import Answer
+from pytest_gsw.cli.arguments import COMMANDS
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import enumerated
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.tables.fields import nearest
 
-#: In the order in which help lists them.
-_COMMANDS = (
-    *(rows, metrics, importing, audit, baseline, diff, selftest),
-    *(junit, report, export, history, compare, trend, nodes, alarms, compare_ab),
-)
+if TYPE_CHECKING:
+    from pytest_gsw.cli.answer import Answer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0 when it did what was asked; 1 when a log could not be measured, something was found (by
-        the self-test, the audit or a comparison), or not all could be written or proposed; 2 when
+        the audit or a comparison), or not all could be written or proposed; 2 when
         what was asked is wrong.
     """
     parser, commands = _parser()
@@ -59,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complete(parser)
     asked = _asked(parser, commands, sys.argv[1:] if arguments is None else arguments)
     try:
-        answer: Answer = asked.run(asked)
+        answer: Answer = import_module(f"pytest_gsw.cli.{COMMANDS[asked.command][0]}").run(asked)
     except (ConfigurationError, RunError) as error:
         print(f"pytest-gsw {asked.command}: {quoted(str(error), os.environ)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigurationError) else 1
@@ -121,10 +101,10 @@ class _Version(argparse.Action):
 def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser, and those of the subcommands by their names."""
     parser = argparse.ArgumentParser(
-        prog="pytest-gsw", description="Tables and logs of LLM training performance; nothing is run but by compare-ab."
+        prog="pytest-gsw", description="Tables and logs of LLM training performance. Nothing is run."
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        command.add_parser(commands)
+    for name, (_, text, add_arguments) in COMMANDS.items():
+        add_arguments(commands.add_parser(name, help=text))
     return parser, commands.choices

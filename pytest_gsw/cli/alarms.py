@@ -6,14 +6,13 @@ import argparse
 import os
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, a_path, day_begin_s, json_answer
-from pytest_gsw.cli.runs import add_history_option, clusters_of, opened
+from pytest_gsw.cli.answer import Answer, json_answer
+from pytest_gsw.cli.runs import clusters_of, opened
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, day, enumerated
+from pytest_gsw.common.words import counted, day
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.alarm_texts import COLUMNS, acknowledged_text, cells, next_line, state_text
 from pytest_gsw.history.alarms import Alarm, acknowledge
@@ -21,7 +20,6 @@ from pytest_gsw.history.events import REVOKE, Event
 from pytest_gsw.history.spells import alarms_of
 from pytest_gsw.history.store import History
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 
@@ -29,39 +27,8 @@ from pytest_gsw.tables.model import Accepted
 _ACKNOWLEDGE, _REOPEN = _ACTIONS = ("acknowledge", "reopen")
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    alarms = commands.add_parser("alarms", help="tell what is wrong, since when, and who looks after it")
-    alarms.add_argument("action", nargs="?", type=_action, choices=_ACTIONS, help="what to do with an alarm")
-    alarms.add_argument("alarm", nargs="?", metavar="ID", help="which one; its first letters are enough")
-    alarms.add_argument("--why", metavar="TEXT", help="what is known of it")
-    alarms.add_argument("--owner", metavar="NAME", help="of acknowledge: who looks after it")
-    alarms.add_argument(
-        "--until", type=partial(day_begin_s, days_on=1), metavar="DATE", help="of acknowledge: it pages after this day"
-    )
-    alarms.add_argument("--cluster", metavar="NAME", help="only this cluster")
-    add_history_option(alarms)
-    alarms.add_argument(
-        "--baselines", action="append", type=a_path, metavar="PATH", help="tables with accepted figures"
-    )
-    alarms.add_argument("--json", action="store_true", help="print JSON: a list of objects")
-    alarms.set_defaults(run=_alarms)
-
-
-def _action(given: str) -> str:
-    """A word of the command line; its beginning tells which was meant, too.
-
-    Raises:
-        argparse.ArgumentTypeError: It is none of the actions.
-    """
-    if given in _ACTIONS:
-        return given
-    begun = [one for one in _ACTIONS if given and one.startswith(given)]
-    near = nearest(begun[0] if begun else given, _ACTIONS) or f"; there are {enumerated(_ACTIONS)}"
-    raise argparse.ArgumentTypeError(f"nothing is done by '{given}'{near}")
-
-
-def _alarms(asked: argparse.Namespace) -> Answer:
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
     if asked.action is None and (asked.why or asked.owner or asked.until):
         raise ConfigurationError("--why, --owner and --until are of an alarm: pytest-gsw alarms acknowledge ID")
     if asked.action is not None and asked.json:

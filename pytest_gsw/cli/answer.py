@@ -5,18 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
-from argparse import ArgumentParser, ArgumentTypeError, _SubParsersAction
 from collections.abc import Iterable
-from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from pytest_gsw.common.files import at_home, make_directory, write_whole
+from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.errors import ConfigurationError
-
-#: What a subcommand's ``add_parser`` adds itself to.
-Commands: TypeAlias = "_SubParsersAction[ArgumentParser]"
 
 
 class Answer(NamedTuple):
@@ -62,27 +56,3 @@ def write_answer(path: Path, text: str) -> None:
         write_whole(path, f"{text}\n")
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from None
-
-
-def a_path(text: str) -> Path:
-    """What an option says that is a path."""
-    try:
-        return at_home(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
-
-
-def day_begin_s(text: str, days_on: int = 0) -> float:
-    """When a day of this machine's calendar begins, or one so many days later, in seconds since the epoch."""
-    try:
-        day = datetime.strptime(text, "%Y-%m-%d").astimezone().date() + timedelta(days=days_on)
-        return datetime.combine(day, datetime.min.time()).astimezone().timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise ArgumentTypeError(f"got '{text}', wanted a day such as 2026-11-30") from None
-
-
-def whole_number(text: str) -> int:
-    """What an option says that is a number of things."""
-    if re.fullmatch(r"[0-9]{1,6}", text) is None or int(text) == 0:
-        raise ArgumentTypeError(f"got '{text}', wanted a whole number above 0")
-    return int(text)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_gsw.cli.answer import Answer, Commands, a_path, answer_to
+from pytest_gsw.cli.answer import Answer, answer_to
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.documents.audit.report import github_report, json_report, junit_report, summary, text_report
@@ -36,25 +36,8 @@ _FORMATS: Mapping[str, Callable[..., str]] = {
 }
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    command = commands.add_parser("audit", help="compute every documented figure again, and report what does not fit")
-    command.add_argument(
-        "paths",
-        nargs="*",
-        type=a_path,
-        metavar="PATH",
-        help="tables, READMEs, or directories of them (default: the bundled tables)",
-    )
-    command.add_argument("--format", choices=tuple(_FORMATS), default="text", help="how to say it (default: text)")
-    command.add_argument("-o", "--output", type=a_path, metavar="FILE", help="write it there (default: print it)")
-    command.add_argument(
-        "--strict", action="store_true", help="fail for all that is smaller, too, and for what is not found any more"
-    )
-    command.set_defaults(run=_audit)
-
-
-def _audit(asked: argparse.Namespace) -> Answer:
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
     strict: bool = asked.strict
     found = quoted(audit(_sources(asked.paths or [bundled_baselines()])), os.environ)
     text = _FORMATS[asked.format](found, strict=strict)

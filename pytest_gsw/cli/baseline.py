@@ -7,70 +7,25 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 
 from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
-from pytest_gsw.ageing.proposals import MAX_SPREAD, LeftOut, Proposal, Rules, Tables, propose
-from pytest_gsw.cli.answer import Answer, Commands, a_path, whole_number, write_answer
-from pytest_gsw.cli.runs import RUN_HELP, add_history_option, has_history, opened, records_in, run_directory
+from pytest_gsw.ageing.proposals import LeftOut, Proposal, Rules, Tables, propose
+from pytest_gsw.cli.answer import Answer, write_answer
+from pytest_gsw.cli.runs import has_history, opened, records_in, run_directory
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.noise import ACCEPTED_JOBS
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.fields import nearest, read_gain, read_percentage
+from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import table_files
 from pytest_gsw.tables.model import row_matches
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    baseline = commands.add_parser("baseline", help="propose measured figures for the tables")
-    actions = baseline.add_subparsers(dest="action", required=True, metavar="ACTION")
-    asked = actions.add_parser("propose", help="print a diff that puts the median of measured jobs beside their tables")
-    asked.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
-    asked.add_argument("--row", metavar="ID", help="only this row; * and ? stand for any letters")
-    asked.add_argument("--cluster", metavar="NAME", help="only what was measured on this cluster")
-    asked.add_argument(
-        "--min-jobs",
-        type=whole_number,
-        default=ACCEPTED_JOBS,
-        metavar="N",
-        help=f"fewest jobs behind a figure (default: {ACCEPTED_JOBS})",
-    )
-    asked.add_argument(
-        "--max-spread",
-        type=partial(_read, read_percentage),
-        default=MAX_SPREAD,
-        metavar="PERCENT",
-        help=f"largest standard deviation of the jobs (default: {MAX_SPREAD:.0%})".replace("%", "%%"),
-    )
-    asked.add_argument(
-        "--max-gain",
-        type=partial(_read, read_gain),
-        metavar="PERCENT",
-        help="count runs that were too good to be true, up to this gain of throughput",
-    )
-    asked.add_argument(
-        "--documented", action="store_true", help="change the documented figures themselves: for tables of your own"
-    )
-    asked.add_argument("--baselines", action="append", type=a_path, metavar="PATH", help="where the tables are now")
-    add_history_option(asked)
-    asked.add_argument("-o", "--output", type=a_path, metavar="FILE", help="write the diff there (default: print it)")
-    asked.set_defaults(run=_propose)
-
-
-def _read(read: Callable[[str], float], text: str) -> float:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _propose(asked: argparse.Namespace) -> Answer:
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
     if asked.output is not None and asked.output.suffix not in {".diff", ".patch"}:
         raise ConfigurationError(f"-o: got '{asked.output}', wanted a file whose name ends in .diff or .patch")
     with opened(asked) if has_history(asked) else contextlib.nullcontext() as history:
@@ -80,7 +35,12 @@ def _propose(asked: argparse.Namespace) -> Answer:
     if records and not chosen:
         raise ConfigurationError(_not_recorded(asked, records))
     tables = Tables(_finder(asked.baselines))
-    rules = Rules(asked.min_jobs, asked.max_spread, asked.max_gain, documented=asked.documented)
+    rules = Rules(
+        min_jobs=asked.min_jobs or Rules.min_jobs,
+        max_spread=asked.max_spread or Rules.max_spread,
+        max_gain=asked.max_gain,
+        documented=asked.documented,
+    )
     found = propose(chosen, tables, rules)
     if asked.documented:
         _check_one_cluster(found.proposed)

@@ -10,11 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from pytest_gsw.cli.answer import Answer, Commands, csv_text, json_answer
+from pytest_gsw.cli.answer import Answer, csv_text, json_answer
 from pytest_gsw.cli.runs import (
     NOISE_NOTE,
-    RUN_HELP,
-    add_history_option,
     exists,
     noise_cell,
     opened,
@@ -37,25 +35,8 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import RESULTS
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    compare = commands.add_parser(
-        "compare",
-        help="compare two runs row by row",
-        description="Compare two runs row by row. The exit status is 0 when every row of RUN_A was compared and none "
-        "is slower, 1 when a row is slower or was measured in RUN_A only, and 6 when neither is so but a row of RUN_A "
-        "was not compared: nothing is, where both are the same run.",
-    )
-    compare.add_argument("before", metavar="RUN_A", help=RUN_HELP)
-    compare.add_argument("after", metavar="RUN_B", help="the run that is compared with it")
-    add_history_option(compare)
-    form = compare.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="print CSV: one line for each row")
-    form.add_argument("--json", action="store_true", help="print JSON: one object")
-    compare.set_defaults(run=_compare)
-
-
-def _compare(asked: argparse.Namespace) -> Answer:
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
     before, after = _of_directory(asked.before), _of_directory(asked.after)
     if before is not None and after is not None:
         noises = _known_noises(asked, before, after)

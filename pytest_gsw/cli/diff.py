@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
+from pytest_gsw.cli.answer import Answer, json_answer
 from pytest_gsw.common.redact import MASK, is_secret, quoted
 from pytest_gsw.common.words import counted, listed, percent
 from pytest_gsw.documents.diff import Change, RowChange, compare
@@ -26,16 +26,8 @@ _PERCENTAGES = PERCENTAGES | {"tolerance", "max_gain", "spread"}
 _VARIABLES = ("recipe.environment.", "attributes.")
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    diff = commands.add_parser("diff", help="compare two sets of tables row by row")
-    diff.add_argument("before", type=a_path, metavar="A", help="a table, a directory of tables, or a recipe's README")
-    diff.add_argument("after", type=a_path, metavar="B", help="the same of another release")
-    diff.add_argument("--json", action="store_true", help="print JSON: one object")
-    diff.set_defaults(run=_diff)
-
-
-def _diff(asked: argparse.Namespace) -> Answer:
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
     before, after = _rows(asked.before), _rows(asked.after)
     changes = [_without_secrets(change) for change in compare(before, after)]
     status = 1 if changes else 0

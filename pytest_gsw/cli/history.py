@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, a_path, csv_text, json_answer, whole_number
+from pytest_gsw.cli.answer import Answer, csv_text, json_answer
 from pytest_gsw.cli.excluding import WORDS, decide, excluded_lines
-from pytest_gsw.cli.runs import NOISE_NOTE, add_history_option, noise_cell, opened, run_directory, series_of
-from pytest_gsw.cli.site import add_plugin_option, format_of
+from pytest_gsw.cli.runs import NOISE_NOTE, noise_cell, opened, run_directory, series_of
+from pytest_gsw.cli.site import format_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.errors import ConfigurationError, RunError
@@ -34,9 +34,6 @@ from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, row_matches
 
-#: Points of each row by default.
-LAST = 30
-
 _BLOCKS = "▁▂▃▄▅▆▇█"
 #: For terminals and files that take nothing else: the more ink, the slower.
 _ASCII = ".:-=+*#@"
@@ -47,32 +44,12 @@ _LEAST_SPAN = 0.05
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    history = commands.add_parser("history", help="show what rows took, run by run; import older runs")
-    history.add_argument("rows", nargs="*", metavar="ROW", help="only these rows; * and ? stand for any letters")
-    history.add_argument("--cluster", metavar="NAME", help="only this cluster; of an import: where the runs ran")
-    history.add_argument("--last", type=whole_number, default=LAST, metavar="N", help=f"newest jobs (default: {LAST})")
-    history.add_argument("--all", action="store_true", help="earlier definitions of the rows, too")
-    add_history_option(history)
-    form = history.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="print CSV: one line for each job")
-    form.add_argument("--json", action="store_true", help="print JSON: a list of objects")
-    source = history.add_mutually_exclusive_group()
-    source.add_argument(
-        "--add", nargs="+", type=a_path, metavar="RUN", help="add runs' directories, such as .gsw/runs/*"
-    )
-    source.add_argument(
-        "--from-logs", type=a_path, metavar="DIR", help="import all logs of known rows below a directory"
-    )
-    source.add_argument("--from-llmb", type=a_path, metavar="FILE", help="import llmb-run's jobs.sqlite3")
-    history.add_argument("--baselines", action="append", type=a_path, metavar="PATH", help="tables that imports are of")
-    history.add_argument("--why", metavar="TEXT", help="exclude RUN … or include RUN … instead of rows: the reason")
-    add_plugin_option(history)
-    history.set_defaults(run=_history)
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
+    if asked.drift:
+        from pytest_gsw.cli import drift
 
-
-def _history(asked: argparse.Namespace) -> Answer:
+        return drift.run(asked)
     if asked.add or asked.from_logs or asked.from_llmb:
         return _import(asked)
     if asked.baselines:

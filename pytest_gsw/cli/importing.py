@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from pytest_gsw.cli.answer import Answer, Commands, a_path, write_answer
+from pytest_gsw.cli.answer import Answer, write_answer
 from pytest_gsw.common.words import command, counted, shortened
 from pytest_gsw.documents.audit.findings import Severity
 from pytest_gsw.documents.audit.run import Source, audit
@@ -27,28 +27,8 @@ from pytest_gsw.tables.load import read_table, table_files
 from pytest_gsw.tables.model import BLANK
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    importing = commands.add_parser("import", help="make baseline tables of recipe READMEs")
-    importing.add_argument("documents", nargs="+", type=a_path, metavar="README.md", help="Markdown with tables")
-    importing.add_argument(
-        "-o", "--output", type=a_path, required=True, metavar="DIR", help="directory of the tables, such as baselines"
-    )
-    importing.add_argument(
-        "--facts", type=a_path, metavar="FILE", help="what the documents do not say (default: DIR/facts.yaml, if there)"
-    )
-    importing.add_argument(
-        "--cards", action="store_true", help="the documents are Megatron-Bridge's verification cards, card.yaml"
-    )
-    importing.add_argument("--release", metavar="TAG", help="release that the documents are of, such as a tag")
-    importing.add_argument("--overwrite", action="store_true", help="replace tables that are there and differ")
-    importing.add_argument(
-        "--strict", action="store_true", help="fail where anything is left to look at: blanks, cells, contradictions"
-    )
-    importing.set_defaults(run=_import)
-
-
-def _import(asked: argparse.Namespace) -> Answer:
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
     directory: Path = asked.output
     facts = _facts(asked.facts, directory)
     read = (

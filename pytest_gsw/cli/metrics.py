@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
-from pytest_gsw.cli.site import add_plugin_option, cluster_of, format_called, format_of, tables_on
+from pytest_gsw.cli.answer import Answer, json_answer
+from pytest_gsw.cli.site import cluster_of, format_called, format_of, tables_on
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import percent
@@ -38,23 +38,8 @@ from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.statistic import parse_statistic
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    parser = commands.add_parser("metrics", help="measure one log")
-    parser.add_argument("log", type=a_path, metavar="LOG")
-    parser.add_argument("--format", metavar="NAME", help="log format (default: found by content)")
-    parser.add_argument("--row", metavar="ID", help="the documented row that the log is a run of")
-    parser.add_argument("--cluster", metavar="NAME", help="judge the row as a session on this cluster does")
-    parser.add_argument("--clusters", type=a_path, metavar="FILE", help="file that defines clusters, before the usual")
-    parser.add_argument("--baselines", action="append", type=a_path, metavar="PATH", help="tables that hold the row")
-    parser.add_argument("--statistic", metavar="S", help="such as last, mean[35:44], median[-10:]")
-    parser.add_argument("--last", action="store_true", help="read only the last step, from the end of the log")
-    parser.add_argument("--json", action="store_true", help="print JSON: one object")
-    add_plugin_option(parser)
-    parser.set_defaults(run=_metrics)
-
-
-def _metrics(asked: argparse.Namespace) -> Answer:
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
     if asked.cluster is not None and asked.row is None:
         raise ConfigurationError("--cluster judges a row; add --row=ID")
     if asked.clusters is not None and asked.cluster is None:

@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, a_path, day_begin_s, json_answer, write_answer
-from pytest_gsw.cli.runs import add_history_option, opened, series_of
+from pytest_gsw.cli.answer import Answer, json_answer, write_answer
+from pytest_gsw.cli.runs import opened, series_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, minute, percent, share
 from pytest_gsw.errors import ConfigurationError
@@ -22,22 +22,8 @@ from pytest_gsw.performance.soundness import CLEARED_OF, NEWEST_NIGHTS
 from pytest_gsw.results.plain_table import plain_table
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    nodes = commands.add_parser("nodes", help="tell which nodes make jobs slow or fail them, and by which jobs")
-    nodes.add_argument("--cluster", metavar="NAME", help="only this cluster")
-    nodes.add_argument(
-        "--since", type=day_begin_s, default=0.0, metavar="DATE", help="only jobs from this day on: 2026-11-30"
-    )
-    nodes.add_argument(
-        "--exclude-file", type=a_path, metavar="FILE", help='write what sbatch takes by --exclude="$(cat FILE)"'
-    )
-    add_history_option(nodes)
-    nodes.add_argument("--json", action="store_true", help="print JSON: a list of objects")
-    nodes.set_defaults(run=_nodes)
-
-
-def _nodes(asked: argparse.Namespace) -> Answer:
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
     with opened(asked) as history:
         found = {cluster: _of_cluster(history, cluster, asked.since) for cluster in _clusters(history, asked.cluster)}
     slow = [one for nodes in found.values() for one in nodes.slow if not one.mended]

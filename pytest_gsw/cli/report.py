@@ -1,28 +1,36 @@
-"""``pytest-gsw report``: runs as a static report, for a browser and for Jenkins."""
+"""``pytest-gsw report``: runs as static pages; one run as JUnit, Markdown or OpenMetrics."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_gsw.cli.answer import Answer, Commands, a_path
+from pytest_gsw.cli.answer import Answer, answer_to
 from pytest_gsw.cli.runs import (
-    RUN_HELP,
-    add_history_option,
     has_history,
+    no_run,
     opened,
     records_in,
     run_directory,
     whole_run,
 )
 from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
-from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
+from pytest_gsw.reports.ci.markdown import markdown
+from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.html import Run, accepted_in, write_report
+from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.read import exported_night
+from pytest_gsw.reports.since import since_facts
+from pytest_gsw.results.rebuild import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.results.summary import counts_line
@@ -30,6 +38,8 @@ from pytest_gsw.tables.bundled import bundled_baselines
 
 #: Where a run's report is in its directory by default.
 NAME = "report"
+#: Formats of one run's report as a text.
+_TEXTS: Mapping[str, Callable[[Night], str]] = {"markdown": markdown, "openmetrics": openmetrics}
 
 
 @dataclass(frozen=True)
@@ -43,20 +53,11 @@ class _Asked:
     is_here: bool
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    report = commands.add_parser("report", help="write runs as pages for a browser, which need no server and no script")
-    report.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
-    report.add_argument("-o", "--output", type=a_path, metavar="DIR", help=f"where to write (default: RUN/{NAME})")
-    add_history_option(report)
-    report.add_argument(
-        "--baselines", action="append", type=a_path, metavar="PATH", help="tables with accepted figures"
-    )
-    report.set_defaults(run=_report)
-
-
-def _report(asked: argparse.Namespace) -> Answer:
-    # A night can be shown without others.
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
+    if asked.format != "html":
+        return _as_text(asked)
+    # A run can be shown without others.
     with opened(asked) if has_history(asked) else contextlib.nullcontext() as history:
         found = [_asked(given, history) for given in dict.fromkeys(asked.runs)]
         directory = asked.output or _default_output(found)
@@ -68,6 +69,35 @@ def _report(asked: argparse.Namespace) -> Answer:
         except OSError as error:
             raise ConfigurationError(f"the report cannot be written: {error.strerror}: {error.filename}") from None
     return Answer(f"{index}: {_said(found)}")
+
+
+def _as_text(asked: argparse.Namespace) -> Answer:
+    """One run as a text, printed or written to a file."""
+    if len(asked.runs) > 1:
+        raise ConfigurationError(f"--format={asked.format} takes one run, not {len(asked.runs)}")
+    directory = run_directory(asked.runs[0])
+    if directory is None:
+        raise no_run(asked.runs[0])
+    records, missing = whole_run(directory)
+    night = _night(asked, records, Run(directory, missing))
+    if asked.format in _TEXTS:
+        return answer_to(asked.output, _TEXTS[asked.format](night), asked.format)
+    since = {row.record.row.node_id: since_facts(row.since) for row in night.rows}
+    root = rebuild_junit(directory, records, missing, strict=asked.strict, since=since)
+    found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
+    return answer_to(asked.output, junit_text(root), ", ".join(found))
+
+
+def _night(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> Night:
+    """The run with its history where there is one: since when rows are too slow, slow nodes, and alarms."""
+    if records and has_history(asked):
+        accepted = accepted_in(asked.baselines or [bundled_baselines()], records)
+        try:
+            with opened(asked) as history:
+                return exported_night(records, run, history, accepted)
+        except RunError as error:  # the run is to be shown in any case
+            sys.stderr.write(f"pytest-gsw report: without the history: {quoted(str(error), os.environ)}\n")
+    return exported_night(records, run)
 
 
 def _asked(given: str, history: History | None) -> _Asked:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
+from pytest_gsw.cli.answer import Answer, json_answer
 from pytest_gsw.cli.site import cluster_of, tables_on
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import at_line, counted
@@ -32,17 +32,8 @@ _RUN = (
 )
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    rows = commands.add_parser("rows", help="list the documented rows")
-    rows.add_argument("paths", nargs="*", type=a_path, metavar="PATH", help="tables (default: the bundled ones)")
-    rows.add_argument("--cluster", metavar="NAME", help="rows of its release, and what it has accepted")
-    rows.add_argument("--clusters", type=a_path, metavar="FILE", help="file that defines clusters, before the usual")
-    rows.add_argument("--json", action="store_true", help="print JSON: a list of objects")
-    rows.set_defaults(run=_rows)
-
-
-def _rows(asked: argparse.Namespace) -> Answer:
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
     rows, blanks = read_tables(asked.paths or tables_on(asked.cluster, asked.clusters))
     _check_cluster(rows, asked)
     status = 1 if blanks else 0

@@ -24,20 +24,8 @@ from pytest_gsw.results.unjudged import is_owned
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import row_matches
 
-#: How a run is named.
-RUN_HELP = f"a run's directory, its id, or '{LAST}': the newest in {RUNS} that is no replay"
-
 #: What stands below a table in which :func:`noise_cell` has marked a row.
 NOISE_NOTE = "* too few jobs to tell the row's own noise: the usual one is taken"
-
-
-def add_history_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the history."""
-    parser.add_argument(
-        "--history",
-        metavar="PLACE",
-        help=f"a file, or postgresql://USER@HOST/DATABASE (default: ${VARIABLE}, else {RESULTS / 'history.sqlite'})",
-    )
 
 
 @contextlib.contextmanager

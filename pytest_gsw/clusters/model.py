@@ -44,6 +44,11 @@ _NOT_FOR_CLUSTERS = {
 #: Short options without a value, which may stand before another: -HW is -H -W.
 _SHORT_FLAGS = "HIOQVhksuv"
 
+
+def _number(help_: str) -> f.Field:
+    return f.pattern(r"[0-9]{1,6}([.][0-9]{1,6})?", "a number such as 30", help_)
+
+
 #: Every key of one cluster.
 CLUSTER_FIELDS: f.Fields = {
     "scheduler": f.pattern(
@@ -74,6 +79,12 @@ CLUSTER_FIELDS: f.Fields = {
     ),
     "tolerance": f.tolerance("Accepted loss of throughput on this cluster."),
     "max_gain": f.gain("Gain of throughput that is believed on this cluster: a run beyond it is inconclusive."),
+    "strict": f.flag("Rows faster than the tolerance allows fail as well."),
+    "max_jobs": f.whole("Submit no more than this many jobs at once."),
+    "max_pending": f.whole("Leave no more than this many jobs pending at once."),
+    "stall": _number("End a job that shows no new step for this long, minutes; 0: never."),
+    "slow_start": _number("End a job whose first steps take this multiple of the documented time; 0: never."),
+    "poll_interval": _number("Seconds between two questions to the scheduler, 0.5 to 300."),
 }
 
 
@@ -112,6 +123,13 @@ class Cluster:
     tolerance: float | None = None
     #: Gain of throughput that is believed, as a fraction; ``None``: what each row's table says.
     max_gain: float | None = None
+    #: As the options of the ini file that are called so; ``None`` where the ini file, or the default, says it.
+    strict: bool | None = None
+    max_jobs: int | None = None
+    max_pending: int | None = None
+    stall: str | None = None
+    slow_start: str | None = None
+    poll_interval: str | None = None
     #: The file that defines it; ``None`` for the built-in ones.
     path: Path | None = None
     #: The keys that the file gives, with their lines and columns.

@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -22,12 +22,6 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 def listed(counts: Mapping[str, int]) -> str:
     """Numbers with their words, but for zeros: ``2 slower, 1 removed``."""
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-
-
-def listed_some(texts: Sequence[str], most: int = 12) -> str:
-    """The first of some texts, and how many more there are: ``8, 16, 64 and 9 more``."""
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return f"{', '.join(texts[:most])}{more}"
 
 
 def enumerated(texts: Iterable[str], word: Literal["and", "or"] = "and") -> str:

@@ -202,7 +202,7 @@ class Watch:
             f"slow start: {median_s:.4g} s a step over the last {_FIRST_STEPS} of {progress.steps} steps "
             f"is {median_s / expected_s:.1f} times the {self._by} {expected_s:.4g} s "
             f"(ended early from {self._policies.slow_start:g} times on)",
-            "the nodes or the fabric are at fault rather than the row; --gsw-slow-start=0 lets such a job go on",
+            "the nodes or the fabric are at fault rather than the row; slow_start: 0 in clusters.yaml lets them go on",
             _left_s(sample, self._steps, median_s),
         )
 
@@ -222,7 +222,7 @@ class Watch:
         return Stop(
             fact,
             "look for the rank that printed last, and rerun with NCCL_DEBUG=INFO; "
-            "--gsw-stall=MINUTES if the run does pause for so long",
+            "stall: MINUTES in clusters.yaml if the run does pause for so long",
             None if self._time_limit_s is None else max(0.0, self._time_limit_s - (now_s - self._begin_s)),
         )
 

@@ -20,8 +20,6 @@ from pytest_gsw.tables import metrics
 
 #: Settings that grow with the number of GPUs, or shrink with it: rows of one curve may differ in them.
 _WITH_GPUS = frozenset({"dp", "fsdp", "gas"})
-#: Differences that are named of a row that is compared with none.
-_NAMED = 3
 #: No throughput is as large.
 _MOST = 1e15
 
@@ -87,11 +85,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Workload:
-    """The rows of one model on one accelerator: those that are compared, and the others with the reason."""
+    """The rows of one model on one accelerator that are compared."""
 
     name: str
     curves: tuple[Curve, ...]
-    others: tuple[tuple[Row, str], ...]
 
     def of(self, rule: Rule) -> tuple[Curve, ...]:
         """Its curves of one rule."""
@@ -154,9 +151,7 @@ def _workload(name: str, rows: Sequence[Row]) -> Workload:
         Curve(rule, _name(of_curve[0], varies), of_curve, batch)
         for rule, batch, of_curve in sorted(found, key=lambda one: (one[2][0].record.row.id, one[0].value))
     )
-    compared = {row.record.row.node_id for curve in curves for row in curve.rows}
-    others = tuple((row, _why_not(row, rows, curves)) for row in rows if row.record.row.node_id not in compared)
-    return Workload(name, curves, others)
+    return Workload(name, curves)
 
 
 def _by_batch(rows: Iterable[Row], rule: Rule) -> Mapping[Fraction, list[Row]]:
@@ -188,38 +183,3 @@ def _told_apart(curves: Iterable[Curve]) -> tuple[Curve, ...]:
     return tuple(
         one if names[one.rule, one.name] == 1 else replace(one, name=f"{one.name}, {one.batch_text}") for one in listed
     )
-
-
-def _why_not(row: Row, rows: Sequence[Row], curves: Iterable[Curve]) -> str:
-    """Why a row is compared with no other."""
-    facts, own = row.record.row, experiment(row)
-    if not facts.batch:
-        return "its batch size is not known"
-    twin = next(
-        (
-            one
-            for curve in curves
-            for one in curve.rows
-            if (one.record.row.gpus, one.record.row.batch) == (facts.gpus, facts.batch) and experiment(one) == own
-        ),
-        None,
-    )
-    if twin is not None:
-        return f"{twin.record.row.id} is the same on as many GPUs"
-    there = [one for one in rows if one.record.row.gpus != facts.gpus and one.record.row.batch]
-    if not there:
-        return "no other number of GPUs has a batch size"
-    # One of the same dtype first: what the other ones differ in is not the point.
-    nearest = min(there, key=lambda one: (one.record.row.dtype != facts.dtype, len(_varying([own, experiment(one)]))))
-    other = experiment(nearest)
-    differ = _varying([own, other])
-    if not differ:
-        batch = nearest.record.row.batch or 0
-        return (
-            f"{nearest.record.row.id} has another batch, and another one per GPU "
-            f"({batch:,} and {batch / nearest.record.row.gpus:.3g}, here {facts.batch:,} and "
-            f"{facts.batch / facts.gpus:.3g})"
-        )
-    told = [f"{name} ({own.get(name, 'none')}, there {other.get(name, 'none')})" for name in differ[:_NAMED]]
-    more = " and more" if len(differ) > _NAMED else ""
-    return f"the nearest row, {nearest.record.row.id}, differs in {', '.join(told)}{more}"

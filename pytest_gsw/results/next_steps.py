@@ -82,7 +82,7 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
         case attention.IMPROVED if not record.run.simulated:
             return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={record.row.id}")
         case attention.DRIFT:
-            return command("pytest-gsw", "trend", record.row.id, f"--cluster={record.run.cluster}")
+            return command("pytest-gsw", "history", "--drift", record.row.id, f"--cluster={record.run.cluster}")
         case attention.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.run.log:
             return command("pytest-gsw", "metrics", record.run.log, f"--row={record.row.id}")
         case attention.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
@@ -145,7 +145,7 @@ def _together(records: Sequence[Record], needs: Attention, directory: Path) -> s
         case attention.IMPROVED:
             return command("pytest-gsw", "baseline", "propose", f"{directory}")
         case attention.DRIFT:
-            return command("pytest-gsw", "trend", f"--cluster={records[0].run.cluster}")
+            return command("pytest-gsw", "history", "--drift", f"--cluster={records[0].run.cluster}")
         case attention.INCONCLUSIVE:
             return ""  # each of them asks for something else
         case attention.REGRESSED if all(_can_be_confirmed(record) for record in records):

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.results import junit, outcomes, row_text
-from pytest_gsw.results.attachments import attachment_lines
 from pytest_gsw.results.incident import WholeNight, incident_of
 from pytest_gsw.results.junit_names import (
     INCIDENT,
@@ -39,23 +38,22 @@ def rebuild_junit(
     missing: Mapping[str, str] | None = None,
     *,
     strict: bool = False,
-    pages: Mapping[str, Path] | None = None,
     since: Mapping[str, Sequence[tuple[str, str]]] | None = None,
 ) -> ET.Element:
     """The root element of the JUnit file.
 
     ``missing`` says by node id why a row of the run has no record, which is an error; if it has one, that counts. If
-    ``strict``, rows faster than the tolerance allows have failed, as with ``--gsw-strict``. ``pages`` are those of a
-    report, and ``since`` says since when rows are too slow, by node id.
+    ``strict``, rows faster than the tolerance allows have failed, as with ``gsw_strict``.
+    ``since`` says since when rows are too slow, by node id.
     """
     rows = list(records)
     noted = read_noted(directory)
     if not noted.cluster and rows:
         noted = replace(noted, cluster=rows[0].run.cluster)
     recorded = {record.row.node_id for record in rows}
-    page, begun = (pages or {}).get, since or {}
+    begun = since or {}
     by_id = [(record.row.node_id, record) for record in rows]
-    cases = [_recorded(record, directory, strict, page(name), begun.get(name, ())) for name, record in by_id]
+    cases = [_recorded(record, directory, strict, begun.get(name, ())) for name, record in by_id]
     cases += [_missing(node_id, why, noted) for node_id, why in (missing or {}).items() if node_id not in recorded]
     incident = incident_of(rows)
     cases += [] if incident is None else [_incident(quoted(incident, os.environ))]
@@ -121,16 +119,11 @@ def counts(root: ET.Element) -> dict[str, int]:
     return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
 
 
-def _recorded(
-    record: Record, directory: Path, strict: bool, page: Path | None, since: Sequence[tuple[str, str]]
-) -> ET.Element:
+def _recorded(record: Record, directory: Path, strict: bool, since: Sequence[tuple[str, str]]) -> ET.Element:
     case = _case(class_of(record), record.row.id, junit.took_s(record), junit.properties(record))
     element = _outcome(record, strict, partial(_facts, record, directory, since))
     if element is not None:
         case.append(element)
-    attachments = attachment_lines(record, directory, page)
-    if attachments:
-        case.append(_element("system-out", "\n".join(attachments)))
     return case
 
 

@@ -216,7 +216,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
         return fact
     jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")
     told = f"{jobs} would tell a loss of {record.row.tolerance * 100:g} % from noise"
-    return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat), or pytest-gsw compare-ab"
+    return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat)"
 
 
 def _too_good(record: Record, verdict: Verdict) -> str:
@@ -227,7 +227,7 @@ def _too_good(record: Record, verdict: Verdict) -> str:
     table = f"{verdict.reference_s:.6g} s in {where}"
     log = f"{record.run.log} " if record.run.log else "its log "
     look = f"look at the {table}, and at what {log}says of batch, sequence length and steps"
-    accept = f"--gsw-max-gain={math.floor(gain * 100) + 1}% or max_gain in the table"
+    accept = f"max_gain: {math.floor(gain * 100) + 1}% in the table or in clusters.yaml"
     return f"that is too good to be true{fastest}; {look}; if it is true, {accept} accepts it"
 
 

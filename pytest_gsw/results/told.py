@@ -16,7 +16,7 @@ from pytest_gsw.results.row_line import figures
 class Told:
     """What is told of a row."""
 
-    #: The outcome as which it is told: with ``--gsw-strict`` a row that is too fast has failed.
+    #: The outcome as which it is told: with ``gsw_strict`` a row that is too fast has failed.
     outcome: Outcome
     #: One line, and the whole text; empty where there is nothing to say.
     message: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ import pytest
 from pytest_gsw.clusters.model import why_it_does_not_fit
 from pytest_gsw.common.words import command, counted, enumerated
 from pytest_gsw.demo.faults import parse_faults
-from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.release import bundled_rows
@@ -132,30 +130,14 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], dropped: Sequence
 def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: Past | None) -> None:
     """Of a run that is replayed or resumed, keep the rows that it had."""
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
-    if xdist.is_worker(config):
-        # Its loop runs items in this order, not in that in which jobs end: the shortest first comes near it.
-        items.sort(key=_expected_order)
     if past is not None:
         had = {row_of(node_id) for node_id in past.rows}
         _deselect(config, items, [item for item in rows if item.name not in had])
 
 
-def _expected_order(item: pytest.Item) -> tuple[bool, float]:
-    """Other tests first, in their order, then rows by the time that they are expected to take."""
-    if not isinstance(item, BaselineItem):
-        return False, 0.0
-    from pytest_gsw.jobs.spec import expected_run_s
-
-    return True, -1.0 if item.baseline.canary else expected_run_s(item.baseline) or math.inf
-
-
 def tell_of_selection(config: pytest.Config, lines: Iterable[str]) -> None:
-    """Have lines told once all is collected; of the workers of pytest-xdist, which find the same, the first does."""
-    told = config.stash.setdefault(OF_SELECTION, [])
-    for line in lines:
-        told.append(line)
-        if xdist.is_first_worker(config):
-            xdist.messages(config).append(line)
+    """Have lines told once all is collected."""
+    config.stash.setdefault(OF_SELECTION, []).extend(lines)
 
 
 def check_faults(items: list[BaselineItem], settings: Settings) -> None:
@@ -163,10 +145,8 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     faults = parse_faults(";".join(settings.faults))
     missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
     if missed:
-        from pytest_gsw.session.unnamed import names_of_rows
-
-        names = names_of_rows(items)
-        lines = [f"no selected row matches '{one}'{nearest(one.strip('*?'), names)}" for one in missed]
+        rows = [name for item in items for name in (item.baseline.workload, item.baseline.id)]
+        lines = [f"no selected row matches '{one}'{nearest(one, rows)}" for one in missed]
         raise pytest.UsageError("\n".join(f"--gsw-demo: {line}" for line in lines))
 
 

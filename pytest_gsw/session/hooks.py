@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,6 @@ from pytest_gsw.clusters.local import uses_gpus
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session import xdist
 from pytest_gsw.session.chosen import (
     check_faults,
     check_release,
@@ -59,11 +57,12 @@ def begin(config: pytest.Config) -> None:
     except ConfigurationError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings
-    if getattr(config.option, "xmlpath", None) and not xdist.is_worker(config):
+    if getattr(config.option, "xmlpath", None):
         from pytest_gsw.session.junit_file import JunitCases
 
         config.pluginmanager.register(JunitCases(config), "gsw-junit")
     if settings.judges:
+        _run_in_one_process(config)
         config.stash[TALLY] = Tally(profiled_on_purpose=is_typed(config, "profile"))
         config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
         if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
@@ -75,20 +74,24 @@ def begin(config: pytest.Config) -> None:
 
             config.stash[SUITE] = rows_of_suite(settings.suite, settings.baselines)
         point_at_tables(config, settings.baselines)
-        if not (config.option.collectonly or xdist.is_worker(config)):
+        if not config.option.collectonly:
             from pytest_gsw.session.row_lines import RowLines
 
             config.pluginmanager.register(RowLines(config), "gsw-row-lines")
-            from pytest_gsw.session.folding import Folding
-
-            config.pluginmanager.register(Folding(config), "gsw-folding")
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
-    elif not xdist.is_worker(config):
+    else:
         from pytest_gsw.session.nowhere import NOWHERE, Nowhere
 
         config.pluginmanager.register(Nowhere(), NOWHERE)
+
+
+def _run_in_one_process(config: pytest.Config) -> None:
+    """Leave the workers of pytest-xdist out, which asks for them later: all jobs run side by side in any case."""
+    if getattr(config.option, "dist", "no") != "no":
+        config.option.dist, config.option.tx = "no", []
+        tell_of_selection(config, ["gsw: -n is left out: one process submits all rows, whose jobs run side by side"])
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -107,14 +110,6 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         told.append(told_of_past(settings.run_directory, settings.past))
         told += [f"gsw: {line}" for line in settings.changed_since]
     return told
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Under pytest-xdist, take signals before the first worker starts."""
-    if _runs(session.config):
-        from pytest_gsw.session import workers
-
-        workers.take_signals(session.config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -154,12 +149,7 @@ def pytest_collection_modifyitems(
     """Of a run that is replayed or resumed, keep the rows that it had; those that are gone are errors."""
     past = run_before(config)
     keep_rows_of_run(config, items, past)
-    if config.option.keyword or config.option.markexpr:
-        from pytest_gsw.session.unnamed import select
-
-        yield from select(config, items)
-    else:
-        yield
+    yield
     leave_out_others(config, items)
     if config.pluginmanager.has_plugin("rerunfailures") and config.stash[SETTINGS].judges:
         from pytest_gsw.session.reruns import run_rows_once
@@ -229,7 +219,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     broken = session.testsfailed and not config.option.continue_on_collection_errors
     items = [item for item in session.items if isinstance(item, BaselineItem)]
     is_plan = settings.plan and bool(blank_rows(session.items))
-    if not settings.judges or not (items or is_plan) or broken or xdist.is_worker(config):
+    if not settings.judges or not (items or is_plan) or broken:
         return None
     check_faults(items, settings)
     check_release(items, settings)
@@ -243,47 +233,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Look after the rows where each item runs: a worker of pytest-xdist, or another plugin, has a loop of its own."""
+    """Make room for a row's line, and see that it is reported."""
     if not _runs(item.config):
         return (yield)
     from pytest_gsw.session.running import run_item
 
-    return (yield from run_item(item, nextitem))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
-    """Remember the rows that the workers of pytest-xdist have to judge."""
-    xdist.note_rows(node.config, ids)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist which run it is part of."""
-    if _runs(node.config):
-        from pytest_gsw.session import workers
-
-        workers.add_worker(node)
-    xdist.tell_worker(node, node.config.stash[SETTINGS].run_id)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """All rows to one worker, so that each is submitted once."""
-    if not config.stash[SETTINGS].judges:
-        return None
-    from pytest_gsw.session.scheduler import make_scheduler  # pytest-xdist calls this hook, so it is there
-
-    return make_scheduler(config, log)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Say what a worker of pytest-xdist had to say at its end."""
-    if _runs(node.config):
-        from pytest_gsw.session import workers
-
-        workers.drop_worker(node)
+    return (yield from run_item(item))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

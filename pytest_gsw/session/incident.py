@@ -15,25 +15,18 @@ from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.session import xdist
 from pytest_gsw.session.ending import add_incident
 from pytest_gsw.session.stash import CLUSTER_TOLD, OTHERS, SETTINGS
 from pytest_gsw.session.tally import TALLY
 
 
 def report_cluster(session: pytest.Session) -> None:
-    """Tell pytest and JUnit of an incident, as a test case that has failed, and keep what the summary says.
-
-    A worker of pytest-xdist hands over what its nights say: the session that has the screen asks no history.
-    """
+    """Tell pytest and JUnit of an incident, as a test case that has failed, and keep what the summary says."""
     config = session.config
     records, _ = read_run(config.stash[SETTINGS].run_directory, config.stash[TALLY].records)
     if OTHERS in config.stash:
         config.stash[CLUSTER_TOLD] = quoted(_told(config.stash[OTHERS].together, records), os.environ)
     told = config.stash.setdefault(CLUSTER_TOLD, ClusterTold())
-    if xdist.is_worker(config):
-        xdist.hand_over(config, (told.since, told.drift))
-        return
     incident = quoted(incident_of(records), os.environ)
     if incident is None:
         return

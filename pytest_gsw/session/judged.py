@@ -20,7 +20,6 @@ from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_line import line_of
 from pytest_gsw.results.row_text import attempt_text
-from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.junit_cases import add_case
 from pytest_gsw.session.row_lines import line_to_send
@@ -143,10 +142,7 @@ def _left(session: pytest.Session, tally: Tally) -> list[str]:
     config = session.config
     if config.option.collectonly or config.stash[SETTINGS].plan:
         return []
-    if xdist.is_worker(config):
-        return []  # its rows may be another worker's; the session that has the screen knows all
     expected = [item.nodeid for item in session.items if isinstance(item, (BaselineItem, BlankItem))]
-    expected += xdist.rows_of(config)
     return [node_id for node_id in expected if node_id not in tally or tally.hides(node_id)]
 
 

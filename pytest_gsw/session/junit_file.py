@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.stash import NIGHTS, SETTINGS
 from pytest_gsw.session.tally import TALLY
 
 #: The elements of a test case that have a message.
 _TOLD = frozenset({"failure", "error", "skipped"})
-#: The phases that pytest itself reports.
-_PHASES = frozenset({"setup", "call", "teardown"})
 
 
 class JunitCases:
@@ -36,7 +33,7 @@ class JunitCases:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
         """Name the test case before it is written, and shorten its message once it is."""
-        found = getattr(report, "gsw_junit", None) or self._of_crash(report)
+        found = getattr(report, "gsw_junit", None)
         if found is None or self._xml is None:
             return (yield)
         class_name, name, took_s, message = found
@@ -59,15 +56,6 @@ class JunitCases:
             case.set("classname", f"{prefix}{class_name}")
             case.set("name", name)
         return None
-
-    def _of_crash(self, report: Any) -> tuple[str, str, float, str] | None:
-        """The test case of a row whose worker of pytest-xdist has crashed: the report is not the worker's own."""
-        if report.when in _PHASES:
-            return None
-        from pytest_gsw.results.junit_names import read_noted
-
-        name = read_noted(self._config.stash[SETTINGS].run_directory).classes.get(report.nodeid)
-        return None if name is None else (name, row_of(report.nodeid), 0.0, "")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

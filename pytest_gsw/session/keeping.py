@@ -14,8 +14,7 @@ from pytest_gsw.errors import HookError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.jobs.model import JobStatus
-from pytest_gsw.results import junit, next_steps, outcomes, row_text
-from pytest_gsw.results.attachments import attachment_lines
+from pytest_gsw.results import next_steps, outcomes, row_text
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.recording import Ran, job_facts
@@ -95,16 +94,6 @@ def _tell_observers(config: pytest.Config, record: Record, source: RowSource) ->
     except Exception as error:
         return source.shown(hook_error(error, config.pluginmanager.list_name_plugin()))
     return None
-
-
-def tell_junit(item: pytest.Item, record: Record, when: str) -> None:
-    """Give JUnit a row's properties, and its attachments where Jenkins' plugin for them reads them."""
-    config = item.config
-    has_junit = config.pluginmanager.has_plugin("junitxml")
-    if has_junit and config.getini("junit_logging") in {"system-out", "out-err", "all"}:
-        directory = config.stash[SETTINGS].run_directory
-        item.add_report_section(when, "stdout", "\n".join(attachment_lines(record, directory)))
-    item.user_properties.extend(junit.properties(record))
 
 
 def facts_of(record: Record, settings: Settings, since: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_gsw.common.files import from_here, make_directory, write_whole
+from pytest_gsw.common.files import from_here, write_whole
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.store import History
-from pytest_gsw.reports.ci import FORMATS, by_workload, exported_night, session_outputs
+from pytest_gsw.reports.ci.annotations import github
+from pytest_gsw.reports.ci.markdown import markdown
+from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.html import Run, accepted_in, write_report
 from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.read import exported_night
 from pytest_gsw.reports.told import Once
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
@@ -19,15 +22,8 @@ from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.model import Accepted
 
-#: The files for CI beside the report's pages, by the format that each has.
-FILES: Mapping[str, str] = {
-    "markdown": "summary.md",
-    "gitlab": "gl-code-quality.json",
-    "openmetrics": "gsw.prom",
-    "warnings-ng": "warnings-ng.json",
-}
-#: The folder beside them with a plot for each figure, workload and dtype.
-PLOTS = "jenkins"
+#: The files for CI beside the report's pages.
+FILES = {"summary.md": markdown, "gsw.prom": openmetrics}
 
 
 def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str], known: SessionAlarms) -> list[str]:
@@ -54,23 +50,15 @@ def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str
         night = _night(records, run, history, said, once)
         if settings.report is not None:
             index = _write(settings, records, history, run, accepted, said, once)
-            for name, file in FILES.items():
-                write_whole(settings.report / file, f"{FORMATS[name](night).rstrip()}\n")
-            _write_plots(settings.report / PLOTS, night)
+            for name, text_of in FILES.items():
+                write_whole(settings.report / name, f"{text_of(night).rstrip()}\n")
             said.append(f"gsw: the report is {from_here(index)}")
-    outputs = session_outputs(night, environ)
-    if outputs.summary_path is not None:
-        with outputs.summary_path.open("a", encoding="utf-8") as summary:
-            summary.write(outputs.summary)
-    return [*said, *outputs.annotations.splitlines()]
-
-
-def _write_plots(folder: Path, night: Night) -> None:
-    for left in folder.glob("*.csv"):  # of another night, with other workloads
-        left.unlink()
-    make_directory(folder)
-    for name, text in by_workload(night).items():
-        write_whole(folder / name, f"{text}\n")
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return said
+    if place := environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(place).open("a", encoding="utf-8") as summary:  # others write there, too
+            summary.write(f"{markdown(night)}\n")
+    return [*said, *github(night).splitlines()]
 
 
 def _night(

@@ -17,7 +17,6 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.start import Start
-from pytest_gsw.session.terminals import leave_closed, terminals
 
 #: What ends a session in order: Ctrl-C, a CI server's request, a terminal that was closed.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,13 +35,10 @@ class Interrupts:
     def __init__(self) -> None:
         self.waiting = True
         self.seen = False
-        self._terminals = terminals()
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
         """Handle a signal."""
         self.seen = True
-        if number == signal.SIGHUP:
-            leave_closed(self._terminals)
         if self.waiting:
             self.waiting = False
             raise KeyboardInterrupt(signal.Signals(number).name)

@@ -107,7 +107,7 @@ def left_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
 
 def _files(config: pytest.Config) -> list[str]:
     """The options of the command line that name files, which are to tell of the whole run in the end."""
-    named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"), ("--gsw-json", "gsw_json"))
+    named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"))
     return [f"{flag}={value}" for flag, name in named if (value := config.getoption(name, None))]
 
 
@@ -115,8 +115,7 @@ def _not_taken_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
     """What a session says that Ctrl-C has ended before it has taken over all jobs of the run that it resumes."""
     settings = session.config.stash[SETTINGS]
     ended_with_it = fleet is not None and not fleet.launcher.jobs_outlive_session
-    elsewhere = session.config.pluginmanager.hasplugin("dsession")  # a worker of pytest-xdist has them
-    if session.exitstatus != pytest.ExitCode.INTERRUPTED or settings.past is None or ended_with_it or elsewhere:
+    if session.exitstatus != pytest.ExitCode.INTERRUPTED or settings.past is None or ended_with_it:
         return []
     rows = [item.baseline.id for item in session.items if isinstance(item, BaselineItem)]
     wanted = rows or settings.past.submissions  # Ctrl-C may have hit before any row was found

@@ -13,7 +13,7 @@ NOWHERE = "gsw-nowhere"
 
 
 class Nowhere:
-    """Counts rows that are skipped for want of a cluster; in the session that has the screen, those of all workers."""
+    """Counts rows that are skipped for want of a cluster."""
 
     def __init__(self) -> None:
         self.rows = 0

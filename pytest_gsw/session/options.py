@@ -1,4 +1,4 @@
-"""The table of ``--gsw-*`` and their ini twins. Every pytest session imports it, so that it imports nothing of ours."""
+"""The options of the command line and of the ini file. Every pytest session imports them, and nothing else of ours."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ class Option:
     #: What it means; with what holds where it is not given, in the one form that help shows.
     help: str
     default: str
-    kind: Literal["text", "path", "flag", "texts", "paths", "optional", "nonempty"] = "text"
+    kind: Literal["text", "path", "flag", "texts", "paths", "nonempty"] = "text"
     metavar: str = ""
+    #: What is set once for a site, in the ini file or in ``clusters.yaml``, is no option of the command line.
+    of_site: bool = False
 
     @property
     def flag(self) -> str:
@@ -29,6 +31,11 @@ class Option:
     def ini(self) -> str:
         """The option's name in the ini file."""
         return f"gsw_{self.name.replace('-', '_')}"
+
+    @property
+    def shown(self) -> str:
+        """The name by which messages call it."""
+        return self.ini if self.of_site else self.flag
 
 
 #: Every option, by the headings of ``--help`` and in its order.
@@ -74,6 +81,7 @@ GROUPS = {
             "gain of throughput that is believed: a row that gains more is inconclusive",
             "the cluster's, else the row's own, else 25%%",
             metavar="PERCENT",
+            of_site=True,
         ),
         Option(
             "confirm",
@@ -83,7 +91,7 @@ GROUPS = {
             metavar="N",
         ),
         Option("repeat", "run every row N times, and judge it by the median of its jobs", "1", metavar="N"),
-        Option("strict", "rows faster than the tolerance allows fail as well", "off", "flag"),
+        Option("strict", "rows faster than the tolerance allows fail as well", "off", "flag", of_site=True),
     ),
     "gsw: how jobs run": (
         Option(
@@ -92,9 +100,11 @@ GROUPS = {
             "three times the documented duration, at least 30",
             metavar="MINUTES",
         ),
-        Option("max-jobs", "submit no more than this many jobs at once", "no limit", metavar="N"),
+        Option("max-jobs", "submit no more than this many jobs at once", "no limit", metavar="N", of_site=True),
         Option("max-gpus", "take no more than this many GPUs at once", "no limit", metavar="N"),
-        Option("max-pending", "leave no more than this many jobs pending at once", "no limit", metavar="N"),
+        Option(
+            "max-pending", "leave no more than this many jobs pending at once", "no limit", metavar="N", of_site=True
+        ),
         Option(
             "retries",
             "run a row up to N times more if the infrastructure failed it, on other nodes",
@@ -106,14 +116,22 @@ GROUPS = {
             "end a job that shows no new step for this long, minutes; 0: never",
             "20 documented steps, at least 10; three times as long before the first step",
             metavar="MINUTES",
+            of_site=True,
         ),
         Option(
             "slow-start",
             "end a job whose first steps take this multiple of the documented time; 0: never",
             "3",
             metavar="FACTOR",
+            of_site=True,
         ),
-        Option("poll-interval", "seconds between two questions to the scheduler, 0.5 to 300", "15", metavar="SECONDS"),
+        Option(
+            "poll-interval",
+            "seconds between two questions to the scheduler, 0.5 to 300",
+            "15",
+            metavar="SECONDS",
+            of_site=True,
+        ),
     ),
     "gsw: what is written": (
         Option("results", "directory for the records of runs", ".gsw", "path", "DIR"),
@@ -129,21 +147,6 @@ GROUPS = {
             "none",
             "path",
             "DIR",
-        ),
-        Option(
-            "json",
-            "write the session as JSON lines, a line for each row as soon as it is judged",
-            "none",
-            "path",
-            "FILE",
-        ),
-        Option(
-            "update-baseline",
-            "write a diff that lets the cluster accept what its newest runs measured, for review; without FILE, "
-            "baseline.diff in the run's directory",
-            "none",
-            "optional",
-            "FILE",
         ),
     ),
     "gsw: replay and resume": (
@@ -163,21 +166,25 @@ GROUPS = {
         ),
     ),
     "gsw: profiles, by which no row is judged": (
-        Option("profile", "profile the runs with nsight or nccl-trace", "none", metavar="KIND"),
-        Option("profile-steps", "first and last step that nsight profiles", "the recipe's", metavar="START:STOP"),
-        Option("profile-ranks", "MPI ranks that nsight profiles, such as 0,1,2", "the recipe's", metavar="RANKS"),
-        Option("profile-gpu-metrics", "let nsight capture GPU device metrics", "off", "flag"),
-        Option("profile-cpu-metrics", "let nsight capture CPU metrics", "off", "flag"),
+        Option(
+            "profile",
+            "profile the runs with nsight or nccl-trace; nsight takes steps and ranks, and captures metrics: "
+            "nsight:steps=45-50,ranks=0-7,gpu-metrics,cpu-metrics",
+            "none",
+            metavar="KIND",
+        ),
     ),
 }
 
 OPTIONS = tuple(option for options in GROUPS.values() for option in options)
+#: How messages call each option.
+SHOWN = {option.name: option.shown for option in OPTIONS}
 
 _INI_TYPES = {"flag": "bool", "texts": "linelist", "paths": "linelist"}
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Register every option and its ini twin."""
+    """Register every option and its key of the ini file."""
     for title, options in GROUPS.items():
         group = parser.getgroup(title)
         for option in options:
@@ -188,12 +195,11 @@ def _add_option(parser: pytest.Parser, group: pytest.OptionGroup, option: Option
     action: dict[str, Any] = {"action": "store", "metavar": option.metavar}
     if option.kind == "flag":
         action = {"action": "store_true"}
-    elif option.kind == "optional":
-        action = {"action": "store", "nargs": "?", "const": "true", "metavar": option.metavar}
-    elif option.kind in {"texts", "paths"} or option.name == "profile":
+    elif option.kind in {"texts", "paths"}:
         action = {"action": "append", "metavar": option.metavar}
     text = f"{option.help} (default: {option.default})"
-    group.addoption(option.flag, dest=option.ini, default=None, help=text, **action)
+    if not option.of_site:
+        group.addoption(option.flag, dest=option.ini, default=None, help=text, **action)
     ini_type: Any = _INI_TYPES.get(option.kind, "string")
     parser.addini(option.ini, text.replace("%%", "%"), type=ini_type, default=None)
 
@@ -201,5 +207,6 @@ def _add_option(parser: pytest.Parser, group: pytest.OptionGroup, option: Option
 def are_given(config: pytest.Config, command_line: argparse.Namespace) -> bool:
     """Whether the command line or the ini file gives any of the options."""
     return any(
-        getattr(command_line, option.ini) is not None or config.getini(option.ini) is not None for option in OPTIONS
+        getattr(command_line, option.ini, None) is not None or config.getini(option.ini) is not None
+        for option in OPTIONS
     )

@@ -14,19 +14,16 @@ from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.words import counted, minute
 from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
 from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.jobs.journal import NAME, Journal, Past, Submission, read_journal
+from pytest_gsw.jobs.journal import Journal, Past, Submission, read_journal
 from pytest_gsw.jobs.model import Job, JobSpec, Named
 from pytest_gsw.jobs.ownership import RunLock, owner_of
 from pytest_gsw.jobs.resume import Standing, by_row, changes, is_next, take_up
 from pytest_gsw.results.next_steps import is_interrupted
 from pytest_gsw.results.rebuild import read_run
-from pytest_gsw.session import xdist
 from pytest_gsw.session.settings import Settings
 
 #: The session's hold of its run.
 _LOCK = pytest.StashKey[RunLock]()
-#: A worker that has crashed may take a moment to be gone.
-_WORKER_PATIENCE_S = 15.0
 #: Of a run of an earlier release, which does not tell when it began, jobs of so many days are asked for.
 _LONG_AGO_S = 7 * 86400.0
 _LINES_TOLD = 5
@@ -38,7 +35,7 @@ def check_owner(config: pytest.Config, settings: Settings) -> None:
     Raises:
         ConfigurationError: A session owns it.
     """
-    if settings.past is None or xdist.is_worker(config) or config.option.collectonly:
+    if settings.past is None or config.option.collectonly:
         return
     try:
         problem = owner_of(settings.run_directory)
@@ -66,16 +63,15 @@ def own_run(config: pytest.Config, settings: Settings) -> tuple[Settings, Journa
     Raises:
         pytest.UsageError: Another session owns it, or nothing can be written there.
     """
-    directory, is_worker = settings.run_directory, xdist.is_worker(config)
+    directory = settings.run_directory
     lock = RunLock(directory)
     try:
         make_directory(directory, private=True)
         if settings.replay is not None:
             return settings, None
-        lock.take(_WORKER_PATIENCE_S if is_worker else 0.0)
+        lock.take()
         config.stash[_LOCK] = lock
-        # The worker of pytest-xdist that had the rows before may have crashed.
-        if settings.past is not None or (is_worker and (directory / NAME).is_file()):
+        if settings.past is not None:
             settings = dataclasses.replace(settings, past=read_journal(directory))
         return settings, Journal(directory, lock.check)
     except ConfigurationError as error:

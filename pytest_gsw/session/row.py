@@ -17,7 +17,7 @@ import pytest
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, RunError
 from pytest_gsw.hooks.faults import hook_error
-from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.recording import Asked, Found, record_of
@@ -26,7 +26,7 @@ from pytest_gsw.results.told import told
 from pytest_gsw.runs.checks import check_identity, check_job, read_identity
 from pytest_gsw.runs.run import Run, ran_out_of_memory
 from pytest_gsw.session.judging import Judging
-from pytest_gsw.session.keeping import NotWrittenError, facts_of, keep, ran, tell_junit
+from pytest_gsw.session.keeping import NotWrittenError, facts_of, keep, ran
 from pytest_gsw.session.measuring import Measured, Measuring
 from pytest_gsw.session.sources import LiveRow, RowSource
 from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, OTHERS, RECORD, SETTINGS, environment_of
@@ -178,7 +178,7 @@ class SessionRow:
             self.not_written = str(error)
             fail(self.not_written)
         self._item.stash[RECORD] = record
-        tell_junit(self._item, record, "call" if self._is_measured else "setup")
+        self._item.user_properties.extend(junit.properties(record))
         if failure is not None and found.outcome != outcomes.ERROR.word:
             fail(row_text.error_text(failure, facts_of(record, self._settings)))
         return record

@@ -13,7 +13,6 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.incident import OF_CLUSTER
 from pytest_gsw.results.row_line import MOST_FOR_IDS, WIDEST, RowLine
-from pytest_gsw.session import xdist
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.stash import FINISHED
 from pytest_gsw.session.telling import TellsFact
@@ -24,7 +23,7 @@ _PERCENT = len(" [100%]")
 
 
 def line_to_send(line: RowLine) -> tuple[str, str, list[str]]:
-    """A row's line as a report carries it through pytest-xdist."""
+    """A row's line as a report carries it."""
     return line.row, line.word, list(line.parts)
 
 
@@ -43,7 +42,7 @@ def line_of_report(report: Any) -> RowLine:
     return RowLine(row, word or report.outcome.upper(), tuple(parts))
 
 
-#: Words of outcomes that a report which has failed may have: with ``--gsw-strict`` also those that are too fast.
+#: Words of outcomes that a report which has failed may have: with ``gsw_strict`` also those that are too fast.
 _FAILING = {
     one.shown for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"} or one.word in outcomes.JUDGED
 } - {outcomes.PASSED.shown}
@@ -147,8 +146,6 @@ class RowLines:
         )
 
     def _is_row(self, node_id: str) -> bool:
-        if not self._rows:  # of the session that has the workers of pytest-xdist: these have collected them
-            self._know(xdist.rows_of(self._config))
         return node_id in self._rows
 
     def _know(self, node_ids: Iterable[str]) -> None:

@@ -7,22 +7,20 @@ from collections.abc import Generator
 import pytest
 
 from pytest_gsw.common.files import from_here
-from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.rows import stray_text
 from pytest_gsw.results import outcomes
-from pytest_gsw.session import judged, workers, xdist
-from pytest_gsw.session.chosen import check_faults, check_release, runs_nothing
-from pytest_gsw.session.ending import add_json, leave_files
-from pytest_gsw.session.item import BaselineItem, blank_rows
+from pytest_gsw.session import judged
+from pytest_gsw.session.chosen import runs_nothing
+from pytest_gsw.session.ending import add_row, leave_files
+from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session, run_unready
 from pytest_gsw.session.lost import left_over
 from pytest_gsw.session.resume import leave_run
 from pytest_gsw.session.screen import clear_live, write
-from pytest_gsw.session.selection import table_of
 from pytest_gsw.session.start import start_fleet, tell_delivery
-from pytest_gsw.session.stash import ALARMS, FINISHED, FLEET, NIGHTS, PROPOSED, RECORD, SETTINGS, SUITE
+from pytest_gsw.session.stash import ALARMS, FINISHED, FLEET, NIGHTS, RECORD, SETTINGS, SUITE
 from pytest_gsw.session.tally import TALLY
 
 
@@ -55,35 +53,13 @@ def run_rows(session: pytest.Session) -> None:
         _report_late(session, start.fleet)  # before JUnit's file is written
 
 
-def run_item(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Make room for the row's line, and see that it is reported; where the loop is not ours, submit all rows first."""
+def run_item(item: pytest.Item) -> Generator[None, object, object]:
+    """Make room for the row's line, and see that it is reported."""
     clear_live(item.config)
-    if not isinstance(item, BaselineItem):
-        done = yield
-    else:
-        if FLEET not in item.config.stash and not runs_nothing(item.config):
-            _submit_in_a_foreign_loop(item.session)
-        workers.wait_for(item)
-        done = yield
+    done = yield
+    if isinstance(item, BaselineItem):
         judged.report_swallowed(item)
-    workers.stop_if_interrupted(item, nextitem)
     return done
-
-
-def _submit_in_a_foreign_loop(session: pytest.Session) -> None:
-    settings = session.config.stash[SETTINGS]
-    if settings.plan:
-        return
-    rows = [row for row in session.items if isinstance(row, BaselineItem)]
-    check_faults(rows, settings)
-    check_release(rows, settings)
-    start = start_fleet(session, settings)
-    most = int(session.config.getoption("maxfail") or 0)  # a worker of pytest-xdist has none
-    bad = len(start.unready) + len(blank_rows(session.items))
-    if 0 < most <= bad:  # which row comes first is not ours to say, and those that fail end the session
-        start.hold_back(f"not submitted: {counted(bad, 'row')} cannot be, and --maxfail={most} ends the session")
-    else:
-        start.submit()
 
 
 def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -92,8 +68,7 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     judged.hold_to_the_record(item, call, report)
     record = item.stash.get(RECORD, None)
     if record is not None:
-        add_json(item, record)
-        # pytest-xdist hands these to the session that has the screen.
+        add_row(item, record)
         vars(report).update(judged.facts_of(item, record))
 
 
@@ -103,7 +78,6 @@ def finish(session: pytest.Session) -> None:
         _finish(session)
     finally:
         leave_run(session.config)
-        workers.leave_signals(session.config)
 
 
 def _finish(session: pytest.Session) -> None:
@@ -117,7 +91,6 @@ def _finish(session: pytest.Session) -> None:
         write(config, line)
     _remember(config)
     _note_alarms(config)
-    _propose(config)
     tally = config.stash.get(TALLY, None)
     if tally is not None:
         session.exitstatus = judged.exit_status(session, tally)
@@ -130,8 +103,6 @@ def _fail(session: pytest.Session) -> None:
     """Let a session fail whatever its rows came to; that it was interrupted is worse."""
     if session.exitstatus in {outcomes.GREEN, outcomes.OPEN}:
         session.exitstatus = outcomes.FAILED
-    if xdist.is_worker(session.config):
-        xdist.fail(session.config)
 
 
 def _remember(config: pytest.Config) -> None:
@@ -145,21 +116,15 @@ def _remember(config: pytest.Config) -> None:
         run = from_here(config.stash[SETTINGS].run_directory)
         write(config, f"gsw: records could not be kept for the history: {nights.not_kept}")
         write(config, f"next: pytest-gsw history --add {run}")
-    # The session that has the screen asks no history; where it tells alarms, the nodes are among them.
-    if xdist.is_worker(config) and nights.known_slow and config.stash[SETTINGS].replay is not None:
-        from pytest_gsw.history.explaining import slow_since_text
-
-        for one in nights.known_slow:
-            write(config, f"gsw: slow: {slow_since_text(one)}")
     tell_delivery(config, nights)
     nights.close()
 
 
 def _note_alarms(config: pytest.Config) -> None:
-    """Find the alarms of the night, once, by the records of all workers; a replay is of no night of its own."""
+    """Find the alarms of the night; a replay is of no night of its own."""
     settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
     has_nights = settings.history is not None and settings.replay is None
-    if tally is None or not tally.outcomes or not has_nights or xdist.is_worker(config):
+    if tally is None or not tally.outcomes or not has_nights:
         return
     # Only a session that has run rows has a night.
     from pytest_gsw.results.rebuild import read_run
@@ -170,28 +135,11 @@ def _note_alarms(config: pytest.Config) -> None:
     config.stash[ALARMS] = session_alarms(settings, records, None if nights is None else nights.slow_before)
 
 
-def _propose(config: pytest.Config) -> None:
-    """With ``--gsw-update-baseline``: write the diff, once, from the records of all workers."""
-    settings = config.stash[SETTINGS]
-    ran = not (settings.plan or config.option.collectonly or runs_nothing(config))
-    if settings.update_baseline is None or not ran or xdist.is_worker(config):
-        return
-    # Few sessions ask for it.
-    from pytest_gsw.session.update import update_baseline
-
-    config.stash[PROPOSED] = update_baseline(
-        settings.update_baseline,
-        settings.run_directory,
-        lambda name: table_of(name, config, settings.baselines),
-        settings.max_gain,
-    )
-
-
 def _conclude_suite(session: pytest.Session) -> None:
-    """With ``--gsw-suite``: hold the records of all workers against the certification's criterion."""
+    """With ``--gsw-suite``: hold the records against the certification's criterion."""
     config = session.config
     shows = config.stash[SETTINGS].plan or config.option.collectonly or runs_nothing(config)
-    if SUITE not in config.stash or shows or xdist.is_worker(config):
+    if SUITE not in config.stash or shows:
         return
     from pytest_gsw.session.suite_end import conclude_suite
 

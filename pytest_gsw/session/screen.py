@@ -23,7 +23,6 @@ from pytest_gsw.results import progress_text
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.nodes import compressed
 from pytest_gsw.results.row_text import attempt_text
-from pytest_gsw.session import xdist
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import SETTINGS
@@ -42,7 +41,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
     """What tells the user where a waiting session stands.
 
     On a terminal that is one line that is written over; else a line every few minutes, because CI servers
-    end builds that are silent. With ``-q``, without a terminal plugin and in a worker of pytest-xdist, nothing.
+    end builds that are silent. With ``-q`` and without a terminal plugin, nothing.
     """
     reporter = _reporter(config)
     if reporter is None or config.getoption("verbose", -1) < 0:
@@ -111,9 +110,7 @@ def repeat_teller(config: pytest.Config) -> RepeatObserver:
 
 
 def _reporter(config: pytest.Config) -> pytest.TerminalReporter | None:
-    """What writes to the screen; ``None`` where nothing does, as in a worker of pytest-xdist."""
-    if xdist.is_worker(config):
-        return None
+    """What writes to the screen; ``None`` where nothing does."""
     reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
     return reporter
 
@@ -127,8 +124,6 @@ def write(config: pytest.Config, line: str) -> None:
             clear_live(config)
             reporter.ensure_newline()
             reporter.write_line(line)
-        elif xdist.is_worker(config):
-            xdist.messages(config).append(line)
         else:
             sys.stdout.write(f"{line}\n")
 

@@ -26,8 +26,8 @@ from pytest_gsw.fleet.limits import Limits, Policies
 from pytest_gsw.history.place import history_place, open_history
 from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.results.run_id import RESULTS, RUNS, new_run_id
-from pytest_gsw.session import shared, xdist
-from pytest_gsw.session.options import OPTIONS, Option
+from pytest_gsw.session import shared
+from pytest_gsw.session.options import OPTIONS, SHOWN, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
@@ -70,11 +70,8 @@ class Settings:
     replay_last: bool
     #: Directory of all runs' records.
     results: Path
-    #: Where the session writes its report, and its JSON lines; ``None`` where it does not.
+    #: Where the session writes its report; ``None`` where it does not.
     report: Path | None
-    json: Path | None
-    #: Where the session writes what it proposes to accept; ``None`` where it proposes nothing.
-    update_baseline: Path | None
     time_limit_s: float | None
     poll_interval_s: float | None
     limits: Limits
@@ -122,7 +119,7 @@ def read_settings(config: pytest.Config) -> Settings:
         from pytest_gsw.session.named import replayed_place
 
         replay, replay_last = replayed_place(replay, _base(config, "gsw_replay"), results)
-    run_id = xdist.run_id(config) or new_run_id()
+    run_id = new_run_id()
     past = None
     if values["resume"]:
         from pytest_gsw.jobs.journal import read_journal
@@ -140,7 +137,7 @@ def read_settings(config: pytest.Config) -> Settings:
     _check_clusters(config, values["clusters"], values["cluster"])
     run_directory = results / RUNS.name / run_id
     cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
-    own = values | shared.judging_of_cluster(values, cluster)
+    own = values | shared.of_cluster(config, values, cluster)
     values = own | of_run
     asked = asked_release(config, values, cluster, past, replay)
     return Settings(
@@ -161,8 +158,6 @@ def read_settings(config: pytest.Config) -> Settings:
         replay_last=replay_last,
         results=results,
         report=values["report"],
-        json=values["json"],
-        update_baseline=_update_baseline(config, values["update-baseline"], run_directory),
         time_limit_s=_positive("timeout", values["timeout"], factor=60),
         poll_interval_s=_poll_interval_s(values["poll-interval"]),
         limits=Limits(
@@ -177,36 +172,21 @@ def read_settings(config: pytest.Config) -> Settings:
         ),
         detach=values["detach"],
         past=past,
-        profile=_profile(values),
+        profile=_profile(values["profile"]),
         faults=fault_texts(";".join(values["demo"])),
     )
 
 
-def _update_baseline(config: pytest.Config, given: str | None, run_directory: Path) -> Path | None:
-    """The file of the diff; the word alone, or ``true``, is the run's own."""
-    if given is None or given.lower() in {"false", "no", "off", "0"}:
-        return None
-    if given.lower() in {"true", "yes", "on", "1"}:
-        return run_directory / "baseline.diff"
-    if not given.endswith((".diff", ".patch")):
-        # Without its "=" the option takes the next argument, which may be a table or a test.
-        raise ConfigurationError(
-            f"--gsw-update-baseline: got '{given}', wanted a file whose name ends in .diff or .patch\n"
-            "next: write --gsw-update-baseline=FILE, or put another option behind it"
-        )
-    return _base(config, "gsw_update_baseline") / shared.path_given(given, "update-baseline")
-
-
 def _base(config: pytest.Config, ini: str) -> Path:
     """What the paths of an option are relative to: the working directory, in the ini file the file."""
-    if config.getoption(ini) is not None:
+    if config.getoption(ini, None) is not None:
         return config.invocation_params.dir
     return config.inipath.parent if config.inipath else config.rootpath
 
 
 def _value(config: pytest.Config, option: Option) -> Any:
     """The command line's value, else the ini file's; paths are relative to where they were written."""
-    given = config.getoption(option.ini)
+    given = config.getoption(option.ini, None)
     base = _base(config, option.ini)
     if given is None:
         given = config.getini(option.ini)
@@ -218,18 +198,12 @@ def _value(config: pytest.Config, option: Option) -> Any:
         return tuple(base / shared.path_given(entry, option.name) for entry in given or ())
     if option.kind == "texts":
         return tuple(given or ())
-    if option.kind in {"optional", "nonempty"}:
+    if option.kind == "nonempty":
         return given  # an empty one, of a variable that is not set, is a mistake and not "off"
     return given or None
 
 
 def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
-    profiles = set(values["profile"] if isinstance(values["profile"], list) else [values["profile"]]) - {None}
-    if len(profiles) > 1:
-        raise ConfigurationError("--gsw-profile: nsight and nccl-trace exclude each other; give one of them")
-    for name in ("profile-steps", "profile-ranks", "profile-gpu-metrics", "profile-cpu-metrics"):
-        if values[name] and profiles != {"nsight"}:
-            raise ConfigurationError(f"--gsw-{name} needs --gsw-profile=nsight")
     if values["cluster"] == "":
         raise ConfigurationError(
             "--gsw-cluster is empty, so that no row would run\nnext: name a cluster, or leave the option out"
@@ -248,8 +222,6 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
         raise ConfigurationError("--gsw-plan and --gsw-resume exclude each other: what is resumed was submitted")
     if values["demo"] and values["cluster"] != DEMO.name and not values["resume"]:
         raise ConfigurationError("--gsw-demo breaks simulated rows only; add --gsw-cluster=demo")
-    if values["cluster"] or values["replay"]:
-        xdist.check_distribution(config)
 
 
 def _cluster_files(config: pytest.Config, given: Path | None) -> tuple[Path, ...]:
@@ -305,7 +277,7 @@ def _percentage(name: str, given: str | None, read: Callable[[str], float]) -> f
     try:
         return None if given is None else read(given)
     except ValueError as error:
-        raise ConfigurationError(f"--gsw-{name}: {error}") from None
+        raise ConfigurationError(f"{SHOWN[name]}: {error}") from None
 
 
 def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None:
@@ -313,7 +285,7 @@ def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None
         return None
     number = positive(given)
     if number is None:
-        raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a number above 0")
+        raise ConfigurationError(f"{SHOWN[name]}: got '{given}', wanted a number above 0")
     return number * factor
 
 
@@ -321,7 +293,7 @@ def _poll_interval_s(given: str | None) -> float | None:
     """A controller bears a question every half second from one user; after minutes, jobs are waited for in vain."""
     seconds = _positive("poll-interval", given)
     if seconds is not None and not 0.5 <= seconds <= 300:
-        raise ConfigurationError(f"--gsw-poll-interval: got '{given}', wanted 0.5 to 300 seconds")
+        raise ConfigurationError(f"gsw_poll_interval: got '{given}', wanted 0.5 to 300 seconds")
     return seconds
 
 
@@ -332,13 +304,13 @@ def _or_never(name: str, given: str | None, factor: float = 1.0) -> float | None
 
 def _count(name: str, given: str | None) -> int | None:
     if given is not None and (re.fullmatch(r"[0-9]{1,9}", given) is None or int(given) == 0):
-        raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a whole number above 0")
+        raise ConfigurationError(f"{SHOWN[name]}: got '{given}', wanted a whole number above 0")
     return None if given is None else int(given)
 
 
 def _retries(name: str, given: str | None) -> int:
     if given is not None and re.fullmatch(r"[0-9]{1,3}", given) is None:
-        raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a whole number such as 1")
+        raise ConfigurationError(f"{SHOWN[name]}: got '{given}', wanted a whole number such as 1")
     return int(given or 0)
 
 
@@ -356,37 +328,34 @@ def _history(config: pytest.Config, given: str | None, results: Path) -> str | P
     return place
 
 
-def _profile(values: Mapping[str, Any]) -> Profile | None:
-    given = values["profile"]
-    kind = given[0] if isinstance(given, list) else given
-    if kind is None:
+def _profile(given: Any) -> Profile | None:
+    """``nsight:steps=45-50,ranks=0-7,gpu-metrics,cpu-metrics``, or ``nccl-trace``."""
+    if given is None:
         return None
     from pytest_gsw.jobs.spec import Profile
 
     kinds = ("nsight", "nccl-trace")
+    kind, _, details = given.partition(":")
     if kind not in kinds:
         raise ConfigurationError(f"--gsw-profile: got '{kind}', wanted nsight or nccl-trace{nearest(kind, kinds)}")
+    if details and kind != "nsight":
+        raise ConfigurationError(f"--gsw-profile: '{details}' is for nsight, and {kind} takes nothing")
+    ranges: dict[str, range] = {}
+    metrics = {"gpu-metrics": False, "cpu-metrics": False}
+    for detail in filter(None, details.split(",")):
+        found = re.fullmatch(r"(steps|ranks)=(\d{1,9})(?:-(\d{1,9}))?", detail)
+        if found is not None:
+            ranges[found[1]] = range(int(found[2]), int(found[3] or found[2]) + 1)
+        elif detail in metrics:
+            metrics[detail] = True
+        if (found is None and detail not in metrics) or (found is not None and not ranges[found[1]]):
+            known = "steps=45-50, ranks=0-7, gpu-metrics or cpu-metrics"
+            raise ConfigurationError(f"--gsw-profile: got '{detail}', wanted {known}")
+    steps = ranges.get("steps")
     return Profile(
         kind=kind,
-        steps=_profile_steps(values["profile-steps"]),
-        ranks=_profile_ranks(values["profile-ranks"]),
-        gpu_metrics=values["profile-gpu-metrics"],
-        cpu_metrics=values["profile-cpu-metrics"],
+        steps=None if steps is None else (steps[0], steps[-1]),
+        ranks=tuple(ranges.get("ranks", ())),
+        gpu_metrics=metrics["gpu-metrics"],
+        cpu_metrics=metrics["cpu-metrics"],
     )
-
-
-def _profile_steps(given: str | None) -> tuple[int, int] | None:
-    if given is None:
-        return None
-    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", given)
-    if match is None or int(match.group(1)) >= int(match.group(2)):
-        raise ConfigurationError(f"--gsw-profile-steps: got '{given}', wanted a first and a later step such as 20:30")
-    return int(match.group(1)), int(match.group(2))
-
-
-def _profile_ranks(given: str | None) -> tuple[int, ...]:
-    if given is None:
-        return ()
-    if re.fullmatch(r"\d{1,6}(,\d{1,6})*", given) is None:
-        raise ConfigurationError(f"--gsw-profile-ranks: got '{given}', wanted ranks such as 0,1,2")
-    return tuple(int(rank) for rank in given.split(","))

@@ -16,7 +16,7 @@ from pytest_gsw.common.files import at_home
 from pytest_gsw.common.redact import MASK
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.place import VARIABLE, history_place, open_history
-from pytest_gsw.session import xdist
+from pytest_gsw.session.options import OPTIONS, SHOWN
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _NAMES = ("baselines", "suite", "clusters")
 #: The options by which rows are judged, their jobs ended early or run again, and simulated rows broken.
 _JUDGING = ("tolerance", "max-gain", "repeat", "confirm", "strict", "timeout", "retries", "stall", "slow-start", "demo")
+#: Of those that a cluster may give, which are asked of it where neither command line nor ini file gives them.
+_OF_CLUSTER = ("tolerance", *(option.name for option in OPTIONS if option.of_site))
 #: What is kept of a session that has no history.
 _NO_HISTORY = "none"
 
@@ -55,26 +57,22 @@ def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: Past 
     What the command line gives counts before them; the ini file and the cluster do not: they may have changed.
     """
     of_run = {} if past is None else past.paths
-    names = [name for name in _JUDGING if name in of_run and not is_typed(config, name)]
-    for name in names:
-        setattr(config.option, f"gsw_{name.replace('-', '_')}", None)  # so that no worker has it either
+    names = (name for name in _JUDGING if name in of_run and not is_typed(config, name))
     return {name: _value(values[name], of_run[name]) for name in names}
 
 
 def is_typed(config: pytest.Config, name: str) -> bool:
-    """Whether the command line itself gives an option, and neither ``addopts`` of the ini file nor ``PYTEST_ADDOPTS``.
-
-    A worker of pytest-xdist has the options that its session has left it.
-    """
-    if xdist.is_worker(config):
-        return config.getoption(f"gsw_{name.replace('-', '_')}") is not None
+    """Whether the command line itself gives an option; ``addopts`` and ``PYTEST_ADDOPTS`` are not it."""
     return any(str(one).partition("=")[0] == f"--gsw-{name}" for one in config.invocation_params.args)
 
 
-def judging_of_cluster(values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, str]:
+def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, Any]:
     """By option, what a cluster says where neither command line nor ini file does."""
-    figures = {} if cluster is None else {"tolerance": cluster.tolerance, "max-gain": cluster.max_gain}
-    return {name: f"{100 * figure:.12g}%" for name, figure in figures.items() if figure and not values[name]}
+    said = {} if cluster is None else {name: getattr(cluster, name.replace("-", "_")) for name in _OF_CLUSTER}
+    open_ = {name for name in said if not values[name] and config.getini(f"gsw_{name.replace('-', '_')}") is not False}
+    of_both = {name: said[name] for name in open_ if said[name] is not None}
+    shares = {name: f"{100 * of_both[name]:.12g}%" for name in ("tolerance", "max-gain") if name in of_both}
+    return {name: value if isinstance(value, bool) else str(value) for name, value in of_both.items()} | shares
 
 
 def shared_judging(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -87,7 +85,7 @@ def changed_since(own: Mapping[str, Any], of_run: Mapping[str, Any]) -> tuple[st
     shown = {name: [" ".join(_texts(value)) or "left out" for value in (of_run[name], own[name])] for name in of_run}
     changed = {name: (then, now) for name, (then, now) in shown.items() if then != now}
     return tuple(
-        f"--gsw-{name} is {was}, as when the run began; it is {now} now" for name, (was, now) in changed.items()
+        f"{SHOWN[name]} is {was}, as when the run began; it is {now} now" for name, (was, now) in changed.items()
     )
 
 

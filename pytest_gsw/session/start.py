@@ -34,7 +34,7 @@ from pytest_gsw.session import answers
 from pytest_gsw.session.checking import Planned, unready
 from pytest_gsw.session.chosen import recorded_rows, runnable
 from pytest_gsw.session.differences import tell_differences
-from pytest_gsw.session.ending import begin_json
+from pytest_gsw.session.ending import begin_live
 from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.junit_cases import note_rows
 from pytest_gsw.session.lost import LEFT_ALONE
@@ -68,11 +68,6 @@ class Start:
         """Submit the rows that can be."""
         self.fleet.submit(self.specs, self.lost)
 
-    def hold_back(self, why: str) -> None:
-        """Submit none of them."""
-        advice = "correct the rows that cannot be submitted, or leave them out"
-        self.fleet.submit({row_id: SubmissionError(why, advice=advice) for row_id in self.specs})
-
 
 def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     """Check every selected row, or take over what an earlier session has submitted; nothing is submitted yet."""
@@ -102,8 +97,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     config.stash[FLEET] = fleet
     config.stash[OTHERS] = _others(config, settings, rows, nights)
     specs = {item.baseline.id: make_spec(item, settings) for item in rows}
-    begin_json(config, [item for item in session.items if isinstance(item, BaselineItem)])
-    _note_rows(journal, settings, [*rows, *blank_rows(session.items)])
+    _note_rows(config, settings, journal, [*rows, *blank_rows(session.items)])
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
     lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))
@@ -140,7 +134,9 @@ def check_rows(
     return unready(planned, launcher, settings, environ)
 
 
-def _note_rows(journal: Journal | None, settings: Settings, items: Sequence[pytest.Item]) -> None:
+def _note_rows(
+    config: pytest.Config, settings: Settings, journal: Journal | None, items: Sequence[pytest.Item]
+) -> None:
     """Write down which rows the run has, before any of them has a job.
 
     Raises:
@@ -151,6 +147,7 @@ def _note_rows(journal: Journal | None, settings: Settings, items: Sequence[pyte
         if journal is not None and settings.cluster is not None:
             journal.session(settings.cluster.name, node_ids, settings.release, settings.shared)
         note_rows(settings, items)
+        begin_live(config, items)
     except OSError as error:
         raise unwritable(settings.run_directory, error) from None
 

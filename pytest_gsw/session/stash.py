@@ -42,8 +42,6 @@ CRITERION = pytest.StashKey["tuple[str, ...]"]()
 ALARMS: pytest.StashKey[SessionAlarms] = pytest.StashKey()
 #: What is told of the selection, a line each: words that nothing is called, and who runs no row again.
 OF_SELECTION = pytest.StashKey["list[str]"]()
-#: What ``--gsw-update-baseline`` has to say at the end.
-PROPOSED = pytest.StashKey["tuple[str, ...]"]()
 _ENVIRON = pytest.StashKey["Mapping[str, str]"]()
 
 

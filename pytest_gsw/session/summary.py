@@ -18,7 +18,7 @@ from pytest_gsw.session.markers import NO_CLUSTER
 from pytest_gsw.session.nowhere import NOWHERE, Nowhere
 from pytest_gsw.session.row_lines import line_of_report, line_width
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.stash import ALARMS, CLUSTER_TOLD, CRITERION, NIGHTS, PROPOSED, SETTINGS
+from pytest_gsw.session.stash import ALARMS, CLUSTER_TOLD, CRITERION, NIGHTS, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
 
 if TYPE_CHECKING:
@@ -43,13 +43,6 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     """Say what the run came to: a table, counts, errors by cause, and what stands out among the rows."""
     settings = config.stash[SETTINGS]
     reporter.ensure_newline()
-    folding = config.pluginmanager.get_plugin("gsw-folding")
-    if folding is not None and folding.count:
-        folding.unfold()
-        texts = "text is" if folding.count == 1 else "texts are"
-        reporter.write_line(
-            f"gsw: {folding.count} {texts} short above: -vv has them whole, and so has pytest-gsw report"
-        )
     told = config.stash.get(CLUSTER_TOLD, None)
     where = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
     for section, name in _SECTIONS.items():
@@ -62,7 +55,6 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
     _tell_lines(reporter, "alarms", alarms)
     _tell_lines(reporter, "suite", config.stash.get(CRITERION, ()))
-    _tell_lines(reporter, "figures to accept", config.stash.get(PROPOSED, ()))
     _tell_no_cluster(reporter, config.pluginmanager.get_plugin(NOWHERE))
     tally = config.stash.get(TALLY, None)
     if tally is not None and tally.judged_none:
@@ -111,7 +103,7 @@ def _tell_improved(reporter: pytest.TerminalReporter) -> None:
         reporter.write_line(line_of_report(report).text(WIDEST))
     _tell_more(reporter, len(improved))
     reporter.write_line(f"{'This row' if len(improved) == 1 else 'These rows'} passed. If the gain stays, a tighter")
-    reporter.write_line("baseline keeps it (pytest-gsw baseline propose); --gsw-strict makes such rows fail.")
+    reporter.write_line("baseline keeps it (pytest-gsw baseline propose); gsw_strict makes such rows fail.")
 
 
 def _tell_more(reporter: pytest.TerminalReporter, count: int, where: str = "each with its line above") -> None:

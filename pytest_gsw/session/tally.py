@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Tally:
-    """What the rows' reports say together; in the session that has the screen, of all workers' rows."""
+    """What the rows' reports say together."""
 
     def __init__(self, *, profiled_on_purpose: bool) -> None:
         self._profiled_on_purpose = profiled_on_purpose

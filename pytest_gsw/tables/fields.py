@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import takewhile
 from typing import Any
 
 #: Files and directories bear such names, several of them in a row, and may have 255 bytes.
@@ -219,22 +218,7 @@ def nearest(word: str, known: Collection[str]) -> str:
     return f"; did you mean '{matches[0]}'?" if matches else ""
 
 
-#: So many words that are like a misspelt one are looked at.
-_CLOSE = 20
-
-
 def misspelt(word: str, known: Collection[str]) -> list[str]:
     """The known word that is most like this one, whatever its capitals; none where none is."""
-    by_small: dict[str, str] = {}
-    for one in known:
-        by_small.setdefault(one.lower(), one)
-    small = word.lower()
-    close = difflib.get_close_matches(small, by_small, n=_CLOSE, cutoff=0.6)
-    # Of x128 and x512, x129 is as much like either; whoever misspells a word mostly has its beginning right.
-    return [by_small[max(close, key=lambda one: _likeness(small, one))]] if close else []
-
-
-def _likeness(word: str, other: str) -> tuple[float, int]:
-    """How much of two words is alike, and how many letters they begin with."""
-    beginning = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False)))
-    return difflib.SequenceMatcher(None, other, word).ratio(), beginning
+    by_small = {one.lower(): one for one in known}
+    return [by_small[one] for one in difflib.get_close_matches(word.lower(), by_small, n=1)]

@@ -62,12 +62,6 @@ def releases_for(accelerator: str) -> tuple[str, ...]:
     return tuple(release for release, paths in _tables().items() if any(map(has, paths)))
 
 
-def bundled_elsewhere(word: str) -> dict[str, str]:
-    """By accelerator, the newest release of bundled rows with this word in their ids; "" for the documents' own."""
-    rows = ((row, release) for release, paths in _tables().items() for path in paths for row in _rows(path))
-    return {row.accelerator: release for row, release in rows if word.lower() in row.id.lower()}
-
-
 def _tables() -> dict[str, tuple[Path, ...]]:
     """The bundled tables by release, the newest last; those without a release, the documents' own, behind them."""
     return {**bundled_releases(), "": table_files(bundled_baselines())}

@@ -186,7 +186,7 @@ SlurmLauncher.log_wait_s = 3.0
 """
 
 _OPTIONS = (
-    "--gsw-cluster=eos", "--gsw-baselines=baselines", "--gsw-baselines=site", "--gsw-poll-interval=1",
+    "--gsw-cluster=eos", "--gsw-baselines=baselines", "--gsw-baselines=site", "-ogsw_poll_interval=1",
     "--gsw-confirm=1", "--gsw-retries=1", "--junitxml=junit.xml", "-q",
 )  # fmt: skip
 

@@ -113,19 +113,6 @@ def test_keywords_that_select_rows_of_another_accelerator_alone_say_so(pytester:
     )
 
 
-def test_keywords_of_rows_that_other_tables_have_say_which(pytester: pytest.Pytester) -> None:
-    option = cluster(pytester, "GB200")
-    result = pytester.runpytest(option, "-k", "llama2_70b_fp8")
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    result.stdout.fnmatch_lines(
-        ["gsw: -k: nothing is called 'llama2_70b_fp8'; it is bundled for H100 (without --gsw-release)"]
-    )
-    result = pytester.runpytest(option, "-k", "grok1_314b_fp8")
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    found = "it is bundled for GB200 (--gsw-release=25.05.05) and H100 (without --gsw-release)"
-    result.stdout.fnmatch_lines([f"gsw: -k: nothing is called 'grok1_314b_fp8'; {found}"])
-
-
 def test_keywords_choose_among_the_documents_rows_as_ever(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(cluster(pytester, "H100"), "-k", "llama2_70b_fp8", "--gsw-plan")
     assert "6 selected" in result.stdout.str()

@@ -108,7 +108,7 @@ def test_what_is_faster_than_accepted_is_said_to_be(pytester: pytest.Pytester, t
     result = run(pytester)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["* faster than documented or accepted *"])
-    run(pytester, "slow:0%", "--gsw-strict").assert_outcomes(failed=1)
+    run(pytester, "slow:0%", "-ogsw_strict=true").assert_outcomes(failed=1)
 
 
 def test_a_replay_judges_as_the_session_did(pytester: pytest.Pytester, table: Path) -> None:
@@ -125,7 +125,7 @@ def test_rebuilt_junit_is_the_sessions_own(pytester: pytest.Pytester, table: Pat
     accept(table, 1.1)
     run(pytester, "slow:30%")
     (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
-    assert main(["junit", str(directory.relative_to(pytester.path)), "-o", "again.xml"]) == 0
+    assert main(["report", "--format=junit", str(directory.relative_to(pytester.path)), "-o", "again.xml"]) == 0
     own, again = (junit(pytester.path / name)[ROW] for name in ("junit.xml", "again.xml"))
     assert own.findtext("failure") == again.findtext("failure") != ""
     assert properties(own) == properties(again)

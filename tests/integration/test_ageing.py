@@ -70,7 +70,7 @@ def accept(
 
 def run(pytester: pytest.Pytester, *options: str, cluster: str | None = "eos") -> pytest.RunResult:
     on = [f"--gsw-cluster={cluster}"] if cluster else []
-    return pytester.runpytest(*on, "--gsw-baselines=site", "--gsw-poll-interval=0.5", *options)
+    return pytester.runpytest(*on, "--gsw-baselines=site", "-ogsw_poll_interval=0.5", *options)
 
 
 def runs(pytester: pytest.Pytester) -> list[Path]:

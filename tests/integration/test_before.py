@@ -229,17 +229,6 @@ def test_a_row_that_cannot_be_submitted_leaves_the_others_alone(pytester: pytest
     assert "recipes/other" not in submitted.read_text()
 
 
-def test_with_x_and_workers_nothing_is_submitted_beside_it(pytester: pytest.Pytester, submitted: Path) -> None:
-    table = pytester.path / "site" / "tiny.yaml"
-    table.write_text(tiny_table(*TWO_ROWS, "gpus: 32, dtype: , step_time_s: 1.0, line: 12"))
-    result = run(pytester, "-x", "-n1")
-    assert result.ret != 0
-    result.stdout.no_fnmatch_line("*sbatch refused*")
-    assert not submitted.exists()
-    run(pytester, "--maxfail=2", "-n1")
-    assert submitted.exists()
-
-
 def test_with_x_a_row_of_too_many_gpus_fails_before_anything_is_submitted(
     pytester: pytest.Pytester, submitted: Path
 ) -> None:
@@ -259,8 +248,9 @@ def test_with_x_a_blank_row_fails_before_anything_is_submitted(pytester: pytest.
 
 def test_json_has_the_whole_reason(pytester: pytest.Pytester, submitted: Path) -> None:
     make(pytester, recipes="nowhere")
-    run(pytester, "--gsw-json=rows.jsonl")
-    lines = [json.loads(line) for line in (pytester.path / "rows.jsonl").read_text().splitlines()]
+    run(pytester)
+    (live,) = pytester.path.glob(".gsw/runs/*/live.jsonl")
+    lines = [json.loads(line) for line in live.read_text().splitlines()]
     facts = [line["record"]["fact"] for line in lines if "record" in line]
     assert facts == [f"the directory of recipes is not there: {pytester.path}/nowhere"] * 2
 
@@ -298,14 +288,14 @@ def test_the_commands_of_a_session_name_the_file_that_it_was_given(
 ) -> None:
     (pytester.path / "etc").mkdir()
     (pytester.path / "clusters.yaml").rename(pytester.path / "etc" / "eos.yaml")
-    result = run(pytester, "--gsw-clusters=etc/eos.yaml", "--gsw-slow-start=0")
+    result = run(pytester, "--gsw-clusters=etc/eos.yaml", "-ogsw_slow_start=0")
     result.assert_outcomes(errors=2)
     for again, node_id in zip(commands_of(result.stdout.str()), (FIRST, SECOND), strict=True):
         words = shlex.split(again)
         assert words == ["pytest", "--gsw-cluster=eos", "--gsw-clusters=etc/eos.yaml", node_id.replace("[[]", "[")]
         pytester.runpytest("--gsw-baselines=site", *words[1:]).assert_outcomes(errors=1)
     capsys.readouterr()
-    assert main(["junit", str(next((pytester.path / ".gsw" / "runs").iterdir()))]) == 0
+    assert main(["report", "--format=junit", str(next((pytester.path / ".gsw" / "runs").iterdir()))]) == 0
     assert "pytest --gsw-cluster=eos --gsw-clusters=etc/eos.yaml" in capsys.readouterr().out
 
 

@@ -43,7 +43,7 @@ def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_i
             (
                 r"SKIPPED \[1\] .*: inconclusive: throughput .* % above the documented 65,536 \(allowed 5 %, and no more "
                 r"than 25 % is believed\); that is too good to be true; look at the 1 s in site/tiny\.yaml:\d+ .*, and at "
-                r"what .*\.out says of batch, .*; if it is true, --gsw-max-gain=9\d\d% or max_gain in the table accepts it"
+                r"what .*\.out says of batch, .*; if it is true, -ogsw_max_gain=9\d\d% or max_gain in the table accepts it"
             ),
         ]
     )
@@ -57,8 +57,8 @@ def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_i
     (first,) = pytester.path.glob(".gsw/runs/*")
     replay = (f"--gsw-baselines={table}", f"--gsw-replay={first}")
     pytester.runpytest(*replay).assert_outcomes(skipped=1)
-    pytester.runpytest(*replay, "--gsw-strict").assert_outcomes(failed=1)
-    pytester.runpytest(*replay, "--gsw-max-gain=2000%").assert_outcomes(passed=1)
+    pytester.runpytest(*replay, "-ogsw_strict=true").assert_outcomes(failed=1)
+    pytester.runpytest(*replay, "-ogsw_max_gain=2000%").assert_outcomes(passed=1)
     assert (newest(pytester)["outcome"], newest(pytester)["max_gain"]) == ("improved", 20.0)
     (pytester.path / "clusters.yaml").write_text(
         "clusters:\n  demo: {scheduler: local, gpus: 8, stage: stage, max_gain: 2000%}\n"

@@ -94,16 +94,9 @@ def test_canaries_are_selected_by_their_marker(pytester: pytest.Pytester, table:
     result.assert_outcomes(passed=1, deselected=1)
 
 
-def test_a_canary_in_a_worker_of_pytest_xdist(pytester: pytest.Pytester, table: Path) -> None:
-    result, found = run(pytester, table, "--gsw-demo=*=slow:20%", "-n2")
-    result.assert_outcomes(skipped=2)
-    assert (canary_of(found), row_of(found)) == (("inconclusive", "canary"), ("inconclusive", "canary"))
-    assert result.ret == 6
-
-
 def test_a_row_beside_a_slow_canary_is_not_run_again(pytester: pytest.Pytester, table: Path) -> None:
     # One job at a time, so that the canary has been judged before the row's job ends.
-    result, found = run(pytester, table, "--gsw-demo=*=slow:20%", "--gsw-confirm=2", "--gsw-max-jobs=1")
+    result, found = run(pytester, table, "--gsw-demo=*=slow:20%", "--gsw-confirm=2", "-ogsw_max_jobs=1")
     result.assert_outcomes(skipped=2)
     assert row_of(found) == ("inconclusive", "canary")
     paths = pytester.path.glob(".gsw/runs/*/records/*.json")

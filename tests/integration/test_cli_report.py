@@ -142,7 +142,7 @@ def test_rows_that_a_session_has_not_come_to_yet(run: Path, capsys: pytest.Captu
     assert "GPU-hours, its session goes on" in index
     assert "--gsw-resume" not in index
     capsys.readouterr()
-    assert main(["junit", str(run)]) == 0
+    assert main(["report", "--format=junit", str(run)]) == 0
     assert 'message="this row is not judged yet: its session goes on"' in capsys.readouterr().out
 
 
@@ -170,7 +170,7 @@ def test_a_replay_is_no_run_of_its_own(
     (replay,) = set(Path(".gsw", "runs").iterdir()) - {run}
     capsys.readouterr()
     for directory in (run, replay):
-        assert main(["export", str(directory)]) == 0
+        assert main(["report", "--format=markdown", str(directory)]) == 0
         told = capsys.readouterr().out
         assert "2 runs" not in told
         assert "**regressed**" in told
@@ -206,7 +206,7 @@ def test_the_last_run_is_no_replay(run: Path, pytester: pytest.Pytester, capsys:
     replayed(pytester, run.name)
     again = replayed(pytester, "last")
     capsys.readouterr()
-    assert main(["export", "last"]) == 0
+    assert main(["report", "--format=markdown", "last"]) == 0
     assert f"run `{run.name}`" in capsys.readouterr().out
     assert read_noted(again).replay_of == run.name
     log = next(run.rglob("log-*_16_*.out"))

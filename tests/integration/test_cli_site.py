@@ -67,13 +67,3 @@ def test_a_format_that_fails_is_told(pytester: pytest.Pytester, log: Path) -> No
     result = cli(pytester, "metrics", log, "--format=tick")
     assert result.ret == 1
     result.stderr.fnmatch_lines(["pytest-gsw metrics: TickFormat.step of conftest.py raised ZeroDivisionError: *"])
-
-
-def test_a_launcher_of_a_conftest(pytester: pytest.Pytester, recipes: Path, flux: Path) -> None:
-    pytester.makeconftest(example("pytest_gsw_make_launcher"))
-    (pytester.path / "clusters.yaml").write_text(
-        f"clusters: {{ours: {{scheduler: flux, gpus: 256, stage: {pytester.path}/stage, recipes: {recipes}}}}}\n"
-    )
-    result = cli(pytester, "compare-ab", "gpt3_175b_fp8[H100x128]", "--cluster=ours", "--b=X=1")
-    assert "no launch" not in result.stderr.str()
-    result.stderr.fnmatch_lines(["compare-ab: job * on ours: 12 turns, kept in *"])

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.integration.test_xdist import CANCELS, submitted
+CANCELS = """
+from pathlib import Path
+from pytest_gsw.jobs.local import LocalLauncher
+
+class Own(LocalLauncher):
+    def cancel(self, jobs):
+        with open("cancelled.txt", "a") as file:
+            file.writelines(f"{job.id}\\n" for job in jobs)
+        super().cancel(jobs)
+
+    def close(self):
+        self.cancel = super().cancel  # by which it ends processes whatever the session wants
+        super().close()
+
+def pytest_gsw_make_launcher(cluster, run_directory):
+    return Own(cluster.gpus, work_directory=run_directory / "batch")
+"""
 
 SIX = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "--gsw-demo=*x2048]=stall", "--junitxml=junit.xml")
+
+
+def submitted(directory: Path) -> list[str]:
+    """The rows of all submissions in the journals of all runs, sorted; a line that is being written is left out."""
+    texts = [path.read_text().rpartition("\n")[0] for path in directory.glob(".gsw/runs/*/journal.jsonl")]
+    events = [json.loads(line) for text in texts for line in text.splitlines() if line]
+    return sorted(event["row"] for event in events if event["event"] == "submitted")
 
 
 def read_until(pytester: pytest.Pytester, word: str, *command: str) -> tuple[int, str]:

@@ -178,5 +178,17 @@ def test_a_collection_error_submits_nothing(pytester: pytest.Pytester, table: Pa
     assert not list(pytester.path.glob(".gsw/runs/*/stage"))
 
 
-def test_xdist_without_workers_works(pytester: pytest.Pytester) -> None:
-    pytester.runpytest("--gsw-cluster=demo", "-n0", "-k", "gpt3_175b").assert_outcomes(passed=5, deselected=136)
+def test_workers_of_xdist_are_left_out(pytester: pytest.Pytester, table: Path) -> None:
+    pytester.makepyfile("def test_other(): pass")
+    result = pytester.runpytest_subprocess(
+        "--gsw-cluster=demo", "-n2", str(table), "test_workers_of_xdist_are_left_out.py"
+    )
+    result.assert_outcomes(passed=4)
+    left_out = "gsw: -n is left out: one process submits all rows, whose jobs run side by side"
+    assert result.outlines.count(left_out) == 1
+    assert len(list(pytester.path.glob(".gsw/runs/*/records/*.json"))) == 3
+
+
+def test_workers_of_xdist_run_other_tests_where_no_row_is_judged(pytester: pytest.Pytester, table: Path) -> None:
+    pytester.makepyfile("import os\n\ndef test_other(): assert os.environ['PYTEST_XDIST_WORKER']")
+    pytester.runpytest_subprocess("-n2").assert_outcomes(passed=1)

@@ -49,14 +49,12 @@ def runs(pytester: pytest.Pytester, table: Path) -> list[str]:
 
 
 def test_commands_and_options(complete: Complete) -> None:
-    assert complete("pytest-gsw com") == ["compare", "compare-ab"]
+    assert complete("pytest-gsw com") == ["compare"]
     assert complete("pytest-gsw metrics --cl") == ["--cluster", "--clusters"]
     assert complete("pytest-gsw --ver") == ["--version"]
 
 
-@pytest.mark.parametrize(
-    "line", ["metrics a.log --row ", "metrics a.log --row=", "trend ", "baseline propose last --row "]
-)
+@pytest.mark.parametrize("line", ["metrics a.log --row ", "metrics a.log --row=", "baseline propose last --row "])
 def test_rows(complete: Complete, line: str) -> None:
     assert complete(f"pytest-gsw {line}gpt3_175b_fp8") == [
         f"gpt3_175b_fp8\\[H100x{gpus}\\]" for gpus in (1024, 128, 2048, 256, 512)
@@ -65,8 +63,8 @@ def test_rows(complete: Complete, line: str) -> None:
 
 def test_rows_with_the_brackets_typed_or_quoted(complete: Complete) -> None:
     for typed in ("gpt3_175b_fp8[H100x12", "gpt3_175b_fp8\\[H100x12"):
-        assert complete(f"pytest-gsw trend {typed}") == ["gpt3_175b_fp8\\[H100x128\\]"]
-    assert complete("pytest-gsw trend 'gpt3_175b_fp8[H100x12") == ["gpt3_175b_fp8[H100x128]"]
+        assert complete(f"pytest-gsw history --drift {typed}") == ["gpt3_175b_fp8\\[H100x128\\]"]
+    assert complete("pytest-gsw history --drift 'gpt3_175b_fp8[H100x12") == ["gpt3_175b_fp8[H100x128]"]
 
 
 def test_rows_of_a_table_that_the_line_names(complete: Complete, table: Path) -> None:
@@ -85,10 +83,10 @@ def test_clusters(complete: Complete, pytester: pytest.Pytester) -> None:
 
 
 def test_runs(complete: Complete, runs: list[str]) -> None:
-    assert complete("pytest-gsw junit ")[:6] == ["last", *runs]
+    assert complete("pytest-gsw report ")[:6] == ["last", *runs]
     assert complete("pytest-gsw report la") == ["last"]
     assert complete(f"pytest-gsw compare last {runs[1][:8]}") == [runs[1]]
-    assert complete("pytest-gsw junit .gs") == [".gsw/"]
+    assert complete("pytest-gsw report .gs") == [".gsw/"]
 
 
 def test_rows_and_runs_of_the_history(complete: Complete, runs: list[str]) -> None:

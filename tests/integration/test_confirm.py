@@ -87,7 +87,7 @@ def test_without_the_option_a_row_fails_by_its_one_job(pytester: pytest.Pytester
 
 
 def test_with_strict_a_row_that_is_too_fast_is_confirmed_as_well(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-strict", "--gsw-demo=*=fast:15%")
+    result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "-ogsw_strict=true", "--gsw-demo=*=fast:15%")
     result.assert_outcomes(failed=1, deselected=140)
     assert len(record(pytester)["repeats"]) == 2
 

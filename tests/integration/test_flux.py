@@ -21,7 +21,7 @@ from tests.integration.test_docs import example
 
 #: What docs/flux.md says that a recipe does for Flux, before the simulated one.
 FOR_FLUX = "#!/bin/bash\nexport SLURM_JOB_ID=$FLUX_ENCLOSING_ID SLURM_JOB_NUM_NODES=$NUM_NODES GSW_LOCAL=1\n"
-ROW = ("-k", "gpt3_175b and H100x128", "--gsw-tolerance=50%", "--gsw-poll-interval=0.5")
+ROW = ("-k", "gpt3_175b and H100x128", "--gsw-tolerance=50%", "-ogsw_poll_interval=0.5")
 
 
 @pytest.fixture

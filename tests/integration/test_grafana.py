@@ -95,7 +95,7 @@ def labels(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Map
         pytester.runpytest(*rows)
     run = max(pytester.path.glob(".gsw/runs/*"))
     capsys.readouterr()
-    assert main(["export", str(run), "--format=openmetrics", "--history=history.sqlite"]) == 0
+    assert main(["report", str(run), "--format=openmetrics", "--history=history.sqlite"]) == 0
     suspect = Suspect(("n1",), -0.1, -0.11, -0.09, (), (), mended=False)
     odd = replace(
         night_of(night([0.06] * 9 + [-0.01])),

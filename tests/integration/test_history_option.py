@@ -140,7 +140,7 @@ def test_on_a_noisy_cluster_a_loss_is_inconclusive(pytester: pytest.Pytester, ta
         [
             (
                 r"SKIPPED \[1\] .*: inconclusive: throughput .* % below the documented 65,536 \(allowed 5 %; a regression "
-                r"beyond .*\); jobs of this row differ by as much: \d+ jobs would tell a loss of 5 % from noise \(--gsw-repeat\), or pytest-gsw compare-ab"
+                r"beyond .*\); jobs of this row differ by as much: \d+ jobs would tell a loss of 5 % from noise \(--gsw-repeat\)"
             )
         ]
     )

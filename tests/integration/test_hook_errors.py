@@ -31,7 +31,7 @@ def records(pytester: pytest.Pytester) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("hook", RAISING)
 def test_a_hook_that_raises_is_an_error_of_its_row_alone(pytester: pytest.Pytester, hook: str) -> None:
     pytester.makeconftest(f"def {hook}:\n    {RAISING[hook]}\n")
-    result = pytester.runpytest(*TWO, "--gsw-json=rows.jsonl")
+    result = pytester.runpytest(*TWO)
     result.assert_outcomes(passed=1, errors=1, deselected=139)
     found = records(pytester)
     name = hook.partition("(")[0]
@@ -269,17 +269,14 @@ def test_a_job_that_is_no_rows_is_found_when_the_session_ends(pytester: pytest.P
     assert fact in (pytester.path / "junit.xml").read_text()
 
 
-@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "a worker"])
-def test_a_session_that_does_not_know_all_jobs_of_its_run_fails(
-    pytester: pytest.Pytester, workers: tuple[str, ...]
-) -> None:
+def test_a_session_that_does_not_know_all_jobs_of_its_run_fails(pytester: pytest.Pytester) -> None:
     away = """def named(self, specs, since_s):
         from pytest_gsw import SubmissionError
         raise SubmissionError('nobody answers', (('command', 'squeue --me'),), advice='ask again')"""
     pytester.makeconftest(OWN.format(body=away))
-    result = pytester.runpytest_subprocess("--gsw-cluster=demo", "-k", "gpt3_175b_fp8 and H100x128", *workers)
+    result = pytester.runpytest_subprocess("--gsw-cluster=demo", "-k", "gpt3_175b_fp8 and H100x128")
     result.stdout.fnmatch_lines(
         ["gsw: whether the run has jobs that are no row's is not known: nobody answers", "command *squeue --me"]
     )
-    result.assert_outcomes(passed=1, deselected=0 if workers else 140)
+    result.assert_outcomes(passed=1, deselected=140)
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -79,7 +79,7 @@ def test_what_it_never_judged_is_not_said_to_be_well(killed: Path, capsys: pytes
     assert " GPU-hours, its session was ended before all rows were judged " in index
     assert re.search(r"Without a verdict \(1\) ✖ llama2_70b_fp8\[H100x\d+\] ", index), index
     capsys.readouterr()
-    assert main(["export", killed.name]) == 0
+    assert main(["report", "--format=markdown", killed.name]) == 0
     assert "- **without a verdict** (1): `llama2_70b_fp8[H100x" in capsys.readouterr().out
 
 
@@ -93,7 +93,7 @@ def test_metrics_and_page_of_a_killed_run_have_its_cluster(
     (killed,) = Path(".gsw", "runs").iterdir()
     if count == 1:
         shutil.rmtree(killed / "records")
-    assert main(["export", str(killed), "--format", "openmetrics", "-o", "gsw.prom"]) == 0
+    assert main(["report", str(killed), "--format", "openmetrics", "-o", "gsw.prom"]) == 0
     metrics = Path("gsw.prom").read_text().splitlines()
     rows = [line for line in metrics if line.startswith("gsw_outcome{") and 'outcome="error"} 1.0' in line]
     assert len(rows) == (6 if count == 1 else 1)
@@ -105,7 +105,7 @@ def test_metrics_and_page_of_a_killed_run_have_its_cluster(
         )
         for line in rows
     )
-    assert main(["export", str(killed), "-o", "summary.md"]) == 0
+    assert main(["report", "--format=markdown", str(killed), "-o", "summary.md"]) == 0
     assert f"`demo`, run `{killed.name}`, 6 rows: " in Path("summary.md").read_text()
     assert main(["report", str(killed), "-o", "out"]) == 0
     index = re.sub(r"\s+", " ", text_of(Path("out/index.html")))

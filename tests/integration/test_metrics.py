@@ -117,7 +117,7 @@ def test_junit_of_the_records_is_that_of_the_session(pytester: pytest.Pytester) 
     log(pytester.path, memory="70.1")
     judged(pytester, "--junitxml=junit.xml")
     (run,) = (pytester.path / ".gsw" / "runs").iterdir()
-    assert main(["junit", str(run), "-o", "again.xml"]) == 0
+    assert main(["report", "--format=junit", str(run), "-o", "again.xml"]) == 0
     first, again = (cases(pytester.path / name)[0] for name in ("junit.xml", "again.xml"))
     of_session, of_records = ({p.get("name"): p.get("value") for p in case.iter("property")} for case in (first, again))
     assert of_session == of_records
@@ -212,7 +212,7 @@ def test_history_report_and_prometheus_have_them(
     for name in ("conftest.py", "memory.py", "output.py"):
         (pytester.path / name).unlink()
     capsys.readouterr()
-    assert main(["export", str(run), "--format", "openmetrics"]) == 0
+    assert main(["report", str(run), "--format", "openmetrics"]) == 0
     text = capsys.readouterr().out
     assert "# HELP gsw_metric_peak_memory_gib Measured peak memory in GiB, lower is better.\n" in text
     assert re.search(r"^gsw_metric_peak_memory_gib\{.*\} 70\.1$", text, re.MULTILINE)

@@ -67,7 +67,7 @@ def test_a_row_of_another_release_is_run_again_by_that_release(pytester: pytest.
 def test_the_rebuilt_file_and_the_session_s_name_the_same_commands(
     pytester: pytest.Pytester, broken: pytest.RunResult
 ) -> None:
-    assert main(["junit", "last", "-o", "rebuilt.xml"]) == 0
+    assert main(["report", "--format=junit", "last", "-o", "rebuilt.xml"]) == 0
     by_session, rebuilt = (commands_in(pytester.path / name) for name in ("junit.xml", "rebuilt.xml"))
     assert by_session == rebuilt
     assert by_session == sorted(f"{name} {line}" for name in ("again", "offline") for line in told(broken, name))

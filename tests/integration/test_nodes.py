@@ -252,13 +252,6 @@ def test_a_session_says_which_slow_node_explains_a_regression(
     assert properties(junit(pytester.path / "j.xml")[row])["gsw_slow_nodes"] == told["gsw_slow_nodes"]
 
 
-def test_a_worker_of_xdist_says_which_nodes_are_slow(pytester: pytest.Pytester, table: Path) -> None:
-    nights(table, {SLOW: (SUSPECT, NIGHTS)}, begin_s=time.time() - (NIGHTS + 1) * 86400, cluster="demo")
-    result = pytester.runpytest_subprocess("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "-n1")
-    result.assert_outcomes(passed=1)
-    result.stdout.re_match_lines([r"=+ alarms =+", r"[0-9a-f]{8}  still node of pool0-0007: -1?\d\.\d % since .*"])
-
-
 def test_since_leaves_earlier_nights_out(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nodes", "--since=2099-01-01"]) == 6  # nothing is known of nodes that have run no job
     assert capsys.readouterr().out.splitlines() == [

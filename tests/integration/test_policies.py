@@ -24,7 +24,7 @@ def record(pytester: pytest.Pytester) -> dict[str, object]:
 
 
 def test_stall(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "--gsw-stall=0.01", "--junitxml=junit.xml")
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "-ogsw_stall=0.01", "--junitxml=junit.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines(
@@ -34,7 +34,7 @@ def test_stall(pytester: pytest.Pytester) -> None:
             r"last       completed step: 2\d, .*",
             (
                 r"next       look for the rank that printed last, and rerun with NCCL_DEBUG=INFO; "
-                r"--gsw-stall=MINUTES if the run does pause for so long"
+                r"-ogsw_stall=MINUTES if the run does pause for so long"
             ),
             r"gsw: 0\.\d GPU-hours used, about 47 saved by ending 1 job early",
         ]
@@ -49,13 +49,13 @@ def test_stall(pytester: pytest.Pytester) -> None:
 
 def test_stall_before_the_first_step(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "3000")
-    result = pytester.runpytest(*ONE_ROW, "--gsw-stall=0.01")
+    result = pytester.runpytest(*ONE_ROW, "-ogsw_stall=0.01")
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines([r"hung at start: no step within \ds"])
 
 
 def test_stall_may_be_turned_off(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "--gsw-stall=0", "--gsw-timeout=0.07")
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "-ogsw_stall=0", "--gsw-timeout=0.07")
     result.stdout.re_match_lines([r"job \d+ ended TIMEOUT.*"])
 
 
@@ -83,7 +83,7 @@ def test_slow_start(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
                 r"\(ended early from 3 times on\)"
             ),
             (
-                r"next       the nodes or the fabric are at fault rather than the row; --gsw-slow-start=0 lets such a job "
+                r"next       the nodes or the fabric are at fault rather than the row; -ogsw_slow_start=0 lets such a job "
                 r"go on"
             ),
         ]
@@ -94,7 +94,7 @@ def test_slow_start(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("factor", ["0", "7"])
 def test_slow_start_as_far_as_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, factor: str) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "5")
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%", f"--gsw-slow-start={factor}")
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%", f"-ogsw_slow_start={factor}")
     result.assert_outcomes(failed=1, deselected=140)
 
 
@@ -123,7 +123,7 @@ def test_timeout_is_three_times_the_documented_duration(pytester: pytest.Pyteste
 
 
 def test_max_pending(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "--gsw-max-pending=1")
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "-ogsw_max_pending=1")
     result.assert_outcomes(passed=6, deselected=135)
 
 
@@ -165,14 +165,14 @@ def test_some_rows_skipped_are_no_matter(pytester: pytest.Pytester, table: Path)
 
 
 @pytest.mark.parametrize(
-    "option", ["--gsw-stall=soon", "--gsw-slow-start=-1", "--gsw-retries=often", "--gsw-retries=-1"]
+    "option", ["-ogsw_stall=soon", "-ogsw_slow_start=-1", "--gsw-retries=often", "--gsw-retries=-1"]
 )
 def test_wrong_numbers(pytester: pytest.Pytester, option: str) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", option)
     name, _, given = option.partition("=")
     wanted = "a whole number such as 1" if "retries" in option else "a number above 0"
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {name}: got '{given}', wanted {wanted}"])
+    result.stderr.fnmatch_lines([f"ERROR: {name.removeprefix('-o')}: got '{given}', wanted {wanted}"])
 
 
 def on_a_terminal(directory: Path, *arguments: str) -> str:

@@ -70,10 +70,7 @@ def test_a_row_that_was_not_judged_is_not_covered_by_one_that_passed(pytester: p
     assert (facts["gsw_outcome"], facts["gsw_not_comparable"].partition(" ")[0]) == ("profiled", "profile_enabled")
 
 
-@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
-def test_a_table_that_turns_profiling_on_is_not_green(
-    pytester: pytest.Pytester, table: Path, workers: tuple[str, ...]
-) -> None:
+def test_a_table_that_turns_profiling_on_is_not_green(pytester: pytest.Pytester, table: Path) -> None:
     """Beside a row that passes, and an ordinary test."""
     text = table.read_text()
     table.with_name("profiled.yaml").write_text(
@@ -83,7 +80,7 @@ def test_a_table_that_turns_profiling_on_is_not_green(
     )
     pytester.makepyfile(test_one="def test_one(): pass")
     rows = ("--gsw-cluster=demo", "--gsw-baselines=site", "site", "test_one.py", "-k", "H100x8 or test_one")
-    result = pytester.runpytest_subprocess(*rows, *workers, "--junitxml=junit.xml")
+    result = pytester.runpytest_subprocess(*rows, "--junitxml=junit.xml")
     assert result.parseoutcomes().items() >= {"passed": 2, "skipped": 1}.items()
     assert result.ret == 6
     facts = properties(junit(pytester.path / "junit.xml")["other_1b_bf16[H100x8]"])
@@ -117,23 +114,14 @@ def test_a_profiled_run_that_fails_is_an_error(pytester: pytest.Pytester) -> Non
 
 
 def test_the_variables_of_nsight(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(
-        "--gsw-cluster=demo",
-        "--gsw-plan",
-        "-k",
-        "grok1_314b_fp8 and H100x512",
-        "--gsw-profile=nsight",
-        "--gsw-profile-steps=20:25",
-        "--gsw-profile-ranks=0,1",
-        "--gsw-profile-gpu-metrics",
-        "--gsw-profile-cpu-metrics",
-    )
+    profile = "--gsw-profile=nsight:steps=20-25,ranks=0-3,gpu-metrics,cpu-metrics"
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-plan", "-k", "grok1_314b_fp8 and H100x512", profile)
     result.stdout.fnmatch_lines(
         [
             "  environment  ENABLE_PROFILE=true",
             "  environment  RUN_CONF_PROFILE_START_STEP=20",
             "  environment  RUN_CONF_PROFILE_STOP_STEP=25",
-            "  environment  RUN_CONF_PROFILE_RANKS=0,1",
+            "  environment  RUN_CONF_PROFILE_RANKS=0,1,2,3",
             "  environment  RUN_CONF_PROFILE_GPU_METRICS=true",
             "  environment  RUN_CONF_PROFILE_CPU=true",
         ]
@@ -141,17 +129,15 @@ def test_the_variables_of_nsight(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("given", "message"),
     [
-        (["--gsw-profile=nsight", "--gsw-profile=nccl-trace"], "--gsw-profile: nsight and nccl-trace exclude each other; give one of them"),
-        (["--gsw-profile=nsigt"], "--gsw-profile: got 'nsigt', wanted nsight or nccl-trace; did you mean 'nsight'?"),
-        (["--gsw-profile-ranks=0"], "--gsw-profile-ranks needs --gsw-profile=nsight"),
-        (["--gsw-profile=nccl-trace", "--gsw-profile-steps=1:2"], "--gsw-profile-steps needs --gsw-profile=nsight"),
-        (["--gsw-profile=nsight", "--gsw-profile-steps=30:20"], "--gsw-profile-steps: got '30:20', wanted a first and a later step such as 20:30"),
-        (["--gsw-profile=nsight", "--gsw-profile-ranks=0-3"], "--gsw-profile-ranks: got '0-3', wanted ranks such as 0,1,2"),
+        ("nsigt", "got 'nsigt', wanted nsight or nccl-trace; did you mean 'nsight'?"),
+        ("nccl-trace:ranks=0", "'ranks=0' is for nsight, and nccl-trace takes nothing"),
+        ("nsight:steps=30-20", "got 'steps=30-20', wanted steps=45-50, ranks=0-7, gpu-metrics or cpu-metrics"),
+        ("nsight:ranks=0-3,gpu", "got 'gpu', wanted steps=45-50, ranks=0-7, gpu-metrics or cpu-metrics"),
     ],
-)  # fmt: skip
-def test_usage_errors(pytester: pytest.Pytester, options: list[str], message: str) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", *options)
+)
+def test_usage_errors(pytester: pytest.Pytester, given: str, message: str) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-profile={given}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+    result.stderr.fnmatch_lines([f"ERROR: --gsw-profile: {message}"])

@@ -271,11 +271,11 @@ def test_a_run_that_may_not_be_read_is_a_usage_error(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --gsw-replay: {recorded}/records: Permission denied"])
     capsys.readouterr()
-    assert main(["junit", recorded.name]) == 2
+    assert main(["report", "--format=junit", recorded.name]) == 2
     assert capsys.readouterr().err.endswith("/records: Permission denied\n")
     monkeypatch.setattr("pytest_gsw.cli.runs.read_whole_run", fail)
-    assert main(["junit", recorded.name]) == 2
-    assert capsys.readouterr().err == "pytest-gsw junit: Stale file handle\n"
+    assert main(["report", "--format=junit", recorded.name]) == 2
+    assert capsys.readouterr().err == "pytest-gsw report: Stale file handle\n"
 
 
 @pytest.mark.parametrize("other", ["--gsw-plan", "--gsw-profile=nsight", "--gsw-demo=*=fail"])

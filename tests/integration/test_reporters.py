@@ -15,7 +15,6 @@ from tests.integration.conftest import tiny_table
 
 TWO = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (H100x64 or H100x128)", "--gsw-demo=*x128]=slow:12%")
 SLOW = "llama2_70b_fp8[H100x128]"
-WORKERS = pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
 
 
 def allure(folder: Path) -> Mapping[str, dict[str, Any]]:
@@ -28,9 +27,8 @@ def parameters(result: Mapping[str, Any]) -> Mapping[str, str]:
     return {one["name"]: one["value"] for one in result["parameters"]}
 
 
-@WORKERS
-def test_allure_has_the_figures_of_a_row(pytester: pytest.Pytester, workers: Sequence[str]) -> None:
-    result = pytester.runpytest_subprocess(*TWO, "--alluredir=allure", *workers)
+def test_allure_has_the_figures_of_a_row(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(*TWO, "--alluredir=allure")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     results = allure(pytester.path / "allure")
     slow = parameters(results[SLOW])
@@ -80,9 +78,8 @@ def cells(path: Path) -> Mapping[str, Sequence[str]]:
     }
 
 
-@WORKERS
-def test_html_has_columns_for_the_figures(pytester: pytest.Pytester, workers: Sequence[str]) -> None:
-    result = pytester.runpytest_subprocess(*TWO, "--html=report.html", *workers)
+def test_html_has_columns_for_the_figures(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(*TWO, "--html=report.html")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     found = cells(pytester.path / "report.html")
     (slow,) = [row for name, row in found.items() if SLOW in name]
@@ -94,16 +91,3 @@ def test_html_has_columns_for_the_figures(pytester: pytest.Pytester, workers: Se
     text = (pytester.path / "report.html").read_text(encoding="utf-8")
     assert "<th>Throughput</th>" in text
     assert "<th>Step time (s)</th>" in text
-
-
-@WORKERS
-def test_json_has_the_properties_of_junit(pytester: pytest.Pytester, workers: Sequence[str]) -> None:
-    pytester.runpytest_subprocess(*TWO, "--json-report", "--json-report-file=report.json", *workers)
-    tests = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["tests"]
-    (slow,) = [
-        {name: value for pair in test["user_properties"] for name, value in pair.items()}
-        for test in tests
-        if SLOW in test["nodeid"]
-    ]
-    assert slow["gsw_outcome"] == "regressed"
-    assert slow["gsw_throughput_change"] < -0.1

@@ -38,18 +38,6 @@ def test_rows_are_not_run_again(pytester: pytest.Pytester, option: str) -> None:
     assert len(list(pytester.path.glob(".gsw/runs/*/batch/*.out"))) == 1
 
 
-def test_nor_in_workers_of_xdist(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*SLOW, "--reruns=2", "-n2")
-    assert {
-        name: number for name, number in result.parseoutcomes().items() if name in {"passed", "failed", "rerun"}
-    } == {
-        "passed": 1,
-        "failed": 1,
-        "rerun": 1,
-    }
-    assert result.outlines.count(LINE) == 1
-
-
 def test_nor_are_rows_that_a_conftest_calls_flaky(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """

@@ -62,7 +62,7 @@ def test_what_of_the_run_was_judged_already_is_said(pytester: pytest.Pytester, r
     assert f"{told}1 of 2 rows is judged, 1 is left to run" in resume(pytester).outlines
 
 
-@pytest.mark.parametrize("place", ["ini", "addopts", "environment", "cluster", "addopts of workers"])
+@pytest.mark.parametrize("place", ["ini", "addopts", "environment", "cluster"])
 def test_a_tolerance_that_has_changed_since_does_not_change_a_verdict(
     pytester: pytest.Pytester, table: Path, place: str
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_tolerance_that_has_changed_since_does_not_change_a_verdict(
     (run,) = pytester.path.glob(".gsw/runs/*")
     next(run.glob("records/*.json")).unlink()
     write("50%")
-    result = pytester.runpytest("--gsw-resume=last", *rows, *(["-n1"] if "workers" in place else []))
+    result = pytester.runpytest("--gsw-resume=last", *rows)
     assert result.parseoutcomes()["failed"] == 1
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["gsw: --gsw-tolerance is 3%, as when the run began; it is 50% now", "*(allowed 3 %)*"])

@@ -64,7 +64,7 @@ def shown(pytester: pytest.Pytester, result: pytest.RunResult) -> str:
     for directory in (pytester.path / ".gsw" / "runs").iterdir():
         files += [directory / "journal.jsonl", *directory.glob("records/*")]
         files.append(pytester.path / "rebuilt.xml")
-        assert main(["junit", str(directory), "-o", "rebuilt.xml"]) == 0
+        assert main(["report", "--format=junit", str(directory), "-o", "rebuilt.xml"]) == 0
     texts = [file.read_text() for file in files if file.exists()]
     for file in files:
         if file.suffix == ".xml":
@@ -164,7 +164,7 @@ def test_what_squeue_and_sacct_say(
         squeue="exit 0\n",
         sacct=f"now=$(date +%s)\ncat <<END\n7|FAILED|2:0|0:0|{SAID}|n\x1b[1m[1-2]|$now|$now|$now|$(cat {name})\nEND\n",
     )
-    result = cluster("", "--gsw-poll-interval=0.5", scheduler="slurm")
+    result = cluster("", "-ogsw_poll_interval=0.5", scheduler="slurm")
     result.assert_outcomes(errors=1, skipped=1)
     result.stdout.fnmatch_lines(
         ["job 7 failed with exit code 2", "reason *redgnp HF_TOKEN=[*][*][*] [*][*][*] [*][*][*] password: [*][*][*]"]
@@ -247,7 +247,7 @@ def test_a_record_of_an_earlier_release_as_junit(
     recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", IN_SESSION)
-    assert main(["junit", str(recorded)]) == 0
+    assert main(["report", "--format=junit", str(recorded)]) == 0
     text = capsys.readouterr().out
     (case,) = etree.fromstring(text.encode()).iter("testcase")
     assert case.find("error").get("message") == "job failed: redgnp *** ***"
@@ -419,7 +419,7 @@ def test_patterns_are_the_packages_own() -> None:
     made = {
         f"{name}: {ast.unparse(call.args[0])}"
         for name, tree in modules()
-        if not name.startswith(("logs/", "common/redact", "selftest/"))
+        if not name.startswith(("logs/", "common/redact"))
         for call in calls(tree)
         if re.fullmatch(r"re\.(compile|search|match|fullmatch|sub|split|findall|finditer)", called(call))
         and not all(is_constant(part) for part in summands(call.args[0]))
@@ -458,7 +458,7 @@ def umask(mask: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("mask", [0o077, 0o022, 0])
 def test_who_may_read_and_write_what_a_session_makes(pytester: pytest.Pytester, mask: int) -> None:
-    options = ("--gsw-report=report", "--gsw-json=events/night.jsonl", "--gsw-history=.gsw/history.sqlite")
+    options = ("--gsw-report=report", "--gsw-history=.gsw/history.sqlite")
     with umask(mask):
         pytester.runpytest("--gsw-cluster=demo", "-k", ROW, *options).assert_outcomes(passed=1, deselected=140)
     modes = {path.relative_to(pytester.path): stat.S_IMODE(path.lstat().st_mode) for path in pytester.path.rglob("*")}
@@ -546,7 +546,6 @@ PACKAGE = Path(pytest_gsw.__file__).parent
 #: Patterns that are put together, of the package's own texts; the layout's is a translated glob with the row's names.
 MADE = {
     "clusters/model.py: f'-[{_SHORT_FLAGS}]*{short}'",
-    "demo/untrained.py: _LOSSES[log_format]",
     "documents/audit/text.py: pattern",
     "documents/importing/arrange.py: f'(?P<group>[0-9]+(?:\\\\.[0-9]+)?[ ]?B|{ACCELERATOR.pattern}|{DTYPE.pattern})[ :-]+(?P<label>.+)'",
     "documents/importing/cases.py: f'(?<![a-z])(?:{words})(?![a-z])'",

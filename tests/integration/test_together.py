@@ -79,7 +79,7 @@ def test_a_night_like_the_others_is_none_to_be_told(pytester: pytest.Pytester, r
 
 
 def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytester, rows: int) -> None:
-    result, records = run(pytester, "--gsw-demo=*=slow:12%", "--gsw-report=report", "--gsw-json=night.jsonl")
+    result, records = run(pytester, "--gsw-demo=*=slow:12%", "--gsw-report=report")
 
     assert result.ret == 1
     outcomes = result.parseoutcomes()
@@ -130,7 +130,7 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     for options in ((f"--gsw-replay={latest}",), resumed):
         again = pytester.runpytest(*options).parseoutcomes()
         assert (again["failed"], again["skipped"]) == (1, rows)
-    main(["junit", str(latest), "-o", "rebuilt.xml"])
+    main(["report", "--format=junit", str(latest), "-o", "rebuilt.xml"])
     assert junit(pytester.path / "rebuilt.xml")["incident"].find("failure") is not None
 
 
@@ -160,13 +160,12 @@ def test_an_incident_of_a_night_whose_canary_was_slow_fails_and_says_so(pytester
     )
 
 
-@pytest.mark.parametrize("options", [(), ("-n2",)])
 def test_a_creep_that_rows_share_is_told_once_of_the_cluster(
-    pytester: pytest.Pytester, measured: list[Record], options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    pytester: pytest.Pytester, measured: list[Record], capsys: pytest.CaptureFixture[str]
 ) -> None:
     remember(pytester.path, measured, 70, lambda number: 1.01 ** (max(0, number - 40) / 7))
 
-    result, records = run(pytester, "--gsw-demo=*=slow:4%", *options)
+    result, records = run(pytester, "--gsw-demo=*=slow:4%")
 
     (line,) = [line for line in unwrapped(result.outlines) if line.startswith("cluster demo  throughput")]
     assert f"throughput of the newest runs, of {len(measured)} rows together, is -2." in line
@@ -175,18 +174,9 @@ def test_a_creep_that_rows_share_is_told_once_of_the_cluster(
     assert "drift" in "".join(line for line in result.outlines if line.startswith("==="))
 
     capsys.readouterr()
-    assert main(["trend", "--history=history.sqlite"]) == 1
+    assert main(["history", "--drift", "--history=history.sqlite"]) == 1
     told = capsys.readouterr().out
     assert f"\nof {len(measured)} rows none drifts\ncluster demo drifts: throughput of the newest runs, of " in told
-    assert main(["trend", "--history=history.sqlite", "--json"]) == 1
+    assert main(["history", "--drift", "--history=history.sqlite", "--json"]) == 1
     first, *_ = json.loads(capsys.readouterr().out)
     assert (first["drifts"], first["cluster_drift"]["rows"]) == (False, len(measured))
-
-
-def test_with_workers_it_is_one_failure_as_well(pytester: pytest.Pytester, rows: int) -> None:
-    result, _ = run(pytester, "--gsw-demo=*=slow:12%", "-n2")
-
-    assert result.ret == 1
-    outcomes = result.parseoutcomes()
-    assert (outcomes["failed"], outcomes["skipped"]) == (1, rows)
-    assert "incident" in junit(pytester.path / "junit.xml")

@@ -49,7 +49,7 @@ class Project:
         # To a file: what a killed session leaves running holds its output, too.
         with (self.directory / "output").open("w") as output:
             return subprocess.Popen(
-                [sys.executable, "-m", "pytest", "--gsw-poll-interval=1", "--junitxml=junit.xml", *own, *more],
+                [sys.executable, "-m", "pytest", "-ogsw_poll_interval=1", "--junitxml=junit.xml", *own, *more],
                 cwd=self.directory,
                 env=dict(self.environ),
                 stdout=output,

@@ -193,7 +193,7 @@ class Site:
         """Start a session in a project of its own, or in one that has been run before."""
         directory = directory or self._root / str(next(self._numbers))
         _write_project(directory, misfortune, stage or directory / "stage")
-        options = ("--gsw-cluster=eos", "--gsw-baselines=site", "--gsw-poll-interval=1", "--junitxml=junit.xml")
+        options = ("--gsw-cluster=eos", "--gsw-baselines=site", "-ogsw_poll_interval=1", "--junitxml=junit.xml")
         # What a session says is read while it runs.
         environ = cluster.environ | {"NO_COLOR": "1", "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
         environ["PATH"] = f"{directory}/bin{os.pathsep}{environ['PATH']}"

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import junit, properties
+from tests.integration.conftest import properties
 
 from .cluster import SlurmCluster
 from .sessions import PASSED, ROW, Misfortune, Session, Site, error
-from .test_resume import ROWS, finish, jobs_by_name, project, start
+from .test_resume import project
 
 __all__ = ["project"]  # a fixture
 
@@ -107,7 +105,7 @@ def test_a_controller_that_stays_away_is_an_error_in_slurms_own_words(slurm8: Sl
 
 def test_stall_ends_a_job_that_hangs(slurm8: SlurmCluster, site: Site) -> None:
     body = '{ identity; steps 0 9; } >>"$log"; READY; sleep 300'
-    session = site.run(slurm8, Misfortune(body, options=("--gsw-stall=0.05",)))
+    session = site.run(slurm8, Misfortune(body, options=("-ogsw_stall=0.05",)))
     told = session.end()
     assert told.seen._replace(message="") == error("")
     assert told.seen.message.startswith("stalled at step 10 of 20: no new step for ")
@@ -121,7 +119,7 @@ def test_the_last_step_is_news_at_once(slurm8: SlurmCluster, site: Site) -> None
     misfortune = Misfortune(
         f'identity >>"$log"; sleep {interval_s * 3 // 2}; steps 0 19 >>"$log"',
         shims={"squeue": squeue},
-        options=(f"--gsw-poll-interval={interval_s}",),
+        options=(f"-ogsw_poll_interval={interval_s}",),
     )
     session = site.run(slurm8, misfortune)
     assert session.end().seen == PASSED
@@ -141,38 +139,3 @@ def test_sessions_side_by_side_on_one_staging_area_mix_nothing(slurm8: SlurmClus
     logs = {properties(session.case())["gsw_log"] for session in (first, second)}
     assert len(logs) == 2
     assert all(log.startswith(str(first.directory / "stage")) for log in logs)
-
-
-def test_xdist_submits_each_row_once(project: Path, slurm32: SlurmCluster) -> None:
-    since = time.strftime("%Y-%m-%dT%H:%M:%S")
-    out = finish(start(project, slurm32, "--gsw-cluster=here", "-n2", "--junitxml=junit.xml"))
-    assert f"{ROWS} passed" in out, out
-    assert len(junit(project / "junit.xml")) == ROWS
-    names = jobs_by_name(slurm32, project, since)
-    assert len(names) == ROWS
-    assert set(names.values()) == {1}, names
-
-
-def test_an_xdist_worker_that_is_killed_submits_nothing_twice(
-    project: Path,
-    slurm32: SlurmCluster,
-) -> None:
-    since = time.strftime("%Y-%m-%dT%H:%M:%S")
-    session = start(project, slurm32, "--gsw-cluster=here", "-n1", "--junitxml=junit.xml")
-    journal: list[Path] = []
-
-    def has_submitted() -> bool:
-        journal[:] = project.glob(".gsw/runs/*/journal.jsonl")
-        return bool(journal) and journal[0].read_text().count('"submitted"') >= ROWS
-
-    slurm32.wait_until(has_submitted, "submissions", 60)
-    children = subprocess.run(["pgrep", "-P", str(session.pid)], capture_output=True, text=True, check=True)
-    for pid in children.stdout.split():
-        if "exec(eval" in Path(f"/proc/{pid}/cmdline").read_text():  # execnet's workers are started so
-            subprocess.run(["kill", f"-{signal.SIGKILL.value}", pid], check=True)
-    out = finish(session, timeout_s=180)
-    # xdist itself fails the row that its worker died with.
-    assert "1 failed" in out, out
-    names = jobs_by_name(slurm32, project, since)
-    assert len(names) == ROWS
-    assert set(names.values()) == {1}, names

@@ -159,7 +159,7 @@ def test_ctrl_c_ends_the_job(launched: Launched) -> None:
 def test_a_job_that_its_script_submits_is_ended_where_it_stalls(launched: Launched) -> None:
     """And what it has cost is its own run time on the row's GPUs, as Slurm has it."""
     body = 'steps "${LOG}_${SLURM_JOB_ID}_0.out" 9; sleep 300'
-    session = launched.run(nemo_run(body), "--gsw-stall=0.05")
+    session = launched.run(nemo_run(body), "-ogsw_stall=0.05")
     told = session.end()
     assert told.seen._replace(message="") == error(""), session.output
     assert told.seen.message.startswith("stalled at step 10 of 50: no new step for ")

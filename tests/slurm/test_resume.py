@@ -184,7 +184,7 @@ def test_a_run_of_nothing_cannot_be_resumed(project: Path, slurm32: SlurmCluster
 def test_rows_that_cannot_be_submitted_any_more_keep_none_that_was_from_being_judged(
     project: Path, slurm32: SlurmCluster
 ) -> None:
-    session = start(project, slurm32, "--gsw-cluster=here", "--gsw-max-jobs=1", "-k", "r00 or r01 or r02")
+    session = start(project, slurm32, "--gsw-cluster=here", "-ogsw_max_jobs=1", "-k", "r00 or r01 or r02")
     slurm32.wait_until(lambda: bool(slurm32.run("squeue", "-h", "-t", "running").strip()), "a job", 60)
     session.send_signal(signal.SIGKILL)
     finish(session)

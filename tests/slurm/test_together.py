@@ -47,7 +47,7 @@ def test_a_slow_night_is_one_failure_of_a_session_that_was_left_while_rows_waite
 ) -> None:
     make_slow(known, "*=slow:12%")
     since = time.strftime("%Y-%m-%dT%H:%M:%S")
-    session = start(known, slurm32, *ROWS, "--gsw-detach", "--gsw-max-jobs=5")
+    session = start(known, slurm32, *ROWS, "--gsw-detach", "-ogsw_max_jobs=5")
     # Five rows have ended and wait: nobody knows yet what the others will take.
     slurm32.wait_until(lambda: len(list(known.glob("stage/results/*/*/*/*/log-*"))) >= 16, "the sixth job's log", 60)
     session.send_signal(signal.SIGINT)

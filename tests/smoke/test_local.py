@@ -15,7 +15,7 @@ def test_every_row_of_smoke_gpt_passes(tmp_path: Path) -> None:
         "-k",
         "smoke_gpt",
         "--gsw-tolerance=75%",
-        "--gsw-max-gain=100%",
+        "-ogsw_max_gain=100%",
         "--gsw-report=report",
     )
     ended = session(tmp_path, os.environ | {"CUDA_VISIBLE_DEVICES": ""}, *options, timeout_s=600)

@@ -118,7 +118,7 @@ def _of_cluster(night: Night) -> Iterator[Finding]:
         yield Finding(kind, f"cluster {name}", incident.node_id, name, text, following, table=table, whole=incident)
     for name, told in night.told.items():
         if told.drift:
-            following = command("pytest-gsw", "trend", f"--cluster={name}")
+            following = command("pytest-gsw", "history", "--drift", f"--cluster={name}")
             kind = attention.DRIFT.kind
             yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", name, told.drift, following, table=table)
 

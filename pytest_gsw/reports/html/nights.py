@@ -125,7 +125,7 @@ def kept_text(root: ET.Element, run_id: str, clusters: Sequence[str]) -> str:
         target = link.get("href", "")
         if target.startswith("rows/"):
             link.set("href", f"../{target}")
-        elif target.startswith(("jobs.html", "scaling.html", FOLDER)):
+        elif target.startswith(("jobs.html", FOLDER)):
             del link.attrib["href"]
     main = next(root.iter("main"))
     main.set(_CLUSTERS, _named(clusters))

@@ -31,7 +31,7 @@ JOBS = "jobs.html"
 _NODES, _CAUSES, _JOBS = 40, 100, 1500
 
 
-def jobs_page(night: Night, shown: Plot | None, nodes: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
+def jobs_page(night: Night, shown: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
     """The night's jobs: GPU-hours, the time line, failures by cause and by node, and nodes that make jobs slow."""
     title = f"Jobs of the run, {minute(night.begin_s)}"
     main = [
@@ -41,7 +41,7 @@ def jobs_page(night: Night, shown: Plot | None, nodes: Plot | None, links: Seque
         section("line", "Time line", figure(shown)),
         section("causes", "Failures by cause", _causes(night)),
         section("failing", "Failures by node", _failing(night), _blamed(night)),
-        section("slow", "Slow nodes", _slow(night), *_sound(night), figure(nodes)),
+        section("slow", "Slow nodes", _slow(night), *_sound(night)),
         section("jobs", "All jobs", _jobs(night)),
     ]
     return page(title, main, links, here=JOBS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_gsw.common.words import command, counted, duration, share
@@ -11,6 +11,7 @@ from pytest_gsw.history.alarm_texts import COLUMNS, cells
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.explaining import failing_text, suspect_text
 from pytest_gsw.reports.html.commands import again, next_command
+from pytest_gsw.reports.html.drawing import figure
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.evidence import likely_cause, log_ends_of
 from pytest_gsw.reports.html.layout import (
@@ -27,6 +28,7 @@ from pytest_gsw.reports.html.layout import (
     time_element,
 )
 from pytest_gsw.reports.html.nights import beside
+from pytest_gsw.reports.html.scaling_plot import CURVES, scaling_plot
 from pytest_gsw.reports.html.strip import nights_strip, row_curve
 from pytest_gsw.reports.html.texts import (
     WORST_FIRST,
@@ -46,6 +48,7 @@ from pytest_gsw.reports.html.turned import turned_section
 from pytest_gsw.reports.html.verdicts import verdict_tables
 from pytest_gsw.reports.night import Cause, Night, Unrecorded
 from pytest_gsw.reports.rows import KINDS, Row
+from pytest_gsw.reports.scaling import Rule
 from pytest_gsw.reports.since import since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.next_steps import next_commands
@@ -100,6 +103,7 @@ def night_page(
         _improved(night),
         section("alarms", "Alarms", *_alarms(night)),
         section("verdicts", "Verdicts", *verdict_tables([*night.rows, *night.unrecorded])),
+        section("scaling", "Scaling", *_scaling(night)),
         section("rows", "All rows", _all_rows(night)),
         section("nights", "Other runs", _others(others)),
     ]
@@ -126,6 +130,14 @@ def _counts(night: Night) -> ET.Element:
     if drifting := night.counts.get(attention.DRIFT.kind):
         entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
+
+
+def _scaling(night: Night) -> Iterator[ET.Element | None]:
+    """How each workload scales, beside the document's figures; a picture has as many curves as there are shapes."""
+    for workload in night.workloads:
+        for curves in map(workload.of, Rule):
+            for begin in range(0, len(curves), len(CURVES)):
+                yield figure(scaling_plot(workload.name, curves[begin : begin + len(CURVES)]))
 
 
 def _badge(kind: str, text: str) -> ET.Element:

@@ -29,11 +29,9 @@ from pytest_gsw.reports.html.nights import (
     pages_there,
     prune,
 )
-from pytest_gsw.reports.html.nodes_plot import nodes_plot
 from pytest_gsw.reports.html.overview import JOBS, jobs_page
 from pytest_gsw.reports.html.pages import INDEX, night_page
 from pytest_gsw.reports.html.row_page import row_page
-from pytest_gsw.reports.html.scaling_page import SCALING, scaling_page
 from pytest_gsw.reports.night import Listed, Night, Run
 from pytest_gsw.reports.read import nights_by_run, quoted_missing
 from pytest_gsw.reports.rows import Row
@@ -151,16 +149,14 @@ def _write_night(
     make_directory(directory / _ROWS)
     style = resources.files(__package__ or "").joinpath(_STYLE).read_text(encoding="utf-8")
     write_whole(directory / _STYLE, style)
-    links = [("This run", INDEX), *([("Scaling", SCALING)] if night.workloads else []), ("Jobs", JOBS)]
+    links = [("This run", INDEX), ("Jobs", JOBS)]
     links += [("Runs", f"{root}{NIGHTS}")] if has_index else []
     for row in night.rows:
         of_runs = pages[row.record.row.node_id].items()
         # The page itself is no link, and stands among the others.
         beside = {run_id: "" if run_id == night.run_id else f"../{root}{address}" for run_id, address in of_runs}
         _write_row(row, night, directory, links, beside)
-    if night.workloads:
-        _write_page(directory / SCALING, scaling_page(night, links))
-    _write_page(directory / JOBS, jobs_page(night, jobs_plot(night), nodes_plot(night), links))
+    _write_page(directory / JOBS, jobs_page(night, jobs_plot(night), links))
     if root:
         _write_page(directory / INDEX, night_page(night, others, links))
     return links

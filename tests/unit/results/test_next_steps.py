@@ -40,7 +40,7 @@ def test_improved_and_drifting_rows_are_proposed_and_looked_up() -> None:
     fast = varied(SLOW, outcome="improved", reason="faster than allowed")
     drifts = varied(SLOW, outcome="passed", reason="within tolerance", drift="it drifts")
     assert next_commands([fast, fast, drifts, drifts], RUN) == [
-        ("see the drift of 2 rows", "pytest-gsw trend --cluster=eos"),
+        ("see the drift of 2 rows", "pytest-gsw history --drift --cluster=eos"),
         ("propose tighter figures for 2 rows", f"pytest-gsw baseline propose {RUN}"),
     ]
 

@@ -112,7 +112,7 @@ def test_the_whole_summary() -> None:
                 "| `llama2_70b_fp8[H100x1024]` | **drift** `throughput of the newest runs is -4.1 % against the first ones, "
                 "-0.9 % a week, since about 2026-11-12 (job 470011 of run 20261112-221000-aaaa)` "
                 "| -3.1 % | -5.0 % | `pool0-[0017-0032]` |  "
-                "| `pytest-gsw trend 'llama2_70b_fp8[H100x1024]' --cluster=eos` |"
+                "| `pytest-gsw history --drift 'llama2_70b_fp8[H100x1024]' --cluster=eos` |"
             ),
             (
                 "| `llama2_70b_fp8[H100x2048]` | improved | +30.2 % | +5.0 % | `pool0-[0017-0032]` |  "

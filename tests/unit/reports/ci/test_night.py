@@ -45,7 +45,7 @@ def test_what_to_type_next() -> None:
         f"pytest --gsw-cluster=eos --gsw-confirm=4 {node_id.format(128)}",
         f"pytest --gsw-cluster=eos {node_id.format(256)}",
         f"pytest --gsw-cluster=eos {node_id.format(512)}",
-        "pytest-gsw trend 'llama2_70b_fp8[H100x1024]' --cluster=eos",
+        "pytest-gsw history --drift 'llama2_70b_fp8[H100x1024]' --cluster=eos",
         "pytest-gsw baseline propose .gsw/runs/20261120-221000-7f3a '--row=llama2_70b_fp8[H100x2048]'",
     ]
 
@@ -128,7 +128,7 @@ def test_an_incident_is_one_finding_that_has_its_rows() -> None:
 
     assert [(one.kind, one.row, one.level, one.next) for one in found] == [
         ("incident", "cluster eos", Level.ERROR, "pytest-gsw history --cluster=eos"),
-        ("drift", "cluster eos", Level.WARNING, "pytest-gsw trend --cluster=eos"),
+        ("drift", "cluster eos", Level.WARNING, "pytest-gsw history --drift --cluster=eos"),
     ]
     assert found[0].text.startswith("cluster eos: 10 of 10 rows slower, -5.8 % (an incident beyond -2.0 %), since 2026")
     assert found[0].place == ("t.yaml", 1)

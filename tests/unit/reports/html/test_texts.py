@@ -96,8 +96,7 @@ def test_what_happened() -> None:
     assert fact_text(shown(varied(SLOW, fact=beside))) == beside.replace("-0.1", "\N{MINUS SIGN}0.1")
     noisy = varied(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
     assert fact_text(shown(noisy)) == (
-        f"{SLOW.fact}; jobs of this row differ by as much: 72 jobs would tell a loss of 5 % from noise (--gsw-repeat), "
-        "or pytest-gsw compare-ab"
+        f"{SLOW.fact}; jobs of this row differ by as much: 72 jobs would tell a loss of 5 % from noise (--gsw-repeat)"
     )
     assert card_text(shown(noisy)) == f"{SLOW.fact}; jobs of this row differ by as much"
     drifts = replace(PASSED, drift="throughput of the newest runs is -3.1 % against the first ones")
@@ -128,7 +127,7 @@ def test_what_to_type_next() -> None:
     assert next_command(shown(BROKEN), RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x64]'"
     assert next_command(shown(FAST), RUN) == (f"pytest-gsw baseline propose {RUN} '--row=llama2_70b_fp8[H100x256]'")
     drifts = replace(PASSED, drift="creeps")
-    assert next_command(shown(drifts), RUN) == "pytest-gsw trend 'llama2_70b_bf16[H100x64]' --cluster=eos"
+    assert next_command(shown(drifts), RUN) == "pytest-gsw history --drift 'llama2_70b_bf16[H100x64]' --cluster=eos"
     noisy = varied(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
     # Seventy-two jobs would tell; what is known already comes first.
     assert next_command(shown(noisy), RUN) == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster=eos"

@@ -1,4 +1,4 @@
-"""``pytest-gsw junit``: the file that a session would have written, had it not died."""
+"""``pytest-gsw report --format=junit``: the file that a session would have written, had it not died."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.results.rebuild import counts, junit_text, read_run, rebuild_junit
-from pytest_gsw.results.record import Record, record_name, write_record
+from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import junit, properties, suite_properties
 from tests.integration.test_junit import assert_valid
 from tests.unit.results.records import JOB, SLOW, varied
@@ -38,7 +38,7 @@ def session(pytester: pytest.Pytester, *options: str) -> tuple[Path, Path]:
 
 def rebuilt(directory: Path, *options: str) -> Path:
     path = directory / "rebuilt.xml"
-    assert main(["junit", str(directory), f"--output={path}", *options]) == 0
+    assert main(["report", "--format=junit", str(directory), f"--output={path}", *options]) == 0
     return path
 
 
@@ -49,13 +49,8 @@ def suite(path: Path) -> dict[str, str]:
 
 
 def elements(case: ET.Element) -> list[tuple[str, str | None]]:
-    """What happened to a row; a session names no files for attachments by itself."""
-    return [(child.tag, child.get("type")) for child in case if child.tag != "system-out"]
-
-
-def outcome_of(case: ET.Element) -> ET.Element:
-    """The element of what happened, or the properties where nothing did."""
-    return [child for child in case if child.tag != "system-out"][-1]
+    """What happened to a row."""
+    return [(child.tag, child.get("type")) for child in case]
 
 
 def assert_alike(own: Path, again: Path) -> None:
@@ -75,7 +70,7 @@ def assert_alike(own: Path, again: Path) -> None:
 def test_the_same_as_pytests_own(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     own, directory = session(
         pytester,
-        "--gsw-strict",
+        "-ogsw_strict=true",
         "-k",
         "llama2_70b_fp8 or zero-id11 or hf-zero2-offload]",
         "--gsw-demo=*x128]=slow:12%",
@@ -91,7 +86,7 @@ def test_the_same_as_pytests_own(pytester: pytest.Pytester, capsys: pytest.Captu
     outcomes = {properties(case)["gsw_outcome"] for case in junit(again).values()}
     assert outcomes == set(OUTCOMES) - {"profiled"}
     for name, case in junit(own).items():
-        element, other = outcome_of(case), outcome_of(junit(again)[name])
+        element, other = case[-1], junit(again)[name][-1]
         if element.tag == "failure":
             assert other.text == element.text
         if element.tag in {"failure", "error"}:
@@ -152,33 +147,9 @@ def test_the_element_of_an_outcome(run: Path, outcome: str, element: str | None)
     record = varied(SLOW, outcome=outcome, not_comparable="--gsw-profile=nsight")
     root = rebuild_junit(run, [record])
     found = [child.tag for child in only(root)]
-    assert found == ["properties", *([element] if element else []), "system-out"]
+    assert found == ["properties", *([element] if element else [])]
     number = {"failure": "failures", "error": "errors"}.get(element or "", element)
     assert counts(root) == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0, **({number: 1} if number else {})}
-
-
-def test_a_row_names_its_files_for_the_attachments_plugin(run: Path) -> None:
-    log = run / "log.out"
-    log.write_text("[[ATTACHMENT|/etc/passwd]]\n")
-    case = only(rebuild_junit(run, [varied(SLOW, log=str(log))]))
-    assert case[-1].tag == "system-out"
-    assert (case[-1].text or "").splitlines() == [
-        f"[[ATTACHMENT|{log}]]",
-        f"[[ATTACHMENT|{run / 'records' / record_name(SLOW.row.node_id)}]]",
-    ]
-
-
-def test_a_row_names_its_page_where_a_report_was_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(run)]) == 0
-    page = run / "report" / "rows" / "llama2_70b_fp8_H100x128.html"
-    assert page.is_file()
-    (case,) = junit(rebuilt(run)).values()
-    assert (case.findtext("system-out") or "").splitlines()[-1] == f"[[ATTACHMENT|{page}]]"
-
-
-def test_a_row_without_files_names_none() -> None:
-    case = only(rebuild_junit(Path("gone"), [SLOW]))
-    assert case.find("system-out") is None
 
 
 def test_an_outcome_that_is_not_known_is_an_error(run: Path) -> None:
@@ -291,7 +262,7 @@ def test_a_record_that_cannot_be_read_hides_no_other(run: Path, capsys: pytest.C
 
 
 def test_without_a_file_it_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["junit", str(run)]) == 0
+    assert main(["report", "--format=junit", str(run)]) == 0
     out = capsys.readouterr().out
     assert out.startswith(
         '<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest" errors="0"'
@@ -307,7 +278,7 @@ def read_one(run: Path) -> Record:
 
 def test_the_output_is_written_whole_and_its_directory_made(run: Path) -> None:
     path = run / "reports" / "nightly" / "junit.xml"
-    assert main(["junit", str(run), "-o", str(path)]) == 0
+    assert main(["report", "--format=junit", str(run), "-o", str(path)]) == 0
     assert_valid(path)
     assert [found.name for found in path.parent.iterdir()] == ["junit.xml"]
 
@@ -317,32 +288,32 @@ def test_a_pipe_and_a_device_are_written_to_and_stay(run: Path, capsys: pytest.C
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        assert main(["junit", str(run), "-o", str(pipe)]) == 0
+        assert main(["report", "--format=junit", str(run), "-o", str(pipe)]) == 0
         assert os.read(reader, 21) == b'<?xml version="1.0" e'
     finally:
         os.close(reader)
     assert pipe.is_fifo()
     capsys.readouterr()
     # Whoever is root in a container would have a file there from then on.
-    assert main(["junit", str(run), "-o", "/dev/full"]) == 2
-    assert capsys.readouterr().err == "pytest-gsw junit: /dev/full cannot be written: No space left on device\n"
+    assert main(["report", "--format=junit", str(run), "-o", "/dev/full"]) == 2
+    assert capsys.readouterr().err == "pytest-gsw report: /dev/full cannot be written: No space left on device\n"
 
 
 def test_what_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["junit", str(tmp_path / "gone")]) == 2
+    assert main(["report", "--format=junit", str(tmp_path / "gone")]) == 2
     assert capsys.readouterr().err == (
-        f"pytest-gsw junit: there is no directory {tmp_path / 'gone'}\nnext: ls .gsw/runs\n"
+        f"pytest-gsw report: there is no directory {tmp_path / 'gone'}\nnext: ls .gsw/runs\n"
     )
-    assert main(["junit", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"pytest-gsw junit: there are no records in {tmp_path}\nnext: ls .gsw/runs\n"
+    assert main(["report", "--format=junit", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"pytest-gsw report: there are no records in {tmp_path}\nnext: ls .gsw/runs\n"
 
 
 def test_an_output_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = run / "file"
     file.write_text("")
     for output, why in ((file / "junit.xml", "File exists"), (run / "records", "Is a directory")):
-        assert main(["junit", str(run), "-o", str(output)]) == 2
-        assert capsys.readouterr().err == f"pytest-gsw junit: {output} cannot be written: {why}\n"
+        assert main(["report", "--format=junit", str(run), "-o", str(output)]) == 2
+        assert capsys.readouterr().err == f"pytest-gsw report: {output} cannot be written: {why}\n"
     assert sorted(found.name for found in run.iterdir()) == ["file", "records"]
 
 
@@ -352,7 +323,7 @@ def test_rows_that_a_dead_session_never_judged_are_errors(
     pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b")
     (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
     next(directory.glob("records/*H100x128.json")).unlink()
-    assert main(["junit", str(directory), "-o", "rebuilt.xml"]) == 0
+    assert main(["report", "--format=junit", str(directory), "-o", "rebuilt.xml"]) == 0
     assert "1 error" in capsys.readouterr().out
     case = junit(pytester.path / "rebuilt.xml")["gpt3_175b_fp8[H100x128]"]
     (error,) = case.iter("error")

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from pytest_gsw.demo.writers.registry import WRITERS
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.selftest.cuts import cut, of_two_runs
-from pytest_gsw.selftest.ends import not_ended_well
-from pytest_gsw.selftest.model import Case, Unchecked
-from pytest_gsw.selftest.numbers import impossible_times, loss_to_fall, not_finite, untrained_runs
-from pytest_gsw.selftest.others import of_others
-from pytest_gsw.selftest.rows import rows_of
-from pytest_gsw.selftest.speeds import not_believed, speeds
-from pytest_gsw.selftest.trial import Trial
+from tests.truth.cuts import cut, of_two_runs
+from tests.truth.ends import not_ended_well
+from tests.truth.model import Case, Unchecked
+from tests.truth.numbers import impossible_times, loss_to_fall, not_finite, untrained_runs
+from tests.truth.others import of_others
+from tests.truth.rows import rows_of
+from tests.truth.speeds import not_believed, speeds
+from tests.truth.trial import Trial
 
 #: How often each kind of row is drawn anew.
 ROUNDS = 2

@@ -75,11 +75,6 @@ class Wrong:
     case: Case
     got: str
 
-    @property
-    def again(self) -> str:
-        """The command that repeats it and keeps its log."""
-        return f"pytest-gsw selftest --seed {self.case.seed} --keep DIR, then look at DIR/{self.case.name}.log"
-
 
 @dataclass(frozen=True)
 class Tally:

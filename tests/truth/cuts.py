@@ -9,10 +9,10 @@ from pytest_gsw.demo.damage import before_training, damage
 from pytest_gsw.demo.writers.events import Event, identity
 from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
 from pytest_gsw.results import outcomes
-from pytest_gsw.selftest.logs import as_bytes, figure_start, restarted, steps_of
-from pytest_gsw.selftest.model import Case, Unchecked
-from pytest_gsw.selftest.trial import Trial
-from pytest_gsw.selftest.truth import logged_steps
+from tests.truth.logs import as_bytes, figure_start, restarted, steps_of
+from tests.truth.model import Case, Unchecked
+from tests.truth.trial import Trial
+from tests.truth.truth import logged_steps
 
 _TOO_FEW = "the log holds * needed"
 _OF_FEWER = "the run was to do * steps, * needed"

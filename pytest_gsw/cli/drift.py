@@ -1,4 +1,4 @@
-"""``pytest-gsw trend``: which rows drift, since when, and what changed then."""
+"""``pytest-gsw history --drift``: which rows drift, since when, and what changed then."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
-from pytest_gsw.cli.runs import add_history_option, opened, series_of
+from pytest_gsw.cli.answer import Answer, json_answer
+from pytest_gsw.cli.runs import opened, series_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import by_number, counted, minute, percent
 from pytest_gsw.history.drifting import Drifting
@@ -43,18 +43,8 @@ class _Trend:
         return self.first_s / self.newest_s - 1 if self.first_s and self.newest_s else None
 
 
-def add_parser(commands: Commands) -> None:
-    """Add the subcommand."""
-    trend = commands.add_parser("trend", help="tell which rows drift, since when, and what changed then")
-    trend.add_argument("rows", nargs="*", metavar="ROW", help="only these rows; * and ? stand for any letters")
-    trend.add_argument("--cluster", metavar="NAME", help="only this cluster")
-    add_history_option(trend)
-    trend.add_argument("--baselines", action="append", type=a_path, metavar="PATH", help="tables with accepted figures")
-    trend.add_argument("--json", action="store_true", help="print JSON: a list of objects")
-    trend.set_defaults(run=_trend)
-
-
-def _trend(asked: argparse.Namespace) -> Answer:
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
     accepted = {row.id: row.accepted for row in load_tables(asked.baselines)}
     with opened(asked) as history:
         newest = newest_definitions(series_of(history, asked.rows, asked.cluster))

@@ -1,9 +1,7 @@
-"""``pytest-gsw selftest``: right where the comparator is, and wrong wherever it is made wrong."""
+"""The comparator on logs whose truth is known: right where it is, and wrong wherever it is made wrong."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -12,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw import cli
 from pytest_gsw.demo.writers.registry import WRITERS
-from pytest_gsw.errors import LogError
 from pytest_gsw.logs import runs
 from pytest_gsw.logs.attempts import OnePrinter
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -27,12 +23,11 @@ from pytest_gsw.performance.verdict import Outcome, Verdict, judge
 from pytest_gsw.runs import checks
 from pytest_gsw.runs.measure import measure
 from pytest_gsw.runs.run import Run
-from pytest_gsw.selftest import cases, rows
-from pytest_gsw.selftest import run as selftest
-from pytest_gsw.selftest.model import Case, Expected, Report, Tally, Unchecked, Wrong
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
+from tests.truth import cases, examine, rows
+from tests.truth.model import Case, Expected, Report
 from tests.unit.rows import LLAMA2_FP8_X128
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -64,26 +59,21 @@ def kinds(report: Report) -> set[str]:
     return {wrong.case.name.split("-", 2)[2] for wrong in report.wrong}
 
 
-def test_everything_comes_out_right(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["selftest"]) == 0
-    out = capsys.readouterr().out
-    total = re.search(r"\n\n([\d,]+) cases, \1 right\n\Z", out)
-    assert total is not None
-    assert int(total[1].replace(",", "")) > 2000
-    assert out.splitlines()[0].split() == ["format", "framework", "rows", "cases", "right"]
+def test_everything_comes_out_right() -> None:
+    report = examine.examine(1)
+    assert report.wrong == ()
+    assert report.right == report.cases > 2000
     for log_format in WRITERS:
-        line = next(line for line in out.splitlines() if line.startswith(f"{log_format} "))
-        *_, rows, cases, right = line.split()
-        assert int(rows) >= 2
-        assert int(cases) == int(right) >= 140
-    assert "the simulated recipe writes no such log" not in out
-    assert "  a log that ends early" not in out
+        of_format = [tally for tally in report.tallies if tally.log_format == log_format]
+        assert sum(tally.rows for tally in of_format) >= 2
+        assert sum(tally.cases for tally in of_format) >= 140
+    assert not [one for one in report.unchecked if one.what in {"all of it", "a log that ends early"}]
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", [2, 3, 20261120])
 def test_every_seed_comes_out_right(seed: int, one_row_of_each: None) -> None:
-    report = selftest.selftest(seed, rounds=1)
+    report = examine.examine(seed, rounds=1)
     assert report.wrong == ()
     assert report.cases == report.right > 250
 
@@ -134,7 +124,7 @@ def _judge(change: Callable[[Baseline, Measurement, float], Outcome]) -> Patch:
             right = judge(baseline, measurement, tolerance, noise=noise)
             return replace(right, outcome=change(baseline, measurement, tolerance))
 
-        monkeypatch.setattr(selftest, "judge", wrong)
+        monkeypatch.setattr(examine, "judge", wrong)
 
     return patch
 
@@ -194,7 +184,7 @@ _no_identity = _read(lambda log: replace(log, identity=Identity()))
 
 
 def _no_job_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selftest, "check_job", lambda _: None)
+    monkeypatch.setattr(examine, "check_job", lambda _: None)
 
 
 def _no_loss_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,14 +195,14 @@ def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
         return measure(replace(baseline, min_steps=1), run, log, **{**facts, "steps": None})
 
-    monkeypatch.setattr(selftest, "measure", careless)
+    monkeypatch.setattr(examine, "measure", careless)
 
 
 def _no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     def unlimited(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
         return measure(baseline, run, log, **{**facts, "peak_flops": None})
 
-    monkeypatch.setattr(selftest, "measure", unlimited)
+    monkeypatch.setattr(examine, "measure", unlimited)
 
 
 def _crash(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,14 +268,14 @@ def test_a_wrong_comparator_is_caught(
     patch: Patch, caught: set[str], monkeypatch: pytest.MonkeyPatch, one_row_of_each: None
 ) -> None:
     patch(monkeypatch)
-    report = selftest.selftest(1, rounds=1)
+    report = examine.examine(1, rounds=1)
     assert caught <= kinds(report)
     assert report.right == report.cases - len(report.wrong)
 
 
 def test_a_crash_is_a_finding(monkeypatch: pytest.MonkeyPatch, one_row_of_each: None) -> None:
     _crash(monkeypatch)
-    report = selftest.selftest(1, rounds=1)
+    report = examine.examine(1, rounds=1)
     assert {wrong.got for wrong in report.wrong} == {"KeyError: 'step'"}
 
 
@@ -311,8 +301,8 @@ def test_a_wrong_reader_of_any_format_is_caught(
             parser.log = halved
             return parser
 
-    monkeypatch.setattr(selftest, "FORMATS", {**FORMATS, log_format: Wrong()})
-    report = selftest.selftest(1, rounds=1)
+    monkeypatch.setattr(examine, "FORMATS", {**FORMATS, log_format: Wrong()})
+    report = examine.examine(1, rounds=1)
     assert "untouched" in kinds(report)
     assert {wrong.case.baseline.log_format for wrong in report.wrong} == {log_format}
     for tally in report.tallies:
@@ -329,10 +319,10 @@ def test_an_error_of_another_kind_is_wrong(tmp_path: Path) -> None:
         Expected("not measured", facts=("no maxtext step times in the log: *",)),
         "481221",
     )
-    assert selftest._examine(case, tmp_path) == "not measured, LogError: the log is empty: maxtext-1-empty.log"
+    assert examine._examine(case, tmp_path) == "not measured, LogError: the log is empty: maxtext-1-empty.log"
     right = replace(case, expected=Expected("not measured", facts=("the log is empty: *",)))
-    assert selftest._examine(right, tmp_path) is None
-    assert selftest._examine(replace(right, expected=Expected("passed", judged_s=4.5, steps=50)), tmp_path) is not None
+    assert examine._examine(right, tmp_path) is None
+    assert examine._examine(replace(right, expected=Expected("passed", judged_s=4.5, steps=50)), tmp_path) is not None
 
 
 def test_the_expected_time_counts_not_the_outcome_alone(monkeypatch: pytest.MonkeyPatch, one_row_of_each: None) -> None:
@@ -340,131 +330,8 @@ def test_the_expected_time_counts_not_the_outcome_alone(monkeypatch: pytest.Monk
         found = measure(baseline, run, log, **facts)
         return replace(found, judged_s=found.judged_s * 1.012)
 
-    monkeypatch.setattr(selftest, "measure", slower)
-    report = selftest.selftest(1, rounds=1)
+    monkeypatch.setattr(examine, "measure", slower)
+    report = examine.examine(1, rounds=1)
     untouched = [wrong for wrong in report.wrong if wrong.case.name.endswith("-untouched")]
     assert {wrong.case.baseline.log_format for wrong in untouched} == set(WRITERS)
     assert all(wrong.got.startswith("passed, ") for wrong in untouched)
-
-
-def test_the_logs_of_wrong_cases_are_kept(
-    monkeypatch: pytest.MonkeyPatch, one_row_of_each: None, tmp_path: Path
-) -> None:
-    _no_identity(monkeypatch)
-    report = selftest.selftest(1, rounds=1, keep=tmp_path / "kept")
-    kept = {path.name for path in (tmp_path / "kept").iterdir()}
-    assert kept == {f"{wrong.case.name}.log" for wrong in report.wrong}
-    wrong = report.wrong[0]
-    assert (tmp_path / "kept" / f"{wrong.case.name}.log").read_bytes() == wrong.case.log
-
-
-# ---- What it prints -------------------------------------------------------------------------------
-
-WRONG = Wrong(
-    Case(
-        "maxtext-12-less-beyond",
-        LLAMA2_FP8_X128,
-        7,
-        "5.0950% less throughput, 5.00% allowed",
-        b"",
-        Expected("regressed", judged_s=4.80059, steps=50, accuracy=0.0005),
-        "481221",
-    ),
-    "passed, 4.8 s over 50 steps",
-)
-BROKEN = replace(
-    WRONG,
-    case=replace(
-        WRONG.case,
-        name="maxtext-12-short",
-        done="the log ends after 60 % of the steps",
-        expected=Expected("not measured", LogError, ("the log holds * needed",)),
-    ),
-)
-TALLIES = (Tally("maxtext", "maxtext", 4, 1228, 1227), Tally("megatron", "deepspeed", 12, 592, 592))
-UNCHECKED = (
-    Unchecked("megatron", "deepspeed", "a log that ends early"),
-    Unchecked("megatron", "megatron", "a log that ends early"),
-    Unchecked("torchtitan", "any", "all of it"),
-)
-
-
-def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], report: Report, *options: str) -> str:
-    monkeypatch.setattr(cli.selftest, "selftest", lambda seed, **_: replace(report, seed=seed))
-    assert cli.main(["selftest", *options]) == (1 if report.wrong else 0)
-    return capsys.readouterr().out
-
-
-def test_wrong_cases_are_told_in_full(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    report = Report(7, TALLIES, (WRONG, BROKEN), UNCHECKED)
-    assert printed(monkeypatch, capsys, report) == (
-        "format    framework      rows    cases    right\n"
-        "--------  -----------  ------  -------  -------\n"
-        "maxtext   maxtext           4    1,228    1,227\n"
-        "megatron  deepspeed        12      592      592\n"
-        "\n"
-        "not checked, because such a log does not show it, or nothing looks for it:\n"
-        "  a log that ends early: megatron (deepspeed), megatron\n"
-        "  all of it: torchtitan (any)\n"
-        "\n"
-        "wrong      maxtext-12-less-beyond\n"
-        "row        llama2_70b_fp8[H100x128], last of 50 steps\n"
-        "seed       7\n"
-        "done       5.0950% less throughput, 5.00% allowed\n"
-        "expected   regressed, 4.80059 s over 50 steps (give or take 0.05 %)\n"
-        "got        passed, 4.8 s over 50 steps\n"
-        "again      pytest-gsw selftest --seed 7 --keep DIR, then look at DIR/maxtext-12-less-beyond.log\n"
-        "\n"
-        "wrong      maxtext-12-short\n"
-        "row        llama2_70b_fp8[H100x128], last of 50 steps\n"
-        "seed       7\n"
-        "done       the log ends after 60 % of the steps\n"
-        "expected   not measured, LogError: the log holds * needed\n"
-        "got        passed, 4.8 s over 50 steps\n"
-        "again      pytest-gsw selftest --seed 7 --keep DIR, then look at DIR/maxtext-12-short.log\n"
-        "\n"
-        "1,820 cases, 1,819 right\n"
-    )
-
-
-def test_of_many_wrong_cases_the_first_are_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = printed(monkeypatch, capsys, Report(7, TALLIES, (WRONG,) * 1234, UNCHECKED))
-    assert out.count("\nwrong ") == 20
-    assert "\n\nand 1,214 more; --json lists all\n\n" in out
-
-
-def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(printed(monkeypatch, capsys, Report(7, TALLIES, (WRONG,), UNCHECKED[2:]), "--json", "--seed=7"))
-    assert found == {
-        "seed": 7,
-        "cases": 1820,
-        "right": 1819,
-        "formats": [
-            {"log_format": "maxtext", "framework": "maxtext", "rows": 4, "cases": 1228, "right": 1227},
-            {"log_format": "megatron", "framework": "deepspeed", "rows": 12, "cases": 592, "right": 592},
-        ],
-        "not_checked": [{"log_format": "torchtitan", "framework": "any", "what": "all of it"}],
-        "wrong": [
-            {
-                "case": "maxtext-12-less-beyond",
-                "row": "llama2_70b_fp8[H100x128]",
-                "seed": 7,
-                "done": "5.0950% less throughput, 5.00% allowed",
-                "expected": "regressed, 4.80059 s over 50 steps (give or take 0.05 %)",
-                "got": "passed, 4.8 s over 50 steps",
-                "again": "pytest-gsw selftest --seed 7 --keep DIR, then look at DIR/maxtext-12-less-beyond.log",
-            }
-        ],
-    }
-
-
-def test_a_directory_that_cannot_be_written(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
-    _crash(monkeypatch)
-    assert cli.main(["selftest", f"--keep={file}"]) == 2
-    assert capsys.readouterr().err == f"pytest-gsw selftest: {file} cannot be written: File exists\n"

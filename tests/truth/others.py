@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_gsw.demo.writers.registry import WRITERS
-from pytest_gsw.runs.contradictions import other_settings
-from pytest_gsw.selftest.logs import as_bytes
-from pytest_gsw.selftest.model import Case, Unchecked
-from pytest_gsw.selftest.trial import Trial
 from pytest_gsw.tables.of_release import other_release
 from pytest_gsw.tables.releases import releases_of
+from tests.truth.contradictions import other_settings
+from tests.truth.logs import as_bytes
+from tests.truth.model import Case, Unchecked
+from tests.truth.trial import Trial
 
 #: One that no table is of.
 _RELEASE = "23.01"

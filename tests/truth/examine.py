@@ -13,23 +13,22 @@ from pytest_gsw.performance.verdict import judge
 from pytest_gsw.runs.checks import check_job, read_steps
 from pytest_gsw.runs.measure import measure
 from pytest_gsw.runs.run import Run
-from pytest_gsw.selftest.cases import ROUNDS, cases
-from pytest_gsw.selftest.model import Case, Report, Tally, Unchecked, Wrong, measured
+from tests.truth.cases import ROUNDS, cases
+from tests.truth.model import Case, Report, Tally, Unchecked, Wrong, measured
 
 
-def selftest(seed: int, *, rounds: int = ROUNDS, keep: Path | None = None) -> Report:
+def examine(seed: int, *, rounds: int = ROUNDS) -> Report:
     """Write all logs of one seed, one after the other, and examine each.
 
     Args:
         seed: Which rows, noise, tolerances and damages are drawn.
         rounds: How often each kind of row is drawn anew.
-        keep: A directory for the logs of cases that come out wrong.
     """
     wrong: list[Wrong] = []
     unchecked: dict[Unchecked, None] = {}
     rows: dict[tuple[str, str], set[str]] = {}
     counts: dict[tuple[str, str], list[bool]] = {}
-    with tempfile.TemporaryDirectory(prefix="pytest-gsw-selftest-") as folder:
+    with tempfile.TemporaryDirectory(prefix="pytest-gsw-truth-") as folder:
         for case in cases(seed, rounds):
             if isinstance(case, Unchecked):
                 unchecked[case] = None
@@ -40,9 +39,6 @@ def selftest(seed: int, *, rounds: int = ROUNDS, keep: Path | None = None) -> Re
             counts.setdefault(kind, []).append(got is None)
             if got is not None:
                 wrong.append(Wrong(case, got))
-                if keep is not None and case.log is not None:
-                    keep.mkdir(parents=True, exist_ok=True)
-                    (keep / f"{case.name}.log").write_bytes(case.log)
     tallies = tuple(Tally(*kind, len(rows[kind]), len(rights), sum(rights)) for kind, rights in sorted(counts.items()))
     return Report(seed, tallies, tuple(wrong), tuple(unchecked))
 
@@ -69,7 +65,7 @@ def _examine(case: Case, folder: Path) -> str | None:
     except RunError as error:
         right = isinstance(error, expected.error) and any(_matches(fact, error.fact) for fact in expected.facts)
         return None if right else f"not measured, {type(error).__name__}: {error.fact}"
-    except Exception as error:  # a fault of the program is a finding here, not the end of the self-test
+    except Exception as error:  # a fault of the program is a finding here, not the end of the cases
         return f"{type(error).__name__}: {error}"
     finally:
         path.unlink(missing_ok=True)

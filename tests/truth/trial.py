@@ -16,12 +16,12 @@ from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.selftest.logs import as_bytes
-from pytest_gsw.selftest.model import Case, Expected, Unchecked
-from pytest_gsw.selftest.rows import seeded
-from pytest_gsw.selftest.truth import logged_steps, statistic_s
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline
+from tests.truth.logs import as_bytes
+from tests.truth.model import Case, Expected, Unchecked
+from tests.truth.rows import seeded
+from tests.truth.truth import logged_steps, statistic_s
 
 #: How far a right measurement may be from the simulated time, as a fraction: half of the last digit that the
 #: framework prints. NeMo's bar has three digits; of two Hugging Face nodes the slower one counts.

@@ -1,4 +1,4 @@
-"""``pytest-gsw trend``, and what a session says of a row that drifts."""
+"""``pytest-gsw history --drift``, and what a session says of a row that drifts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def two_rows(pytester: pytest.Pytester, table: Path) -> Path:
 
 
 def test_a_row_that_creeps_is_named_with_what_changed(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trend", f"--baselines={two_rows}"]) == 1
+    assert main(["history", "--drift", f"--baselines={two_rows}"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split("  ")[0] == "row"
     assert lines[2].startswith(CREEPS)
@@ -63,7 +63,7 @@ def test_a_row_that_creeps_is_named_with_what_changed(two_rows: Path, capsys: py
 
 
 def test_as_json(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trend", f"--baselines={two_rows}", "--json"]) == 1
+    assert main(["history", "--drift", f"--baselines={two_rows}", "--json"]) == 1
     creeps, stays = json.loads(capsys.readouterr().out)
     assert (creeps["row"], creeps["drifts"], stays["drifts"]) == (CREEPS, True, False)
     assert creeps["throughput_change"] < -0.02
@@ -83,21 +83,21 @@ def test_as_json(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_rows_that_do_not_creep(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trend", "*x16*", f"--baselines={two_rows}"]) == 0
+    assert main(["history", "--drift", "*x16*", f"--baselines={two_rows}"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "of 1 row none drifts"
 
 
 def test_with_too_few_nights_nothing_is_said(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nights(table, [1.0] * 20)
-    assert main(["trend", f"--baselines={table}"]) == 0
+    assert main(["history", "--drift", f"--baselines={table}"]) == 0
     told = "1 row of fewer than 40 runs: whether it drifts cannot be told yet"
     assert capsys.readouterr().out.splitlines()[-1] == told
 
 
 def test_a_row_that_is_not_there(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trend", "gpt3*", f"--baselines={two_rows}"]) == 2
+    assert main(["history", "--drift", "gpt3*", f"--baselines={two_rows}"]) == 2
     assert capsys.readouterr().err == (
-        "pytest-gsw trend: the history .gsw/history.sqlite has no row 'gpt3*'\nnext: pytest-gsw history\n"
+        "pytest-gsw history: the history .gsw/history.sqlite has no row 'gpt3*'\nnext: pytest-gsw history\n"
     )
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_gsw.demo.faults import Fault
-from pytest_gsw.demo.untrained import untrained
 from pytest_gsw.results import outcomes
-from pytest_gsw.selftest.logs import as_bytes, restarted, steps_of, with_all_figures, with_figure
-from pytest_gsw.selftest.model import Case, Unchecked
-from pytest_gsw.selftest.trial import Trial
-from pytest_gsw.selftest.truth import loss_count
 from pytest_gsw.tables.metrics import MFU
+from tests.truth.logs import as_bytes, restarted, steps_of, with_all_figures, with_figure
+from tests.truth.model import Case, Unchecked
+from tests.truth.trial import Trial
+from tests.truth.truth import loss_count
+from tests.truth.untrained import untrained
 
 _NOT_FINITE = "the loss or a step time is not finite*"
 #: So many losses have a first and a last tenth.

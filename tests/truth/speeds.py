@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results import outcomes
-from pytest_gsw.selftest.model import Case
-from pytest_gsw.selftest.trial import Trial
 from pytest_gsw.tables.model import MAX_GAIN
+from tests.truth.model import Case
+from tests.truth.trial import Trial
 
 #: "Just beyond" a limit is this much farther than what the digits can tell.
 _MARGIN = 0.0005

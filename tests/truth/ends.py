@@ -9,9 +9,9 @@ from typing import Any
 from pytest_gsw.demo.damage import damage
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.results import outcomes
-from pytest_gsw.selftest.logs import as_bytes
-from pytest_gsw.selftest.model import ENDED_WELL, Case
-from pytest_gsw.selftest.trial import Trial
+from tests.truth.logs import as_bytes
+from tests.truth.model import ENDED_WELL, Case
+from tests.truth.trial import Trial
 
 #: What is wrong with the steps of a job whose script ended with 0, as Slurm tells it, and what is to be said.
 _FAILED_STEPS: tuple[tuple[str, Mapping[str, Any], str], ...] = (

@@ -1,0 +1,258 @@
+"""What each subcommand of ``pytest-gsw`` takes. Help is shown from here: it imports nothing that a subcommand does."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_gsw.common.files import at_home
+
+LAST = "last"
+_RUNS = ".gsw/runs"
+#: How a run is named.
+_RUN_HELP = f"a run's directory, its id, or '{LAST}': the newest in {_RUNS} that is no replay"
+_FORM = ("html", "junit", "markdown", "openmetrics")
+
+
+def path(text: str) -> Path:
+    """A path, with ``~`` filled in."""
+    try:
+        return at_home(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def day_begin_s(text: str, days_on: int = 0) -> float:
+    """When a day of this machine's calendar begins, or one so many days later, in seconds since the epoch."""
+    try:
+        day = datetime.strptime(text, "%Y-%m-%d").astimezone().date() + timedelta(days=days_on)
+        return datetime.combine(day, datetime.min.time()).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise ArgumentTypeError(f"got '{text}', wanted a day such as 2026-11-30") from None
+
+
+def whole_number(text: str) -> int:
+    """A number of things."""
+    if re.fullmatch(r"[0-9]{1,6}", text) is None or int(text) == 0:
+        raise ArgumentTypeError(f"got '{text}', wanted a whole number above 0")
+    return int(text)
+
+
+def _share(name: str, text: str) -> float:
+    """A share in percent, by the reader of tables of this name."""
+    from pytest_gsw.tables import fields
+
+    read: Callable[[str], float] = getattr(fields, name)
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def _rows(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="*", type=path, metavar="PATH", help="tables (default: the bundled ones)")
+    parser.add_argument("--cluster", metavar="NAME", help="rows of its release, and what it has accepted")
+    _add_clusters(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+
+
+def _metrics(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("log", type=path, metavar="LOG")
+    parser.add_argument("--format", metavar="NAME", help="log format (default: found by content)")
+    parser.add_argument("--row", metavar="ID", help="the documented row that the log is a run of")
+    parser.add_argument("--cluster", metavar="NAME", help="judge the row as a session on this cluster does")
+    _add_clusters(parser)
+    _add_baselines(parser, "tables that hold the row")
+    parser.add_argument("--statistic", metavar="S", help="such as last, mean[35:44], median[-10:]")
+    parser.add_argument("--last", action="store_true", help="read only the last step, from the end of the log")
+    parser.add_argument("--json", action="store_true", help="print JSON: one object")
+    _add_plugins(parser)
+
+
+def _importing(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("documents", nargs="+", type=path, metavar="README.md", help="Markdown with tables")
+    parser.add_argument(
+        "-o", "--output", type=path, required=True, metavar="DIR", help="directory of the tables, such as baselines"
+    )
+    parser.add_argument(
+        "--facts", type=path, metavar="FILE", help="what the documents do not say (default: DIR/facts.yaml, if there)"
+    )
+    parser.add_argument(
+        "--cards", action="store_true", help="the documents are Megatron-Bridge's verification cards, card.yaml"
+    )
+    parser.add_argument("--release", metavar="TAG", help="release that the documents are of, such as a tag")
+    parser.add_argument("--overwrite", action="store_true", help="replace tables that are there and differ")
+    parser.add_argument(
+        "--strict", action="store_true", help="fail where anything is left to look at: blanks, cells, contradictions"
+    )
+
+
+def _audit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        type=path,
+        metavar="PATH",
+        help="tables, READMEs, or directories of them (default: the bundled tables)",
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json", "github", "junit"), default="text", help="how to say it (default: text)"
+    )
+    parser.add_argument("-o", "--output", type=path, metavar="FILE", help="write it there (default: print it)")
+    parser.add_argument(
+        "--strict", action="store_true", help="fail for all that is smaller, too, and for what is not found any more"
+    )
+
+
+def _baseline(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    asked = actions.add_parser("propose", help="print a diff that puts the median of measured jobs beside their tables")
+    asked.add_argument("runs", nargs="+", metavar="RUN", help=_RUN_HELP)
+    asked.add_argument("--row", metavar="ID", help="only this row; * and ? stand for any letters")
+    asked.add_argument("--cluster", metavar="NAME", help="only what was measured on this cluster")
+    asked.add_argument("--min-jobs", type=whole_number, metavar="N", help="fewest jobs behind a figure (default: 5)")
+    asked.add_argument(
+        "--max-spread",
+        type=partial(_share, "read_percentage"),
+        metavar="PERCENT",
+        help="largest standard deviation of the jobs (default: 3%%)",
+    )
+    asked.add_argument(
+        "--max-gain",
+        type=partial(_share, "read_gain"),
+        metavar="PERCENT",
+        help="count runs that were too good to be true, up to this gain of throughput",
+    )
+    asked.add_argument(
+        "--documented", action="store_true", help="change the documented figures themselves: for tables of your own"
+    )
+    _add_baselines(asked, "where the tables are now")
+    _add_history(asked)
+    asked.add_argument("-o", "--output", type=path, metavar="FILE", help="write the diff there (default: print it)")
+
+
+def _diff(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", type=path, metavar="A", help="a table, a directory of tables, or a recipe's README")
+    parser.add_argument("after", type=path, metavar="B", help="the same of another release")
+    parser.add_argument("--json", action="store_true", help="print JSON: one object")
+
+
+def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=_RUN_HELP)
+    parser.add_argument("--format", choices=_FORM, default=_FORM[0], help="pages (default), or the text of one run")
+    parser.add_argument(
+        "-o", "--output", type=path, metavar="PATH", help="where to write (default: pages to RUN/report, texts printed)"
+    )
+    parser.add_argument("--strict", action="store_true", help="in JUnit, rows faster than the tolerance allows fail")
+    _add_history(parser)
+    _add_baselines(parser, "tables with accepted figures")
+
+
+def _history(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "rows", nargs="*", metavar="ROW", help="only these rows, with * and ?; or exclude RUN, or include RUN"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster; of an import: where the runs ran")
+    parser.add_argument("--drift", action="store_true", help="which rows drift, since when, and what changed then")
+    parser.add_argument("--last", type=whole_number, default=30, metavar="N", help="newest jobs (default: 30)")
+    parser.add_argument("--all", action="store_true", help="earlier definitions of the rows, too")
+    _add_history(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV: one line for each job")
+    form.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--add", nargs="+", type=path, metavar="RUN", help=f"add runs' directories, such as {_RUNS}/*")
+    source.add_argument("--from-logs", type=path, metavar="DIR", help="import all logs of known rows below a directory")
+    source.add_argument("--from-llmb", type=path, metavar="FILE", help="import llmb-run's jobs.sqlite3")
+    _add_baselines(parser, "tables that imports are of; with --drift, those with accepted figures")
+    parser.add_argument("--why", metavar="TEXT", help="of exclude and include: the reason")
+    _add_plugins(parser)
+
+
+def _compare(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Compare two runs row by row. The exit status is 0 when every row of RUN_A was compared and none is slower, 1 "
+        "when a row is slower or was measured in RUN_A only, and 6 when neither is so but a row of RUN_A was not "
+        "compared: nothing is, where both are the same run."
+    )
+    parser.add_argument("before", metavar="RUN_A", help=_RUN_HELP)
+    parser.add_argument("after", metavar="RUN_B", help="the run that is compared with it")
+    _add_history(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV: one line for each row")
+    form.add_argument("--json", action="store_true", help="print JSON: one object")
+
+
+def _nodes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
+    parser.add_argument(
+        "--since", type=day_begin_s, default=0.0, metavar="DATE", help="only jobs from this day on: 2026-11-30"
+    )
+    parser.add_argument(
+        "--exclude-file", type=path, metavar="FILE", help='write what sbatch takes by --exclude="$(cat FILE)"'
+    )
+    _add_history(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+
+
+def _alarms(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", nargs="?", choices=("acknowledge", "reopen"), help="what to do with an alarm")
+    parser.add_argument("alarm", nargs="?", metavar="ID", help="which one; its first letters are enough")
+    parser.add_argument("--why", metavar="TEXT", help="what is known of it")
+    parser.add_argument("--owner", metavar="NAME", help="of acknowledge: who looks after it")
+    parser.add_argument(
+        "--until", type=partial(day_begin_s, days_on=1), metavar="DATE", help="of acknowledge: it pages after this day"
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
+    _add_history(parser)
+    _add_baselines(parser, "tables with accepted figures")
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+
+
+#: Every subcommand in the order in which help lists them: its module, its line of help, what it takes.
+COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], Any]]] = {
+    "rows": ("rows", "list the documented rows", _rows),
+    "metrics": ("metrics", "measure one log", _metrics),
+    "import": ("importing", "make baseline tables of recipe READMEs", _importing),
+    "audit": ("audit", "compute every documented figure again, and report what does not fit", _audit),
+    "baseline": ("baseline", "propose measured figures for the tables", _baseline),
+    "diff": ("diff", "compare two sets of tables row by row", _diff),
+    "report": ("report", "write runs as pages, or one as JUnit, Markdown or OpenMetrics", _report),
+    "history": ("history", "show what rows took, run by run, and which drift; import older runs", _history),
+    "compare": ("compare", "compare two runs row by row", _compare),
+    "nodes": ("nodes", "tell which nodes make jobs slow or fail them, and by which jobs", _nodes),
+    "alarms": ("alarms", "tell what is wrong, since when, and who looks after it", _alarms),
+}
+
+
+def _add_history(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--history",
+        metavar="PLACE",
+        help="a file, or postgresql://USER@HOST/DATABASE (default: $GSW_HISTORY, else .gsw/history.sqlite)",
+    )
+
+
+def _add_baselines(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--baselines", action="append", type=path, metavar="PATH", help=what)
+
+
+def _add_clusters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--clusters", type=path, metavar="FILE", help="file that defines clusters, before the usual")
+
+
+def _add_plugins(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-p",
+        dest="plugins",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a plugin of pytest that brings formats; installed ones, and the conftest.py here, are known",
+    )
