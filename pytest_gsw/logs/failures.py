@@ -78,9 +78,9 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     signature(
         "ECC error",
-        "ECC error|ECC Error|uncorrectable hardware error",
+        "ECC error|uncorrectable hardware error",
         # A health check counts them, or says that there are none.
-        r"(?<!\b[Nn]o )(?<!\b0 )(?:[Uu]ncorrectable|[Dd]ouble[- ][Bb]it) ECC [Ee]rror"
+        r"(?<!\b[Nn]o )(?<!\b0 )(?:[Uu]ncorrectable|[Dd]ouble[- ]bit) ECC error"
         r"(?:s\W{1,12}[1-9]|(?!s| counts?\b[^\n\d]{0,20}0\b))|amdgpu[^\n]{1,200}uncorrectable hardware error",
         "the GPU's memory is broken: drain the node, exclude it with --exclude, and rerun",
         infrastructure=True,

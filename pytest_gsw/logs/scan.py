@@ -2,7 +2,7 @@
 
 Logs of large jobs are mostly noise: 15,000 lines of NCCL for ten steps. So no line is
 looked at unless it holds one of the wanted byte strings, and those are searched for in large
-blocks, by the C code of ``bytes.find``.
+blocks, by the C code of ``bytes.find`` and of patterns.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ LONGEST_LINE_BYTES = 1 << 20
 _NEAR_BYTES = 1 << 16
 #: ``SLURM_IO_MAX_MSG_LEN`` of Slurm's slurmstepd/io.c: ``srun --label`` breaks longer messages.
 _SRUN_MESSAGE_BYTES = 1024
-#: In less than this, to search for each word takes less time than to find out what is rare.
-SMALL_BYTES = 1 << 16
-#: Bytes of which each makes up more than a hundredth of most logs; before them those that come next, rarest first.
+#: From so many words on, one pattern takes less time than a search each.
+_MANY = 16
+#: The bytes of which logs have most, by which no word is searched for; before them those that come next, rarest first.
 _OFTEN = b"LOkP|=Ih>ybgNC]/,udmpclritoasne_[]-.: 0123456789"
 _BYTES = b'jzDBSWMGETARxw"()Fvf' + _OFTEN
 _LABEL = re.compile(rb" {0,8}\d{1,7}: ")
@@ -112,7 +112,7 @@ class Scanner:
 
     def __init__(self, markers: Dialect, *, wraps: bool = False) -> None:
         self._wanted = alternatives(markers)
-        self._finder = _Finder(self._wanted)
+        self._pattern, self._words = _search(tuple(words[0] for words in self._wanted))
         self._mender = _Mender()
         self._wraps = wraps
 
@@ -127,7 +127,7 @@ class Scanner:
         if self._wraps and self._mender.is_needed(block, end):
             lines = self._mender.lines(bytes(memoryview(block)[:end]), offset)
         else:
-            lines = _lines_at(block, end, offset, self._finder.places(block, end))
+            lines = _lines_at(block, end, offset, self._places(block, end))
         return [record for at, line in lines for record in _records(at, line, self._wanted)]
 
     def glance(self, block: bytearray, end: int, offset: int) -> list[Record]:
@@ -138,6 +138,17 @@ class Scanner:
             return self.records(block, end, offset)
         finally:
             self._mender = mender
+
+    def _places(self, block: bytearray, end: int) -> list[int]:
+        """Places within the lines that hold markers, in order."""
+        found = [] if self._pattern is None else [match.start() for match in self._pattern.finditer(block, 0, end)]
+        for word in self._words:
+            place = block.find(word, 0, end)
+            while place >= 0:
+                found.append(place)
+                place = block.find(word, place + len(word), end)
+        found.sort()
+        return found
 
 
 def _records(offset: int, line: bytes, wanted: Groups) -> list[Record]:
@@ -211,9 +222,11 @@ def _lines_at(block: bytearray, end: int, offset: int, places: list[int]) -> lis
     return found
 
 
-@lru_cache(maxsize=8)
-def _at_once(words: tuple[bytes, ...]) -> tuple[re.Pattern[bytes], list[bytes]]:
-    """A pattern that finds words by a byte that most logs hold seldom, and the words that have none."""
+@lru_cache(maxsize=64)
+def _search(words: tuple[bytes, ...]) -> tuple[re.Pattern[bytes] | None, tuple[bytes, ...]]:
+    """How words are searched for: many at once, by bytes that most logs hold seldom; few, and others, one by one."""
+    if len(words) < _MANY:
+        return None, words
     ends, others = dict[bytes, list[bytes]](), list[bytes]()
     for word in words:
         byte = bytes([min(word, key=_BYTES.find)])
@@ -224,75 +237,7 @@ def _at_once(words: tuple[bytes, ...]) -> tuple[re.Pattern[bytes], list[bytes]]:
             behind = re.escape(behind)
             ends.setdefault(byte, []).append(b"(?<=%b)%b" % (re.escape(before + byte), behind) if before else behind)
     parts = [b"%b(?:%b)" % (re.escape(byte), b"|".join(words)) for byte, words in ends.items()]
-    return re.compile(b"|".join(parts) or b"(?!)"), others
-
-
-class _Finder:
-    """Finds markers, by their rarest byte where that is rare, as ``grep`` does.
-
-    Looking for one byte is ten times as fast as looking for a word, and a marker such as
-    ``per iteration (`` has a byte that noise hardly holds. Which byte is rare is looked up in
-    samples of the log itself; it changes the time, never the result. Many markers are searched
-    for at once, by bytes that most logs hold seldom.
-    """
-
-    #: From so many on, one pattern takes less time than a search each.
-    _MANY = 16
-    _SAMPLE_BYTES = 4096
-    #: Where a byte comes more often than this, to look at each takes longer than to search for the word.
-    _RARE_EVERY_BYTES = 2048
-    #: Blocks after which to sample again.
-    _SAMPLE_EVERY = 16
-
-    def __init__(self, markers: Groups) -> None:
-        self._markers = markers
-        self._blocks = 0
-        #: A rare byte, and the words that hold it, each with the byte's place in it.
-        self._by_byte: dict[bytes, list[tuple[bytes, int]]] = {}
-        self._words: list[bytes] = []
-        self._pattern: re.Pattern[bytes] | None = None
-        if len(markers) >= self._MANY:
-            self._pattern, self._words = _at_once(tuple(words[0] for words in markers))
-
-    def places(self, block: bytearray, end: int) -> list[int]:
-        """Places within the lines that hold markers, in order."""
-        found = [] if self._pattern is None else [match.start() for match in self._pattern.finditer(block, 0, end)]
-        if self._pattern is None and self._blocks % self._SAMPLE_EVERY == 0:
-            self._choose(block, end)
-        self._blocks += 1
-        for byte, words in self._by_byte.items():
-            place = block.find(byte, 0, end)
-            while place >= 0:
-                for word, before in words:
-                    if place >= before and block.startswith(word, place - before, end):
-                        found.append(place)
-                place = block.find(byte, place + 1, end)
-        for word in self._words:
-            place = block.find(word, 0, end)
-            while place >= 0:
-                found.append(place)
-                place = block.find(word, place + len(word), end)
-        found.sort()
-        return found
-
-    def _choose(self, block: bytearray, end: int) -> None:
-        """Decide for each marker which of its words, and which byte of it, to search for."""
-        if end < SMALL_BYTES:
-            self._by_byte, self._words = {}, [words[0] for words in self._markers]
-            return
-        size = self._SAMPLE_BYTES
-        sample = b"".join(bytes(block[at : min(at + size, end)]) for at in (0, end // 3, 2 * end // 3))
-        all_words = [word for words in self._markers for word in words]
-        counts = {byte: sample.count(byte) for byte in set(b"".join(all_words))}
-        # One search serves all words that hold the byte, so of equally rare ones that of most words is taken.
-        shared = {byte: sum(byte in word for word in all_words) for byte in counts}
-        self._by_byte, self._words = {}, []
-        for words in self._markers:
-            count, _, byte, word = min((counts[byte], -shared[byte], byte, word) for word in words for byte in word)
-            if count * self._RARE_EVERY_BYTES <= len(sample):
-                self._by_byte.setdefault(bytes([byte]), []).append((word, word.index(byte)))
-            else:
-                self._words.append(words[0])
+    return re.compile(b"|".join(parts)) if parts else None, tuple(others)
 
 
 class _Mender:

@@ -343,7 +343,6 @@ BROKEN = {
     "ECC error": [
         b"node7: uncorrectable ECC error count: 10\n",
         b"Volatile Uncorrectable ECC errors: 3\n",
-        b"Double Bit ECC Errors: 2\n",
     ],
 }
 
