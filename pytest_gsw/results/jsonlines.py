@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.files import SHARED
+from pytest_gsw.common.files import PRIVATE
 from pytest_gsw.results.incident import WholeNight
 from pytest_gsw.results.record import Record, record_text
 
@@ -46,7 +46,7 @@ def end_line(run_id: str, outcomes: Sequence[str], exit_status: int) -> str:
 
 def opened(directory: Path) -> int:
     """The descriptor of a run's live file, to which lines are added; an OSError where there can be none."""
-    return os.open(directory / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, SHARED)
+    return os.open(directory / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE)
 
 
 def _line(content: dict[str, Any]) -> str:

@@ -43,7 +43,7 @@ def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_i
             (
                 r"SKIPPED \[1\] .*: inconclusive: throughput .* % above the documented 65,536 \(allowed 5 %, and no more "
                 r"than 25 % is believed\); that is too good to be true; look at the 1 s in site/tiny\.yaml:\d+ .*, and at "
-                r"what .*\.out says of batch, .*; if it is true, -ogsw_max_gain=9\d\d% or max_gain in the table accepts it"
+                r"what .*\.out says of batch, .*; if it is true, max_gain: 9\d\d% in the table or in clusters\.yaml accepts it"
             ),
         ]
     )

@@ -79,7 +79,8 @@ def test_one_blank_stops_one_row(pytester: pytest.Pytester, table: Path) -> None
         "gsw_outcome": "error",
         "gsw_fact": "dtype is blank",
     }
-    *_, end = map(json.loads, (pytester.path / "rows.jsonl").read_text().splitlines())
+    (live,) = pytester.path.glob(".gsw/runs/*/live.jsonl")
+    *_, end = map(json.loads, live.read_text().splitlines())
     assert (end["outcomes"], end["exit_status"]) == ({"passed": 1, "error": 2}, 1)
 
 

@@ -40,7 +40,8 @@ def test_a_hook_that_raises_is_an_error_of_its_row_alone(pytester: pytest.Pytest
     result.stdout.fnmatch_lines([fact, "at         conftest.py:2, in pytest_gsw_*"])
     case = junit(pytester.path / "junit.xml")[ROW]
     assert [child.tag for child in case if child.tag != "properties"] == ["error"]
-    lines = [json.loads(line) for line in (pytester.path / "rows.jsonl").read_text().splitlines()]
+    (live,) = pytester.path.glob(".gsw/runs/*/live.jsonl")
+    lines = [json.loads(line) for line in live.read_text().splitlines()]
     told = [line["record"] for line in lines if line["event"] == "row"]
     assert [record["outcome"] for record in told if record["row"] == ROW] == ["error"]
 

@@ -186,21 +186,6 @@ def test_a_dot_of_a_model_parts_no_class_name(pytester: pytest.Pytester) -> None
     assert (case.attrib["classname"], case.attrib["name"]) == ("demo.nemo.llama3_1_405b", "llama3.1_405b_bf16[H100x32]")
 
 
-def test_attachments_of_a_session_are_where_jenkins_reads_them(pytester: pytest.Pytester) -> None:
-    faults = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom")
-    options = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128 or x256)", "--junitxml=junit.xml")
-    pytester.runpytest(*options, *faults, "-o", "junit_logging=system-out")
-    for name, case in junit(pytester.path / "junit.xml").items():
-        out = case.find("system-out")
-        assert out is not None, name
-        lines = [line for line in (out.text or "").splitlines() if line.startswith("[[ATTACHMENT|")]
-        assert lines, name
-        for line in lines:
-            assert Path(line.removeprefix("[[ATTACHMENT|").removesuffix("]]")).is_file()
-    pytester.runpytest(*options, *faults)
-    assert all(case.find("system-out") is None for case in junit(pytester.path / "junit.xml").values())
-
-
 def test_a_row_that_is_skipped_for_want_of_a_cluster_is_called_as_others_are(
     pytester: pytest.Pytester, table: Path
 ) -> None:

@@ -34,7 +34,7 @@ def test_stall(pytester: pytest.Pytester) -> None:
             r"last       completed step: 2\d, .*",
             (
                 r"next       look for the rank that printed last, and rerun with NCCL_DEBUG=INFO; "
-                r"-ogsw_stall=MINUTES if the run does pause for so long"
+                r"stall: MINUTES in clusters\.yaml if the run does pause for so long"
             ),
             r"gsw: 0\.\d GPU-hours used, about 47 saved by ending 1 job early",
         ]
@@ -83,8 +83,8 @@ def test_slow_start(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
                 r"\(ended early from 3 times on\)"
             ),
             (
-                r"next       the nodes or the fabric are at fault rather than the row; -ogsw_slow_start=0 lets such a job "
-                r"go on"
+                r"next       the nodes or the fabric are at fault rather than the row; slow_start: 0 in clusters\.yaml lets "
+                r"them go on"
             ),
         ]
     )

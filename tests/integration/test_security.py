@@ -62,7 +62,7 @@ def shown(pytester: pytest.Pytester, result: pytest.RunResult) -> str:
     """Everything that a session has shown or written, but for what the jobs themselves wrote."""
     files = [pytester.path / "junit.xml"]
     for directory in (pytester.path / ".gsw" / "runs").iterdir():
-        files += [directory / "journal.jsonl", *directory.glob("records/*")]
+        files += [directory / "journal.jsonl", directory / "live.jsonl", *directory.glob("records/*")]
         files.append(pytester.path / "rebuilt.xml")
         assert main(["report", "--format=junit", str(directory), "-o", "rebuilt.xml"]) == 0
     texts = [file.read_text() for file in files if file.exists()]
@@ -464,14 +464,13 @@ def test_who_may_read_and_write_what_a_session_makes(pytester: pytest.Pytester, 
     modes = {path.relative_to(pytester.path): stat.S_IMODE(path.lstat().st_mode) for path in pytester.path.rglob("*")}
     # What decides on rows is the user's alone: whoever edits a record makes a failure a success.
     (records,) = [path for path in modes if path.name == "records"]
-    private = [records, *(path for path in modes if path.parent == records or path.name.startswith("slurm-"))]
-    assert len(private) == 3
+    files = [path for path in modes if path.parent == records or path.name.startswith("slurm-")]
+    private = [records, records.parent / "live.jsonl", *files]
+    assert len(private) == 4
     assert not [path for path in private if modes[path] & 0o077]
     # What people share is as the user wants all files to be, and never writable by everybody.
-    made = {
-        path: mode for path, mode in modes.items() if path.parts[0] in {"report", "events"} or path.suffix == ".sqlite"
-    }
-    assert {path.parts[0] for path in made} == {"report", "events", ".gsw"}
+    made = {path: mode for path, mode in modes.items() if path.parts[0] == "report" or path.suffix == ".sqlite"}
+    assert {path.parts[0] for path in made} == {"report", ".gsw"}
     directories = {path for path in made if (pytester.path / path).is_dir()}
     assert {mode for path, mode in made.items() if path in directories} == {0o775 & ~mask}
     assert {mode for path, mode in made.items() if path not in directories} == {0o664 & ~mask}

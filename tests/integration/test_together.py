@@ -121,11 +121,11 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert finding.startswith(f"| `cluster demo` | **incident** `{told}` | {throughput} | ")
     assert f" | `{since}` | `pytest-gsw history --cluster=demo` |" in finding
     assert 'gsw_cluster_incident{cluster="demo"} 1.0' in (pytester.path / "report" / "gsw.prom").read_text()
-    lines = [json.loads(line) for line in (pytester.path / "night.jsonl").read_text().splitlines()]
+    latest = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
+    lines = [json.loads(line) for line in (latest / "live.jsonl").read_text().splitlines()]
     told = lines[-2]
     assert (told["event"], told["fact"], len(told["parts"]), lines[-1]["event"]) == ("incident", fact, rows, "end")
     # Whoever replays it, or goes on with it, is told the same.
-    latest = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
     resumed = (f"--gsw-resume={latest.name}", *ROWS, "--gsw-history=history.sqlite", "--gsw-demo=*=slow:12%")
     for options in ((f"--gsw-replay={latest}",), resumed):
         again = pytester.runpytest(*options).parseoutcomes()

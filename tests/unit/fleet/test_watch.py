@@ -27,7 +27,7 @@ NEVER = Policies(stall_s=math.inf, slow_start=math.inf)
 IDENTITY = b"GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b JOB_ID=481221\n"
 STALL_ADVICE = (
     "look for the rank that printed last, and rerun with NCCL_DEBUG=INFO; "
-    "-ogsw_stall=MINUTES if the run does pause for so long"
+    "stall: MINUTES in clusters.yaml if the run does pause for so long"
 )
 
 
@@ -513,7 +513,7 @@ def test_the_whole_message_of_a_slow_start(log: Path) -> None:
     assert watch.look(log, 2.0).stop == Stop(
         "slow start: 13.6 s a step over the last 10 of 10 steps is 3.0 times the documented 4.5 s "
         "(ended early from 3 times on)",
-        "the nodes or the fabric are at fault rather than the row; -ogsw_slow_start=0 lets such a job go on",
+        "the nodes or the fabric are at fault rather than the row; slow_start: 0 in clusters.yaml lets them go on",
         40 * 13.6,
     )
 
