@@ -155,7 +155,7 @@ class _Mask:
         """A text with everything masked that two runs of one checkout do not have in common."""
         text = text.replace(self._scratch, "DIR").replace(os.uname().nodename, "HOST")
         text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{6}", lambda match: self._named(match[0], "RUN"), text)
-        text = re.sub(r"\b1[789]\d{11}\b", lambda match: self._named(match[0], "JOB"), text)
+        text = re.sub(r"(?<!\d)1[789]\d{11}(?!\d)", lambda match: self._named(match[0], "JOB"), text)
         for pattern, masked in _MASKS:
             text = re.sub(pattern, masked, text)
         return text
@@ -170,10 +170,15 @@ _MASKS = (
     (r"\b20\d\d-\d\d-\d\d\b", "DATE"),
     (r"\b\d\d:\d\d(:\d\d)?\b", "CLOCK"),
     (r"\b1[789]\d{8}(\.\d+)?\b", "EPOCH"),
-    (r'"(time|timestamp|duration|elapsed_s|wait_s|waited_s|run_s|queued_s)": ?[\d.e-]+', r'"\1": N'),
+    (r'"(time|timestamp|duration|crc|\w+_s|saved_gpu_hours)": ?("?)[\d.e+-]+\2', r'"\1": N'),
+    (r'(name="gsw_(?:job_queue_s|job_run_s|saved_gpu_hours)" value=)"[\d.]+"', r'\1"N"'),
     (r' time="[\d.]+"', ' time="N"'),
-    (r"\b(in|after|for) \d+(\.\d+)? ?(s|seconds?)\b", r"\1 N s"),
+    # Alarms are named after the time of their first run.
+    (r"\b[0-9a-f]{8}(?=  (new|still|regression|drift|node|incident)|[` \"]*[,|] ?[`k])", "ALARM"),
+    (r"\b(in|after|for|about) \d+(\.\d+)? ?(s|seconds?|saved)\b", r"\1 N \3"),
     (r"=+( .* in N s.*? )=+", r"==\1=="),
+    # Where on a page a point of time is drawn.
+    (r"<(svg|path|polyline|line|circle|rect|polygon|time)\b[^>]*>", r"<\1>"),
 )
 
 
