@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pytest_gsw.clusters.model import Cluster, cluster_files, find_cluster, release_of
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.model import Launcher
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.tables.fields import nearest
@@ -76,16 +75,3 @@ def unknown_format(name: str) -> str:
         f"known: {', '.join(sorted(FORMATS))}, and what the plugins of {Path.cwd()} add\n"
         "next: name the plugin that brings it with -p MODULE"
     )
-
-
-def launcher_for(cluster: Cluster, directory: Path, plugins: Sequence[str]) -> Launcher:
-    """How a site's plugins start jobs on a cluster; a ConfigurationError where they do not."""
-    from pytest_gsw.session import site
-
-    found = site.launcher(cluster, directory, plugins)
-    if found is None:
-        raise ConfigurationError(
-            f"nobody launches jobs for the scheduler '{cluster.scheduler}' of cluster '{cluster.name}' "
-            f"({cluster.path}); known: slurm, local\nnext: name the plugin that does with -p MODULE"
-        )
-    return found

@@ -15,13 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.errors import ConfigurationError, HookError, RunError
+from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.hooks.checks import format_problems
 from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
-from pytest_gsw.hooks.guard import guarded_format, guarded_launcher
-from pytest_gsw.jobs.model import Launcher
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.tables.model import Baseline
 
@@ -56,27 +53,7 @@ def log_format(row: Baseline, plugins: Sequence[str] = ()) -> LogFormat | None:
     problems = [] if found is None else format_problems(found)
     if problems:
         raise _failed(wrong_answer(hook, not_that(found, "log format", problems)))
-    return None if found is None else guarded_format(found, config.pluginmanager.list_name_plugin)
-
-
-def launcher(cluster: Cluster, directory: Path, plugins: Sequence[str] = ()) -> Launcher | None:
-    """How a site's plugins start jobs on a cluster; ``None`` where they do not.
-
-    Raises:
-        ConfigurationError: A plugin fails, or returns no launcher.
-    """
-    config = _config(Path.cwd(), tuple(plugins))
-    if config is None:
-        return None
-    hook = config.hook.pytest_gsw_make_launcher
-    try:
-        found: Launcher | None = hook(config=config, cluster=cluster, run_directory=directory)
-    except Exception as error:
-        raise _failed(hook_error(error, config.pluginmanager.list_name_plugin())) from None
-    try:
-        return None if found is None else guarded_launcher(found, hook, config.pluginmanager.list_name_plugin, _say)
-    except HookError as error:
-        raise _failed(error) from None
+    return found
 
 
 @lru_cache

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pytest_gsw.reports.html.nodes_plot import nodes_plot
 
 from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.performance.measurement import TimedStep, apply
@@ -24,7 +25,6 @@ from pytest_gsw.reports.html.drawing import (
     upright,
 )
 from pytest_gsw.reports.html.jobs_plot import jobs_plot
-from pytest_gsw.reports.html.nodes_plot import nodes_plot
 from pytest_gsw.reports.html.plots import history_plot, steps_plot, window_of
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.read import nights_by_run
