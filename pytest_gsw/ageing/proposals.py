@@ -24,7 +24,7 @@ from pytest_gsw.performance.noise import ACCEPTED_JOBS
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.facts import NO_CLUSTER, ran_with
-from pytest_gsw.results.record import Record, read_record, record_name
+from pytest_gsw.results.record import Record
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.images import image_name
@@ -33,8 +33,6 @@ from pytest_gsw.tables.model import Accepted, Baseline
 
 #: A row whose jobs spread by 3 % fails a tolerance of 5 % one night in twenty though nothing has changed.
 MAX_SPREAD = 0.03
-#: Of earlier jobs in a session, the newest of each row: what ran a year ago says little of the cluster of today.
-NEWEST_RUNS = 20
 
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _JOB_ID = re.compile(r"[A-Za-z0-9._:/-]{1,100}")
@@ -338,37 +336,3 @@ def _day(seconds: float | None) -> str | None:
         return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).date().isoformat()
     except (OverflowError, ValueError, OSError):  # by how far off it is
         return None
-
-
-def earlier_records(
-    run: Path, now: Iterable[Record], tables: Tables, rules: Rules | None = None
-) -> tuple[list[Record], list[LeftOut]]:
-    """What the runs beside this one recorded of the same rows on the same clusters, the newest jobs of each row.
-
-    The newest run's records come first; what cannot be read is the second list.
-    """
-    wanted = {record_name(record.row.node_id): record for record in now}
-    jobs: dict[str, set[_Job]] = {name: set() for name in wanted}
-    records: list[Record] = []
-    left_out: list[LeftOut] = []
-    for other in sorted((path for path in run.parent.glob("*/records") if path.parent != run), reverse=True):
-        try:
-            names = sorted(path.name for path in other.iterdir() if path.name in wanted)
-        except OSError as error:
-            left_out.append(LeftOut(str(other), "", f"cannot be read: {error.strerror}"))
-            continue
-        for name in names:
-            mine = wanted[name]
-            if len(jobs[name]) >= NEWEST_RUNS:
-                continue
-            try:
-                record = read_record(other / name)
-            except ValueError as error:
-                left_out.append(LeftOut(mine.row.id, mine.run.cluster, str(error), 1))
-                continue
-            if (record.row.node_id, record.run.cluster) != (mine.row.node_id, mine.run.cluster):
-                continue
-            records.append(record)
-            if not isinstance(_row_of_point(record, tables, rules or Rules()), str):
-                jobs[name].update(map(_job, _of_each_job(record)))
-    return records, left_out

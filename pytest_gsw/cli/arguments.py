@@ -254,5 +254,5 @@ def _add_plugins(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="MODULE",
-        help="a plugin of pytest that brings formats or launchers; installed ones, and the conftest.py here, are known",
+        help="a plugin of pytest that brings formats; installed ones, and the conftest.py here, are known",
     )

@@ -65,9 +65,7 @@ def _rows(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str
 
 
 def _rows_or_runs(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
-    """Rows; of ``pytest-gsw history`` also the words that stand in their place, and the runs behind these."""
-    if parsed_args.command != "history":
-        return _rows(prefix, parsed_args)
+    """Rows of ``pytest-gsw history``, the words that stand in their place, and the runs behind these."""
     if parsed_args.rows and parsed_args.rows[0] in WORDS:
         return _runs(prefix)
     return [*_beginning(prefix, () if parsed_args.rows else WORDS), *_rows(prefix, parsed_args)]

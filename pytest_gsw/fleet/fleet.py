@@ -80,6 +80,8 @@ class Fleet:
         self._notes = notes = Notes(journal)
         #: The jobs of the run that no row owns; and why rows that were handed out before that was known are errors.
         self.strays, self.late = rows.strays, rows.late
+        #: By row, how its newest job was started: of a row whose jobs cannot be taken over, none is owned.
+        self.started = rows.started
         turns = Turns(poll_interval_s, clock)
         self._submitting = submitting = Submitter(rows, launcher, notes, clock)
         repeating = Repeating(rows, notes, retries, once_more, on_repeat)

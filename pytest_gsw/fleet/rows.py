@@ -37,12 +37,11 @@ class Rows:
         self.over: dict[str, Over] = {}
         #: How often something became known that other rows may wait for: a job with its log, or that a row is over.
         self.news = 0
-        #: How many submissions were answered, and of how many it is known which jobs there are.
-        self.answered = 0
+        #: Of how many claimed jobs it is known which others there are.
         self._counted = 0
         self._since_s = time.time()
-        #: How the newest job of each row was started that may have one.
-        self._specs: dict[str, JobSpec] = {}
+        #: How the newest job of each row was started that may have one, in this session or in one before it.
+        self.started: dict[str, JobSpec] = {}
         #: The jobs of the run that no row owns, and why a row that was handed out before is an error by now.
         self.strays: dict[JobKey, Seen] = {}
         self.late: dict[str, JobError] = {}
@@ -77,7 +76,7 @@ class Rows:
 
     def take_place(self, row: Row) -> None:
         """Count what a row takes that is submitted."""
-        self._specs[row.row_id] = row.spec
+        self.started[row.row_id] = row.spec
         self._taken_jobs += 1
         self._taken_gpus += row.spec.gpus
 
@@ -130,12 +129,12 @@ class Rows:
         Names that other sessions' jobs have as well tell nothing, nor does a launcher that cannot be asked so.
         """
         named = getattr(self._launcher, "named", None)
-        answered, started = self.answered, [spec for spec in list(self._specs.values()) if spec.unique_name]
+        claimed, started = len(self.claims.jobs), [spec for spec in list(self.started.values()) if spec.unique_name]
         # A launch script that has yet to answer may name some of its jobs by then.
         specs = [spec for spec in started if not isinstance(self.phases[spec.row_id], Submitting)]
-        if named is None or not specs or (answered == self._counted and not has_reason):
+        if named is None or not specs or (claimed == self._counted and not has_reason):
             return {}
-        self._counted = answered
+        self._counted = claimed
         try:
             return by_row(specs, named(specs, self._since_s))
         except RunError as error:
@@ -144,13 +143,13 @@ class Rows:
 
     def hold(self, count: Count) -> None:
         """Hold the jobs that there are against the rows' own, and end with its row each that none of them owns."""
+        owned = {job_id for _, job_id in self.claims.jobs}  # whichever cluster lists them
         for row_id, jobs in {} if isinstance(count, RunError) else count.items():
-            phase = self.phases[row_id]
-            new = [job for job in jobs if job.id not in self.claims.owned and job.key not in self.strays]
+            phase, spec = self.phases[row_id], self.started[row_id]
+            new = [job for job in jobs if job.id not in owned and job.key not in self.strays]
             # A submission whose answer is awaited may own one of them; they are counted once more then.
-            if not new or phase.row is None or isinstance(phase, Submitting) or unanswered_s(phase) is not None:
+            if not new or isinstance(phase, Submitting) or unanswered_s(phase) is not None:
                 continue
-            spec = phase.row.spec
             strays = [Seen(Job(one.id, spec, 0.0, cluster=one.cluster, other_name=one.name), one.status) for one in new]
             self.strays |= {seen.job.key: seen for seen in strays}
             error = _not_owned(strays)

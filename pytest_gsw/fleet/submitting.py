@@ -201,7 +201,6 @@ class Submitter:
             self._withdraw()  # what no thread has begun need not be refused as well
         for one, answer in answers:
             self._take_answer(one.waiting, answer)
-            self._rows.answered += 1
             # Only then: Ctrl-C may hit in between, and an answer that is taken twice is none that is lost.
             self._rows.submitting.pop(one.row.row_id, None)
 

@@ -21,16 +21,14 @@ _Key = TypeVar("_Key")
 class Claims:
     """To which job each id and each log belongs, in one session."""
 
-    _jobs: dict[JobKey, Job] = field(default_factory=dict)
+    #: By the ids of all jobs that are a row's, as its submissions have named them.
+    jobs: dict[JobKey, Job] = field(default_factory=dict)
     _logs: dict[str, Job] = field(default_factory=dict)
     _outputs: dict[tuple[str, str], Job] = field(default_factory=dict)
-    #: The ids of all jobs that are a row's, as its submissions have named them; whichever cluster lists them.
-    owned: set[str] = field(default_factory=set)
 
     def job(self, job: Job) -> tuple[Job, RunError] | None:
         """Claim a job's id for its row; the job that has the id already, and what both rows are told."""
-        self.owned.add(job.id)
-        other = _claim(self._jobs, job.key, job)
+        other = _claim(self.jobs, job.key, job)
         if other is None:
             return None
         return other, JobError(

@@ -27,7 +27,8 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
 _WORD = re.compile(rf"{_NAME}")
 #: ``export HF_TOKEN=${HF_TOKEN:?…}`` and ``: "${HF_TOKEN?…}"``.
 _DEMAND = re.compile(rf"""(?:(?:export\s+|readonly\s+)?{_NAME}=|:\s+)"?\$\{{({_NAME})(:?)\?""")
-_ASSIGNMENT = re.compile(rf"(?:export\s+|readonly\s+)?{_NAME}=(.*)")
+#: A line that is nothing else: what follows an assignment in its line may read what that has set.
+_ASSIGNMENT = re.compile(rf"""(?:export\s+|readonly\s+)?{_NAME}=((?:[^\s;&|"]|"[^"]*")*)""")
 #: ``$NAME`` and ``${{NAME}}``, without a default.
 _PLAIN = re.compile(rf"\$(?:({_NAME})|\{{({_NAME})\}})")
 #: ``if [[ -z "$NAME" ]]; then``, and ``-n``; ``${{NAME+x}}`` is there where the variable is, be it empty.

@@ -66,7 +66,8 @@ def problem_of(
     failed = [
         step
         for step in suspects
-        if not (_ended_with_its_job(step, status, worst, uid) or _ended_by_its_script(step, uid))
+        # By its own script, or with its job.
+        if not (step.raw_state == f"CANCELLED by {uid}" or _ended_with_its_job(step, status, worst, uid))
     ] or [step for step in suspects if not _is_beside_training(step, steps)]
     if failed:
         first, more = failed[0], len(failed) - 1
@@ -142,10 +143,6 @@ def _ended_with_its_job(step: JobStep, status: JobStatus, worst: int, uid: int) 
         # 24.11 counts helpers, and "by" a user is none of Slurm's own ends.
         return step.end_s >= status.end_s and (step.raw_state == "CANCELLED" or _step_status(step) != worst)
     return step.signal == signal.SIGKILL and step.end_s >= status.end_s + KILL_WAIT_S
-
-
-def _ended_by_its_script(step: JobStep, uid: int) -> bool:
-    return step.state is JobState.CANCELLED and step.raw_state.split() == ["CANCELLED", "by", str(uid)]
 
 
 def _is_beside_training(step: JobStep, steps: Collection[JobStep]) -> bool:

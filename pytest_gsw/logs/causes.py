@@ -10,6 +10,7 @@ from pytest_gsw.logs.reader import line_number
 from pytest_gsw.logs.text import quoted_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 #: How much of a line is looked at and shown.
@@ -75,7 +76,10 @@ class Signature:
 
     def find(self, line: bytes) -> re.Match[bytes] | None:
         """What in a line is like this cause, ``None`` where nothing is."""
-        return self.pattern.search(line) if any(mark in line for mark in self.markers) else None
+        for mark in self.markers:  # a generator takes three times as long
+            if mark in line:
+                return self.pattern.search(line)
+        return None
 
 
 class CauseLine(NamedTuple):
@@ -95,6 +99,14 @@ class CauseLine(NamedTuple):
         """
         one, number = self.signature, line_number(path, self.offset)
         return Cause(one.name, _shown(self.text, self.found), number, one.advice, one.out_of_memory, one.infrastructure)
+
+
+def cause_line(offset: int, line: bytes, signatures: Iterable[Signature]) -> CauseLine | None:
+    """What the first of the signatures that is like a line finds in it."""
+    for one in signatures:
+        if (match := one.find(line)) is not None:
+            return CauseLine(one, offset, line, match[0])
+    return None
 
 
 def signature(

@@ -23,25 +23,27 @@ _LAST_WORDS = {
     rf"|(?:{_BEGIN}){_CLASS}(?:\(['\"]|\s{{0,4}}\Z)"
     r"": "Error|xception|exc.|errors.|Interrupt|Exit: |StopIteration|Expired|ProcessPool",
     r"\bTraceback\b|\bStack trace \(most|Error executing job|\b[Uu]n(?:handled|caught) (?:ex|[\w ]{0,20}error)"
-    r"|(?:[Ss]tat(?:e|us)\W{1,3}|\.py |\b(?:[Tt]raining|[Jj]ob|[Rr]un|[Ee]xperiment)\b[\w .-]{0,60} )"
-    r"(?:FAILED|failed|crashed)\b(?!\W{1,3}\d)": "Trace|trace (|rror| except|FAILED|failed|crashed",
+    r"|(?:[Ss]tat(?:e|us)\W{1,3}|\.py`? |\b(?:[Tt]raining|[Jj]ob|[Rr]un|[Ee]xperiment)\b[\w .-]{0,60} )"
+    r"(?:FAILED|failed|crashed)\b(?!\W{1,3}\d|['\"])": "Trace|trace (|rror| except|FAILED|failed|crashed",
     # A signal that came, and what the shell says of it.
-    r"(?:\b[Rr]eceived|\b[Cc]aught|\b[Gg]ot|\b[Rr]aised|ed by|[Ee]xited on|(?:[Dd]i|[Ff]ail|[Ee]xit)ed (?:with|from))\b"
-    r"[^\n]{0,30}?\b(?:[Ss]ignals?\b(?!-)|SIG[A-Z]{2,6}\b)|\bSIG[A-Z]{2,6}\b[^\n]{0,12}\b(?:received|caught)"
-    r"|\*\*\* SIG[A-Z]|\bSignal: ": "SIG|ignal",
+    r"(?:\b[Rr]eceiv(?:ed|ing)|\b[Cc]aught|\b[Gg]ot|\b[Rr]aised|ed by|[Ee]xited on"
+    r"|(?:[Dd]i|[Ff]ail|[Ee]xit)ed (?:with|from))\b[^\n]{0,30}?\b(?:[Ss]ignals?\b(?!-)|SIG[A-Z]{2,6}\b)"
+    r"|\bSIG[A-Z]{2,6}\b[^\n]{0,12}\b(?:received|caught)|\*\*\* SIG[A-Z]|\bSignal: |\bUser defined signal": "SIG|ignal",
     r"\b(?:[Bb]us error|[Ss]egmentation fault|Illegal instruction|Floating point exc)|Killing subprocess"
-    rf"|(?:{_BEGIN})Killed(?:: \d)?\s{{0,4}}\Z": "us error|egmentation fault|instruction|point exc|Kill",
+    rf"|(?:{_BEGIN})Killed(?:: \d)?\s{{0,4}}\Z": "us error|egmentation fault|llegal|point exc|Kill",
     # A process that ended, or gave up.
     r"\b[Pp]rocess [^\n]{0,24}\d[^\n]{0,24}\b(?:killed|terminated|died|crashed)\b"
     r"(?! (?:success|normal|clean|with exit code 0))|DataLoader worker [^\n]{0,80}exited unexpectedly"
-    r"|\b[Ee]xit(?:ed|s)? ?(?:with )?(?:an? )?(?:non-?zero )?(?:exit )?(?:code|status)\W{1,6}[1-9]": "rocess |xit",
+    r"|\b(?i:exit(?:ed|s)?[ _]?(?:with )?(?:an? )?(?:non-?zero )?(?:exit )?(?:code|status)\W{1,6}[1-9])"
+    r"": "killed|terminate|died|crashed|unexpectedly|xit code|xit status|xitcode|xit_code|XIT|xited|xit with|xits with",
     r"(?<!\b0 )(?<!\bnot )(?<!\bno )(?<!['\"])\b(?:[Aa]bort(?:ed|ing)|ABORT(?:ED|ING)?)\b"
     r"(?!(?: \w{1,12})? {0,3}[:=] {0,3}(?:0|[Nn]o(?:ne)?|[Ff]alse)\b)|\bAbort\(\d|\bMPI_A(?:bort|BORT)\b": "bort|ABORT",
     r"(?<!\b[Nn]o )(?<!\b0 )(?<!\b[Nn]o[nt][ -])\b[Ff]atal\b(?!['\"=])|(?:FATAL|\bCRITICAL)(?=[\]:|]| {1,4}\S)"
-    r"|(?:\A|[\s\[:>\]])F\d{3,4} \d\d:\d\d|\d: F [a-z]": "atal|FATAL|CRITICAL|F0|F1|[F|: F ",
-    r"slurmstepd: error: \*\*\* |srun: (?:Force Terminated|forcing job)|entire process down|subsequent heartbeat"
-    r"|\b(?:[Mm]onitor|[Ww]atchdog|[Hh]eartbeat) time(?:d |-)?out\b(?!\W{1,3}\d)"
-    r"": "error: ***|srun: |process down|heartbeat|imed out|timeout|time-out",
+    r"|(?:\A|[\s\[:>\]])F\d{3,4} \d\d:\d\d|\d: F [a-z]": "atal|FATAL|CRITICAL|F0|F10|F11|F12|[F|: F ",
+    r"slurmstepd: error: \*\*\* |srun: (?:Force Terminated|forcing job|error: Timed out waiting for job step)"
+    r"|NCCL operations have failed|entire process down|subsequent heartbeat"
+    r"|\b(?:[Mm]onitor|[Ww]atchdog|[Hh]eartbeat) time(?:d |-)?out(?=[,.!;]|\s{0,4}\Z)"
+    r"": "error: ***|srun: |NCCL operations|process down|heartbeat|imed out|timeout|time-out",
     # The C library, C++, Rust and glog.
     r"\b(?:free|\w{0,9}alloc|munmap_chunk|malloc_consolidate|what)\(\): |\bcorrupted (?:size|top|double)"
     r"|\bdouble free\b|detected \*\*\*": "(): |corrupted|double free|detected ***",
@@ -51,9 +53,10 @@ _LAST_WORDS = {
     # Accelerators, drivers and the fabric.
     r"\bCUDA_ERROR_(?!SUCCESS)|\b(?:CU[A-Z]{2,8}|HSA)_STATUS_(?!SUCCESS)|\b(?:cuda|hip)Error(?!Success)[A-Z]"
     r"|\bnccl[A-Z][A-Za-z]{0,30}Error"
-    r"|(?<!\b[Nn]o )\b(?:CUDA|HIP|NCCL|XLA|NVLink|cu[A-Z]{3,4}) (?:runtime )?(?:[Ee]rror|failure)\b(?! check)"
+    r"|(?<!\b[Nn]o )\b(?:CUDA|HIP|[NR]CCL|NVSHMEM|UCX|XLA|NVLink|cu[A-Z]{3,4}) {1,2}(?:runtime )?"
+    r"(?:[Ee]rror|ERROR|failure)\b(?! check)"
     r"|illegal memory access|device-side assert|GPU is lost|GPU requires reset|\bNVRM: (?:A )?GPU|\bsegfault at "
-    r"": "rror|ERROR|_STATUS_|failure|illegal|device-side|is lost|requires reset|NVRM: |segfault",
+    r"": "rror|ERROR|_STATUS_|failure|llegal|device-side|GPU is lost|requires reset|NVRM: |segfault",
     r"\b(?:INTERNAL|DATA_LOSS|UNAVAILABLE|CANCELLED|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|FAILED_PRECONDITION): "
     r"|Polled an error from ": "INTERNAL: |LOSS: |UNAVAILABLE: |ED: |PRECONDITION: |Polled an error",
     r"(?<!\b0 )\b[Oo]ut of memory\b(?!['\"]|\W{1,3}0\b)|\bmlx5_core [^\n]{0,80}(?:[Ff]atal|[Ee]rror)"
@@ -73,16 +76,17 @@ ENDINGS: tuple[Signature, ...] = (
     signature(
         "a failed rank",
         "failed (exitcode: |exits with return code = |exited on signal |MPI_ABORT was invoked"
-        "|exited with non-zero status|BAD TERMINATION",
+        "|exited with non-zero status|BAD TERMINATION|has exited due to|lost communication",
         r"failed \(exitcode: -?[1-9]\d{0,3}\) local_rank|exits with return code = -?[1-9]"
         r"|\b(?:mpi|prte|orte)run noticed that process rank|MPI_ABORT was invoked on rank"
         r"|run detected that one or more processes exited with non-zero status"
-        r"|BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+        r"|BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES|run has exited due to process rank"
+        r"|has lost communication with a",
         "look at the lines before it: a rank of the training died",
     ),
     signature(
         "a killed process",
-        "Killed|Aborted|core dumped|terminate called |Fatal Python error|Terminating process because "
+        "Killed|Aborted|(core dumped)|terminate|Fatal Python error|Terminating process because "
         "|Check failure stack trace",
         r"line \d{1,7}: {1,8}\d{1,9} (?:Killed|Aborted|Bus error|Illegal instruction)\b|\(core dumped\)"
         r"|terminate called (?:after throwing|without an active|recursively)|Fatal Python error: "
@@ -95,7 +99,7 @@ ENDINGS: tuple[Signature, ...] = (
 #: Such a line that tells of what was got over, of what shall be done, or of no part of the training.
 CLEAN_UP = re.compile(
     rb"(?i:\b(?:fall(?:ing|s)? ?back|retrying|retried|will retry|ignor(?:ed|ing)|skipp(?:ed|ing)|proceeding|non-fatal"
-    rb"|graceful(?:ly)?|(?:signal|SIG[A-Z]{2,6}) handlers?)\b)"
+    rb"|graceful(?:ly)?|(?:signal|SIG[A-Z]{2,6}) handlers?|no (?:\w{1,12} ){1,2}failed|not failed)\b)"
     rb"|NCCL (?:INFO|WARN)|\bwandb: |\[I\d{3,6} |\b(?:monitor|exporter|nvidia-smi)\b[^\n]{0,20}(?:received|got|caught)"
     rb"|(?:(?<!Error)[:=]|\bcount) {0,4}(?:0|[Nn]o(?:ne)?|[Ff]alse|null)\s{0,4}\Z"
 )

@@ -13,7 +13,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
-from pytest_gsw.logs.causes import LINE_BYTES, Cause, CauseLine, Signature, signature
+from pytest_gsw.logs.causes import LINE_BYTES, Cause, CauseLine, Signature, cause_line, signature
 from pytest_gsw.logs.logfile import unreadable
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
 
@@ -78,9 +78,9 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
     signature(
         "ECC error",
-        "ECC error|uncorrectable hardware error",
+        "ECC error|ECC Error|uncorrectable hardware error",
         # A health check counts them, or says that there are none.
-        r"(?<!\b[Nn]o )(?<!\b0 )(?:[Uu]ncorrectable|[Dd]ouble[- ]bit) ECC error"
+        r"(?<!\b[Nn]o )(?<!\b0 )(?:[Uu]ncorrectable|[Dd]ouble[- ][Bb]it) ECC [Ee]rror"
         r"(?:s\W{1,12}[1-9]|(?!s| counts?\b[^\n\d]{0,20}0\b))|amdgpu[^\n]{1,200}uncorrectable hardware error",
         "the GPU's memory is broken: drain the node, exclude it with --exclude, and rerun",
         infrastructure=True,
@@ -329,12 +329,9 @@ def command_line(path: Path) -> Cause | None:
         last = deque(matching_records(path, (_SAYS_COMMAND,), wraps=False), maxlen=1)
     except OSError as error:
         raise unreadable(path, error) from error
-    one = next(one for one in SIGNATURES if one.name == COMMAND)
-    for offset, record in last:
-        line = record[:LINE_BYTES]
-        if (match := one.find(line)) is not None:
-            return CauseLine(one, offset, line, match[0]).cause(path)
-    return None
+    signatures = [one for one in SIGNATURES if one.name == COMMAND]
+    found = [cause_line(offset, record[:LINE_BYTES], signatures) for offset, record in last]
+    return found[0].cause(path) if found and found[0] is not None else None
 
 
 def find_cause(path: Path, start: int = 0, *, block_bytes: int = BLOCK_BYTES) -> Cause | None:
@@ -361,10 +358,8 @@ def _lines_of_causes(path: Path, start: int, block_bytes: int) -> Iterator[Cause
         line = record[:LINE_BYTES]
         if RUN_STOP in line and ENDED_WELL.search(line):
             return
-        for one in SIGNATURES:
-            if (match := one.find(line)) is not None:
-                yield CauseLine(one, offset, line, match[0])
-                break
+        if (found := cause_line(offset, line, SIGNATURES)) is not None:
+            yield found
 
 
 def _telling(lines: Iterable[CauseLine]) -> CauseLine | None:

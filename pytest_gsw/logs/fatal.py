@@ -21,13 +21,14 @@ import math
 import os
 import re
 import stat
+from array import array
 from heapq import nlargest
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.beside import Beside
-from pytest_gsw.logs.causes import LINE_BYTES, Cause, CauseLine, FoundCause, Signature, signature
+from pytest_gsw.logs.causes import LINE_BYTES, Cause, CauseLine, FoundCause, Signature, cause_line, signature
 from pytest_gsw.logs.endings import CLEAN_UP, ENDINGS, LAST_WORDS, WHEREVER
 from pytest_gsw.logs.failures import ENDED_WELL, RUN_STOP, SIGNATURES
 from pytest_gsw.logs.logfile import LogFile, opened, unreadable
@@ -80,7 +81,7 @@ def _markers(signatures: Iterable[Signature], *more: bytes) -> Dialect:
     return tuple(dict.fromkeys((*more, *(mark for one in signatures for mark in one.markers))))
 
 
-_MARKERS = _markers(_KNOWN, RUN_STOP, TRACEBACK)
+_MARKERS = _markers((one for one in _KNOWN if one.name in WHEREVER), RUN_STOP)
 _LAST_MARKERS = _markers(_WITH_LAST_WORDS, RUN_STOP, TRACEBACK)
 _EARLY_MARKERS = _markers((one for one in _CAUSES if one.name in HARDWARE), b"CANCELLED AT")
 
@@ -223,8 +224,12 @@ class _Search:
         #: Whether one line tells of the whole run, so that all of it stands before the "first step".
         self._is_summary = steps is not None and len(steps.steps) == 1
         if steps is not None and steps.steps:
-            self._first = min(step.offset or 0 for step in steps.steps)
-            self._last = nlargest(_lines_after(steps), (step.offset or 0 for step in steps.steps))[-1]
+            offsets, numbers = array("q"), array("q")
+            for step in steps.steps:
+                offsets.append(step.offset or 0)
+                if step.index is not None:
+                    numbers.append(step.index)
+            self._first, self._last = min(offsets), nlargest(_lines_after(numbers), offsets)[-1]
             # Of an attempt before the last one nothing but broken hardware counts: the next had the same machines.
             self._begin = self._first if steps.attempts > 1 and self._is_summary else min(steps.begin, self._first)
         #: What broke before the first step; where there are no steps, the first cause of all.
@@ -272,10 +277,9 @@ class _Search:
         return None
 
     def _of_line(self, offset: int, line: bytes) -> CauseLine | None:
-        one = _signature_of(line, _KNOWN if offset < self._last else _WITH_LAST_WORDS)
-        if one is None or (match := one.find(line)) is None or (one.name == LAST_WORDS and self.early is not None):
+        found = cause_line(offset, line, _KNOWN if offset < self._last else _WITH_LAST_WORDS)
+        if found is None or (found.signature.name == LAST_WORDS and self.early is not None):
             return None
-        found = CauseLine(one, offset, line, match[0])
         return found if self._counts(found) else None
 
     def _counts(self, found: CauseLine) -> bool:
@@ -330,20 +334,16 @@ class _Search:
         self._traceback = (traceback.label, traceback.end, is_harmless)
         if is_harmless:
             return None
-        known = _signature_of(traceback.last, _KNOWN) or _UNCAUGHT
-        return CauseLine(known, traceback.last_offset, traceback.last or line, traceback.last or line)
+        known = cause_line(traceback.last_offset, traceback.last, _KNOWN)
+        text = traceback.last or line
+        return CauseLine(known.signature if known else _UNCAUGHT, traceback.last_offset, text, text)
 
 
-def _lines_after(steps: StepLog) -> int:
+def _lines_after(numbers: Sequence[int]) -> int:
     """How many lines of steps stand for :data:`STEPS_AFTER` steps; of the first, its last step may be all behind."""
-    numbers = (step.index for step in steps.steps if step.index is not None)
     interval = min((after - before for before, after in pairwise(numbers)), default=1)
     return 1 + math.ceil((STEPS_AFTER - 1) / max(1, interval))
 
 
 #: An exception of no known kind.
 _UNCAUGHT = signature("an exception", "", "", "the traceback tells where; a rank that raises has not ended well")
-
-
-def _signature_of(line: bytes, signatures: Iterable[Signature]) -> Signature | None:
-    return next((one for one in signatures if one.find(line) is not None), None)

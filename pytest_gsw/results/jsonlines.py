@@ -1,4 +1,4 @@
-"""The live file of a run, ``session.jsonl``: a session as JSON lines, for tools that follow it.
+"""The live file of a run, ``live.jsonl``: a session as JSON lines, for tools that follow it.
 
 The first line is of the session, one follows for each row as soon as it is judged, one for an incident of the whole
 cluster, where there is one, and the last says how the session ended; a file without that one is of a session that
@@ -19,7 +19,7 @@ from pytest_gsw.results.incident import WholeNight
 from pytest_gsw.results.record import Record, record_text
 
 #: In the run's directory.
-NAME = "session.jsonl"
+NAME = "live.jsonl"
 
 
 def session_line(run_id: str, cluster: str, node_ids: Sequence[str]) -> str:
@@ -44,13 +44,9 @@ def end_line(run_id: str, outcomes: Sequence[str], exit_status: int) -> str:
     return _line({"event": "end", "run_id": run_id, "outcomes": Counter(outcomes), "exit_status": exit_status})
 
 
-def append(directory: Path, line: str) -> None:
-    """Add one line to a run's live file; an OSError where that fails."""
-    descriptor = os.open(directory / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, SHARED)
-    try:
-        os.write(descriptor, line.encode("ascii"))
-    finally:
-        os.close(descriptor)
+def opened(directory: Path) -> int:
+    """The descriptor of a run's live file, to which lines are added; an OSError where there can be none."""
+    return os.open(directory / NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, SHARED)
 
 
 def _line(content: dict[str, Any]) -> str:

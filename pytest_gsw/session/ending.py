@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 
 import pytest
 
@@ -19,6 +20,8 @@ from pytest_gsw.session.tally import TALLY
 
 #: The record of a row that has its line in the live file.
 _TOLD = pytest.StashKey[Record]()
+#: The descriptor of the live file, which is open until pytest lets go of the session's config.
+_LIVE = pytest.StashKey[int]()
 
 
 def begin_live(config: pytest.Config, rows: Iterable[pytest.Item]) -> None:
@@ -29,8 +32,10 @@ def begin_live(config: pytest.Config, rows: Iterable[pytest.Item]) -> None:
     """
     settings = config.stash[SETTINGS]
     cluster = settings.cluster.name if settings.cluster else NO_CLUSTER
+    config.stash[_LIVE] = descriptor = jsonlines.opened(settings.run_directory)
+    config.add_cleanup(partial(os.close, descriptor))
     line = jsonlines.session_line(settings.run_id, cluster, [item.nodeid for item in rows])
-    jsonlines.append(settings.run_directory, line)
+    os.write(descriptor, line.encode("ascii"))
 
 
 def add_row(item: BaselineItem, record: Record) -> None:
@@ -78,8 +83,10 @@ def _leave_report(config: pytest.Config, settings: Settings, exit_status: int) -
 
 
 def _append(config: pytest.Config, line: str) -> None:
-    directory = config.stash[SETTINGS].run_directory
+    if _LIVE not in config.stash:  # no row has begun
+        return
     try:
-        jsonlines.append(directory, line)
+        os.write(config.stash[_LIVE], line.encode("ascii"))
     except OSError as error:
-        write(config, f"gsw: a line of {directory / jsonlines.NAME} could not be written: {error.strerror}")
+        path = config.stash[SETTINGS].run_directory / jsonlines.NAME
+        write(config, f"gsw: a line of {path} could not be written: {error.strerror}")

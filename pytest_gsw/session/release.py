@@ -69,7 +69,8 @@ def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
     name, session = str(cluster.accelerator), command("pytest", *cluster.options)
     found = releases_for(name)
     if not found:
-        near = "" if any(is_same(one, name) for one in BY_NAME) else nearest(name, BY_NAME)
+        named = max((one for one in BY_NAME if one.lower() in name.lower()), key=len, default=name)
+        near = "" if any(is_same(one, name) for one in BY_NAME) else nearest(named, BY_NAME)
         table = "make a table of a document, pytest-gsw import README.md -o baselines"
         run = "and run its rows with --gsw-baselines=baselines (docs/importing.md)"
         return f"{name}: no bundled table has rows for it{near}", f"{table}, {run}"

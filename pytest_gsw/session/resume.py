@@ -126,6 +126,7 @@ def take_over(
             standing = taking.standing(spec)
         except RunError as error:
             specs[row_id] = error
+            fleet.started[row_id] = spec
             continue
         submission, job = standing.past, standing.job
         specs[row_id] = standing.spec

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_gsw.clusters.model import why_it_does_not_fit
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session.node_ids import node_id_below, node_id_of
+from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.stash import SETTINGS, SUITE
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.fields import nearest
@@ -87,13 +87,6 @@ def table_in(config: pytest.Config, path: Path) -> Table:
     """The rows of a table that the session may have; a FileError lists the faults of one that is wrong."""
     table = read_table(path)
     return Table(config.stash[SUITE].of_table(path), ()) if SUITE in config.stash else table
-
-
-def table_of(name: str, config: pytest.Config, roots: tuple[Path, ...]) -> Path | None:
-    """The table that node ids call so."""
-    found = (path for root in roots for path in table_files(root) if node_id_of(path, config, roots) == name)
-    other = config.rootpath / name  # one that was named on the command line
-    return next(found, other if other.is_file() else None)
 
 
 def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:

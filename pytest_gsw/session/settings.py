@@ -137,7 +137,7 @@ def read_settings(config: pytest.Config) -> Settings:
     _check_clusters(config, values["clusters"], values["cluster"])
     run_directory = results / RUNS.name / run_id
     cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
-    own = values | shared.of_cluster(values, cluster)
+    own = values | shared.of_cluster(config, values, cluster)
     values = own | of_run
     asked = asked_release(config, values, cluster, past, replay)
     return Settings(

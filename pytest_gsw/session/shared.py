@@ -16,7 +16,7 @@ from pytest_gsw.common.files import at_home
 from pytest_gsw.common.redact import MASK
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.place import VARIABLE, history_place, open_history
-from pytest_gsw.session.options import SHOWN
+from pytest_gsw.session.options import OPTIONS, SHOWN
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
@@ -27,7 +27,7 @@ _NAMES = ("baselines", "suite", "clusters")
 #: The options by which rows are judged, their jobs ended early or run again, and simulated rows broken.
 _JUDGING = ("tolerance", "max-gain", "repeat", "confirm", "strict", "timeout", "retries", "stall", "slow-start", "demo")
 #: Of those that a cluster may give, which are asked of it where neither command line nor ini file gives them.
-_OF_CLUSTER = (*("tolerance", "max-gain", "strict", "stall", "slow-start", "poll-interval", "max-jobs", "max-pending"),)
+_OF_CLUSTER = ("tolerance", *(option.name for option in OPTIONS if option.of_site))
 #: What is kept of a session that has no history.
 _NO_HISTORY = "none"
 
@@ -66,10 +66,11 @@ def is_typed(config: pytest.Config, name: str) -> bool:
     return any(str(one).partition("=")[0] == f"--gsw-{name}" for one in config.invocation_params.args)
 
 
-def of_cluster(values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, Any]:
+def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, Any]:
     """By option, what a cluster says where neither command line nor ini file does."""
     said = {} if cluster is None else {name: getattr(cluster, name.replace("-", "_")) for name in _OF_CLUSTER}
-    of_both = {name: value for name, value in said.items() if value is not None and not values[name]}
+    open_ = {name for name in said if not values[name] and config.getini(f"gsw_{name.replace('-', '_')}") is not False}
+    of_both = {name: said[name] for name in open_ if said[name] is not None}
     shares = {name: f"{100 * of_both[name]:.12g}%" for name in ("tolerance", "max-gain") if name in of_both}
     return {name: value if isinstance(value, bool) else str(value) for name, value in of_both.items()} | shares
 

@@ -43,7 +43,6 @@ _PICTURES = {
     "report-verdicts": _Picture("index.html", _screen(1440), "#verdicts", 1440, 620),
     "report-row": _Picture("rows/llama2_70b_fp8_H100x128.html", _screen(1100), "body", 1100, 1500),
     "report-jobs": _Picture("jobs.html", _screen(800), "body", 800, 1110),
-    "report-scaling": _Picture("scaling.html", _screen(1100), "#workload-2", 1100, 900),
 }
 
 

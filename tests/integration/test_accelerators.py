@@ -61,7 +61,13 @@ def test_an_accelerator_without_rows_has_the_next_command(
     assert not list(pytester.path.glob(".gsw/runs/*/stage"))
 
 
-@pytest.mark.parametrize(("name", "meant"), [("GB20", "GB200"), ("H10O", "H100"), ("MI300", "MI300X")])
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *(("GB20", "GB200"), ("H10O", "H100"), ("MI300", "MI300X")),
+        *(("NVIDIA H100 80GB HBM3", "H100"), ("H100-SXM5-80GB", "H100"), ("GB200-NVL72", "GB200")),
+    ],
+)
 def test_an_accelerator_that_is_not_known_is_told_the_nearest(pytester: pytest.Pytester, name: str, meant: str) -> None:
     result = pytester.runpytest(cluster(pytester, name), "--gsw-plan")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED

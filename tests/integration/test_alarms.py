@@ -293,18 +293,3 @@ def test_no_jobs_confirm_what_the_night_before_has_shown(
     path = max(pytester.path.glob(".gsw/runs/*/records/*.json"), key=lambda one: one.stat().st_mtime_ns)
     record = json.loads(path.read_text())
     assert (record["outcome"], len(record["repeats"]) + 1) == ("regressed", jobs)
-
-
-@pytest.mark.parametrize(
-    ("given", "near"),
-    [
-        ("ack", "; did you mean 'acknowledge'?"),
-        ("acknowlege", "; did you mean 'acknowledge'?"),
-        ("close", "; there are acknowledge and reopen"),
-    ],
-)
-def test_what_is_done_with_an_alarm_may_be_misspelt(capsys: pytest.CaptureFixture[str], given: str, near: str) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["alarms", given, "fefb"])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.endswith(f"error: argument action: nothing is done by '{given}'{near}\n")

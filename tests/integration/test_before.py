@@ -249,7 +249,8 @@ def test_with_x_a_blank_row_fails_before_anything_is_submitted(pytester: pytest.
 def test_json_has_the_whole_reason(pytester: pytest.Pytester, submitted: Path) -> None:
     make(pytester, recipes="nowhere")
     run(pytester)
-    lines = [json.loads(line) for line in (pytester.path / "rows.jsonl").read_text().splitlines()]
+    (live,) = pytester.path.glob(".gsw/runs/*/live.jsonl")
+    lines = [json.loads(line) for line in live.read_text().splitlines()]
     facts = [line["record"]["fact"] for line in lines if "record" in line]
     assert facts == [f"the directory of recipes is not there: {pytester.path}/nowhere"] * 2
 

@@ -11,10 +11,10 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_gsw.cli import _parser
-from pytest_gsw.reports.ci import FORMATS
+from pytest_gsw.cli.report import _TEXTS
 from pytest_gsw.reports.ci.openmetrics import FAMILIES, openmetrics
 from pytest_gsw.results.record import write_record
-from pytest_gsw.session.leaving import FILES, PLOTS
+from pytest_gsw.session.leaving import FILES
 from pytest_gsw.session.options import OPTIONS
 from tests.unit.reports.ci.nights import NIGHT
 
@@ -34,8 +34,8 @@ def test_options_and_files_are_there(path: Path) -> None:
     text = path.read_text()
     flags = set(re.findall(r"--gsw-[a-z-]+", text))
     assert {"--gsw-cluster", "--gsw-confirm", "--gsw-report"} <= flags <= {option.flag for option in OPTIONS}
-    assert set(re.findall(r"report/([\w.-]+\.(?:csv|json|prom|md))", text)) <= set(FILES.values())
-    assert set(re.findall(r"report/(\w+)[/ ]", text)) <= {PLOTS, "rows"}
+    assert set(re.findall(r"report/([\w.-]+\.(?:csv|json|prom|md))", text)) <= set(FILES)
+    assert set(re.findall(r"report/(\w+)[/ ]", text)) <= {"rows"}
 
 
 @pytest.mark.parametrize("text", [*(path.read_text() for path in EXAMPLES), DOCUMENT])
@@ -46,7 +46,7 @@ def test_nothing_is_installed_that_is_not_published(text: str) -> None:
 
 @pytest.mark.parametrize("text", [*(path.read_text() for path in EXAMPLES), DOCUMENT])
 def test_commands_are_there(text: str) -> None:
-    for command in re.findall(r"(?:^ {4}|/bin/|^)pytest-gsw ((?:export|junit|report) [^|`\n]+)", text, re.MULTILINE):
+    for command in re.findall(r"(?:^ {4}|/bin/|^)pytest-gsw ((?:report|history) [^|`\n]+)", text, re.MULTILINE):
         arguments = command.replace('"$run"', "RUN").split()
         parser, _ = _parser()
         assert parser.parse_args(arguments).command == arguments[0]
@@ -57,9 +57,8 @@ def test_every_example_is_shown() -> None:
 
 
 def test_every_format_is_documented() -> None:
-    for name in FORMATS:
-        assert f"| `{name}` |" in DOCUMENT
-    for name, file in FILES.items():
+    for name, text_of in _TEXTS.items():
+        (file,) = (file for file, written in FILES.items() if written is text_of)
         assert f"| `{file}` | `{name}` |" in DOCUMENT
 
 
@@ -115,7 +114,6 @@ def test_the_job_of_gitlab() -> None:
     assert job["artifacts"]["when"] == "always"
     assert job["artifacts"]["reports"] == {
         "junit": "junit.xml",
-        "codequality": f"report/{FILES['gitlab']}",
-        "metrics": f"report/{FILES['openmetrics']}",
+        "metrics": "report/gsw.prom",
     }
     assert all(isinstance(line, str) for line in (*job["before_script"], *job["script"]))

@@ -246,6 +246,15 @@ def test_a_statistic_that_overflows(capsys: pytest.CaptureFixture[str], tmp_path
     )
 
 
+def test_help_imports_no_command() -> None:
+    asks = "import sys; from pytest_gsw.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", asks, "alarms", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "what to do with an alarm" in done.stdout
+    assert 0 < len(re.findall(r"\| +pytest_gsw\b", done.stderr)) <= 60
+
+
 def test_output_that_cannot_be_written() -> None:
     command = [sys.executable, "-m", "pytest_gsw.cli", "rows"]
     with Path("/dev/full").open("w") as full:

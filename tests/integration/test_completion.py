@@ -54,9 +54,7 @@ def test_commands_and_options(complete: Complete) -> None:
     assert complete("pytest-gsw --ver") == ["--version"]
 
 
-@pytest.mark.parametrize(
-    "line", ["metrics a.log --row ", "metrics a.log --row=", "trend ", "baseline propose last --row "]
-)
+@pytest.mark.parametrize("line", ["metrics a.log --row ", "metrics a.log --row=", "baseline propose last --row "])
 def test_rows(complete: Complete, line: str) -> None:
     assert complete(f"pytest-gsw {line}gpt3_175b_fp8") == [
         f"gpt3_175b_fp8\\[H100x{gpus}\\]" for gpus in (1024, 128, 2048, 256, 512)
@@ -85,10 +83,10 @@ def test_clusters(complete: Complete, pytester: pytest.Pytester) -> None:
 
 
 def test_runs(complete: Complete, runs: list[str]) -> None:
-    assert complete("pytest-gsw junit ")[:6] == ["last", *runs]
+    assert complete("pytest-gsw report ")[:6] == ["last", *runs]
     assert complete("pytest-gsw report la") == ["last"]
     assert complete(f"pytest-gsw compare last {runs[1][:8]}") == [runs[1]]
-    assert complete("pytest-gsw junit .gs") == [".gsw/"]
+    assert complete("pytest-gsw report .gs") == [".gsw/"]
 
 
 def test_rows_and_runs_of_the_history(complete: Complete, runs: list[str]) -> None:

@@ -373,7 +373,9 @@ def test_a_server_that_is_away_is_an_error_without_its_password(capsys: pytest.C
     assert "hunter2" not in err
 
 
-@pytest.mark.parametrize("arguments", [["history"], ["compare", "a", "b"], ["trend"], ["history", "--add", "run"]])
+@pytest.mark.parametrize(
+    "arguments", [["history"], ["compare", "a", "b"], ["history", "--drift"], ["history", "--add", "run"]]
+)
 def test_a_history_of_a_later_release_is_an_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     fill(night(0))
     write_record(Path("run"), night(1))

@@ -1,4 +1,4 @@
-"""``--gsw-json``: a session as JSON lines; and the night on one screen."""
+"""The live file of a run, its session as JSON lines; and the run on one screen."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import pytest
 TWO_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128)")
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def lines(directory: Path) -> list[dict[str, Any]]:
+    (live,) = directory.glob(".gsw/runs/*/live.jsonl")
+    return [json.loads(line) for line in live.read_text().splitlines()]
 
 
 def test_a_session_as_json_lines(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*TWO_ROWS, "--gsw-demo=*x128]=slow:12%")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    first, *rows, last = lines(pytester.path / "out" / "night.jsonl")
+    first, *rows, last = lines(pytester.path)
     assert (first["event"], first["cluster"], len(first["rows"])) == ("session", "demo", 2)
     assert {one["record"]["row"]: one["record"]["outcome"] for one in rows} == {
         "llama2_70b_fp8[H100x64]": "passed",
         "llama2_70b_fp8[H100x128]": "regressed",
     }
     assert {one["event"] for one in rows} == {"row"}
-    (record,) = [json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*x64_.json")] or [
-        None
-    ]
-    assert record is None or record in [one["record"] for one in rows]
+    records = [json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*.json")]
+    assert sorted(record["row"] for record in records) == sorted(one["record"]["row"] for one in rows)
+    assert all(one["record"] in records for one in rows)
     assert last == {
         "event": "end",
         "run_id": first["run_id"],
@@ -37,19 +37,20 @@ def test_a_session_as_json_lines(pytester: pytest.Pytester) -> None:
     }
 
 
-def test_a_file_of_an_earlier_session_is_written_anew(pytester: pytest.Pytester) -> None:
-    for _ in range(2):
-        pytester.runpytest(*TWO_ROWS)
-    assert len(lines(pytester.path / "night.jsonl")) == 4
+def test_a_session_that_goes_on_adds_to_the_file(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(*TWO_ROWS)
+    next(pytester.path.glob(".gsw/runs/*/records/*x64.json")).unlink()
+    pytester.runpytest("--gsw-resume=last")
+    found = lines(pytester.path)
+    assert [one["event"] for one in found] == 2 * ["session", "row", "row", "end"]
+    assert len({one["run_id"] for one in found if "run_id" in one}) == 1
 
 
-def test_a_place_that_cannot_be_written_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    (pytester.path / "night").write_text("")
-    result = pytester.runpytest(*TWO_ROWS)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --gsw-json: *night/out.jsonl cannot be written: *"])
-    (journal,) = pytester.path.glob(".gsw/runs/*/journal.jsonl")
-    assert journal.read_text() == ""  # no job was submitted that nobody would judge
+def test_a_replay_has_one_of_its_own(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(*TWO_ROWS)
+    pytester.runpytest("--gsw-replay=last")
+    first, second = (path.read_text() for path in pytester.path.glob(".gsw/runs/*/live.jsonl"))
+    assert first.count("\n") == second.count("\n") == 4
 
 
 def test_the_night_on_one_screen(pytester: pytest.Pytester) -> None:

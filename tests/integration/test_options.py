@@ -1,8 +1,9 @@
-"""Every option has an ini twin that means the same."""
+"""Every option of the command line has a key of the ini file that means the same; a site's own are also of clusters.yaml."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,32 +26,26 @@ TWINS = {
     "release": (["--gsw-release=25.02"], "gsw_release = 25.02"),
     "suite": (["--gsw-cluster=demo", "--gsw-baselines=one", "--gsw-suite=suite.yaml@per-gpu"], "gsw_cluster = demo\ngsw_baselines = one\ngsw_suite = suite.yaml@per-gpu"),
     "tolerance": (["--gsw-tolerance=3%"], "gsw_tolerance = 3%"),
-    "max-gain": (["--gsw-max-gain=60%"], "gsw_max_gain = 60%"),
+    "max-gain": (["-ogsw_max_gain=60%"], "gsw_max_gain = 60%"),
     "confirm": (["--gsw-confirm=2"], "gsw_confirm = 2"),
     "repeat": (["--gsw-repeat=5"], "gsw_repeat = 5"),
     "history": (["--gsw-history=one/nights.sqlite"], "gsw_history = one/nights.sqlite"),
-    "strict": (["--gsw-strict"], "gsw_strict = true"),
+    "strict": (["-ogsw_strict=true"], "gsw_strict = true"),
     "plan": (["--gsw-cluster=demo", "--gsw-plan"], "gsw_cluster = demo\ngsw_plan = yes"),
     "replay": (["--gsw-replay=one"], "gsw_replay = one"),
     "results": (["--gsw-results=out"], "gsw_results = out"),
     "report": (["--gsw-report=out"], "gsw_report = out"),
-    "json": (["--gsw-json=out.jsonl"], "gsw_json = out.jsonl"),
-    "update-baseline": (["--gsw-update-baseline=one.diff"], "gsw_update_baseline = one.diff"),
     "timeout": (["--gsw-timeout=90"], "gsw_timeout = 90"),
-    "max-jobs": (["--gsw-max-jobs=40"], "gsw_max_jobs = 40"),
+    "max-jobs": (["-ogsw_max_jobs=40"], "gsw_max_jobs = 40"),
     "max-gpus": (["--gsw-max-gpus=2304"], "gsw_max_gpus = 2304"),
-    "max-pending": (["--gsw-max-pending=20"], "gsw_max_pending = 20"),
+    "max-pending": (["-ogsw_max_pending=20"], "gsw_max_pending = 20"),
     "retries": (["--gsw-retries=2"], "gsw_retries = 2"),
-    "stall": (["--gsw-stall=15"], "gsw_stall = 15"),
-    "slow-start": (["--gsw-slow-start=2"], "gsw_slow_start = 2"),
+    "stall": (["-ogsw_stall=15"], "gsw_stall = 15"),
+    "slow-start": (["-ogsw_slow_start=2"], "gsw_slow_start = 2"),
     "detach": (["--gsw-detach"], "gsw_detach = true"),
     "resume": (["--gsw-resume=night"], "gsw_resume = night"),
-    "poll-interval": (["--gsw-poll-interval=30"], "gsw_poll_interval = 30"),
-    "profile": (["--gsw-profile=nccl-trace"], "gsw_profile = nccl-trace"),
-    "profile-steps": (["--gsw-profile=nsight", "--gsw-profile-steps=20:30"], "gsw_profile = nsight\ngsw_profile_steps = 20:30"),
-    "profile-ranks": (["--gsw-profile=nsight", "--gsw-profile-ranks=0,1"], "gsw_profile = nsight\ngsw_profile_ranks = 0,1"),
-    "profile-gpu-metrics": (["--gsw-profile=nsight", "--gsw-profile-gpu-metrics"], "gsw_profile = nsight\ngsw_profile_gpu_metrics = 1"),
-    "profile-cpu-metrics": (["--gsw-profile=nsight", "--gsw-profile-cpu-metrics"], "gsw_profile = nsight\ngsw_profile_cpu_metrics = on"),
+    "poll-interval": (["-ogsw_poll_interval=30"], "gsw_poll_interval = 30"),
+    "profile": (["--gsw-profile=nsight:steps=20-30,cpu-metrics"], "gsw_profile = nsight:steps=20-30,cpu-metrics"),
     "demo": (["--gsw-cluster=demo", "--gsw-demo=*x8]=fail", "--gsw-demo=*=slow:3%"], "gsw_cluster = demo\ngsw_demo =\n    *x8]=fail\n    *=slow:3%"),
 }  # fmt: skip
 
@@ -92,10 +87,52 @@ def test_the_command_line_counts_before_the_ini_file(pytester: pytest.Pytester) 
     assert settings(pytester, "--gsw-tolerance=7%")["tolerance"] == 0.07
 
 
+#: By key of a cluster: its value, what comes of it, and another value of the ini file with what comes of that.
+OF_SITE = {
+    "max_gain": ("60%", 0.6, "70%", 0.7),
+    "strict": ("true", True, "false", False),
+    "max_jobs": ("40", 40, "50", 50),
+    "max_pending": ("20", 20, "30", 30),
+    "stall": ("15", 900.0, "0", math.inf),
+    "slow_start": ("2.5", 2.5, "0", math.inf),
+    "poll_interval": ("30", 30.0, "0.5", 0.5),
+}
+#: Where the settings have what is not called as its key.
+PLACES = {
+    "max_jobs": ("limits", "jobs"),
+    "max_pending": ("limits", "pending"),
+    "stall": ("policies", "stall_s"),
+    "slow_start": ("policies", "slow_start"),
+    "poll_interval": ("poll_interval_s",),
+}
+
+
+def test_the_sites_own_keys_are_all_here() -> None:
+    assert set(OF_SITE) == {option.ini.removeprefix("gsw_") for option in OPTIONS if option.of_site}
+
+
+@pytest.mark.parametrize("key", OF_SITE)
+def test_a_cluster_sets_what_is_of_the_site_and_the_ini_file_counts_before_it(
+    pytester: pytest.Pytester, key: str
+) -> None:
+    def found(*arguments: str) -> object:
+        given: Any = settings(pytester, "--gsw-cluster=here", *arguments)
+        first, *more = PLACES.get(key, (key,))
+        return getattr(given[first], *more) if more else given[first]
+
+    value, wanted, other, of_other = OF_SITE[key]
+    (pytester.path / "clusters.yaml").write_text(CLUSTERS)
+    assert found() not in (wanted, of_other) or key == "strict"
+    (pytester.path / "clusters.yaml").write_text(CLUSTERS.replace("}", f", {key}: {value}}}"))
+    assert found() == wanted
+    pytester.makeini(f"[pytest]\ngsw_{key} = {other}\n")
+    assert found() == of_other
+
+
 def test_help_lists_every_option(pytester: pytest.Pytester) -> None:
     text = pytester.runpytest("--help").stdout.str()
     for option in OPTIONS:
-        assert option.flag in text
+        assert (f"{option.flag} " in text or f"{option.flag}=" in text) != option.of_site
         assert f"{option.ini} (" in text
 
 
@@ -108,7 +145,7 @@ def test_help_has_the_options_in_groups_each_with_its_default(
     assert places == sorted(places)
     for place, options in zip(places, GROUPS.values(), strict=True):
         block = "\n".join(lines[place + 1 :]).split("\n\n")[0]
-        for option in options:
+        for option in (one for one in options if not one.of_site):
             told = block.split(f"{option.flag}")[1].split("--gsw-")[0]
             assert f"(default: {option.default.replace('%%', '%')})" in block, told
 
@@ -118,9 +155,9 @@ def test_help_has_the_options_in_groups_each_with_its_default(
     [
         ("--gsw-timeout=0", "--gsw-timeout: got '0', wanted a number above 0"),
         ("--gsw-timeout=nan", "--gsw-timeout: got 'nan', wanted a number above 0"),
-        ("--gsw-poll-interval=fast", "--gsw-poll-interval: got 'fast', wanted a number above 0"),
-        ("--gsw-poll-interval=0.1", "--gsw-poll-interval: got '0.1', wanted 0.5 to 300 seconds"),
-        ("--gsw-poll-interval=3600", "--gsw-poll-interval: got '3600', wanted 0.5 to 300 seconds"),
+        ("-ogsw_poll_interval=fast", "gsw_poll_interval: got 'fast', wanted a number above 0"),
+        ("-ogsw_poll_interval=0.1", "gsw_poll_interval: got '0.1', wanted 0.5 to 300 seconds"),
+        ("-ogsw_poll_interval=3600", "gsw_poll_interval: got '3600', wanted 0.5 to 300 seconds"),
     ],
 )
 def test_what_is_no_number_is_a_usage_error(pytester: pytest.Pytester, argument: str, message: str) -> None:
@@ -217,13 +254,13 @@ def test_a_resumed_run_has_the_paths_that_it_was_given(
     ("option", "name", "other"),
     [
         ("--gsw-tolerance=3%", "tolerance", "--gsw-tolerance=4%"),
-        ("--gsw-max-gain=40%", "max_gain", "--gsw-max-gain=50%"),
+        ("-ogsw_max_gain=40%", "max_gain", None),
         ("--gsw-timeout=7", "time_limit_s", "--gsw-timeout=8"),
         ("--gsw-retries=2", "retries", "--gsw-retries=0"),
-        ("--gsw-stall=0", "policies", "--gsw-stall=4"),
-        ("--gsw-slow-start=2", "policies", "--gsw-slow-start=0"),
+        ("-ogsw_stall=0", "policies", None),
+        ("-ogsw_slow_start=2", "policies", None),
         ("--gsw-demo=*x128]=slow:12%", "faults", "--gsw-demo=*x64]=oom"),
-        ("--gsw-strict", "strict", None),
+        ("-ogsw_strict=true", "strict", None),
     ],
 )
 def test_a_resumed_run_judges_as_it_was_told_to(
@@ -241,15 +278,15 @@ def test_a_resumed_run_judges_as_it_was_told_to(
 @pytest.mark.parametrize(
     ("ini", "name", "option"),
     [
-        ("gsw_tolerance = 3%", "tolerance", "tolerance is 3%"),
-        ("gsw_max_gain = 40%", "max_gain", "max-gain is 40%"),
-        ("gsw_timeout = 7", "time_limit_s", "timeout is 7"),
-        ("gsw_retries = 2", "retries", "retries is 2"),
-        ("gsw_repeat = 3", "repeats", "repeat is 3"),
-        ("gsw_confirm = 2", "repeats", "confirm is 2"),
-        ("gsw_slow_start = 2", "policies", "slow-start is 2"),
-        ("gsw_strict = true", "strict", "strict is True"),
-        ("", "tolerance", "tolerance is left out"),
+        ("gsw_tolerance = 3%", "tolerance", "--gsw-tolerance is 3%"),
+        ("gsw_max_gain = 40%", "max_gain", "gsw_max_gain is 40%"),
+        ("gsw_timeout = 7", "time_limit_s", "--gsw-timeout is 7"),
+        ("gsw_retries = 2", "retries", "--gsw-retries is 2"),
+        ("gsw_repeat = 3", "repeats", "--gsw-repeat is 3"),
+        ("gsw_confirm = 2", "repeats", "--gsw-confirm is 2"),
+        ("gsw_slow_start = 2", "policies", "gsw_slow_start is 2"),
+        ("gsw_strict = true", "strict", "gsw_strict is True"),
+        ("", "tolerance", "--gsw-tolerance is left out"),
     ],
 )
 def test_a_resumed_run_judges_by_the_values_of_its_ini_file_then(
@@ -262,7 +299,7 @@ def test_a_resumed_run_judges_by_the_values_of_its_ini_file_then(
     resumed = settings(pytester, "--gsw-resume=night")
     assert (resumed[name], resumed["shared"]) == (first[name], first["shared"])
     now = "50%" if not ini else "False" if name == "strict" else "left out"
-    assert resumed["changed_since"] == (f"--gsw-{option}, as when the run began; it is {now} now",)
+    assert resumed["changed_since"] == (f"{option}, as when the run began; it is {now} now",)
 
 
 def test_a_resumed_run_has_the_history_that_its_environment_named(
@@ -308,7 +345,6 @@ def test_a_resumed_run_is_told_the_user_of_its_history_again(pytester: pytest.Py
     [
         ("--gsw-report=~/x", lambda facts: facts["report"]),
         ("--gsw-history=~/x", lambda facts: facts["history"]),
-        ("--gsw-update-baseline=~/x.diff", lambda facts: facts["update_baseline"].with_suffix("")),
     ],
 )
 def test_a_path_may_begin_at_home(

@@ -165,14 +165,14 @@ def test_some_rows_skipped_are_no_matter(pytester: pytest.Pytester, table: Path)
 
 
 @pytest.mark.parametrize(
-    "option", ["-ogsw_stall=soon", "--gsw-slow-start=-1", "--gsw-retries=often", "--gsw-retries=-1"]
+    "option", ["-ogsw_stall=soon", "-ogsw_slow_start=-1", "--gsw-retries=often", "--gsw-retries=-1"]
 )
 def test_wrong_numbers(pytester: pytest.Pytester, option: str) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", option)
     name, _, given = option.partition("=")
     wanted = "a whole number such as 1" if "retries" in option else "a number above 0"
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {name}: got '{given}', wanted {wanted}"])
+    result.stderr.fnmatch_lines([f"ERROR: {name.removeprefix('-o')}: got '{given}', wanted {wanted}"])
 
 
 def on_a_terminal(directory: Path, *arguments: str) -> str:

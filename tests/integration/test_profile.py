@@ -114,23 +114,14 @@ def test_a_profiled_run_that_fails_is_an_error(pytester: pytest.Pytester) -> Non
 
 
 def test_the_variables_of_nsight(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(
-        "--gsw-cluster=demo",
-        "--gsw-plan",
-        "-k",
-        "grok1_314b_fp8 and H100x512",
-        "--gsw-profile=nsight",
-        "--gsw-profile-steps=20:25",
-        "--gsw-profile-ranks=0,1",
-        "--gsw-profile-gpu-metrics",
-        "--gsw-profile-cpu-metrics",
-    )
+    profile = "--gsw-profile=nsight:steps=20-25,ranks=0-3,gpu-metrics,cpu-metrics"
+    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-plan", "-k", "grok1_314b_fp8 and H100x512", profile)
     result.stdout.fnmatch_lines(
         [
             "  environment  ENABLE_PROFILE=true",
             "  environment  RUN_CONF_PROFILE_START_STEP=20",
             "  environment  RUN_CONF_PROFILE_STOP_STEP=25",
-            "  environment  RUN_CONF_PROFILE_RANKS=0,1",
+            "  environment  RUN_CONF_PROFILE_RANKS=0,1,2,3",
             "  environment  RUN_CONF_PROFILE_GPU_METRICS=true",
             "  environment  RUN_CONF_PROFILE_CPU=true",
         ]
@@ -138,17 +129,15 @@ def test_the_variables_of_nsight(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("given", "message"),
     [
-        (["--gsw-profile=nsight", "--gsw-profile=nccl-trace"], "--gsw-profile: nsight and nccl-trace exclude each other; give one of them"),
-        (["--gsw-profile=nsigt"], "--gsw-profile: got 'nsigt', wanted nsight or nccl-trace; did you mean 'nsight'?"),
-        (["--gsw-profile-ranks=0"], "--gsw-profile-ranks needs --gsw-profile=nsight"),
-        (["--gsw-profile=nccl-trace", "--gsw-profile-steps=1:2"], "--gsw-profile-steps needs --gsw-profile=nsight"),
-        (["--gsw-profile=nsight", "--gsw-profile-steps=30:20"], "--gsw-profile-steps: got '30:20', wanted a first and a later step such as 20:30"),
-        (["--gsw-profile=nsight", "--gsw-profile-ranks=0-3"], "--gsw-profile-ranks: got '0-3', wanted ranks such as 0,1,2"),
+        ("nsigt", "got 'nsigt', wanted nsight or nccl-trace; did you mean 'nsight'?"),
+        ("nccl-trace:ranks=0", "'ranks=0' is for nsight, and nccl-trace takes nothing"),
+        ("nsight:steps=30-20", "got 'steps=30-20', wanted steps=45-50, ranks=0-7, gpu-metrics or cpu-metrics"),
+        ("nsight:ranks=0-3,gpu", "got 'gpu', wanted steps=45-50, ranks=0-7, gpu-metrics or cpu-metrics"),
     ],
-)  # fmt: skip
-def test_usage_errors(pytester: pytest.Pytester, options: list[str], message: str) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", *options)
+)
+def test_usage_errors(pytester: pytest.Pytester, given: str, message: str) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-profile={given}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+    result.stderr.fnmatch_lines([f"ERROR: --gsw-profile: {message}"])

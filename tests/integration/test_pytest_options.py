@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 BROKEN = ("--gsw-cluster=demo", "-k", "gpt3_175b", "--gsw-demo=*x256]=slow:10%", "--gsw-demo=*x512]=fail")
-ONE_AT_A_TIME = "--gsw-max-jobs=1"  # the largest row first, so that the order is known
+ONE_AT_A_TIME = "-ogsw_max_jobs=1"  # the largest row first, so that the order is known
 
 
 def test_lf_runs_what_failed(pytester: pytest.Pytester) -> None:

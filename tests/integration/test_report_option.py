@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,10 @@ FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom")
 FILES = {
     "index.html",
     "nights.html",
-    "scaling.html",
     "jobs.html",
     "report.css",
     "summary.md",
-    "gl-code-quality.json",
     "gsw.prom",
-    "warnings-ng.json",
 }
 
 
@@ -31,25 +27,16 @@ def test_the_report_of_a_session(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["gsw: the report is report/index.html"])
     report = pytester.path / "report"
     assert {path.name for path in report.iterdir() if path.is_file()} == FILES
-    assert {path.name for path in (report / "jenkins").iterdir()} == {
-        "mfu-llama2_70b_fp8.csv",
-        "step-time-llama2_70b_fp8.csv",
-    }
     assert len(list((report / "rows").glob("*.html"))) == 6
     index = (report / "index.html").read_text()
     assert index.index("llama2_70b_fp8[H100x128]") < index.index("llama2_70b_fp8[H100x64]")  # the worst first
-    (issue,) = [one for one in json.loads((report / "gl-code-quality.json").read_text()) if "H100x128" in str(one)]
-    assert issue["location"]["path"] == "baselines/maxtext/llama2_70b.yaml"
     assert 'gsw_step_time_seconds{row="llama2_70b_fp8[H100x64]"' in (report / "gsw.prom").read_text()
 
 
 def test_a_report_is_written_over_the_last_one(pytester: pytest.Pytester) -> None:
-    (pytester.path / "report" / "jenkins").mkdir(parents=True)
-    (pytester.path / "report" / "jenkins" / "step-time-another_fp8.csv").write_text("row\n4.5\n")
     for _ in range(2):
         pytester.runpytest(*SIX_ROWS, "--gsw-report=report").assert_outcomes(passed=6, deselected=135)
     assert {path.name for path in (pytester.path / "report").iterdir() if path.is_file()} == FILES
-    assert len(list((pytester.path / "report" / "jenkins").iterdir())) == 2
 
 
 def test_what_the_runs_beside_were_to_be_is_read_once(

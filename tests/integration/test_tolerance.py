@@ -72,4 +72,4 @@ def test_what_is_no_percentage_is_a_usage_error(pytester: pytest.Pytester, given
 def test_what_is_no_gain_is_a_usage_error(pytester: pytest.Pytester, given: str) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", f"-ogsw_max_gain={given}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --gsw-max-gain: got '{given}', wanted a percentage above 0%, such as 25%"])
+    result.stderr.fnmatch_lines([f"ERROR: gsw_max_gain: got '{given}', wanted a percentage above 0%, such as 25%"])

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.tables.load import load_table
 from tests.integration.runs import write_runs
-from tests.integration.test_update_baseline import diffs, eos, run
 
 ROW = "tiny_1b_bf16[H100x8]"
 #: Half of the documented second, and a tenth of it in one job.
@@ -19,8 +17,6 @@ FAST = (0.49, 0.5, 0.5, 0.51, 0.5)
 TOO_GOOD = {"outcome": "inconclusive", "reason": "too good to be true", "max_gain": 0.25}
 WHY = "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast"
 STEP = "completed step: {step}, seconds: {seconds}, TFLOP/s/device: 1.5, Tokens/s/device: 6.5, loss: 9.021\n"
-
-__all__ = ["eos"]
 
 
 @pytest.fixture(autouse=True)
@@ -68,25 +64,6 @@ def test_a_gain_that_is_none(given: str, capsys: pytest.CaptureFixture[str]) -> 
         main(["baseline", "propose", ".", f"--max-gain={given}"])
     assert ended.value.code == 2
     assert "--max-gain" in capsys.readouterr().err
-
-
-def test_a_sessions_own_row_that_nobody_believes_is_not_proposed(
-    pytester: pytest.Pytester, eos: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_runs(pytester.path / ".gsw", eos, FAST[:4], **TOO_GOOD)
-    monkeypatch.setenv("TINY_SECONDS", "0.50")
-    result = run(pytester, "-k", "x8 and H100")
-    assert result.ret == 6
-    assert diffs(pytester) == []
-    result.stdout.fnmatch_lines(["nothing can be proposed", f"left out: *: {WHY}"])
-    result = run(pytester, "-k", "x8 and H100", "-ogsw_max_gain=110%")
-    result.assert_outcomes(passed=1, deselected=2)
-    result.stdout.fnmatch_lines(
-        [f"{ROW.replace('[', '[[]')} on eos: 0.5 s beside the documented 1 s (50.0 % shorter); *"]
-    )
-    (path,) = diffs(pytester)
-    assert "step_time_s: 0.5\n" in path.read_text()
-    assert load_table(eos)[0].accepted == {}  # the table itself is left as it is
 
 
 def history(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

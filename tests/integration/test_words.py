@@ -19,7 +19,7 @@ NIGHT = re.compile(r"(?<![\w.`/])(?:nights?|tonight)(?!\w|\.html|/)", re.IGNOREC
 #: Names in JSON, addresses and classes, which programs and links rely on: nobody reads them as text.
 KEYS = {
     "cli/alarms.py": {"nights": 1},  # of --json
-    "cli/trend.py": {"nights": 1},  # of --json
+    "cli/drift.py": {"nights": 1},  # of --json
     "hooks/checks.py": {
         "night": 1,
         "Night": 1,

@@ -12,7 +12,7 @@ from tests.integration.conftest import properties, tiny_table
 
 from .cluster import SlurmCluster
 from .recipes import FINETUNE_CLUSTERS, TABLE, finetune
-from .sessions import PASSED, Misfortune, Session, Site
+from .sessions import PASSED, Misfortune, Session, Site, error
 
 SFT = TABLE.replace("steps: 50", "steps: 50, environment: {FT_TYPE: sft}")
 #: An import that goes on until the test lets it.
@@ -79,6 +79,22 @@ def test_an_import_that_fails_ends_the_row_at_once(site: Site, slurm8: SlurmClus
     assert int(found[2]) == int(found[1]) - 1
     assert Path(found[3]).read_text() == "gated repo\n"
     assert states(slurm8, found[2], found[1]) == ["FAILED", "CANCELLED"]
+
+
+@pytest.mark.parametrize(
+    ("imports", "dependency", "state"),
+    [("sleep 300", "", "CANCELLED"), ("exit 3", '--dependency="afterany:$first"', "FAILED")],
+    ids=["runs on", "failed"],
+)
+def test_a_training_that_does_not_wait_for_a_good_import(
+    site: Site, slurm8: SlurmCluster, tmp_path: Path, imports: str, dependency: str, state: str
+) -> None:
+    script = finetune(imports=imports).replace('--dependency="afterok:$first"', dependency)
+    session = run(site, slurm8, tmp_path, script)
+    told = session.end()
+    first = str(int(told.job) - 1)
+    assert told.seen == error(f"the row has 1 job that no submission of it named: {first}"), session.output
+    assert states(slurm8, first, told.job) == [state, "COMPLETED"]
 
 
 def held(session: Session, cluster: SlurmCluster) -> str:

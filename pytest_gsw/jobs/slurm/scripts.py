@@ -44,8 +44,8 @@ SUBMISSION_SKEW_S = 60.0
 
 #: Finds the job of a spec by its name, submitted since then.
 ByName = Callable[[JobSpec, float], Job | None]
-#: All of the user's jobs since then.
-AllSince = Callable[[JobSpec, float], Sequence[Named]]
+#: All of the user's jobs since then, where these rows' jobs may be.
+AllSince = Callable[[Sequence[JobSpec], float], Sequence[Named]]
 
 
 class LaunchScripts:
@@ -93,7 +93,7 @@ class LaunchScripts:
                 ) from error
         told = told_by(answer.stdout)
         if told.job_id is not None:
-            return self._job(spec, told.job_id, submitted_s)
+            return self._job(spec, told.job_id, told.job_ids, submitted_s)
         if told.job_ids:
             cancelled = self._cancel(spec, told.job_ids, submitted_s)
             raise _failed(SubmissionError, spec, command, answer, f"{command[0]}: {told.problem}{cancelled}")
@@ -119,7 +119,7 @@ class LaunchScripts:
             return None  # the script has not begun
         told = told_by(_text(said))
         if told.job_id is not None:
-            return self._job(spec, told.job_id, since_s)
+            return self._job(spec, told.job_id, told.job_ids, since_s)
         found = self._by_name(spec, since_s)
         if found is not None:
             return found
@@ -143,26 +143,33 @@ class LaunchScripts:
         ids = [job_id for job_id, _ in told.waits_for] if told.job_id == job.id else []
         return self._own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
 
-    def all_before(self) -> set[tuple[str, str]]:
-        """By name and id, the jobs of this run that another one waits for."""
-        return {(said.stem, job_id) for said in self._all_said() for job_id, _ in told_by(_text(said)).waits_for}
+    def all_before(self) -> dict[tuple[str, str], str | None]:
+        """By name and id, the jobs of this run that another one waits for, and which one that is."""
+        told = ((said.stem, told_by(_text(said))) for said in self._all_said())
+        return {(name, job_id): one.job_id for name, one in told for job_id, _ in one.waits_for}
 
     def _told_of(self, job: Job) -> Told:
         """What the launch script has said that has submitted a job."""
         texts = map(_text, (self._said_by(job.spec), *self._all_said()))
         return next((told for told in map(told_by, texts) if job.id in told.job_ids), Told())
 
-    def _job(self, spec: JobSpec, job_id: str, submitted_s: float) -> Job:
+    def _job(self, spec: JobSpec, job_id: str, told_ids: Sequence[str], submitted_s: float) -> Job:
         """The job of an id that a script has named; the scheduler may have another name for it.
 
         Raises:
             SchedulerAwayError: The scheduler does not say.
-            SubmissionError: The job is another user's, another row's, or older than the script's run.
+            SubmissionError: The job is another user's, another row's, or older than the script's run; or another job
+                bears the row's own name.
         """
         found = self._by_id(spec, job_id)
+        if found is None and self._by_id(spec, job_id, mine=False) is not None:
+            raise _not_its_job(spec, job_id, "is another user's", ())
+        bears_its_name = found is not None and found.name == spec.name
+        own = None if bears_its_name or not spec.unique_name else self._by_name(spec, submitted_s)
+        if own is not None and own.id not in told_ids:
+            cancelled = self._cancel(spec, told_ids, submitted_s)
+            raise _not_its_job(spec, job_id, f"is not {own.id}, the job of the row's name{cancelled}", ())
         if found is None:
-            if self._by_id(spec, job_id, mine=False) is not None:
-                raise _not_its_job(spec, job_id, "is another user's", ())
             raise SchedulerAwayError(
                 f"{spec.script.name} has submitted job {job_id}, and neither squeue nor sacct knows it yet",
                 advice=f"squeue -j {job_id}",
@@ -171,9 +178,9 @@ class LaunchScripts:
         if told_s is not None and told_s < submitted_s - SUBMISSION_SKEW_S:
             since = ("submitted", f"{moment(told_s)}, and the script began at {moment(submitted_s)}")
             raise _not_its_job(spec, job_id, "is older than this run of the script", (since,))
-        if found.name != spec.name and found.name.startswith(_OF_SESSIONS):
+        if _is_another_rows(found, spec):
             raise _not_its_job(spec, job_id, "is another row's", (("its name", found.name),))
-        other = "" if found.name == spec.name else found.name
+        other = "" if bears_its_name else found.name
         return Job(job_id, spec, submitted_s, cluster=found.cluster, other_name=other)
 
     def _cancel(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> str:
@@ -184,9 +191,9 @@ class LaunchScripts:
         return f"; cancelled: {', '.join(map(in_words, own))}" if own else ""
 
     def _own(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> list[Named]:
-        """Those of these jobs that are the user's and were submitted since then."""
+        """Those of these jobs that are the user's and no other row's, and were submitted since then."""
         known = filter(None, (self._by_id(spec, job_id) for job_id in job_ids))
-        return [one for one in known if (one.status.submit_s or 0) >= since_s]
+        return [one for one in known if (one.status.submit_s or 0) >= since_s and not _is_another_rows(one, spec)]
 
     def _by_id(self, spec: JobSpec, job_id: str, *, mine: bool = True) -> Named | None:
         """The user's job of an id, or anybody's, where the row's job may be; an id alone may be another's job."""
@@ -213,7 +220,7 @@ class LaunchScripts:
         others = {job_id for said in other for job_id in told_by(_text(said)).job_ids}
         found = [
             f"{in_words(job.key)} ({job.name})"
-            for job in self._all_since(spec, since_s)
+            for job in self._all_since([spec], since_s)
             if job.id not in others
             and not job.name.startswith(_OF_SESSIONS)
             and (job.status.submit_s is None or job.status.submit_s >= since_s - 1)
@@ -225,6 +232,10 @@ class LaunchScripts:
 
     def _all_said(self) -> Iterator[Path]:
         return self._directory.glob(f"*{_SUFFIX}")
+
+
+def _is_another_rows(job: Named, spec: JobSpec) -> bool:
+    return job.name != spec.name and job.name.startswith(_OF_SESSIONS)
 
 
 def _not_its_job(spec: JobSpec, job_id: str, why: str, evidence: tuple[tuple[str, str], ...]) -> SubmissionError:

@@ -52,7 +52,7 @@ class Submissions:
     def __init__(self, client: Client, lock: SubmissionLock | None, directory: Path) -> None:
         self._client = client
         self._lock = lock
-        self.scripts = LaunchScripts(client, lock, directory, self._by_name, self._all_since)
+        self.scripts = LaunchScripts(client, lock, directory, self._by_name, self._all_of)
 
     def submit(self, spec: JobSpec) -> Job:
         """Start one job.
@@ -124,11 +124,11 @@ class Submissions:
         self._wait_for_orphans("its rows", specs)
         return self._all_of(specs, since_s)
 
-    def _all_since(self, spec: JobSpec, since_s: float) -> tuple[Named, ...]:
-        return self._all_of([spec], since_s)
-
     def _all_of(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
-        """All of the user's jobs since then, where these rows' jobs may be, but those that a row's own waits for."""
+        """All of the user's jobs since then, where these rows' jobs may be, but those that a row's own waits for.
+
+        One that goes on when that has ended, or failed when that COMPLETED, is none of these: it was not waited for.
+        """
         found: list[Named] = []
         groups: dict[str, list[JobSpec]] = {}
         for spec in specs:
@@ -149,7 +149,9 @@ class Submissions:
                 for (cluster, job_id), told in _each_once(answers, clusters).items()
             ]
         before = self.scripts.all_before()  # as scripts have said by now
-        return tuple(job for job in found if (job.name, job.id) not in before)
+        states = {job.id: job.status.state for job in found}
+        ends = {key: states.get(follower or "", JobState.PENDING) for key, follower in before.items()}
+        return tuple(job for job in found if _is_counted(job.status.state, ends.get((job.name, job.id))))
 
     def close(self) -> None:
         """Let go of the lock."""
@@ -222,6 +224,13 @@ class Submissions:
             return  # out of reach; the journal has the row, and --gsw-resume asks again
         if found is not None:
             self._client.act(scancel_command([found[1]], found[0]))
+
+
+def _is_counted(state: JobState, follower: JobState | None) -> bool:
+    """Whether a job counts as the row's: by its state, and by that of the one which waits for it, if any does."""
+    if follower is None:
+        return True
+    return follower is JobState.COMPLETED and state is not follower if state.ended else follower.ended
 
 
 def _submitted(answer: Output, spec: JobSpec) -> JobKey | None:

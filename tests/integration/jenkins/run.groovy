@@ -4,7 +4,6 @@ import groovy.json.JsonOutput
 import org.codehaus.groovy.control.CompilerConfiguration
 
 abstract class Pipeline extends Script {
-    static final String LISTED = System.getenv('LISTED') ?: ''
     static final int STATUS = (System.getenv('STATUS') ?: '0') as int
 
     def methodMissing(String name, Object given) {
@@ -26,7 +25,7 @@ abstract class Pipeline extends Script {
             throw new IllegalStateException(shown.first() as String)
         }
         Map named = shown ? (shown.first() instanceof Map ? shown.first() as Map : [:]) : [:]
-        return named.returnStdout ? LISTED : named.returnStatus ? STATUS : [(name): named]
+        return named.returnStatus ? STATUS : [(name): named]
     }
 
     def propertyMissing(String name) { name }

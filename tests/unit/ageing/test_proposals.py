@@ -14,17 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.ageing.proposals import (
-    NEWEST_RUNS,
     LeftOut,
     Proposal,
     Proposals,
     Rules,
     Tables,
-    earlier_records,
     propose,
     relative_spread,
 )
-from pytest_gsw.results.record import Record, write_record
+from pytest_gsw.results.record import Record
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted, Baseline
@@ -286,64 +284,6 @@ def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tabl
 
 def test_nothing_of_nothing(tables: Tables) -> None:
     assert propose([], tables) == Proposals()
-
-
-def test_earlier_runs_of_the_same_rows(table: Path, tables: Tables, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    mine = record(table, 1.6, 9, run_id="20261209-221000-7f3a")
-    write_record(runs / mine.run.id, mine)
-    for one in nights(table):
-        write_record(runs / one.run.id, one)
-    other = "20261130-000000-0000"
-    write_record(runs / other, varied(mine, run_id=other, cluster="selene"))
-    write_record(runs / other, varied(mine, run_id=other, node_id="site/tiny.yaml::other", row="other"))
-    (runs / "20261201-000000-0000" / "records").mkdir(parents=True)
-    broken = runs / "20261202-000000-0000"
-    write_record(broken, varied(mine, run_id=broken.name)).write_text("{")
-    (runs / "notes.txt").write_text("")
-    found, left_out = earlier_records(runs / mine.run.id, [mine], tables)
-    assert found == nights(table)[::-1]
-    (record_file,) = (broken / "records").iterdir()
-    (why,) = left_out
-    assert (why.what, why.runs) == (ROW, 1)
-    assert why.why.startswith(f"{record_file} is no record: ")
-    assert earlier_records(runs / mine.run.id, [], tables) == ([], [])
-
-
-def of_october(table: Path, number: int, **changes: Any) -> Record:
-    return record(table, 1.6, number, run_id=f"202610{number + 1:02}-221000-7f3a", **changes)
-
-
-def test_of_earlier_runs_the_newest_count(table: Path, tables: Tables, tmp_path: Path) -> None:
-    for number in range(NEWEST_RUNS + 3):
-        one = of_october(table, number)
-        write_record(tmp_path / one.run.id, one)
-    found, _ = earlier_records(tmp_path / "now", [record(table)], tables)
-    assert [one.run.id[6:8] for one in found] == [f"{number:02}" for number in range(NEWEST_RUNS + 3, 3, -1)]
-
-
-def test_replays_and_errors_are_not_among_the_newest(table: Path, tables: Tables, tmp_path: Path) -> None:
-    jobs = [of_october(table, number) for number in range(NEWEST_RUNS)]
-    again = [varied(one, run_id=f"202611{number + 1:02}-221000-7f3a") for number, one in enumerate(jobs)]
-    failed = [varied(one, run_id=f"202612{one.run.id[6:]}", outcome="error") for one in jobs]
-    for one in (*jobs, *again[:15], *failed):
-        write_record(tmp_path / one.run.id, one)
-    found, _ = earlier_records(tmp_path / "now", [record(table)], tables)
-    assert {one.jobs.last.id for one in found if one.jobs.last} == {
-        str(481220 + number) for number in range(NEWEST_RUNS)
-    }
-    assert propose(found, tables).proposed[0].accepted.jobs == NEWEST_RUNS
-
-
-def test_what_lies_beside_the_runs(table: Path, tables: Tables, tmp_path: Path) -> None:
-    for one in nights(table):
-        write_record(tmp_path / one.run.id, one)
-    (tmp_path / "20261201-000000-0000").mkdir()
-    (tmp_path / "20261201-000000-0000" / "records").write_text("no directory\n")
-    found, left_out = earlier_records(tmp_path / "now", [record(table)], tables)
-    assert found == nights(table)[::-1]
-    name = tmp_path / "20261201-000000-0000" / "records"
-    assert [str(one) for one in left_out] == [f"{name}: cannot be read: Not a directory"]
 
 
 def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables: Tables) -> None:

@@ -233,3 +233,17 @@ def test_a_resumed_rows_jobs_are_its_own(clock: Clock) -> None:
     assert fleet.take("a").job_id == "7"
     fleet.close()
     assert fleet.strays == {}
+
+
+def test_the_jobs_of_a_resumed_row_that_cannot_be_taken_over_are_ended(clock: Clock) -> None:
+    launcher = Counted(clock, others=[Named("7", "gsw-a", RUNNING), Named("8", "gsw-a", RUNNING)])
+    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    fleet.started["a"] = spec("a")
+    fleet.submit({"a": SubmissionError("2 jobs have the name")})
+    with pytest.raises(SubmissionError, match="2 jobs have the name"):
+        fleet.take("a")
+    fleet.count()
+    fleet.close()
+    assert [seen.job.id for seen in fleet.strays.values()] == ["7", "8"]
+    assert launcher.cancelled == [["a", "a"]]
+    assert fleet.late == {}

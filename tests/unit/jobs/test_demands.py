@@ -63,6 +63,8 @@ def test_a_demand(body: str, name: str, empty_is_unset: bool) -> None:
         "A=${B:-${C}}",  # C is not looked at where B is set
         "A=${B:-$C/${D}}/x",
         "set +u\nA=$B",
+        'A=/tmp/x; mkdir -p "$A"',
+        'export A=/tmp/x && echo "$A"',
         "A=$EPOCHSECONDS",
         "if [ $X = 1 ]; then\nA=${HF_TOKEN:?}\nfi",  # of one kind of run alone
         "if [ $X = 1 ]; then\n    A=${HF_TOKEN:?}\nfi",

@@ -57,6 +57,8 @@ FATAL = [
     ("a failed rank", b"mpirun detected that one or more processes exited with non-zero status, thus causing\n"),
     ("a failed rank", b"=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"),
     ("a killed process", b"*** Check failure stack trace: ***\n"),
+    ("a failed rank", b"mpirun has exited due to process rank 3 with PID 42 on node n7 exiting improperly.\n"),
+    ("a failed rank", b"ORTE has lost communication with a remote daemon.\n"),
     ("NCCL time-out", WATCHDOG),
     ("CUDA out of memory", OOM),
     ("a failed task", TASK),
@@ -214,6 +216,16 @@ LAST_WORDS = [
     b"F0203 04:05:06.7 42 rendezvous.cc:42] Termination timeout of 40 seconds exceeded.",
     b"2031-02-03 04:05:06.789: F external/xla/xla/x.cc:7] Rendezvous",
     b"  exitcode  : -6 (pid: 42)",
+    b"EXIT_CODE=1",
+    b"exit_code: 137",
+    b"`conda run python train.py` failed. (See above for error)",
+    b"exiting program after receiving SIGTERM.",
+    b"User defined signal 1",
+    b"srun: error: Timed out waiting for job step to complete",
+    b"[rank2]:[E203 04:05:06.7 ProcessGroupNCCL.cpp:1] [Rank 2] Some NCCL operations have failed or timed out.",
+    b"CUDA ERROR 700 at kernels.cu:12",
+    b"[1927855506.1] [n7:42:0] ib_mlx5_log.c:177 UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB",
+    b"RCCL error: unhandled system error",
     b"Process exited with signal 9",
     b"Fatal glibc error: malloc assertion failure in sysmalloc",
     b"fatal: unable to continue",
@@ -328,7 +340,11 @@ def test_hardware_that_broke_under_an_earlier_attempt(write_log: WriteLog, borde
 
 BROKEN = {
     "GPU error (Xid)": [XID, b"kernel: NVRM: GPU 0000:41:00.0 has fallen off the bus.\n"],
-    "ECC error": [b"node7: uncorrectable ECC error count: 10\n", b"Volatile Uncorrectable ECC errors: 3\n"],
+    "ECC error": [
+        b"node7: uncorrectable ECC error count: 10\n",
+        b"Volatile Uncorrectable ECC errors: 3\n",
+        b"Double Bit ECC Errors: 2\n",
+    ],
 }
 
 
@@ -460,6 +476,8 @@ HEALTHY = [
     b"0 fatal errors\nno fatal errors\nnot fatal\nfatal errors: 0\nnon-fatal\n{'fatal': 0}\nlog_level: CRITICAL\n",
     b"job failed: 0\nrun failed: False\nJob x finished: SUCCEEDED\nfailed: 0, succeeded: 128\nheartbeat timeout: 600 s\n",
     b"CUDA error check passed\nNCCL error checks: 3\nThe target application terminated. One or more process it created\n",
+    b"EXIT_CODE=0\nexit_code: 0\nno job failed\nNo training run failed\nThe training has not failed\n",
+    b"if [ $? -ne 0 ]; then echo 'training failed'; fi\nheartbeat timeout set to 600 s\nWatchdog timeout disabled\n",
     b"total time: 12.3 s\nerror_file: <N/A>\nTraining finished successfully\nExit handlers ran: 3\n",
 ]
 

@@ -51,6 +51,35 @@ def test_whatever_the_noise_holds(write_log: WriteLog, noise: bytes) -> None:
     assert len(records(path, b"per iteration (")) == 3
 
 
+@pytest.mark.parametrize("filler", [0, 3000])
+def test_many_markers_are_found_as_few_are(write_log: WriteLog, filler: int) -> None:
+    """Many are searched for at once: each alone on a line, the first and the last of a file, and side by side."""
+    many = tuple(
+        mark.encode()
+        for mark in [
+            "Xid",
+            "XID",
+            "ABORT",
+            "bort",
+            "[F",
+            "(): ",
+            "rror",
+            "error: ***",
+            "a.b*c",
+            "train",
+            "died",
+            "F10",
+            "F1",
+            "w",
+            "x",
+            "ab",
+            "é",
+        ]
+    )
+    path = write_log(b"".join(b"%s\n%s" % (mark, b"0 0\n" * filler) for mark in (*many, many[0] + many[1])))
+    assert [line for _, line in records(path, *many)] == [*many, b"XidXID"]
+
+
 def test_escapes_and_nul_are_taken_out(write_log: WriteLog) -> None:
     path = write_log(b"\x1b[34mmark: \x1b[38;2;1;2;3m6\x1b[0m\0\0\x1b[K\n\0\0\0mark 7\x1b[Amark 8\n")
     assert [line for _, line in records(path, b"mark")] == [b"mark: 6", b"mark 7", b"mark 8"]

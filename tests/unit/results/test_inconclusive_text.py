@@ -34,7 +34,7 @@ def test_what_is_too_good_to_be_true() -> None:
     assert row_text.inconclusive_text(record, WONDER) == (
         "inconclusive: throughput is 900.0 % above; that is too good to be true; look at the 4.556 s in "
         f"{record.row.baseline} (decimal point, unit, statistic last), and at what /stage/a.log says of batch, sequence "
-        "length and steps; if it is true, -ogsw_max_gain=901% or max_gain in the table accepts it"
+        "length and steps; if it is true, max_gain: 901% in the table or in clusters.yaml accepts it"
     )
     several = replace(WONDER, measured_s=4.6, jobs_s=(4.6, 4.7, 0.4))
     assert "; that is too good to be true: one of its jobs took 0.4 s; look at" in (

@@ -725,6 +725,34 @@ def test_a_job_that_is_not_the_scripts_own_is_not_taken(
         named_by_a_script(monkeypatch, tmp_path, spec, own, others)
 
 
+@pytest.mark.parametrize(
+    ("named", "says", "ended"),
+    [
+        ("", "is not 8, the job of the row's name", []),
+        ("7|RUNNING||None|n1|990|991|9999|my-own-work\n", "is not 8, the job of the row's name", []),
+        ("7|RUNNING||None|n1|1001|1002|9999|of-its-own\n", "is not 8, the job of the row's name; cancelled: 7", ["7"]),
+    ],
+    ids=["nobody's", "older", "the script's"],
+)
+def test_a_job_of_the_rows_own_name_is_the_rows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str, says: str, ended: list[str]
+) -> None:
+    """Whatever other job its script names; that is ended only if the script may have submitted it."""
+    cancelled = []
+
+    def run(command: tuple[str, ...], *_: object, **__: object) -> Output:
+        if command[0] == "scancel":
+            cancelled.append(command[-1])
+        return said(named + "8|RUNNING||None|n1|1001|1002|9999|gsw-a\n" if "squeue" in command[0] else "")
+
+    (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
+    monkeypatch.setattr(slurm, "_run", run)
+    spec = dataclasses.replace(SPEC, launcher="nemo-run", unique_name=True)
+    with pytest.raises(SubmissionError, match=f"^launch.sh names job 7, which {says}\n"):
+        SlurmLauncher({}, work_directory=tmp_path).find(spec, 1000.0)
+    assert cancelled == ended
+
+
 def test_a_job_that_a_script_names_is_on_the_cluster_that_has_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -850,11 +878,41 @@ def test_a_job_ends_with_those_that_it_waits_for(monkeypatch: pytest.MonkeyPatch
     assert [command[-1] for command in commands if command[0] == "scancel"] == ["12", "11"]
 
 
+def test_another_rows_job_does_not_end_with_the_job_of_a_script_that_names_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    others = CHAIN.format(id=11, state="RUNNING", code="", reason="None").replace("gsw-a", "gsw-b")
+    launcher, job, commands = chained(monkeypatch, tmp_path, _11=others)
+    launcher.cancel([job])
+    assert [command[-1] for command in commands if command[0] == "scancel"] == ["12"]
+
+
 def test_a_job_that_another_one_waits_for_is_not_the_rows_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     launcher, job, _ = chained(monkeypatch, tmp_path)
     assert [one.id for one in launcher.named([job.spec], 1000.0)] == ["12"]
     (tmp_path / "gsw-a.launch").unlink()
     assert [one.id for one in launcher.named([job.spec], 1000.0)] == ["11", "12"]
+
+
+@pytest.mark.parametrize(
+    ("before", "then", "counted"),
+    [
+        ("COMPLETED", "COMPLETED", ["12"]),
+        ("RUNNING", "COMPLETED", ["11", "12"]),
+        ("RUNNING", "FAILED", ["11", "12"]),
+        ("FAILED", "COMPLETED", ["11", "12"]),
+        ("FAILED", "PENDING", ["12"]),
+        ("FAILED", "CANCELLED", ["12"]),
+    ],
+)
+def test_a_job_that_was_not_waited_for_is_counted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: str, then: str, counted: list[str]
+) -> None:
+    lines = {
+        f"_{one}": CHAIN.format(id=one, state=state, code="0", reason="") for one, state in ((11, before), (12, then))
+    }
+    launcher, job, _ = chained(monkeypatch, tmp_path, **lines)
+    assert [one.id for one in launcher.named([job.spec], 1000.0)] == counted
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,15 @@
-"""Workflow commands as GitHub's runner reads them, and GitLab's report."""
+"""Workflow commands as GitHub's runner reads them."""
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.common.words import escaped
-from pytest_gsw.reports.ci.annotations import github, gitlab
-from pytest_gsw.reports.night import Night
-from tests.unit.reports.ci.nights import ERROR, NIGHT, REGRESSED, SINCE, hostile_night, night_of, texts
-from tests.unit.results.records import varied
+from pytest_gsw.reports.ci.annotations import github
+from tests.unit.reports.ci.nights import NIGHT, SINCE, hostile_night, night_of, texts
 
 #: In the order in which the runner puts them back, https://github.com/actions/runner, ActionCommand.cs.
 DATA = {"%0D": "\r", "%0A": "\n", "%25": "%"}
@@ -81,58 +78,3 @@ def test_nobody_gives_commands_but_us(text: str) -> None:
     assert {command.name for command in commands} <= {"error", "warning", "notice"}
     assert all(set(command.properties) <= {"file", "line", "title"} for command in commands)
     assert all(text in command.data for command in commands if command.properties["title"].startswith("drift"))
-
-
-# ---- GitLab, https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
-
-
-def assert_code_quality(text: str) -> list[dict[str, object]]:
-    """What GitLab asks of a report: these five of each entry, one of five severities, one entry for a fingerprint."""
-    report = json.loads(text)
-    assert isinstance(report, list)
-    for entry in report:
-        assert set(entry) == {"description", "check_name", "fingerprint", "severity", "location"}
-        assert entry["severity"] in {"info", "minor", "major", "critical", "blocker"}
-        assert set(entry["location"]) == {"path", "lines"}
-        assert isinstance(entry["location"]["lines"]["begin"], int)
-        assert not entry["location"]["path"].startswith("./")
-        assert all(isinstance(entry[name], str) for name in ("description", "check_name", "fingerprint"))
-    assert len({entry["fingerprint"] for entry in report}) == len(report)
-    return report
-
-
-def test_an_entry_of_code_quality() -> None:
-    report = assert_code_quality(gitlab(NIGHT))
-    assert report[0] == {
-        "description": "llama2_70b_fp8[H100x128]: throughput 205,201 tokens/s is 10.8 % below the documented 230,153 "
-        "(allowed 5 %)",
-        "check_name": "gsw-regressed",
-        "fingerprint": "9a3bf4b00da3437c8de7642670138e29eb48668e590fdeea9329caaa6a8690c0",
-        "severity": "critical",
-        "location": {"path": "baselines/maxtext/llama2_70b.yaml", "lines": {"begin": 128}},
-    }
-    assert [(entry["check_name"], entry["severity"]) for entry in report[1:]] == [
-        ("gsw-error", "critical"),
-        ("gsw-inconclusive", "minor"),
-        ("gsw-drift", "minor"),
-        ("gsw-improved", "info"),
-    ]
-
-
-def test_a_finding_is_known_again_the_next_night() -> None:
-    def prints(night: Night) -> list[object]:
-        return [entry["fingerprint"] for entry in assert_code_quality(gitlab(night))]
-
-    moved = varied(REGRESSED, run_id="later", fact="other figures", baseline="baselines/maxtext/llama2_70b.yaml:7")
-    assert prints(night_of((moved,))) == prints(night_of((REGRESSED,)))
-    assert prints(night_of((varied(REGRESSED, cluster="ptyche"),))) != prints(night_of((REGRESSED,)))
-    assert prints(night_of((varied(ERROR, node_id=REGRESSED.row.node_id),))) != prints(night_of((REGRESSED,)))
-
-
-def test_a_quiet_night_is_an_empty_report() -> None:
-    assert gitlab(night_of(())) == "[]"
-
-
-@given(texts)
-def test_whatever_others_write_the_report_is_valid(text: str) -> None:
-    assert_code_quality(gitlab(hostile_night(text)))

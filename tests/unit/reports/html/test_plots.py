@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from pytest_gsw.reports.html.nodes_plot import nodes_plot
 
-from pytest_gsw.history.suspects import Sound, Suspect
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.html.drawing import (
@@ -26,7 +25,6 @@ from pytest_gsw.reports.html.drawing import (
 )
 from pytest_gsw.reports.html.jobs_plot import jobs_plot
 from pytest_gsw.reports.html.plots import history_plot, steps_plot, window_of
-from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.read import nights_by_run
 from pytest_gsw.reports.rows import Row
 from pytest_gsw.results.record import Record
@@ -269,48 +267,6 @@ def test_of_a_thousand_jobs_those_that_ended_last_are_drawn() -> None:
     plot = jobs_plot(night)
     assert plot is not None
     assert plot.alt.startswith("The 200 jobs that ended last;")
-
-
-def slow_night(*nodes: str) -> Night:
-    (night,) = nights_by_run([SLOW, BROKEN], None, runs(Path("run")))
-    slow = Suspect(nodes, -0.1, -0.11, -0.09, (), (), mended=False)
-    return replace(night, slow_nodes={"eos": (slow,)})
-
-
-def test_a_map_of_the_nodes() -> None:
-    plot = nodes_plot(slow_night("pool0-0018", "pool0-0099"))
-    assert plot is not None
-    assert plot.alt == "16 nodes of the run's jobs, 1 slow: pool0-0018; in the order of their names"
-    assert legend(plot) == ["slow: pool0-0018", "not slow"]
-    assert len(list(plot.svg.iter("polygon"))) == 1
-    assert len(list(plot.svg.iter("circle"))) == 15
-    assert "pool0-0018, slow" in told_of(plot)
-    assert nodes_plot(slow_night("pool0-0099")) is None  # it ran no job of this night
-
-
-def test_a_map_tells_nodes_that_are_cleared_from_those_that_are_not() -> None:
-    night = slow_night("pool0-0018")
-    cleared = tuple(node for node in night.nodes if node not in {"pool0-0017", "pool0-0018"})
-    plot = nodes_plot(replace(night, sound_nodes={"eos": Sound(cleared, {"pool0-0017": 2})}))
-    assert plot is not None
-    assert plot.alt.startswith("16 nodes of the run's jobs, 1 slow, 1 could not be told: pool0-0018; ")
-    known = [float(dot.get("r", "0")) for dot in plot.svg.iter("circle") if dot.get("class") == "sound"]
-    unknown = [float(dot.get("r", "9")) for dot in plot.svg.iter("circle") if dot.get("class") == "untold"]
-    assert (len(known), len(unknown)) == (14, 1)
-    assert unknown[0] < known[0]
-    assert legend(plot)[-1] == "could not be told"
-
-
-def test_a_map_of_two_thousand_nodes() -> None:
-    assert SLOW.jobs.last is not None
-    large = replace(SLOW, jobs=replace(SLOW.jobs, last=replace(SLOW.jobs.last, nodes="n[0001-2048]")))
-    (night,) = nights_by_run([large], None, runs(Path("run")))
-    slow = tuple(Suspect((f"n{number:04}",), -0.1, -0.1, -0.1, (), (), mended=False) for number in range(1, 10))
-    plot = nodes_plot(replace(night, slow_nodes={"eos": slow}))
-    assert plot is not None
-    assert plot.alt.startswith("2048 nodes of the run's jobs, 9 slow: n[0001-0009]; ")
-    assert plot.svg.get("viewBox") == "0 0 480 110"
-    assert len(ET.tostring(plot.svg)) < 120_000
 
 
 # -- axes ------------------------------------------------------------------------------------------

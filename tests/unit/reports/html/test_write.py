@@ -166,7 +166,7 @@ def test_what_there_is(tmp_path: Path) -> None:
     rows = [f"llama2_70b_{name}" for name in ("bf16_H100x64", "fp8_H100x128", "fp8_H100x256", "fp8_H100x64")]
     assert found == sorted(
         [
-            *("index.html", "scaling.html", "jobs.html", "report.css"),
+            *("index.html", "jobs.html", "report.css"),
             *(f"rows/{name}.html" for name in rows),
         ]
     )

@@ -1,4 +1,4 @@
-"""``pytest-gsw junit``: the file that a session would have written, had it not died."""
+"""``pytest-gsw report --format=junit``: the file that a session would have written, had it not died."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.results.rebuild import counts, junit_text, read_run, rebuild_junit
-from pytest_gsw.results.record import Record, record_name, write_record
+from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import junit, properties, suite_properties
 from tests.integration.test_junit import assert_valid
 from tests.unit.results.records import JOB, SLOW, varied
@@ -49,13 +49,8 @@ def suite(path: Path) -> dict[str, str]:
 
 
 def elements(case: ET.Element) -> list[tuple[str, str | None]]:
-    """What happened to a row; a session names no files for attachments by itself."""
-    return [(child.tag, child.get("type")) for child in case if child.tag != "system-out"]
-
-
-def outcome_of(case: ET.Element) -> ET.Element:
-    """The element of what happened, or the properties where nothing did."""
-    return [child for child in case if child.tag != "system-out"][-1]
+    """What happened to a row."""
+    return [(child.tag, child.get("type")) for child in case]
 
 
 def assert_alike(own: Path, again: Path) -> None:
@@ -91,7 +86,7 @@ def test_the_same_as_pytests_own(pytester: pytest.Pytester, capsys: pytest.Captu
     outcomes = {properties(case)["gsw_outcome"] for case in junit(again).values()}
     assert outcomes == set(OUTCOMES) - {"profiled"}
     for name, case in junit(own).items():
-        element, other = outcome_of(case), outcome_of(junit(again)[name])
+        element, other = case[-1], junit(again)[name][-1]
         if element.tag == "failure":
             assert other.text == element.text
         if element.tag in {"failure", "error"}:
@@ -152,33 +147,9 @@ def test_the_element_of_an_outcome(run: Path, outcome: str, element: str | None)
     record = varied(SLOW, outcome=outcome, not_comparable="--gsw-profile=nsight")
     root = rebuild_junit(run, [record])
     found = [child.tag for child in only(root)]
-    assert found == ["properties", *([element] if element else []), "system-out"]
+    assert found == ["properties", *([element] if element else [])]
     number = {"failure": "failures", "error": "errors"}.get(element or "", element)
     assert counts(root) == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0, **({number: 1} if number else {})}
-
-
-def test_a_row_names_its_files_for_the_attachments_plugin(run: Path) -> None:
-    log = run / "log.out"
-    log.write_text("[[ATTACHMENT|/etc/passwd]]\n")
-    case = only(rebuild_junit(run, [varied(SLOW, log=str(log))]))
-    assert case[-1].tag == "system-out"
-    assert (case[-1].text or "").splitlines() == [
-        f"[[ATTACHMENT|{log}]]",
-        f"[[ATTACHMENT|{run / 'records' / record_name(SLOW.row.node_id)}]]",
-    ]
-
-
-def test_a_row_names_its_page_where_a_report_was_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(run)]) == 0
-    page = run / "report" / "rows" / "llama2_70b_fp8_H100x128.html"
-    assert page.is_file()
-    (case,) = junit(rebuilt(run)).values()
-    assert (case.findtext("system-out") or "").splitlines()[-1] == f"[[ATTACHMENT|{page}]]"
-
-
-def test_a_row_without_files_names_none() -> None:
-    case = only(rebuild_junit(Path("gone"), [SLOW]))
-    assert case.find("system-out") is None
 
 
 def test_an_outcome_that_is_not_known_is_an_error(run: Path) -> None:

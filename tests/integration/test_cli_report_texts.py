@@ -1,9 +1,7 @@
-"""``pytest-gsw export``: a demo night for every CI server."""
+"""``pytest-gsw report --format``: a demo run as Markdown and OpenMetrics."""
 
 from __future__ import annotations
 
-import csv
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_gsw.cli import main
 from pytest_gsw.history.sqlite import SqliteDatabase
 from pytest_gsw.history.store import History
-from pytest_gsw.reports.ci import FORMATS
 from pytest_gsw.results.record import write_record
 from tests.integration.conftest import RunOnce
 from tests.integration.runs import record
 from tests.unit.reports.ci.nights import HOSTILE, NIGHT
-from tests.unit.reports.ci.test_annotations import assert_code_quality, parsed
 from tests.unit.results.records import SLOW, varied
 
+FORMATS = ("junit", "markdown", "openmetrics")
 FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x512]=fast:15%")
 
 
@@ -35,15 +32,12 @@ def night(pytester: pytest.Pytester, run_once: RunOnce, capsys: pytest.CaptureFi
 
 
 def exported(run: Path | str, form: str, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert main(["export", str(run), "--format", form, *options]) == 0
+    assert main(["report", str(run), "--format", form, *options]) == 0
     return capsys.readouterr().out
 
 
-def test_markdown_by_default(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(night)]) == 0
-    out = capsys.readouterr().out
-    assert out == exported(night, "markdown", capsys)
-    lines = out.splitlines()
+def test_markdown(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = exported(night, "markdown", capsys).splitlines()
     assert lines[0] == "### pytest-gsw: 2 rows need attention"
     assert lines[2].startswith(
         f"`demo`, run `{night.name}`, 7 rows: 3 passed, 1 improved, 1 regressed, 1 error, 1 failed as documented, "
@@ -51,21 +45,6 @@ def test_markdown_by_default(night: Path, capsys: pytest.CaptureFixture[str]) ->
     assert lines[4] == "This is a simulation: no GPU was used, and its figures say nothing."
     assert "| `llama2_70b_fp8[H100x128]` | **regressed** | -10." in lines[8]
     assert "--gsw-confirm=4" in lines[8]
-
-
-def test_annotations_are_at_the_lines_of_the_rows(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, *_ = exported(night, "github", capsys).splitlines()
-    command = parsed(first)
-    assert command is not None
-    assert command.properties["file"] == "baselines/maxtext/llama2_70b.yaml"
-    # The demo's tables are the bundled ones: the line has the row's own documented step time.
-    table = Path(__file__).parents[2] / command.properties["file"]
-    assert "step_time_s: 4.556," in table.read_text().splitlines()[int(command.properties["line"]) - 1]
-
-
-def test_code_quality(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = assert_code_quality(exported(night, "gitlab", capsys))
-    assert [entry["check_name"] for entry in report] == ["gsw-regressed", "gsw-error", "gsw-improved"]
 
 
 def test_metrics(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,30 +58,17 @@ def test_metrics(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {sample.labels["cluster"] for sample in found["gsw_run_timestamp_seconds"].samples} == {"demo"}
 
 
-@pytest.mark.parametrize(
-    ("form", "low", "high"), [("plot", 3.0, 6.0), ("plot-mfu", 0.2, 0.7), ("plot-throughput", 1e5, 1e7)]
-)
-def test_a_plot(night: Path, capsys: pytest.CaptureFixture[str], form: str, low: float, high: float) -> None:
-    header, numbers = csv.reader(exported(night, form, capsys).splitlines())
-    assert header == [f"llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 512, 1024, 2048)]
-    assert all(low < float(number) < high for number in numbers)
-
-
-def test_warnings(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert json.loads(exported(night, "warnings-ng", capsys)) == {"issues": []}
-
-
 def test_a_run_may_be_named_by_its_id(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exported(night.name, "plot", capsys) == exported(night, "plot", capsys)
+    assert exported(night.name, "markdown", capsys) == exported(night, "markdown", capsys)
 
 
 def test_what_a_dead_session_never_judged_is_an_error(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
     next(night.glob("records/*H100x64.json")).unlink()
     (night / "records" / "broken.json").write_text("{")
-    out = exported(night, "github", capsys)
-    assert "title=error%3A llama2_70b_fp8[H100x64]::the session ended before this row was judged; pytest" in out
-    assert "title=error%3A records/broken.json::" in out
-    assert out.splitlines()[-1].startswith("8 rows: 2 passed, 1 improved, 1 regressed, 3 errors, ")
+    out = exported(night, "markdown", capsys)
+    assert "| `llama2_70b_fp8[H100x64]` | **error** `the session ended before this row was judged; pytest " in out
+    assert "| `records/broken.json` | **error** `" in out
+    assert ", 8 rows: 2 passed, 1 improved, 1 regressed, 3 errors, " in out
 
 
 # ---- The history ------------------------------------------------------------------------------------
@@ -128,16 +94,16 @@ def test_since_when_a_row_is_slow(slow_night: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_history_that_is_named_must_be_there(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(slow_night), "--history=gone.sqlite"]) == 2
-    assert capsys.readouterr().err.startswith("pytest-gsw export: there is no history gone.sqlite\n")
+    assert main(["report", "--format=markdown", str(slow_night), "--history=gone.sqlite"]) == 2
+    assert capsys.readouterr().err.startswith("pytest-gsw report: there is no history gone.sqlite\n")
 
 
 def test_a_history_that_does_not_answer_hides_no_night(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("broken.sqlite").write_text("no database, but long enough to be read as one " * 50)
-    assert main(["export", str(slow_night), "--history=broken.sqlite"]) == 0
+    assert main(["report", "--format=markdown", str(slow_night), "--history=broken.sqlite"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("### pytest-gsw: 1 row needs attention\n")
-    assert err.startswith("pytest-gsw export: without the history: ")
+    assert err.startswith("pytest-gsw report: without the history: ")
 
 
 # ---- What is wrong ------------------------------------------------------------------------------------
@@ -148,19 +114,19 @@ def test_what_is_no_run(
     tmp_path: Path, given: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["export", given]) == 2
-    assert capsys.readouterr().err == f"pytest-gsw export: there is no run '{given}' in .gsw/runs\nnext: ls .gsw/runs\n"
+    assert main(["report", "--format=markdown", given]) == 2
+    assert capsys.readouterr().err == f"pytest-gsw report: there is no run '{given}' in .gsw/runs\nnext: ls .gsw/runs\n"
 
 
 def test_a_run_without_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"pytest-gsw export: there are no records in {tmp_path}\nnext: ls .gsw/runs\n"
+    assert main(["report", "--format=markdown", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"pytest-gsw report: there are no records in {tmp_path}\nnext: ls .gsw/runs\n"
 
 
 def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_record(tmp_path, SLOW)
-    assert main(["export", str(tmp_path), "-o", str(tmp_path / "records")]) == 2
-    assert capsys.readouterr().err == (f"pytest-gsw export: {tmp_path / 'records'} cannot be written: Is a directory\n")
+    assert main(["report", "--format=markdown", str(tmp_path), "-o", str(tmp_path / "records")]) == 2
+    assert capsys.readouterr().err == (f"pytest-gsw report: {tmp_path / 'records'} cannot be written: Is a directory\n")
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -186,3 +152,8 @@ def test_hostile_texts_are_no_tracebacks(
 ) -> None:
     write_record(tmp_path, varied(SLOW, fact=text, row=text, workload=text, cluster=text, run_id=text, drift=text))
     assert exported(tmp_path, form, capsys)
+
+
+def test_a_text_is_of_one_run(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--format=junit", str(slow_night), "other"]) == 2
+    assert capsys.readouterr().err == "pytest-gsw report: --format=junit takes one run, not 2\n"

@@ -97,7 +97,7 @@ def test_with_too_few_nights_nothing_is_said(table: Path, capsys: pytest.Capture
 def test_a_row_that_is_not_there(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "--drift", "gpt3*", f"--baselines={two_rows}"]) == 2
     assert capsys.readouterr().err == (
-        "pytest-gsw history --drift: the history .gsw/history.sqlite has no row 'gpt3*'\nnext: pytest-gsw history\n"
+        "pytest-gsw history: the history .gsw/history.sqlite has no row 'gpt3*'\nnext: pytest-gsw history\n"
     )
 
 
