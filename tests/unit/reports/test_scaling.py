@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from pytest_gsw.reports.html.scaling_page import curve_table
 
 from pytest_gsw.history.imported import figure_alone, imported_record
 from pytest_gsw.reports.html.scaling_plot import scaling_plot

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pytest_gsw.reports.html.nodes_plot import nodes_plot
 
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.verdict import Reason
