@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pytest_gsw.common.redact import printable
-from pytest_gsw.history.codec import body_text, decode
 from pytest_gsw.history.database import Database
 from pytest_gsw.history.model import cluster_of, job_name, job_time_s
 from pytest_gsw.results.failures import failed_jobs
-from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import Record
 
 _INSERT = """
@@ -20,10 +18,6 @@ _OF_CLUSTER = """
 SELECT f.job, r.row_id, r.run_id, f.job_id, f.time_s, f.nodes, f.why
 FROM gsw_failure f JOIN gsw_record r ON r.id = f.record_id
 WHERE f.cluster = ? AND f.time_s >= ? ORDER BY f.time_s, r.run_id, f.job"""
-#: Records that are looked at in one go: bodies of all of them would be much at once.
-_AT_ONCE = 500
-#: How a record without attempts is written.
-_NO_ATTEMPT = '"attempts":[]'
 
 
 @dataclass(frozen=True)
@@ -46,17 +40,6 @@ def keep_failures(database: Database, records: Mapping[int, Record]) -> None:
     database.execute_many(_INSERT, values)
 
 
-def keep_failures_of_before(database: Database) -> None:
-    """Write down the failed jobs of all records of a history that has kept none."""
-    ids = database.execute("SELECT id, outcome FROM gsw_record ORDER BY id")
-    for begin in range(0, len(ids), _AT_ONCE):
-        some: dict[int, str] = dict(ids[begin : begin + _AT_ONCE])
-        bodies = database.execute(
-            "SELECT record_id, body FROM gsw_body WHERE record_id BETWEEN ? AND ?", (min(some), max(some))
-        )
-        keep_failures(database, dict(_decoded(bodies, some)))
-
-
 def failures_of_cluster(database: Database, cluster: str, since_s: float) -> tuple[Failure, ...]:
     """The failed jobs of a cluster, the oldest first; one that a replay recorded again is its first run's."""
     found: dict[str, Failure] = {}
@@ -69,15 +52,3 @@ def _values(record: Record) -> Iterator[tuple[object, ...]]:
     for job, why in failed_jobs(record):
         texts = map(printable, (job_name(job), cluster_of(record), job.id))
         yield (*texts, job_time_s(job, record), printable(job.nodes), printable(why))
-
-
-def _decoded(bodies: Iterable[tuple[int, bytes]], outcomes: Mapping[int, str]) -> Iterator[tuple[int, Record]]:
-    """The records that may have a failed job."""
-    for record_id, body in bodies:
-        text = body_text(body)
-        if text is None or (outcomes.get(record_id) != ERROR.word and _NO_ATTEMPT in text):
-            continue  # as nearly all of them: to take their JSON apart would cost seconds
-        try:
-            yield record_id, decode(body)
-        except ValueError:
-            continue  # whoever asks for the record itself is told

@@ -16,7 +16,7 @@ from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.events import Event, add_event, read_events, standing
 from pytest_gsw.history.failing import Failure, failures_of_cluster
 from pytest_gsw.history.model import LineKey, Point, RunSummary, SeriesKey, Told, by_run
-from pytest_gsw.history.schema import migrate
+from pytest_gsw.history.schema import make_schema
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import row_matches
 
@@ -72,7 +72,7 @@ class History:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._migrated = False
+        self._has_schema = False
 
     @property
     def shown(self) -> str:
@@ -260,9 +260,9 @@ class History:
         self.close()
 
     def _prepare(self) -> None:
-        if not self._migrated:
-            migrate(self._database)
-            self._migrated = True
+        if not self._has_schema:
+            make_schema(self._database)
+            self._has_schema = True
 
 
 def _told_by_row(found: Rows) -> Mapping[str, tuple[Told, ...]]:

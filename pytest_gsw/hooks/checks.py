@@ -16,10 +16,6 @@ from pytest_gsw.clusters.model import LAUNCHER_KEYS
 from pytest_gsw.common.words import shortened
 from pytest_gsw.jobs.layout import JOB_ID
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, JobStep
-from pytest_gsw.performance.doubts import RanksApart
-from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.together import Night
-from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
 
 #: What an attribute must be: a few words, and whether a value is that.
@@ -150,47 +146,6 @@ _SPEC = _by_types(
 _STATUS = _by_types(JobStatus)
 
 
-def _is_rank(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and _is_above_0(value[1])
-
-
-def _are_apart(value: Any) -> bool:
-    if not isinstance(value, RanksApart) or not _is_above_0(value.median_s):
-        return False
-    ranks: Any = value.ranks
-    return isinstance(ranks, tuple) and all(map(_is_rank, ranks))
-
-
-_ABOVE_0: _Check = ("a number above 0", _is_above_0)
-_VERDICT: Mapping[str, _Check] = {
-    "outcome": ("an Outcome", lambda value: isinstance(value, Outcome)),
-    "measured_s": _ABOVE_0,
-    "documented_s": _ABOVE_0,
-    "tolerance": _ABOVE_0,
-    "accepted_s": _or_none(*_ABOVE_0),
-    "limit": _or_none(*_ABOVE_0),
-    "noise": _or_none("Noise", lambda value: isinstance(value, Noise)),
-    "jobs_s": (
-        "a tuple of seconds above 0",
-        lambda value: isinstance(value, tuple) and all(map(_is_above_0, value)),
-    ),
-    "steady_s": _or_none(*_ABOVE_0),
-    "given_reason": _or_none("a Reason", lambda value: isinstance(value, Reason)),
-    "more": _or_none("a whole number", _is_whole),
-    "max_gain": _or_none(*_ABOVE_0),
-    "ranks": _or_none("RanksApart", _are_apart),
-    "night": _or_none("Night", lambda value: isinstance(value, Night)),
-    # Those by a site's metrics are added to it.
-    "metrics": ("an empty tuple", lambda value: value == ()),
-    "own_outcome": ("None", lambda value: value is None),
-}
-
-
-def verdict_problems(verdict: object) -> list[str]:
-    """What keeps an object from being a sound verdict, a line each; none if nothing does."""
-    return list(_wrong(verdict, _VERDICT))
-
-
 #: Longer ones leave no room for the figures on a row's line.
 _LONGEST_UNIT, _LONGEST_LABEL = 20, 40
 
@@ -218,6 +173,11 @@ _METRIC: Mapping[str, _Check] = {
 def metric_problems(metric: object) -> list[str]:
     """What keeps an object from being a site's metric, a line each; none if nothing does."""
     return [*_wrong(metric, _METRIC), *_wrong_methods(metric, {"read": ("log",)})]
+
+
+def is_own(value: object) -> bool:
+    """Whether a launcher came with pytest-gsw, and not with a site."""
+    return type(value).__module__.partition(".")[0] == "pytest_gsw"
 
 
 def launcher_problems(launcher: object) -> list[str]:
@@ -251,11 +211,6 @@ def spec_problems(spec: object) -> list[str]:
         for name, (wanted, is_right) in _SPEC.items()
         if not is_right(getattr(spec, name))
     ]
-
-
-def status_problem(status: JobStatus) -> str | None:
-    """Which field of a job's status is of a wrong type, or no number; ``None`` if none is."""
-    return next(_wrong(status, _STATUS), None)
 
 
 def peak_problem(peak: object) -> str | None:

@@ -37,7 +37,7 @@ class Submission:
     intended_s: float
     #: The scheduler's id; ``None`` where no answer was written down.
     job_id: str | None = None
-    #: As :attr:`~pytest_gsw.jobs.model.Job.cluster`; empty in journals of earlier releases.
+    #: As :attr:`~pytest_gsw.jobs.model.Job.cluster`.
     cluster: str = field(default="", kw_only=True)
     #: How the job ended, once that was seen.
     ended: JobStatus | None = None
@@ -205,7 +205,7 @@ def _submitted(job: Job) -> dict[str, Any]:
 
 
 def _ended(job: Job, status: JobStatus) -> dict[str, Any]:
-    """An end; journals of earlier releases say nothing of what only some ends have."""
+    """An end."""
     some = {
         "steps": kept(status.steps),
         "derived_exit_code": status.derived_exit_code or None,
@@ -270,7 +270,7 @@ def past_of(content: bytes, copy: bytes, directory: Path) -> Past:
     if not sessions:
         raise ConfigurationError(f"no run to resume in {directory}: {path.name} says nothing of a session")
     rows = tuple(dict.fromkeys(row for session in sessions for row in session.rows))
-    begun_s = min((session.begun_s for session in sessions if session.begun_s), default=0.0)
+    begun_s = min(session.begun_s for session in sessions)
     return replace(sessions[-1], rows=rows, submissions=submissions, damage=told, begun_s=begun_s)
 
 
@@ -289,12 +289,12 @@ def _session(event: Mapping[str, Any]) -> Past:
         texts(event, "rows"),
         release=text(event, "release", "") or None,
         paths=_paths(event),
-        begun_s=maybe_number(event, "time_s") or 0.0,
+        begun_s=number(event, "time_s"),
     )
 
 
 def _paths(event: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """By option, what of a session's command line holds for its run's next one; earlier releases did not say."""
+    """By option, what of a session's command line holds for its run's next one."""
     paths = event.get("paths")
     return {name: texts(paths, name) for name in paths} if isinstance(paths, dict) else {}
 
@@ -341,7 +341,7 @@ def _logs_before(event: Mapping[str, Any]) -> tuple[LogBefore, ...] | None:
 
 
 def _defined(event: Mapping[str, Any]) -> dict[str, Any]:
-    """What an intent says of its row's definition; journals of earlier releases say less."""
+    """What an intent says of its row's definition."""
     image, documented, variables = event.get("image"), event.get("documented", {}), event.get("variables")
     for name, mapping in (("documented", documented), ("variables", {} if variables is None else variables)):
         if not isinstance(mapping, dict):

@@ -1,8 +1,7 @@
 """Lines of a journal: each has a number and a checksum, so that what was damaged or lost is seen.
 
 A sealed line is a JSON object whose first key is ``n``, counted from 1 over the life of the file, and whose last is
-``crc``, the CRC-32 of all that stands before it. Journals of earlier releases have neither; their lines count as long
-as no sealed one came before them.
+``crc``, the CRC-32 of all that stands before it.
 """
 
 from __future__ import annotations
@@ -54,20 +53,15 @@ def read_lines(content: bytes) -> Lines:
     whole_bytes = len(content) - len(pieces[-1])
     readable: list[Line] = []
     damage: list[tuple[int, str]] = []
-    number, is_sealed = 0, False
+    number = 0
     for place, piece in enumerate(pieces, 1):
         if not piece:
-            continue  # the end, or what a session of an earlier release put behind a line that was cut
+            continue  # the end
         event = _unsealed(piece)
         if event is None:
-            old = None if is_sealed else _old_event(piece)
-            if old is not None:
-                readable.append(Line(place, old))
-            else:
-                cut = place == len(pieces)
-                damage.append((place, "is cut: its session ended while it was written" if cut else "is not readable"))
+            cut = place == len(pieces)
+            damage.append((place, "is cut: its session ended while it was written" if cut else "is not readable"))
             continue
-        is_sealed = True
         found = event["n"]
         if found <= number:
             damage.append((place, f"is number {found}, and number {number} comes before it"))
@@ -91,12 +85,6 @@ def _unsealed(piece: bytes) -> dict[str, Any] | None:
     event = _object(body + b"}")
     number = None if event is None else event.get("n")
     return event if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None
-
-
-def _old_event(piece: bytes) -> dict[str, Any] | None:
-    """The event of a line without a seal; one that has a part of a seal was damaged."""
-    event = _object(piece)
-    return None if event is None or "n" in event or "crc" in event else event
 
 
 def _object(text: bytes) -> dict[str, Any] | None:

@@ -143,11 +143,6 @@ class LogBefore:
 JobKey = tuple[str, str]
 
 
-def is_same_job(one: JobKey, other: JobKey) -> bool:
-    """Whether two keys may be one job's; journals of earlier releases have no cluster, which may be any."""
-    return one[1] == other[1] and (one[0] == other[0] or not one[0] or not other[0])
-
-
 def in_words(job: JobKey) -> str:
     """A job as messages name it: ``7``, or ``7 of eos``."""
     return f"{job[1]} of {job[0]}" if job[0] else job[1]

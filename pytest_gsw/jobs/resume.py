@@ -21,7 +21,6 @@ from pytest_gsw.jobs.model import (
     JobStatus,
     Named,
     in_words,
-    is_same_job,
     scancel,
 )
 
@@ -68,7 +67,7 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> S
     Raises:
         SubmissionError: Two jobs have a name that only one can have, or the journal and the scheduler name two.
     """
-    past = _located(past or Submission(0.0), named)
+    past = past or Submission(0.0)
     found = _by_attempt(spec, named)
     placed = _placed(spec, past, found)
     keys = {number: job.key for number, job in found.items()} | placed
@@ -109,13 +108,11 @@ def is_next(job: Job, attempts: Iterable[Attempt]) -> bool:
     A name that is the row's own is that of one attempt. Its id tells nothing more: a scheduler that lost its state
     gives ids out again, and :class:`~pytest_gsw.jobs.claims.Claims` says so.
     """
-    return job.has_unique_name or not any(is_same_job(job.key, attempt.key) for attempt in attempts)
+    return job.has_unique_name or not any(job.key == attempt.key for attempt in attempts)
 
 
 def changes(past: Submission, spec: JobSpec) -> tuple[str, ...]:
     """Which documented figures differ from those at the submission: ``step_time_s was 1.0, and is 1.2``."""
-    if not past.documented:
-        return ()  # of an earlier release
     then, now = past.documented, spec.documented
     names = sorted({*then, *now})
     return tuple(
@@ -127,19 +124,6 @@ def changes(past: Submission, spec: JobSpec) -> tuple[str, ...]:
 
 def _figure(figures: Mapping[str, float], name: str) -> str:
     return f"{figures[name]:g}" if name in figures else "not documented"
-
-
-def _located(past: Submission, named: Sequence[Named]) -> Submission:
-    """What a journal says, with jobs at the clusters where the scheduler has them: an old one does not name them."""
-    listed = {job.key for job in named}
-    others = listed - {past.key, *(attempt.key for attempt in past.attempts)}
-
-    def cluster_of(key: JobKey) -> str:
-        there = [cluster for cluster, job_id in others if job_id == key[1]]
-        return key[0] if key in listed or len(there) != 1 else there[0]
-
-    attempts = tuple(replace(attempt, cluster=cluster_of(attempt.key)) for attempt in past.attempts)
-    return replace(past, attempts=attempts, cluster=cluster_of(past.key) if past.key else "")
 
 
 def _by_attempt(spec: JobSpec, named: Sequence[Named]) -> dict[int, Named]:

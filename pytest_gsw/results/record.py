@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,14 @@ from pytest_gsw.performance.verdict import MetricVerdict, Verdict
 from pytest_gsw.results import facts, outcomes, verdicts
 from pytest_gsw.results.facts import Conclusion, FigureFacts, JobFacts, Jobs, RowFacts, RunFacts, Timing
 from pytest_gsw.results.json_shape import check_known, read, shapes, shown
-from pytest_gsw.results.verdicts import MetricFacts, VerdictKeys
 from pytest_gsw.tables.metrics import Metric
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
 _LONGEST_NAME = 200
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
-#: Version of the record's JSON; it grows when a reader of older records would misread it. Schema 1 had no ``verdict``.
-SCHEMA = 2
+#: Version of the record's JSON.
+SCHEMA = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +146,8 @@ def _names(kind: type, names: Mapping[str, str]) -> frozenset[str]:
 
 
 def content(record: Record) -> dict[str, Any]:
-    """A record as JSON has it: its parts' keys beside each other, as schema 1 had them, and the verdict as a whole."""
-    row, run, jobs, verdict = record.row, record.run, record.jobs, record.verdict
-    noise = None if verdict is None else verdict.noise
+    """A record as JSON has it: its parts' keys beside each other, and the verdict as a whole."""
+    row, run, jobs = record.row, record.run, record.jobs
     found = {
         "run_id": run.id,
         "row": row.id,
@@ -168,15 +165,7 @@ def content(record: Record) -> dict[str, Any]:
         "slow_nodes": record.slow_nodes,
         "alarms": record.alarms,
         "passed_over": record.passed_over,
-        "reference": record.reference,
-        "reason": record.reason,
-        "limit": record.limit,
-        "max_gain": None if record.comparable is None else record.comparable.max_gain,
-        "sigma": None if noise is None else noise.sigma,
-        "sigma_jobs": 0 if noise is None else noise.jobs,
-        "metrics": [MetricFacts.of(one) for one in record.metrics],
-        "own_outcome": record.own_outcome,
-        "verdict": None if verdict is None else verdicts.to_json(verdict),
+        **verdicts.to_json(record.verdict),
         "schema": SCHEMA,
     }
     del found["id"], found["last"]
@@ -189,34 +178,31 @@ def record_text(record: Record) -> str:
 
 
 def of_content(content: Any, *, strict: bool = True) -> Record:
-    """A record of JSON of this schema or an earlier one; a ValueError where it is none.
+    """A record of JSON; a ValueError where it is none.
 
     A key that is not read is an error, too, if ``strict``; else what a later release has added is left out.
     """
-    version = content["schema"]
     if strict:
-        check_known(content, _KEYS[version])
+        check_known(content, _KEYS)
     run = read(RunFacts, content, strict=strict, **_RUN)
     row = read(RowFacts, content, strict=strict, **_ROW)
     jobs = read(Jobs, content, strict=strict, **_JOBS)
     figures, timing = read(FigureFacts, content, strict=strict), read(Timing, content, strict=strict)
-    own, keys = read(Conclusion, content, strict=strict), read(VerdictKeys, content, strict=strict)
-    told = partial(verdicts.of_keys, keys, own.outcome, row, jobs, figures, timing)
-    verdict = told() if version == 1 else verdicts.of_json(content, keys, strict=strict)
+    own, verdict = read(Conclusion, content, strict=strict), verdicts.of_json(content, strict=strict)
     if own.outcome in outcomes.JUDGED:
-        if verdict is None and told() is not None:
+        if verdict is None:
             raise ValueError(f"'outcome' is {shown(own.outcome)}, and it has no verdict")
-        if verdict is not None and own.outcome != verdict.outcome.value:
+        if own.outcome != verdict.outcome.value:
             raise ValueError(f"'outcome' is {shown(own.outcome)}, and that of its verdict \"{verdict.outcome.value}\"")
     return Record(row=row, run=run, jobs=jobs, figures=figures, timing=timing, verdict=verdict, **vars(own))
 
 
-_KEYS_1 = frozenset({"schema"}).union(
-    *(_names(kind, {}) for kind in (FigureFacts, Timing, Conclusion, VerdictKeys)),
+#: The keys that a record has.
+_KEYS = frozenset({"schema"}).union(
+    verdicts.KEYS,
+    *(_names(kind, {}) for kind in (FigureFacts, Timing, Conclusion)),
     *(_names(kind, names) for kind, names in ((RowFacts, _ROW), (RunFacts, _RUN), (Jobs, _JOBS))),
 )
-#: By version, the keys that a record has.
-_KEYS = {1: _KEYS_1, 2: _KEYS_1 | {"verdict"}}
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -258,8 +244,7 @@ def read_record(path: Path) -> Record:
 
 def version_problem(version: object) -> str:
     """Why this release does not read records of a version; empty where it does."""
-    readable = range(1, SCHEMA + 1)
-    return "" if version in readable else f"of version {version}, this pytest-gsw reads versions up to {SCHEMA}"
+    return "" if version == SCHEMA else f"of version {version}, this pytest-gsw reads version {SCHEMA}"
 
 
 def record_files(directory: Path) -> list[Path]:

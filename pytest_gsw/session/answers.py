@@ -8,20 +8,18 @@ import pytest
 
 from pytest_gsw.clusters.model import check_keys
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.errors import ConfigurationError, HookError, RunError
-from pytest_gsw.hooks.checks import format_problems, spec_problems
+from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.hooks.checks import format_problems, is_own, launcher_problems, spec_problems
 from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
-from pytest_gsw.hooks.guard import guarded_launcher
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.formats.series import BuiltIn
 from pytest_gsw.session.item import BaselineItem
-from pytest_gsw.session.screen import write
 from pytest_gsw.session.settings import Settings
 
 
 def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | None:
-    """What the hook answers, guarded where it is a site's own; ``None`` where no plugin knows the scheduler.
+    """What the hook answers, checked where it is a site's own; ``None`` where no plugin knows the scheduler.
 
     Raises:
         pytest.UsageError: The hook raised, or what it returned is no launcher.
@@ -29,18 +27,15 @@ def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | No
     hook = config.hook.pytest_gsw_make_launcher
     try:
         launcher: Launcher | None = hook(config=config, cluster=settings.cluster, run_directory=settings.run_directory)
+        problems = [] if launcher is None or is_own(launcher) else launcher_problems(launcher)
     except RunError:
         raise
     except Exception as error:
         raise pytest.UsageError(_shown(hook_error(error, config.pluginmanager.list_name_plugin()))) from None
     if launcher is None:
         return None
-    try:
-        launcher = guarded_launcher(
-            launcher, hook, config.pluginmanager.list_name_plugin, lambda line: write(config, f"gsw: {line}")
-        )
-    except HookError as error:
-        raise pytest.UsageError(_shown(error)) from None
+    if problems:
+        raise pytest.UsageError(_shown(wrong_answer(hook, not_that(launcher, "launcher", problems))))
     if settings.cluster is not None:
         try:
             check_keys(settings.cluster, launcher.name, getattr(launcher, "cluster_keys", ()))

@@ -13,7 +13,7 @@ from pytest_gsw.clusters.model import LOCAL, Cluster
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.fleet.intake import too_large
-from pytest_gsw.hooks.guard import GuardedLauncher
+from pytest_gsw.hooks.checks import is_own
 from pytest_gsw.jobs.demands import demands_of, variables_problem
 from pytest_gsw.jobs.files_before import environment_problem, launcher_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
@@ -65,7 +65,7 @@ def unready(
 def not_ready(planned: Sequence[Planned], here: Here) -> Findings:
     """The same of the place where rows are to be submitted, each told by itself."""
     found: Findings = {}
-    if here.cluster.simulated or isinstance(here.launcher, GuardedLauncher):
+    if here.cluster.simulated or not is_own(here.launcher):
         return found
     for check in _CHECKS:
         found |= check([one for one in planned if one.spec.row_id not in found], here)

@@ -11,7 +11,6 @@ import pytest
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.fleet.entry import Later, RepeatRequest
-from pytest_gsw.hooks.checks import verdict_problems
 from pytest_gsw.hooks.faults import wrong_answer
 from pytest_gsw.performance.decision import is_known
 from pytest_gsw.performance.measurement import Measurement
@@ -194,13 +193,11 @@ class Judging:
             night=night,
         )
         if not isinstance(verdict, Verdict):
-            raise wrong_answer(hook, f"{verdict!r}, which is no sound Verdict")
+            raise wrong_answer(hook, f"{verdict!r}, which is no Verdict")
         problem = _accepted_problem(verdict, accepted)
         if problem is not None:
             advice = "give judge() the figure that the hook was handed, or leave accepted_s out"
             raise wrong_answer(hook, problem, advice)
-        if problems := verdict_problems(verdict):
-            raise wrong_answer(hook, f"{verdict!r}, which is no sound Verdict", wrong=problems)
         return with_metrics(verdict, self._by_site_metrics(measurement))
 
     def _by_site_metrics(self, measurement: Measurement) -> list[MetricVerdict]:

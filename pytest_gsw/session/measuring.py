@@ -10,7 +10,6 @@ import pytest
 from pytest_gsw.errors import HookError, LogError, RunError
 from pytest_gsw.hooks.checks import peak_problem
 from pytest_gsw.hooks.faults import hook_error, wrong_answer
-from pytest_gsw.hooks.guard import guarded_format
 from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.jobs.spec import steps_of
 from pytest_gsw.logs.model import LogFormat, StepLog
@@ -125,7 +124,6 @@ class Measuring:
                 advice="correct log_format there, or install the plugin that provides it",
             )
         run = dataclasses.replace(run, image_was_chosen=source.image_was_chosen(run))
-        log_format = guarded_format(log_format, self._config.pluginmanager.list_name_plugin)
         log = read_steps(baseline, run, log_format)
         if baseline.expected_failure:
             return Measured(run, log)

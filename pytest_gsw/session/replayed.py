@@ -11,7 +11,6 @@ import pytest
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, minute
-from pytest_gsw.hooks.guard import guarded_format
 from pytest_gsw.jobs.experiments import logs_below
 from pytest_gsw.jobs.layout import FoundLog, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec
@@ -32,9 +31,8 @@ def newest_chooser(
         item = by_row[spec.row_id]
         log_format = item.row.jobs.log_format()
         assert log_format is not None  # a row of which nobody reads the logs is not submitted
-        guarded = guarded_format(log_format, config.pluginmanager.list_name_plugin)
         traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
-        newest = newest_complete(found, item.baseline, guarded, steps_of(item.baseline, traced=traced))
+        newest = newest_complete(found, item.baseline, log_format, steps_of(item.baseline, traced=traced))
         if newest.passed_over:
             item.row.passed_over = quoted(_passed_over_text(newest), os.environ)  # a log may say anything
             write(config, f"gsw: {spec.row_id}: {item.row.passed_over}")

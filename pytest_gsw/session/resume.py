@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -24,8 +23,6 @@ from pytest_gsw.session.settings import Settings
 
 #: The session's hold of its run.
 _LOCK = pytest.StashKey[RunLock]()
-#: Of a run of an earlier release, which does not tell when it began, jobs of so many days are asked for.
-_LONG_AGO_S = 7 * 86400.0
 _LINES_TOLD = 5
 
 
@@ -154,8 +151,7 @@ class _Taking:
         self._launcher = fleet.launcher
         self._past = past
         self._tell = tell
-        intended = [one.intended_s for one in past.submissions.values() if one.intended_s]
-        self._since_s = past.begun_s or min(intended, default=time.time() - _LONG_AGO_S)
+        self._since_s = past.begun_s
         #: By row, its jobs as the scheduler has them; ``None`` where it was not asked about all of them at once.
         self._named: Mapping[str, list[Named]] | None = None
         self._away = False

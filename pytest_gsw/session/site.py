@@ -19,7 +19,6 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.hooks.checks import format_problems
 from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
-from pytest_gsw.hooks.guard import guarded_format
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.tables.model import Baseline
 
@@ -54,7 +53,7 @@ def log_format(row: Baseline, plugins: Sequence[str] = ()) -> LogFormat | None:
     problems = [] if found is None else format_problems(found)
     if problems:
         raise _failed(wrong_answer(hook, not_that(found, "log format", problems)))
-    return None if found is None else guarded_format(found, config.pluginmanager.list_name_plugin)
+    return found
 
 
 @lru_cache

@@ -60,10 +60,3 @@ def test_a_plugin_that_cannot_be_loaded_is_told(pytester: pytest.Pytester, log: 
     assert result.ret == 2
     result.stderr.fnmatch_lines(["*nosuchmodule*", "pytest-gsw: the plugins of * cannot be loaded*"])
     assert "Traceback (most recent call last)" not in result.stderr.str()
-
-
-def test_a_format_that_fails_is_told(pytester: pytest.Pytester, log: Path) -> None:
-    pytester.makeconftest(example("pytest_gsw_log_format").replace("return found and", "return 1 // 0 and", 1))
-    result = cli(pytester, "metrics", log, "--format=tick")
-    assert result.ret == 1
-    result.stderr.fnmatch_lines(["pytest-gsw metrics: TickFormat.step of conftest.py raised ZeroDivisionError: *"])

@@ -146,28 +146,6 @@ def test_what_a_hook_returns_is_checked_before_anything_is_submitted(
     assert not list(pytester.path.glob(".gsw/runs/*/stage"))
 
 
-@pytest.mark.parametrize(
-    ("method", "fact"),
-    [
-        ("submit", "the launcher fails: Own.submit of conftest.py raised KeyError: 'x'"),
-        ("find_log", "the launcher fails: Own.find_log of conftest.py raised KeyError: 'x'"),
-    ],
-)
-def test_a_launcher_that_raises_for_one_row(pytester: pytest.Pytester, method: str, fact: str) -> None:
-    pytester.makeconftest(
-        "from pytest_gsw.jobs.local import LocalLauncher\n"
-        "class Own(LocalLauncher):\n"
-        f"    def {method}(self, it):\n"
-        "        if getattr(it, 'spec', it).gpus == 128: raise KeyError('x')\n"
-        f"        return super().{method}(it)\n"
-        "def pytest_gsw_make_launcher(cluster, run_directory):\n"
-        "    return Own(cluster.gpus, work_directory=run_directory / 'batch')\n"
-    )
-    result = pytester.runpytest(*TWO)
-    result.assert_outcomes(passed=1, errors=1, deselected=139)
-    assert records(pytester)[ROW]["fact"] == fact
-
-
 OWN = """
 from pytest_gsw.jobs.local import LocalLauncher
 
@@ -179,25 +157,6 @@ def pytest_gsw_make_launcher(cluster, run_directory):
 """
 
 
-def test_a_launcher_that_fails_when_jobs_are_looked_up_by_name(pytester: pytest.Pytester) -> None:
-    fails = """jobs_outlive_session = True
-    def named(self, specs, since_s): return {}['x']
-    def submit(self, spec): return {}['y'] if spec.gpus == 128 else super().submit(spec)"""
-    pytester.makeconftest(OWN.format(body=fails))
-    # Rows whose jobs have names of their own.
-    pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b_fp8 and (H100x128 or H100x256)")
-    fact = "the launcher fails: Own.named of conftest.py raised KeyError: 'x'"
-    result = pytester.runpytest("--gsw-resume=last")
-    result.assert_outcomes(passed=1, errors=1, deselected=139)
-    assert records(pytester)["gpt3_175b_fp8[H100x128]"]["fact"] == fact
-    result.stdout.fnmatch_lines(["hook       pytest_gsw_make_launcher", "at         conftest.py:*, in named"])
-    (journal,) = pytester.path.glob(".gsw/runs/*/journal.jsonl")
-    journal.write_bytes(b"\0" * 64 + b"\n" + journal.read_bytes())
-    result = pytester.runpytest("--gsw-resume=last")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: the run cannot be resumed now: its journal is damaged, and {fact}"])
-
-
 @pytest.mark.parametrize("name", ["name", "poll_interval_s", "jobs_outlive_session", "cluster_keys", "named"])
 def test_a_launcher_that_cannot_say_what_it_is(pytester: pytest.Pytester, name: str) -> None:
     pytester.makeconftest(OWN.format(body=f"{name} = property(lambda self: {{}}['x'])"))
@@ -205,10 +164,21 @@ def test_a_launcher_that_cannot_say_what_it_is(pytester: pytest.Pytester, name: 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "ERROR: the launcher fails: Own.<lambda> of conftest.py raised KeyError: 'x'",
-            "hook       pytest_gsw_make_launcher",
+            "ERROR: Own.<lambda> of conftest.py raised KeyError: 'x'",
         ]
     )
+
+
+@pytest.mark.parametrize("method", ["poll", "find_log"])
+def test_a_launcher_that_raises_later_ends_the_session_with_its_traceback(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
+    pytester.makeconftest(OWN.format(body=f"def {method}(self, *_): raise KeyError('x')"))
+    result = pytester.runpytest_subprocess(*TWO, "--gsw-demo=*x64]=stall")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    result.stdout.fnmatch_lines([f'INTERNALERROR>   File "*conftest.py", line 4, in {method}', "*KeyError: 'x'"])
+    result.stdout.fnmatch_lines(["gsw: * still pending or running, and cancelled"])
 
 
 def test_a_launcher_whose_names_take_nothing(pytester: pytest.Pytester) -> None:
@@ -216,41 +186,6 @@ def test_a_launcher_whose_names_take_nothing(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*TWO)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["  named: got named(), wanted named(specs, since_s)"])
-
-
-def test_a_version_that_raises(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(OWN.format(body="version = property(lambda self: {}['x'])"))
-    result = pytester.runpytest(*TWO)
-    result.assert_outcomes(passed=2, deselected=139)
-    told = [line for line in result.outlines if "Own.<lambda>" in line]
-    assert told == ["gsw: the launcher fails: Own.<lambda> of conftest.py raised KeyError: 'x'"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ("more='2'", "more: got '2', wanted a whole number or None"),
-        ("limit=float('inf')", "limit: got inf, wanted a number above 0 or None"),
-        ("jobs_s=[1.0]", "jobs_s: got [1.0], wanted a tuple of seconds above 0"),
-        ("given_reason='noise'", "given_reason: got 'noise', wanted a Reason or None"),
-        ("ranks=(3,)", "ranks: got (3,), wanted RanksApart or None"),
-    ],
-)
-def test_a_verdict_with_a_wrong_attribute_is_an_error_that_names_it(
-    pytester: pytest.Pytester, changes: str, problem: str
-) -> None:
-    pytester.makeconftest(
-        "import dataclasses, pytest\n@pytest.hookimpl(wrapper=True)\ndef pytest_gsw_judge():\n"
-        f"    verdict = yield\n    return dataclasses.replace(verdict, {changes})"
-    )
-    result = pytester.runpytest(*TWO, "--gsw-confirm=1")
-    result.assert_outcomes(errors=2, deselected=139)
-    fact = records(pytester)[ROW]["fact"]
-    assert fact.startswith("an implementation of pytest_gsw_judge returned Verdict(")
-    assert fact.endswith(", which is no sound Verdict")
-    result.stdout.fnmatch_lines(
-        [f"wrong      {problem}".replace("[", "[[]"), "plugin     conftest.py"], consecutive=True
-    )
 
 
 def test_a_job_that_is_no_rows_is_found_when_the_session_ends(pytester: pytest.Pytester) -> None:

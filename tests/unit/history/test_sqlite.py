@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import sqlite3
 import tempfile
@@ -29,21 +28,6 @@ class TestWriters(WriterBehaviour):
 
 class TestSchema(SchemaBehaviour):
     pass
-
-
-def test_a_file_of_version_4_tells_its_failures(tmp_path: Path) -> None:
-    """As the release before has written it: a row that passed after a node had failed, one that passed, an error."""
-    place = tmp_path / "history.sqlite"
-    dump = Path(__file__).with_name("data") / "version-4.sql"
-    with contextlib.closing(sqlite3.connect(place)) as connection:
-        connection.executescript(dump.read_text(encoding="utf-8"))
-        assert connection.execute("SELECT version FROM gsw_schema").fetchall() == [(4,)]
-    with open_history(place) as history:
-        assert [(one.run_id[:8], one.nodes, one.why) for one in history.failures("eos")] == [
-            ("20261103", "pool0-[0017-0018]", "ECC error"),
-            ("20261101", "pool0-0017", "node failure"),
-        ]
-        assert [point.variables for point in history.points(KEY)] == [None, None]
 
 
 #: Nights, replays of them in later runs, and what the same row of the same run was recorded as later.

@@ -13,15 +13,12 @@ from pytest_gsw.hooks.checks import (
     metric_problems,
     peak_problem,
     spec_problems,
-    verdict_problems,
 )
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import ReplayLauncher
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.performance.doubts import RanksApart
-from pytest_gsw.performance.verdict import Outcome, Verdict
 from pytest_gsw.tables.metrics import Direction, Metric
 
 SPEC = JobSpec("row", "gsw-row", Path("launch.sh"), Path(), Path(), 1, 8, {"A": "b"})
@@ -137,47 +134,6 @@ def test_peaks(peak: float | None) -> None:
 @pytest.mark.parametrize("peak", [0, -1.0, math.inf, math.nan, "1e15", True, ()])
 def test_what_is_no_peak(peak: Any) -> None:
     assert peak_problem(peak) == f"{peak!r}, wanted FLOP/s above 0 or None"
-
-
-VERDICT = Verdict(Outcome.PASSED, 1.0, 1.0, 0.05)
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "problem"),
-    [
-        ("outcome", "passed", "outcome: got 'passed', wanted an Outcome"),
-        ("measured_s", 0.0, "measured_s: got 0.0, wanted a number above 0"),
-        ("documented_s", math.nan, "documented_s: got nan, wanted a number above 0"),
-        ("tolerance", "5%", "tolerance: got '5%', wanted a number above 0"),
-        ("accepted_s", math.inf, "accepted_s: got inf, wanted a number above 0 or None"),
-        ("limit", -0.1, "limit: got -0.1, wanted a number above 0 or None"),
-        ("noise", 0.02, "noise: got 0.02, wanted Noise or None"),
-        ("jobs_s", (1.0, math.nan), "jobs_s: got (1.0, nan), wanted a tuple of seconds above 0"),
-        ("steady_s", True, "steady_s: got True, wanted a number above 0 or None"),
-        ("given_reason", "noise", "given_reason: got 'noise', wanted a Reason or None"),
-        ("more", 1.0, "more: got 1.0, wanted a whole number or None"),
-        ("max_gain", 0, "max_gain: got 0, wanted a number above 0 or None"),
-        ("ranks", (), "ranks: got (), wanted RanksApart or None"),
-        (
-            "ranks",
-            RanksApart(((3, 6.0),), 5.0),  # type: ignore[arg-type]  # the label of a rank is a text
-            "ranks: got RanksApart(ranks=((3, 6.0),), median_s=5.0), wanted RanksApart or None",
-        ),
-    ],
-)
-def test_which_field_of_a_verdict_is_wrong(field: str, value: Any, problem: str) -> None:
-    assert verdict_problems(VERDICT) == []
-    assert verdict_problems(replace(VERDICT, **{field: value})) == [problem]
-
-
-def test_what_ranks_of_a_verdict_are() -> None:
-    whole = replace(VERDICT, ranks=RanksApart((("3", 6.0), ("node 7", 6)), 5.0))
-    assert verdict_problems(whole) == []
-
-
-def test_each_field_of_a_verdict_is_checked() -> None:
-    checked = {line.partition(": missing")[0] for line in verdict_problems(object())}
-    assert checked == {field.name for field in fields(Verdict)}
 
 
 def test_each_field_of_a_spec_is_checked_or_made_by_the_session() -> None:

@@ -8,11 +8,13 @@ from typing import Any
 
 from pytest_gsw.common.words import command
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
-from pytest_gsw.results import row_text
+from pytest_gsw.performance.verdict import Outcome, Reason, Verdict, compare
+from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.accepted_text import accepted_text
 from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.json_shape import read
 from pytest_gsw.results.record import Record, of_content, plain, record_text
+from pytest_gsw.results.verdicts import MetricFacts
 from pytest_gsw.tables.model import Accepted
 
 JOB = JobFacts(
@@ -29,19 +31,70 @@ JOB = JobFacts(
 )
 
 
+#: What a verdict says that a record's own keys do not, and what it is where nothing is said.
+_DECIDED: dict[str, Any] = {
+    "reason": "",
+    "limit": None,
+    "max_gain": None,
+    "sigma": None,
+    "sigma_jobs": 0,
+    "own_outcome": "",
+}
+
+
 def recorded(**keys: Any) -> Record:
-    """A record by the keys of its JSON of schema 1, which are beside each other."""
-    return of_content(json.loads(json.dumps({**keys, "schema": 1}, default=plain)))
+    """A record by the keys of its JSON, and by those of :data:`_DECIDED`; its verdict is what they tell."""
+    told = {name: keys.pop(name, default) for name, default in _DECIDED.items()}
+    content = json.loads(json.dumps({**keys, "verdict": None, "schema": 1}, default=plain))
+    record = of_content({**content, "outcome": "profiled"})
+    record = replace(record, outcome=content["outcome"], verdict=_verdict(record, content["outcome"], told))
+    metrics = [read(MetricFacts, one).verdict for one in content.get("metrics", [])]
+    return replace(record, verdict=record.verdict and replace(record.verdict, metrics=tuple(metrics)))
+
+
+def _verdict(record: Record, outcome: str, told: dict[str, Any]) -> Verdict | None:
+    judged = record.judged_metric.key
+    measured_s, documented_s = record.figures.measured.get(judged), record.figures.documented.get(judged)
+    if not measured_s or not documented_s or measured_s < 0 or not record.row.tolerance:
+        return None
+    accepted_s = record.figures.accepted.get(judged) or None
+    limit = told["limit"] if told["limit"] is not None and told["limit"] > record.row.tolerance else None
+    allowed = limit or record.row.tolerance
+    is_judged = outcome in outcomes.JUDGED
+    return Verdict(
+        Outcome(outcome) if is_judged else compare(measured_s, accepted_s or documented_s, allowed),
+        measured_s,
+        documented_s,
+        record.row.tolerance,
+        accepted_s,
+        limit=limit,
+        noise=None if told["sigma"] is None else Noise(told["sigma"], told["sigma_jobs"]),
+        jobs_s=tuple(job.judged_s for job in record.jobs.measured(measured_s) if job.judged_s is not None),
+        steady_s=record.timing.median_s,
+        given_reason=next((reason for reason in Reason if reason.value == told["reason"]), None),
+        max_gain=told["max_gain"],
+        own_outcome=Outcome(told["own_outcome"]) if told["own_outcome"] in outcomes.JUDGED else None,
+    )
 
 
 def varied(record: Record, **keys: Any) -> Record:
-    """A record of which these keys of its JSON are others; its verdict is what they tell."""
-    return recorded(**{**keys_of(record), **keys})
+    """A record of which these keys of its JSON, or of :data:`_DECIDED`, are others."""
+    verdict = record.verdict
+    noise = None if verdict is None else verdict.noise
+    told = {
+        "reason": record.reason,
+        "limit": record.limit,
+        "max_gain": None if record.comparable is None else record.comparable.max_gain,
+        "sigma": None if noise is None else noise.sigma,
+        "sigma_jobs": 0 if noise is None else noise.jobs,
+        "own_outcome": record.own_outcome,
+    }
+    return recorded(**{**keys_of(record), **told, **keys})
 
 
 def keys_of(record: Record) -> dict[str, Any]:
-    """A record as JSON of schema 1 has it."""
-    return {name: value for name, value in json.loads(record_text(record)).items() if name != "verdict"} | {"schema": 1}
+    """A record as JSON has it, without its verdict."""
+    return {name: value for name, value in json.loads(record_text(record)).items() if name not in {"verdict", "schema"}}
 
 
 SLOW = recorded(
@@ -122,7 +175,6 @@ BY_ACCEPTED = Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, toler
 PASSED_BY_ACCEPTED = varied(
     SLOW,
     outcome="passed",
-    reference="accepted",
     accepted={"step_time_s": 4.9, "tokens_per_s": 213995.1, "mfu": 0.37569, "days_to_train_1t_tokens": 54.0859},
     accepted_note=accepted_text(ACCEPTED),
 )

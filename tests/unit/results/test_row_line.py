@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.results.record import MetricFacts, Record
+from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_line import WIDEST, RowLine, change_text, figures, fitted, line_of, telling_line
+from pytest_gsw.results.verdicts import MetricFacts
 from tests.unit.results.records import JOB, SAVE, SLOW, varied
 
 FAILED = varied(SLOW, outcome="error", fact="job 481221 failed with exit code 1: ECC error", measured={}, reason="")
@@ -31,7 +32,7 @@ FAILED = varied(SLOW, outcome="error", fact="job 481221 failed with exit code 1:
         ),
         (SAVE, "REGRESSED  throughput -9.9 % (allowed 40 %)  19.93 s/save  job 481221"),
         (
-            varied(SLOW, accepted={"step_time_s": 5.0}, reference="accepted", outcome="passed"),
+            varied(SLOW, accepted={"step_time_s": 5.0}, outcome="passed"),
             "PASSED     throughput -2.2 % to accepted, -10.8 % to documented",
         ),
         (

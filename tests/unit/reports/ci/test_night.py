@@ -91,9 +91,7 @@ def test_a_row_that_failed_and_creeps_is_found_twice() -> None:
 
 
 def test_what_passed_with_a_but_is_a_notice() -> None:
-    accepted = record(
-        64, 5.1, accepted={"step_time_s": 5.1}, reference="accepted", accepted_note="accepted 5.1 s, 2026-11-01"
-    )
+    accepted = record(64, 5.1, accepted={"step_time_s": 5.1}, accepted_note="accepted 5.1 s, 2026-11-01")
     (other,) = findings(night_of((accepted,)))
     assert (other.kind, other.level) == ("accepted", Level.NOTICE)
     assert other.text == (

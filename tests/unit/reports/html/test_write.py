@@ -280,7 +280,7 @@ def test_what_a_page_holds_a_row_against_is_one_figure(tmp_path: Path) -> None:
 def test_a_run_that_was_judged_by_another_figure_is_told_by_that_one(tmp_path: Path) -> None:
     """A cluster that accepts 5 s does not make a loss of 10 % one of nothing."""
     before = [row(SLOW.row.id, 43, 4.6), row(SLOW.row.id, 44, 5.0, outcome="regressed")]
-    accepted = varied(SLOW, outcome="passed", reference="accepted", accepted={"step_time_s": 5.0})
+    accepted = varied(SLOW, outcome="passed", accepted={"step_time_s": 5.0})
     with history_of(tmp_path, *before) as history:
         index = write_report([accepted], history, tmp_path / "out", runs=runs(tmp_path))
     text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html").replace("\N{NO-BREAK SPACE}", " ")
@@ -292,7 +292,7 @@ def test_a_run_that_was_judged_by_another_figure_is_told_by_that_one(tmp_path: P
 
 def test_a_run_that_was_judged_by_a_figure_that_nobody_knows_has_no_change(tmp_path: Path) -> None:
     before = row(SLOW.row.id, 44, 5.0, outcome="regressed")
-    accepted = varied(SLOW, outcome="passed", reference="accepted", accepted={"step_time_s": 5.0})
+    accepted = varied(SLOW, outcome="passed", accepted={"step_time_s": 5.0})
     with history_of(tmp_path, before) as history:
         later = zlib.compress(b'{"schema": 99}')
         with sqlite3.connect(tmp_path / "history.sqlite") as database:

@@ -1,4 +1,4 @@
-"""Records of schema 1 are read, and their verdict is what their keys tell; schema 2 holds it whole."""
+"""A record holds its verdict whole."""
 
 from __future__ import annotations
 
@@ -13,13 +13,9 @@ from pytest_gsw.history.codec import decode, encode
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Reason, Verdict
-from pytest_gsw.results.junit import properties
 from pytest_gsw.results.record import Record, read_record, write_record
 from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.results.records import SLOW, varied
-
-#: As a session of a release with schema 1 wrote it.
-OLD = Path(__file__).with_name("schema_1.json")
 
 MEMORY = MetricVerdict(
     Metric("peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, "peak memory"), Outcome.REGRESSED, 70.1, 61.2, 0.05
@@ -43,60 +39,6 @@ DECIDED = Verdict(
     metrics=(replace(MEMORY, outcome=Outcome.PASSED),),
     own_outcome=Outcome.PASSED,
 )
-
-
-def test_the_verdict_of_schema_1() -> None:
-    content = json.loads(OLD.read_text())
-    record = read_record(OLD)
-    assert record.judged == Verdict(
-        Outcome.REGRESSED,
-        measured_s=content["measured"]["step_time_s"],
-        documented_s=content["documented"]["step_time_s"],
-        tolerance=0.04,
-        accepted_s=content["accepted"]["step_time_s"],
-        limit=0.09,
-        noise=Noise(0.03, 12),
-        jobs_s=(content["repeats"][0]["judged_s"], content["job"]["judged_s"]),
-        steady_s=content["median_s"],
-        given_reason=Reason.WITHIN_NOISE,
-        max_gain=0.25,
-        metrics=(MEMORY,),
-        own_outcome=Outcome.INCONCLUSIVE,
-    )
-    assert (record.row.id, record.run.id, record.jobs.last and record.jobs.last.id) == (
-        content["row"],
-        content["run_id"],
-        "481230",
-    )
-    assert (record.by_own_metric, record.reference) == ("inconclusive", "accepted")
-
-
-def test_nothing_of_schema_1_is_lost(tmp_path: Path) -> None:
-    old = json.loads(OLD.read_text())
-    new = json.loads(write_record(tmp_path, read_record(OLD)).read_text())
-    assert new.pop("verdict")["jobs_s"] == [old["repeats"][0]["judged_s"], old["job"]["judged_s"]]
-    assert new.pop("outputs") == new.pop("options") == new.pop("simulated_faults") == []
-    assert new.pop("source") == new.pop("experiment") == new.pop("mfu_note") == ""
-    assert (new.pop("batch"), new.pop("layers"), new.pop("proxy"), new.pop("settings")) == (None, None, False, {})
-    assert new.pop("clusters_file") is new.pop("slow_nodes") is new.pop("alarms") is new.pop("variables") is None
-    assert new.pop("passed_over") is None
-    assert new == {**old, "schema": 2}
-
-
-def test_schema_1_in_a_run_and_in_a_history() -> None:
-    record = read_record(OLD)
-    assert decode(encode(record)) == record
-
-
-@pytest.mark.parametrize("outcome", ["profiled", "error", "splendid"])
-def test_an_outcome_of_schema_1_that_is_no_verdict_s(tmp_path: Path, outcome: str) -> None:
-    content = {**json.loads(OLD.read_text()), "outcome": outcome}
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps(content))
-    record = read_record(path)
-    assert record.judged is None
-    # What was known of the row beside its outcome is told all the same.
-    assert {("gsw_sigma", 0.03), ("gsw_measured_peak_memory_gib", 70.1)} <= set(properties(record))
 
 
 @pytest.mark.parametrize(
@@ -157,13 +99,6 @@ def test_a_verdict_with_what_is_none_of_its_keys(tmp_path: Path, key: str, value
     with pytest.raises(ValueError, match="is no record") as caught:
         read_record(path)
     assert str(caught.value) == f"{path} is no record: {problem}"
-
-
-@pytest.mark.parametrize("changes", [{"tolerance": 0.0}, {"measured": {"step_time_s": -5.11}}])
-def test_numbers_of_schema_1_that_no_verdict_rests_on(tmp_path: Path, changes: dict[str, Any]) -> None:
-    record = varied(SLOW, **changes)
-    assert record.verdict is None
-    assert read_record(write_record(tmp_path, record)) == record
 
 
 def test_what_a_rule_of_the_site_s_own_keeps_beside_its_verdict_is_not_recorded(tmp_path: Path) -> None:
