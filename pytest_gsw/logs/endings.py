@@ -13,7 +13,7 @@ _LOOK = "look at the lines before it: a program that ends so has not ended well"
 _BEGIN = r"\A {0,2}(?:\d{1,7}: {1,2})?|[\]>]:? {0,2}|/\d{1,5} |\bERROR\W{1,3}|\d:\d\d(?:[.,]\d{1,9})?Z? "
 _CLASS = (
     r"(?:(?:\w{1,40}\.){0,6}(?:_?[A-Z]\w{0,60}Error|(?:[A-Z]\w{0,60})?Exception|TimeoutExpired|BrokenProcessPool)"
-    r"|(?:\w{1,40}\.){0,6}(?:exc|exceptions|errors)\.[A-Z]\w{1,60}|KeyboardInterrupt|StopIteration"
+    r"|(?:\w{1,40}\.){0,6}(?:exc|exceptions|errors)\.[A-Z]\w{1,60}|KeyboardInterrupt|Stop(?:Async)?Iteration|GeneratorExit"
     r"|SystemExit(?!: (?:0|None|False)\b))"
 )
 #: The last words of a program that did not end well, by what they speak of: a pattern, and its markers.
@@ -21,9 +21,9 @@ _LAST_WORDS = {
     # An exception; what is logged as MeanSquaredError: 0.01 is none.
     rf"(?:{_BEGIN}|[:|)] | - ){_CLASS}(?:\(\w{{1,60}}\))?:(?! {{0,4}}[-\+]?\d{{0,9}}(?:\.\d|e[-\+]\d))"
     rf"|(?:{_BEGIN}){_CLASS}(?:\(['\"]|\s{{0,4}}\Z)"
-    r"": "Error|xception|exc.|errors.|Interrupt|Exit: |StopIteration|Expired|ProcessPool",
+    r"": "Error|xception|exc.|errors.|Interrupt|Exit: |GeneratorExit|Iteration|Expired|ProcessPool",
     r"\bTraceback\b|\bStack trace \(most|Error executing job|\b[Uu]n(?:handled|caught) (?:ex|[\w ]{0,20}error)"
-    r"|(?:[Ss]tat(?:e|us)\W{1,3}|\.py`? |\b(?:[Tt]raining|[Jj]ob|[Rr]un|[Ee]xperiment)\b[\w .-]{0,60} )"
+    r"|(?:[Ss]tat(?:e|us)\W{1,3}|\.py`? |\b(?:[Tt]raining|[Jj]ob|[Rr]un|[Ee]xperiment|[Ww]orker)\b[\w .-]{0,60} )"
     r"(?:FAILED|failed|crashed)\b(?!\W{1,3}\d|['\"])": "Trace|trace (|rror| except|FAILED|failed|crashed",
     # A signal that came, and what the shell says of it.
     r"(?:\b[Rr]eceiv(?:ed|ing)|\b[Cc]aught|\b[Gg]ot|\b[Rr]aised|ed by|[Ee]xited on"
@@ -32,18 +32,21 @@ _LAST_WORDS = {
     r"\b(?:[Bb]us error|[Ss]egmentation fault|Illegal instruction|Floating point exc)|Killing subprocess"
     rf"|(?:{_BEGIN})Killed(?:: \d)?\s{{0,4}}\Z": "us error|egmentation fault|llegal|point exc|Kill",
     # A process that ended, or gave up.
-    r"\b[Pp]rocess [^\n]{0,24}\d[^\n]{0,24}\b(?:killed|terminated|died|crashed)\b"
+    r"\b(?:[Pp]rocess|[Ww]orker) [^\n]{0,24}\d[^\n]{0,24}\b(?:killed|terminated|died|crashed)\b"
     r"(?! (?:success|normal|clean|with exit code 0))|DataLoader worker [^\n]{0,80}exited unexpectedly"
-    r"|\b(?i:exit(?:ed|s)?[ _]?(?:with )?(?:an? )?(?:non-?zero )?(?:exit )?(?:code|status)\W{1,6}[1-9])"
-    r"": "killed|terminate|died|crashed|unexpectedly|xit code|xit status|xitcode|xit_code|XIT|xited|xit with|xits with",
+    r"|\b(?i:exit(?:ed|s)?[ _]?(?:with )?(?:an? )?(?:non-?zero )?(?:exit )?(?:code|status)\W{1,6}[1-9]"
+    r"|exited with [1-9]|return ?code\W{1,6}[1-9])|\bdumped core\b|\bmake: \*\*\* "
+    r"": "killed|terminate|died|crashed|unexpectedly|xit code|xit status|xitcode|xit_code|XIT|xited|xit with|xits with"
+    "|eturncode|eturn code|dumped core|make: ***",
     r"(?<!\b0 )(?<!\bnot )(?<!\bno )(?<!['\"])\b(?:[Aa]bort(?:ed|ing)|ABORT(?:ED|ING)?)\b"
     r"(?!(?: \w{1,12})? {0,3}[:=] {0,3}(?:0|[Nn]o(?:ne)?|[Ff]alse)\b)|\bAbort\(\d|\bMPI_A(?:bort|BORT)\b": "bort|ABORT",
     r"(?<!\b[Nn]o )(?<!\b0 )(?<!\b[Nn]o[nt][ -])\b[Ff]atal\b(?!['\"=])|(?:FATAL|\bCRITICAL)(?=[\]:|]| {1,4}\S)"
     r"|(?:\A|[\s\[:>\]])F\d{3,4} \d\d:\d\d|\d: F [a-z]": "atal|FATAL|CRITICAL|F0|F10|F11|F12|[F|: F ",
-    r"slurmstepd: error: \*\*\* |srun: (?:Force Terminated|forcing job|error: Timed out waiting for job step)"
+    r"slurmstepd: error: (?:\*\*\* |task \d{1,7}: SIG|Exceeded)"
+    r"|srun: (?:Force Terminated|forcing job|error: Timed out waiting for job step)"
     r"|NCCL operations have failed|entire process down|subsequent heartbeat"
     r"|\b(?:[Mm]onitor|[Ww]atchdog|[Hh]eartbeat) time(?:d |-)?out(?=[,.!;]|\s{0,4}\Z)"
-    r"": "error: ***|srun: |NCCL operations|process down|heartbeat|imed out|timeout|time-out",
+    r"": "slurmstepd: error: |srun: |NCCL operations|process down|heartbeat|imed out|timeout|time-out",
     # The C library, C++, Rust and glog.
     r"\b(?:free|\w{0,9}alloc|munmap_chunk|malloc_consolidate|what)\(\): |\bcorrupted (?:size|top|double)"
     r"|\bdouble free\b|detected \*\*\*": "(): |corrupted|double free|detected ***",
@@ -55,8 +58,9 @@ _LAST_WORDS = {
     r"|\bnccl[A-Z][A-Za-z]{0,30}Error"
     r"|(?<!\b[Nn]o )\b(?:CUDA|HIP|[NR]CCL|NVSHMEM|UCX|XLA|NVLink|cu[A-Z]{3,4}) {1,2}(?:runtime )?"
     r"(?:[Ee]rror|ERROR|failure)\b(?! check)"
-    r"|illegal memory access|device-side assert|GPU is lost|GPU requires reset|\bNVRM: (?:A )?GPU|\bsegfault at "
-    r"": "rror|ERROR|_STATUS_|failure|llegal|device-side|GPU is lost|requires reset|NVRM: |segfault",
+    r"|illegal memory access|device-side assert|GPU is lost|GPU requires reset|\bNVRM: (?:(?:A )?GPU|nvAssert)"
+    r"|\bsegfault at |\bsoft lockup\b"
+    r"": "rror|ERROR|_STATUS_|failure|llegal|device-side|GPU is lost|requires reset|NVRM: |segfault|soft lockup",
     r"\b(?:INTERNAL|DATA_LOSS|UNAVAILABLE|CANCELLED|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|FAILED_PRECONDITION): "
     r"|Polled an error from ": "INTERNAL: |LOSS: |UNAVAILABLE: |ED: |PRECONDITION: |Polled an error",
     r"(?<!\b0 )\b[Oo]ut of memory\b(?!['\"]|\W{1,3}0\b)|\bmlx5_core [^\n]{0,80}(?:[Ff]atal|[Ee]rror)"
