@@ -36,12 +36,14 @@ _LAST_WORDS = {
     r"(?! (?:success|normal|clean|with exit code 0))|DataLoader worker [^\n]{0,80}exited unexpectedly"
     r"|\b(?i:exit(?:ed|s)?[ _]?(?:with )?(?:an? )?(?:non-?zero )?(?:exit )?(?:code|status)\W{1,6}[1-9]"
     r"|exited with [1-9]|return ?code\W{1,6}[1-9])|\bdumped core\b|\bmake: \*\*\* "
-    r"": "killed|terminate|died|crashed|unexpectedly|xit code|xit status|xitcode|xit_code|XIT|xited|xit with|xits with|eturncode|eturn code|dumped core|make: ***",
+    r"": "killed|terminate|died|crashed|unexpectedly|xit code|xit status|xitcode|xit_code|XIT|xited|xit with|xits with"
+    "|eturncode|eturn code|dumped core|make: ***",
     r"(?<!\b0 )(?<!\bnot )(?<!\bno )(?<!['\"])\b(?:[Aa]bort(?:ed|ing)|ABORT(?:ED|ING)?)\b"
     r"(?!(?: \w{1,12})? {0,3}[:=] {0,3}(?:0|[Nn]o(?:ne)?|[Ff]alse)\b)|\bAbort\(\d|\bMPI_A(?:bort|BORT)\b": "bort|ABORT",
     r"(?<!\b[Nn]o )(?<!\b0 )(?<!\b[Nn]o[nt][ -])\b[Ff]atal\b(?!['\"=])|(?:FATAL|\bCRITICAL)(?=[\]:|]| {1,4}\S)"
     r"|(?:\A|[\s\[:>\]])F\d{3,4} \d\d:\d\d|\d: F [a-z]": "atal|FATAL|CRITICAL|F0|F10|F11|F12|[F|: F ",
-    r"slurmstepd: error: (?:\*\*\* |task \d{1,7}: SIG|Exceeded)|srun: (?:Force Terminated|forcing job|error: Timed out waiting for job step)"
+    r"slurmstepd: error: (?:\*\*\* |task \d{1,7}: SIG|Exceeded)"
+    r"|srun: (?:Force Terminated|forcing job|error: Timed out waiting for job step)"
     r"|NCCL operations have failed|entire process down|subsequent heartbeat"
     r"|\b(?:[Mm]onitor|[Ww]atchdog|[Hh]eartbeat) time(?:d |-)?out(?=[,.!;]|\s{0,4}\Z)"
     r"": "slurmstepd: error: |srun: |NCCL operations|process down|heartbeat|imed out|timeout|time-out",
@@ -56,7 +58,8 @@ _LAST_WORDS = {
     r"|\bnccl[A-Z][A-Za-z]{0,30}Error"
     r"|(?<!\b[Nn]o )\b(?:CUDA|HIP|[NR]CCL|NVSHMEM|UCX|XLA|NVLink|cu[A-Z]{3,4}) {1,2}(?:runtime )?"
     r"(?:[Ee]rror|ERROR|failure)\b(?! check)"
-    r"|illegal memory access|device-side assert|GPU is lost|GPU requires reset|\bNVRM: (?:(?:A )?GPU|nvAssert)|\bsegfault at |\bsoft lockup\b"
+    r"|illegal memory access|device-side assert|GPU is lost|GPU requires reset|\bNVRM: (?:(?:A )?GPU|nvAssert)"
+    r"|\bsegfault at |\bsoft lockup\b"
     r"": "rror|ERROR|_STATUS_|failure|llegal|device-side|GPU is lost|requires reset|NVRM: |segfault|soft lockup",
     r"\b(?:INTERNAL|DATA_LOSS|UNAVAILABLE|CANCELLED|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|FAILED_PRECONDITION): "
     r"|Polled an error from ": "INTERNAL: |LOSS: |UNAVAILABLE: |ED: |PRECONDITION: |Polled an error",
