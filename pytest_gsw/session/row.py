@@ -82,7 +82,9 @@ class SessionRow:
     def set_up(self) -> None:
         """Wait for the job, measure its log, and judge."""
         if not self.is_to_be_judged:
-            pytest.skip("not run: this session judges nothing (--setup-only, --setup-plan, --gsw-plan)")
+            pytest.skip(
+                "not run: this session judges nothing (--setup-only, --setup-plan, --gsw-plan or a foreign loop)"
+            )
         fleet = self._config.stash[FLEET]
         run: Run | None = None
         try:

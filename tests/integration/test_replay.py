@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
+from pytest_gsw.cli import main, runs
 from tests.integration.conftest import RunOnce, junit, properties
 
 ROW = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]"
@@ -266,14 +266,14 @@ def test_a_run_that_may_not_be_read_is_a_usage_error(
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     monkeypatch.setattr("pytest_gsw.results.record.read_records", refuse)
-    monkeypatch.setattr("pytest_gsw.cli.runs.read_whole_run", refuse)
+    monkeypatch.setattr(runs, "read_whole_run", refuse)
     result = pytester.runpytest(f"--gsw-replay={recorded}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --gsw-replay: {recorded}/records: Permission denied"])
     capsys.readouterr()
     assert main(["report", "--format=junit", recorded.name]) == 2
     assert capsys.readouterr().err.endswith("/records: Permission denied\n")
-    monkeypatch.setattr("pytest_gsw.cli.runs.read_whole_run", fail)
+    monkeypatch.setattr(runs, "read_whole_run", fail)
     assert main(["report", "--format=junit", recorded.name]) == 2
     assert capsys.readouterr().err == "pytest-gsw report: Stale file handle\n"
 
