@@ -91,6 +91,8 @@ def live(life: Life, rng: random.Random, history: History | None = None) -> Live
         judged = session.night(life, night, before=judged)
         records.append([record_of(row, night, one) for row, one in judged.items()])
         session.keep(records[-1])
+        if not judged:
+            continue
         change = YOUNG if night < REFERENCE_JOBS else NOTHING.name
         count_night(tally, (life.model.name, change, GSW), [*judged.values()], records[-1])
     session.look()
@@ -113,25 +115,29 @@ def gates(life: Life, _seed: str) -> Tally:
     for title, make in RULES.items():
         rule, cell = make(life), (name, NOTHING.name, title)
         for night in range(REFERENCE_JOBS, life.nights):
-            answers = [rule.night(life, row, night) for row in range(life.rows)]
+            answers = [rule.night(life, row, night) for row in range(life.rows) if life.runs(row, night)]
+            if not answers:
+                continue
             failed = sum(one.fails for one in answers)
             tally.count(cell, "false night", failed > 0)
-            tally.count(cell, "false row", failed, life.rows)
-            tally.count(cell, "inconclusive", sum(one.is_open for one in answers), life.rows)
-            tally.count(cell, "jobs", sum(one.jobs for one in answers), life.rows)
+            tally.count(cell, "false row", failed, len(answers))
+            tally.count(cell, "inconclusive", sum(one.is_open for one in answers), len(answers))
+            tally.count(cell, "jobs", sum(one.jobs for one in answers), len(answers))
         for changed, row, nights in variations(life, ROW_CHANGES, SOON):
             failed_at = [rule.night(changed, row, night).fails for night in nights]
             count_found(tally, (name, changed.change.name, title), failed_at)
     return tally
 
 
-def variations(life: Life, changes: Sequence[Change], nights: int) -> Iterator[tuple[Life, int, range]]:
+def variations(life: Life, changes: Sequence[Change], nights: int) -> Iterator[tuple[Life, int, Sequence[int]]]:
     """Each row of a cluster once by itself with each of some changes, and the first nights since, drawn at random."""
     rng = random.Random(life.seed)  # noqa: S311 - the same nights for every rule
     for change in changes:
         for row in range(life.rows):
             at = rng.randrange(REFERENCE_JOBS, life.nights - nights + 1)
-            yield replace(life, change=change, at=at, row=row), row, range(at, at + nights)
+            there = [night for night in range(at, at + nights) if life.runs(row, night)]
+            if there:
+                yield replace(life, change=change, at=at, row=row), row, there
 
 
 def count_found(tally: Tally, cell: Cell, failed: Sequence[bool]) -> None:
@@ -156,7 +162,8 @@ def slow_clusters(lived: Lived) -> None:
     """The whole cluster has become slower."""
     for change in CLUSTER_CHANGES:
         cell = lived.cell(change.name, GSW)
-        for night in lived.rng.sample(lived.nights, min(SLOW_NIGHTS, len(lived.nights))):
+        nights = [night for night in lived.nights if lived.records[night]]
+        for night in lived.rng.sample(nights, min(SLOW_NIGHTS, len(nights))):
             judged = lived.session.night(replace(lived.life, change=change, at=night), night)
             failed = sum(one.outcome is Outcome.REGRESSED for one in judged.values())
             is_incident = incident_of([record_of(row, night, one) for row, one in judged.items()]) is not None
@@ -217,8 +224,8 @@ def comparisons(lived: Lived) -> None:
 
 
 def noises_of(lived: Lived) -> dict[SeriesKey, Noise]:
-    keys = [series_key(record) for record in lived.records[0]]
-    found = zip(keys, (past.noise() for past in lived.session.pasts.values()), strict=True)
+    keys = {record.row.id: series_key(record) for records in lived.records for record in records}
+    found = ((keys.get(row), past.noise()) for row, past in lived.session.pasts.items())
     return {key: noise for key, noise in found if key is not None and noise is not None}
 
 
@@ -227,7 +234,7 @@ def others_drifts(life: Life, _seed: str) -> Tally:
     tally, name, otava = Tally(), life.model.name, the_otava()
     for row in range(life.rows):
         at, change = changes_at(life, row), DRIFTS[row % len(DRIFTS)]
-        usual = [life.ran(row, night).time_s for night in range(life.nights)]
+        usual = [life.ran(row, night).time_s for night in range(life.nights) if life.runs(row, night)]
         changed = [*with_change(dict(enumerate(usual)), change, at).values()][: at + LATE]
         for title, is_tuned in ((OTAVA, True), (OTAVA_DEFAULTS, False)):
             alarm = otava.first_alarm(usual, REFERENCE_JOBS, earliest=0, tuned=is_tuned)
