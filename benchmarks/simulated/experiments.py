@@ -73,7 +73,6 @@ def sessions(life: Life, seed: str) -> Tally:
     slow_clusters(lived)
     drifts(lived)
     comparisons(lived)
-    slow_node(lived, seed)
     return lived.tally
 
 
@@ -244,13 +243,14 @@ def others_drifts(life: Life, _seed: str) -> Tally:
     return tally
 
 
-def slow_node(lived: Lived, seed: str) -> None:
+def slow_node(of_rows: Life, seed: str) -> Tally:
     """One node becomes slow: when it is named, and whether others are."""
-    model, tally, cell = lived.life.model, lived.tally, lived.cell(NODE, GSW)
-    if lived.life.has_nodes:
-        return
-    at, node = lived.rng.randrange(REFERENCE_JOBS, 2 * REFERENCE_JOBS), lived.rng.randrange(NODES)
-    quiet = life_of(model, f"{seed} node", lived.life.rows, at + NAMED_WITHIN)
+    tally, cell = Tally(), (of_rows.model.name, NODE, GSW)
+    if of_rows.has_nodes:
+        return tally
+    rng = random.Random(f"{seed} slow node")  # noqa: S311 - noise, not cryptography
+    at, node = rng.randrange(REFERENCE_JOBS, 2 * REFERENCE_JOBS), rng.randrange(NODES)
+    quiet = life_of(of_rows.model, f"{seed} node", of_rows.rows, at + NAMED_WITHIN)
     life = replace(quiet, has_nodes=True, slow={node: at})
     session, found = Session(Memory(), life.rows), []
     judged: dict[int, Judged] = {}
@@ -269,7 +269,13 @@ def slow_node(lived: Lived, seed: str) -> None:
     tally.count(cell, "sound node named", any(node not in one for _, named in found for one in named))
     in_set = [night - at for night, named in found if any(node in one for one in named)]
     tally.wait(cell, "named", in_set[0] if in_set else None)
+    return tally
 
 
 #: What is measured of each cluster, by name.
-PARTS: Mapping[str, Callable[[Life, str], Tally]] = {"gsw": sessions, "gates": gates, "otava": others_drifts}
+PARTS: Mapping[str, Callable[[Life, str], Tally]] = {
+    "gsw": sessions,
+    "nodes": slow_node,
+    "gates": gates,
+    "otava": others_drifts,
+}

@@ -255,7 +255,9 @@ def record_of(row: int, night: int, judged: Judged) -> Record:
             experiment=_EXPERIMENT,
         ),
         run=RunFacts(run_id(night), CLUSTER, simulated=False, recorded_s=_FIRST_S + (night + 0.5) * _DAY_S),
-        figures=FigureFacts({"step_time_s": judged.verdict.reference_s}, {}, {"step_time_s": judged.verdict.measured_s}),
+        figures=FigureFacts(
+            {"step_time_s": judged.verdict.reference_s}, {}, {"step_time_s": judged.verdict.measured_s}
+        ),
         jobs=Jobs(jobs[-1], repeats=tuple(jobs[:-1])),
         verdict=judged.verdict,
     )

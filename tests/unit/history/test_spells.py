@@ -163,7 +163,7 @@ def test_a_drift_that_outlasts_the_regression_of_its_row_calls() -> None:
 
 def suspect(*nodes: str, first: int = 30, mended: bool = False) -> Suspect:
     accusing = tuple(night(number) for number in range(first, first + 4))
-    return Suspect(nodes, -0.1, -0.11, -0.09, accusing, (night(first + 6),) if mended else (), mended)
+    return Suspect(nodes, -0.1, accusing, (night(first + 6),) if mended else (), mended)
 
 
 def test_a_node_is_new_where_it_was_not_named_before() -> None:

@@ -273,7 +273,7 @@ def test_of_a_thousand_jobs_those_that_ended_last_are_drawn() -> None:
 
 def slow_night(*nodes: str) -> Night:
     (night,) = nights_by_run([SLOW, BROKEN], None, runs(Path("run")))
-    slow = Suspect(nodes, -0.1, -0.11, -0.09, (), (), mended=False)
+    slow = Suspect(nodes, -0.1, (), (), mended=False)
     return replace(night, slow_nodes={"eos": (slow,)})
 
 
@@ -291,7 +291,7 @@ def test_a_map_of_the_nodes() -> None:
 def test_a_map_tells_nodes_that_are_cleared_from_those_that_are_not() -> None:
     night = slow_night("pool0-0018")
     cleared = tuple(node for node in night.nodes if node not in {"pool0-0017", "pool0-0018"})
-    plot = nodes_plot(replace(night, sound_nodes={"eos": Sound(cleared, {"pool0-0017": 2})}))
+    plot = nodes_plot(replace(night, sound_nodes={"eos": Sound(cleared, ("pool0-0017",))}))
     assert plot is not None
     assert plot.alt.startswith("16 nodes of the run's jobs, 1 slow, 1 could not be told: pool0-0018; ")
     known = [float(dot.get("r", "0")) for dot in plot.svg.iter("circle") if dot.get("class") == "sound"]
@@ -305,7 +305,7 @@ def test_a_map_of_two_thousand_nodes() -> None:
     assert SLOW.jobs.last is not None
     large = replace(SLOW, jobs=replace(SLOW.jobs, last=replace(SLOW.jobs.last, nodes="n[0001-2048]")))
     (night,) = nights_by_run([large], None, runs(Path("run")))
-    slow = tuple(Suspect((f"n{number:04}",), -0.1, -0.1, -0.1, (), (), mended=False) for number in range(1, 10))
+    slow = tuple(Suspect((f"n{number:04}",), -0.1, (), (), mended=False) for number in range(1, 10))
     plot = nodes_plot(replace(night, slow_nodes={"eos": slow}))
     assert plot is not None
     assert plot.alt.startswith("2048 nodes of the run's jobs, 9 slow: n[0001-0009]; ")
