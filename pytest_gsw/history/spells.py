@@ -83,7 +83,7 @@ def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
     if not warned_nights(past.own_s):
         return
     nights, found = past.counted, past.drifting
-    begun = None if found is None else (found.since.begin_s, nights[found.drift.suspects[0]].time_s, found.changes)
+    begun = None if found is None else (found.since.begin_s, found.since.time_s, found.changes)
     times = [(night.run_id, night.time_s) for night in nights]
     sigma = (past.noise() or PRIOR).sigma
     for one in _drifts(key.cluster, key.row, _things(key, past), times, past.own_s, sigma, begun):
@@ -190,7 +190,7 @@ def cluster_drifts(cluster: str, together: Together) -> Iterator[Spell]:
         return
     begun = None
     if found is not None:
-        begun = found.since.begin_s, nights[found.drift.suspects[0]][1], found.changes
+        begun = found.since.begin_s, found.since.time_s, found.changes
     ratios = [math.exp(effect) for effect in effects.values()]
     things = frozenset({whole_cluster(cluster)})
     yield from _drifts(cluster, whole_cluster(cluster), things, nights, ratios, noise.sigma, begun)

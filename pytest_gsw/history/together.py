@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pytest_gsw.history.drifting import changes_at, first_to_last
+from pytest_gsw.history.drifting import ABOUT, changes_at, first_to_last
 from pytest_gsw.history.model import Point, night_of
 from pytest_gsw.history.past import Past
 from pytest_gsw.performance.drift import NEWEST, Drift, drift
-from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.noise import REFERENCE_JOBS
 from pytest_gsw.performance.together import Before, Tonight, level_of
 from pytest_gsw.results.run_id import begin_of
@@ -132,11 +131,11 @@ class Together:
         """Whether the newest nights are slower than the first for all rows, since when, and what changed then."""
         numbers = list(self.before.effects)
         ratios = [math.exp(self.before.effects[number]) for number in numbers]
-        found = drift(ratios, days=[self.nights[number].time_s / SECONDS_PER_DAY for number in numbers])
+        found = drift(ratios)
         if found is None:
             return None
-        first, last = found.suspects
-        changes = self.changed(*(self.nights[number] for number in numbers[first : last + 1]))
+        about = numbers[max(0, found.first_suspect - ABOUT) : found.first_suspect + ABOUT + 1]
+        changes = self.changed(*(self.nights[number] for number in about))
         newest = self.nights[numbers[-1]]
         return ClusterDrifting(found, self.nights[numbers[found.first_suspect]], changes, len(newest.points))
 

@@ -30,7 +30,7 @@ from pytest_gsw.performance.noise import (
     noise_of,
     prior_for,
     ratio_sd,
-    students,
+    usual,
 )
 
 #: Fewest rows whose middle is the night's effect.
@@ -85,9 +85,9 @@ def taken_before_drift(effects: Sequence[float]) -> list[float]:
     if len(effects) < REFERENCE_JOBS + NEWEST:
         return [0.0] * len(effects)
     first = effects[:REFERENCE_JOBS]
-    usual, noise = statistics.median(first), noise_of([math.exp(effect) for effect in first], _PRIOR)
+    usual_effect, noise = statistics.median(first), noise_of([math.exp(effect) for effect in first], _PRIOR)
     gain = -max(LEAST_EFFECT, K * ratio_sd(noise, NEWEST, REFERENCE_JOBS))
-    over = [effect - usual for effect in effects]
+    over = [effect - usual_effect for effect in effects]
     lately = (statistics.median(over[max(0, night - NEWEST + 1) : night + 1]) for night in range(len(over)))
     return [value - (level if level < gain else 0.0) for value, level in zip(over, lately, strict=True)]
 
@@ -108,13 +108,8 @@ class Effect:
 
     @property
     def limit(self) -> float:
-        """The effect beyond which it is an incident; what it is held against is a median of nights as well.
-
-        With fewer nights than a whole reference, their spread is less certain, and as much more is allowed for.
-        """
-        nights = min(self.noise.jobs, REFERENCE_JOBS)
-        certain = students(K, nights) / students(K, REFERENCE_JOBS)
-        return max(LEAST_EFFECT, K * self.noise.sigma * math.hypot(1.0, median_sd(nights)) * certain)
+        """The effect beyond which it is an incident; what it is held against is a median of nights as well."""
+        return max(LEAST_EFFECT, K * self.noise.sigma * math.hypot(1.0, median_sd(self.noise.jobs)))
 
     @property
     def is_incident(self) -> bool:
@@ -213,7 +208,7 @@ class Before:
 
 def level_of(reference_s: Sequence[float]) -> float | None:
     """The level of a row by its reference, ``None`` where that has fewer than eight nights."""
-    return math.log(statistics.median(reference_s)) if len(reference_s) >= FEWEST_JOBS else None
+    return statistics.median(usual([*map(math.log, reference_s)])) if len(reference_s) >= FEWEST_JOBS else None
 
 
 # -- one row, one night -----------------------------------------------------------------------

@@ -42,10 +42,8 @@ class Since:
     good_run_id: str = ""
     good_time_s: float | None = None
     good_s: float | None = None
-    #: By name, what of the environment was another before that night, or one that it may have begun with as well.
+    #: By name, what of the environment was another before that night, or one of a few before it.
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: When the first run began with which it may have begun, where that is one before.
-    earliest_s: float | None = None
     #: Of a row that is too slow, how many of these nights regressed, where the others were inconclusive; else 0.
     regressed: int = 0
 

@@ -132,13 +132,6 @@ def test_an_incident_is_beyond_its_noise_and_beyond_the_least_effect() -> None:
     assert not Effect(LEAST_EFFECT - 1e-9, Noise(0.0001, 30), 30, 30).is_incident
 
 
-@pytest.mark.parametrize(("nights", "wider"), [(8, 1.33), (15, 1.10), (30, 1.0)])
-def test_the_fewer_nights_are_known_the_more_is_allowed_for(nights: int, wider: float) -> None:
-    found = Effect(0.0, Noise(0.02, nights), 30, 30).limit
-
-    assert found == pytest.approx(K * 0.02 * math.hypot(1, median_sd(nights)) * wider, rel=0.01)
-
-
 @pytest.mark.parametrize("nights", [8, 15, 30])
 def test_with_few_nights_incidents_are_as_seldom(nights: int) -> None:
     rng, false = rng_of(nights), 0
