@@ -216,11 +216,6 @@ class Common:
     #: How much of its deviation the level keeps from night to night.
     decay: float = 0.0
 
-    @property
-    def rho(self) -> float:
-        """Lag-1 autocorrelation."""
-        return self.share * self.decay
-
     def inflation(self, nights: int) -> float:
         """The variance of the mean of so many nights, over that of independent ones."""
         kept, lost = self.decay, 1 - self.decay

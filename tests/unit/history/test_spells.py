@@ -11,10 +11,9 @@ import pytest
 
 from pytest_gsw.history import spells
 from pytest_gsw.history.alarms import Kind, Spell, State, acknowledge, acknowledgements, alarms, identity
-from pytest_gsw.history.episodes import Episode, episodes
 from pytest_gsw.history.model import LineKey, Point
 from pytest_gsw.history.past import Past
-from pytest_gsw.history.spells import drifts, regressions, slow_nodes, spells_of
+from pytest_gsw.history.spells import Episode, drifts, episodes, regressions, slow_nodes, spells_of
 from pytest_gsw.history.suspects import Nodes, Suspect
 from tests.unit.history.test_drifting import night
 from tests.unit.history.test_past import restless

@@ -32,7 +32,7 @@ def changed(seed: int, share: float, decay: float, step: float, nights: int = 16
 @pytest.mark.parametrize(("share", "decay"), [(0.0, 0.5), (1.0, 0.5), (0.5, 0.8), (1.0, 0.8)])
 def test_what_nights_have_in_common_beside_a_change_is_about_right(share: float, decay: float) -> None:
     found = [changed(seed, share, decay, 3.0) for seed in range(30)]
-    seen = [change.common.rho for change in found if change.is_believed]
+    seen = [change.common.share * change.common.decay for change in found if change.is_believed]
     assert len(seen) >= 25
     assert statistics.median(seen) == pytest.approx(share * decay, abs=0.15)
 

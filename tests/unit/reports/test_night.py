@@ -267,3 +267,14 @@ def test_a_page_has_the_same_name_every_night() -> None:
     assert page_names(["a.yaml::llama2_70b_fp8[H100x128]"]) == {
         "a.yaml::llama2_70b_fp8[H100x128]": "llama2_70b_fp8_H100x128"
     }
+
+
+def test_the_runs_of_the_cluster_are_listed_with_their_counts(tmp_path: Path) -> None:
+    other = row(NAME, TONIGHT - 1, cluster="selene", run_id="elsewhere")
+    ran = (SLOW, PASSED)
+    with history_of(tmp_path, row(NAME, TONIGHT - 1), other, *ran) as history:
+        (night,) = nights_by_run(ran, history, runs(tmp_path))
+    assert [(one.run_id, dict(one.outcomes)) for one in night.listed] == [
+        (f"night-{TONIGHT - 1:03}", {"passed": 1}),
+        (SLOW.run.id, {"regressed": 1, "passed": 1}),
+    ]
