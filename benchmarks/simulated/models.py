@@ -67,12 +67,13 @@ def _more(jobs: list[float], value: float) -> None:
 
 
 def by_scale(low: float, high: float) -> Also:
-    """Rows whose standard deviation grows from one to the other; that of their jobs is 1 % before."""
+    """Rows whose standard deviation grows from one to the other; that of their jobs is the geometric mean before."""
+    middle = math.sqrt(low * high)
 
     def change(_: random.Random, rows: list[Noise]) -> None:
         for number, row in enumerate(rows):
             sigma = low * (high / low) ** (number / max(1, len(rows) - 1))
-            row[:] = [[job * sigma / 0.01 for job in jobs] for jobs in row]
+            row[:] = [[job * sigma / middle for job in jobs] for jobs in row]
 
     return change
 
@@ -207,7 +208,7 @@ MODELS: Mapping[str, Model] = {
         Model("Laplace 3%", 0.03, laplace),
         Model("t2.5, core 1.2%", 0.012, heavy),
         Model("1 in 200 at -30%", 0.02, seldom_slow),
-        Model("sigma 0.5 to 4%", 0.01, also=(by_scale(0.005, 0.04),)),
+        Model("sigma 0.5 to 4%", math.sqrt(0.005 * 0.04), also=(by_scale(0.005, 0.04),)),
         Model("0.43 s, two decimals", 0.01, usual_s=0.43, decimals=2),
         Model("level 0.8 plus jobs 2%", 0.02, level=0.8),
         Model("weekly images, each row 1%", 0.02, also=(weekly(0.01, is_shared=False),)),
@@ -217,7 +218,7 @@ MODELS: Mapping[str, Model] = {
         Model("slow node in all nights", 0.02, slow_jobs=1 / 40),
         Model(
             "realistic",
-            0.01,
+            math.sqrt(0.007 * 0.03),
             seldom_slow,
             night_sd=0.007,
             also=(by_scale(0.007, 0.03), mondays(0.015), missing(0.1, 0.05)),

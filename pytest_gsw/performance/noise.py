@@ -44,7 +44,7 @@ _SHARE = 0.7
 _NORMAL = math.sqrt(2) * statistics.NormalDist().inv_cdf((1 + _SHARE) / 2)
 
 #: Jobs of a reference are odd beyond this, and beyond so many standard deviations, by the median absolute deviation.
-_LEAST_ODD = 0.05
+LEAST_ODD = 0.05
 _ODD_DEVIATIONS = 4.0
 _MAD = 1 / statistics.NormalDist().inv_cdf(0.75)
 
@@ -132,7 +132,7 @@ def prior_for(tolerance: float) -> Noise:
     return Noise(min(PRIOR.sigma, -math.log1p(-tolerance) / K), 0)
 
 
-def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
+def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR, least_spell: float = LEAST_ODD) -> Noise:
     """The noise between the jobs of a reference, oldest first; the prior until there are :data:`FEWEST_JOBS`.
 
     The jobs' own scale is the :func:`spread` of the :func:`usual` ones. Times that are rounded to q add q/sqrt(12), the
@@ -146,12 +146,12 @@ def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR) -> Noise:
     if len(logs) < FEWEST_JOBS:
         return prior
     rounded = _printed_grid(reference_s) / math.sqrt(12) / statistics.median(reference_s)
-    sigma = max(spread(usual(logs)), rounded) + rounded
+    sigma = max(spread(usual(logs, least_spell)), rounded) + rounded
     return Noise(pooled(sigma, len(logs), prior.sigma, PRIOR_JOBS), len(logs))
 
 
-def usual(logs: Sequence[float]) -> Sequence[float]:
-    """Jobs without spells and odd ones, which are 5 % and four deviations away from the middle.
+def usual(logs: Sequence[float], least_spell: float = LEAST_ODD) -> Sequence[float]:
+    """Jobs without spells and odd ones, which are 5 % and four deviations away from the middle; spells may be less.
 
     A fifth of them at most is odd, and with spells a third. Where more are so far away none is odd: a row that takes
     125 s on some nights and 220 s on others is noisy, whichever is in the majority.
@@ -162,8 +162,8 @@ def usual(logs: Sequence[float]) -> Sequence[float]:
     deviation = _ODD_DEVIATIONS * _MAD * statistics.median(abs(log - middle) for log in logs)
     # A job is in a spell where the median of it and its neighbours is as far away as such a median is odd.
     near = (logs[at : at + 3] for at in (0, *range(len(logs) - 2), len(logs) - 3))
-    in_spell = [abs(statistics.median(jobs) - middle) > max(_LEAST_ODD, deviation * median_sd(3)) for jobs in near]
-    is_odd = [abs(log - middle) > max(_LEAST_ODD, deviation) for log in logs]
+    in_spell = [abs(statistics.median(jobs) - middle) > max(least_spell, deviation * median_sd(3)) for jobs in near]
+    is_odd = [abs(log - middle) > max(LEAST_ODD, deviation) for log in logs]
     kept = [log for log, odd, spell in zip(logs, is_odd, in_spell, strict=True) if not (odd or spell)]
     alone = sum(odd and not spell for odd, spell in zip(is_odd, in_spell, strict=True))
     return kept if 3 * len(kept) >= 2 * len(logs) and 5 * alone <= len(logs) else logs

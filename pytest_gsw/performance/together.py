@@ -160,7 +160,7 @@ class Before:
             for night, rows in self._over.items()
         }
         ratios = [math.exp(effect) for effect in (effects_of(over) or self.effects).values()][:REFERENCE_JOBS]
-        return noise_of(ratios, _PRIOR) if len(ratios) >= FEWEST_JOBS else None
+        return noise_of(ratios, _PRIOR, LEAST_EFFECT) if len(ratios) >= FEWEST_JOBS else None
 
     def _was_slow(self, night: int, row: str) -> bool:
         return bool(self.slow) and row in self.slow[night]
