@@ -111,7 +111,8 @@ class Session:
         ids = [_id(row) for row in range(self.rows)]
         pasts = {row: self._nights.past(row, _DEFINITION, _EXPERIMENT, None, "") for row in ids}
         self.together = Together(pasts)
-        self.pasts = {row: replace(past, beside=Beside(self.together, row)) for row, past in pasts.items()}
+        beside = Beside(self.together)
+        self.pasts = {row: replace(past, beside=beside) for row, past in pasts.items()}
         self._noises = {row: past.noise(TOLERANCE) for row, past in self.pasts.items()}
         self._avoided = frozenset(int(node[1:]) for node in self._nights.slow_nodes)
 

@@ -265,6 +265,7 @@ def spells_of(
         slow_before = Nodes(before, excluded).slow
     rows = tuple(Lines(nights, excluded, nodes).newest(accepted or {}))
     together = Together({row: past for row, _, past in rows})
+    beside = Beside(together)
     of_nodes = tuple(slow_nodes(cluster, nodes.slow, slow_before or ()))
     of_cluster = tuple(incidents(cluster, together))
     found = [*of_nodes, *of_cluster]
@@ -272,8 +273,8 @@ def spells_of(
         key = LineKey(row, cluster, experiment)
         slow = [_with_node(one, past, nodes.slow, of_nodes) for one in regressions(key, past)]
         explained = identity(slow[-1]) if slow else ""
-        beside = replace(past, beside=Beside(together, row))
-        found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, beside))]
+        together_past = replace(past, beside=beside)
+        found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, together_past))]
     found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
     told_s = newest.time_s - AGAIN_S  # until then, an alarm that is mended may go on
     known = [_as_of(newest.time_s, spell) for spell in found]

@@ -163,16 +163,9 @@ class Nodes:
             for one, mask in zip(self._failures, self._failed, strict=True)
             if one.time_s >= since_s
         ]
-        return tuple(
-            Failing(
-                tuple(sorted(self._names[node] for node in one.nodes)),
-                one.failed,
-                one.of,
-                one.usual,
-                one.named,
-            )
-            for one in blame.failures([*ended, *failed])
-        )
+        found = blame.failures([*ended, *failed])
+        names = (tuple(sorted(self._names[node] for node in one.nodes)) for one in found)
+        return tuple(Failing(name, x.failed, x.of, x.usual, x.named) for name, x in zip(names, found, strict=True))
 
     @property
     def failing(self) -> tuple[Failing, ...]:

@@ -49,18 +49,17 @@ class ClusterDrifting:
 
 @dataclass(frozen=True)
 class Beside:
-    """What the other rows of a cluster say to one."""
+    """What the rows of a cluster together say to each of them."""
 
     together: Together
-    row: str
     #: What they say of a night that is not known to them yet, by its name.
     tonight: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
-        """By the name of each night, what is taken from the row before it is asked whether it drifts."""
+        """By the name of each night, what is taken from a row before it is asked whether it drifts."""
         tonight = {name: self.together.before.taken_tonight(effect) for name, effect in self.tonight.items()}
-        return {**self.together.taken(self.row), **tonight}
+        return {**self.together.taken, **tonight}
 
 
 @dataclass(frozen=True)
@@ -147,9 +146,10 @@ class Together:
         rows = [(self.pasts[row].counted, point) for row, point in night.points.items()]
         return _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
 
-    def taken(self, row: str) -> Mapping[str, float]:
+    @cached_property
+    def taken(self) -> Mapping[str, float]:
         """By the name of each night, what is taken from a row before it is asked whether it drifts."""
-        return {self.nights[number].name: one for number, one in self.before.taken(row).items()}
+        return {self.nights[number].name: one for number, one in self.before.taken.items()}
 
 
 def _of_most(changes: Iterable[Mapping[str, tuple[str, str]]], rows: int) -> dict[str, tuple[str, str]]:

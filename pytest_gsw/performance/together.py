@@ -63,19 +63,6 @@ def effects_of(
     return {night: middle(rows.values()) for night, rows in nights.items() if len(rows) >= FEWEST_ROWS}
 
 
-def without_each(values: Mapping[_Row, float]) -> dict[_Row, float]:
-    """For each of two rows or more, the median of all others: a row has no part in what is taken from it."""
-    order = sorted(values, key=lambda row: values[row])
-    ordered = [values[row] for row in order]
-    upper = (len(ordered) - 1) // 2
-    lower = upper - 1 if len(ordered) % 2 else upper  # of an odd number of others both are the one in the middle
-
-    def of_others(place: int, left_out: int) -> float:
-        return ordered[place if place < left_out else place + 1]
-
-    return {row: (of_others(lower, at) + of_others(upper, at)) / 2 for at, row in enumerate(order)}
-
-
 def taken_before_drift(effects: Sequence[float]) -> list[float]:
     """What of the effects of nights, the oldest first, is taken from rows before these are asked whether they drift.
 
@@ -165,28 +152,18 @@ class Before:
     def _was_slow(self, night: int, row: str) -> bool:
         return bool(self.slow) and row in self.slow[night]
 
-    @cached_property
-    def _of_others(self) -> dict[str, dict[int, float]]:
-        found: dict[str, dict[int, float]] = {}
-        for number, rows in self._over.items():
-            for row, effect in without_each(rows).items():
-                found.setdefault(row, {})[number] = effect
-        return found
-
     def left(self, row: str) -> Mapping[int, float]:
-        """By night, the seconds of a row without what the night was slower for all others."""
-        effects = self._of_others.get(row, {})
-        return {number: self.nights[number][row] * math.exp(-effect) for number, effect in effects.items()}
+        """By night, the seconds of a row without what the night was slower for all."""
+        return {
+            number: self.nights[number][row] * math.exp(-self.effects[number])
+            for number, rows in self._over.items()
+            if row in rows
+        }
 
     @cached_property
-    def _stays(self) -> dict[int, float]:
-        """What of each night's effect is not taken from rows before these are asked whether they drift."""
-        taken = taken_before_drift([*self.effects.values()])
-        return {number: effect - one for (number, effect), one in zip(self.effects.items(), taken, strict=True)}
-
-    def taken(self, row: str) -> dict[int, float]:
-        """By night, what is taken from a row before it is asked whether it drifts."""
-        return {number: effect - self._stays[number] for number, effect in self._of_others.get(row, {}).items()}
+    def taken(self) -> Mapping[int, float]:
+        """By night, what is taken from its rows before these are asked whether they drift."""
+        return dict(zip(self.effects, taken_before_drift([*self.effects.values()]), strict=True))
 
     def taken_tonight(self, effect: float) -> float:
         """The same of a night that is not among these, by what it is slower for the other rows."""

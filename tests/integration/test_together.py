@@ -113,8 +113,7 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert f"the whole cluster is slower</a> {figure}, since " in page.replace("\N{NO-BREAK SPACE}", " ")
     assert of_cluster
     summary = (pytester.path / "report" / "summary.md").read_text()
-    of_list = f"- **new** ({rows + 1}): `incident of cluster demo`, `{rows} rows: part of what the whole cluster has`\n"
-    assert of_list in summary
+    assert "- **new** (1): `incident of cluster demo`\n" in summary
     (finding,) = [line for line in summary.splitlines() if "**incident** `" in line]
     told, since = fact.split(", since ", 1)
     throughput = told.partition("slower, ")[2].partition(" (")[0]

@@ -22,7 +22,6 @@ from pytest_gsw.performance.together import (
     effects_of,
     level_of,
     taken_before_drift,
-    without_each,
 )
 
 ROWS = [f"row{number}" for number in range(30)]
@@ -77,15 +76,6 @@ def test_a_night_has_an_effect_from_eight_rows_on() -> None:
     nights = {1: dict(enumerate([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])), 2: dict(enumerate([0.1] * 5 + [9.0] * 3))}
 
     assert effects_of(nights) == {2: 0.1}
-
-
-@pytest.mark.parametrize("count", [2, 3, 8, 9, 30])
-def test_a_row_has_no_part_in_the_median_of_the_others(count: int) -> None:
-    rng = rng_of(count)
-    values = {row: rng.choice([0.0, rng.gauss(0, 1)]) for row in range(count)}
-
-    for row, others in without_each(values).items():
-        assert others == pytest.approx(statistics.median(value for name, value in values.items() if name != row))
 
 
 def test_nights_differ_by_what_their_rows_have_in_common() -> None:
@@ -375,8 +365,7 @@ def test_a_creep_that_rows_share_is_found_sooner() -> None:
 
 
 def own_s(seen: Before, row: str) -> list[float]:
-    taken = seen.taken(row)
-    return [night[row] * math.exp(-taken[number]) for number, night in enumerate(seen.nights)]
+    return [night[row] * math.exp(-seen.taken[number]) for number, night in enumerate(seen.nights)]
 
 
 @pytest.mark.parametrize("own", [0.0, 0.03])
