@@ -30,7 +30,7 @@ MOST_TOGETHER = 16
 NEWEST_NIGHTS = 30
 #: Share of nights that may name a sound node. A sum of log likelihood ratios that begins on whichever night is above
 #: ln(1/p) with a probability of p at most (J. Ville, Étude critique de la notion de collectif, 1939, p. 100).
-_FALSE = 0.001
+_FALSE = 0.0002
 #: One suspect is told from another where it is a hundred times as likely.
 _TOLD_APART = math.log(100)
 #: A node is cleared, and a slow one mended, where it is so many times likelier to be sound; jobs before those that make
@@ -42,6 +42,8 @@ _FEWEST = 4
 _QUARTILE, _DECILE = 0.6745, 1.2816
 #: How many jobs the spread of all rows counts for beside a row's own.
 _POOLED_JOBS = 10
+#: How many times what one job may say all of a night may.
+_OF_NIGHT = 1.5
 #: No noise is taken for less: a node that is slower by a thousandth is no culprit.
 _LEAST_SIGMA = 0.01
 #: Standard deviations beyond which a job is odd.
@@ -224,14 +226,14 @@ class _Search:
         return max(-2 * self.most, min(self.most, said))
 
     def _tonight(self, indices: Iterable[int], suspects: int) -> Mapping[int, float]:
-        """What the jobs of a night say of suspects, together no more than two may: they share its hours."""
+        """What the jobs of a night say of suspects, together little more than one may: they share its hours."""
         found: dict[int, float] = defaultdict(float)
         for index in indices:
             if index in self.said:
                 for suspect in bits(self.masks[index] & suspects):
                     found[suspect] += self.said[index]
-        most = 2 * self.most
-        return {suspect: max(-most, min(most, said)) for suspect, said in found.items()}
+        most = self.most
+        return {suspect: max(-2 * most, min(_OF_NIGHT * most, said)) for suspect, said in found.items()}
 
     def _peak(self, enough: float, among: int = -1) -> _Peak | None:
         """The largest sum of suspects, if it is enough; none falls below 0 (E. S. Page, Biometrika 41, p. 100)."""
