@@ -30,7 +30,7 @@ MOST_TOGETHER = 16
 NEWEST_NIGHTS = 30
 #: Share of nights that may name a sound node. A sum of log likelihood ratios that begins on whichever night is above
 #: ln(1/p) with a probability of p at most (J. Ville, Étude critique de la notion de collectif, 1939, p. 100).
-_FALSE = 0.0002
+_FALSE = 0.0005
 #: One suspect is told from another where it is a hundred times as likely.
 _TOLD_APART = math.log(100)
 #: A node is cleared, and a slow one mended, where it is so many times likelier to be sound; jobs before those that make
