@@ -22,9 +22,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.performance.culprits import culprits, find  # noqa: E402
-from pytest_gsw.performance.excess import Timed  # noqa: E402
-from pytest_gsw.performance.soundness import soundness  # noqa: E402
+from pytest_gsw.performance.slow_nodes import Timed, find  # noqa: E402
 
 SIZES = (4, 8, 16, 32)
 MANY_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
@@ -119,8 +117,8 @@ def quiet(name: str, kind: str, nodes: int, rows: int, sizes: tuple[int, ...], s
     rng = random.Random(f"{seed} quiet {name} {kind} {nodes}")  # noqa: S311 - noise, not cryptography
     nights, named = 100, 0
     for _ in range(series):
-        found = culprits(history(rng, NOISES[name], kind, 0.03, nights, nodes, rows, sizes=sizes))
-        named += sum(one.last - one.since + 1 for one in found)
+        found = find(history(rng, NOISES[name], kind, 0.03, nights, nodes, rows, sizes=sizes))
+        named += sum(one.last - one.since + 1 for one in found.culprits)
     return f"{named} of {nights * series:,}"
 
 
@@ -131,7 +129,7 @@ def power(kind: str, sigma: float, loss: float, later: int, series: int, seed: i
     for _ in range(series):
         node = rng.randrange(64)
         slow = {node: (CHANGE, -math.log1p(-loss))}
-        found = [one.nodes for one in culprits(history(rng, gaussian, kind, sigma, CHANGE + later, slow=slow))]
+        found = [one.nodes for one in find(history(rng, gaussian, kind, sigma, CHANGE + later, slow=slow)).culprits]
         alone += (node,) in found
         together += any(node in one and len(one) > 1 for one in found)
         wrong += any(node not in one for one in found)
@@ -149,7 +147,7 @@ def shares(name: str, kind: str, size: int, later: int, series: int, seed: int) 
         found = find(jobs)
         right += any(node in one.nodes for one in found.culprits)
         wrong += any(node not in one.nodes for one in found.culprits)
-        cleared += soundness(jobs, found).cleared >> node & 1
+        cleared += found.cleared >> node & 1
     return f"{right / series:.0%}", f"{wrong} of {series}", f"{cleared} of {series}"
 
 
@@ -159,7 +157,7 @@ def scale(kind: str) -> str:
     slow = {17: (40, 0.1), 900: (200, 0.08), 1500: (350, 0.1)}
     jobs = history(rng, gaussian, kind, 0.02, 365, 2048, 30, slow, MANY_SIZES)
     begin_s = time.process_time()
-    culprits(jobs)
+    find(jobs)
     return f"{time.process_time() - begin_s:.1f} s"
 
 

@@ -67,21 +67,35 @@ class Life:
     def nights(self) -> int:
         return len(self.noise[0])
 
+    @property
+    def usual_s(self) -> float:
+        """What rows take while nothing has changed, seconds."""
+        return self.model.usual_s
+
+    def runs(self, row: int, night: int) -> bool:
+        """Whether a row runs in a night."""
+        return bool(self.noise[row][night])
+
     def ran(self, row: int, night: int, job: int = 0, avoided: frozenset[int] = frozenset()) -> Ran:
         """A row's job in a night, the first or a further one; further ones do without some nodes."""
         value = self.noise[row][night][job]
         if night >= self.at and self.row in {None, row}:
             value += self.change.slower(night - self.at)
-        if not self.has_nodes:
-            return Ran(math.exp(value))
-        nodes = self._nodes(row, night, job, avoided)
-        is_slow = any(self.slow.get(node, self.nights) <= night for node in nodes)
-        return Ran(math.exp(value - (math.log1p(-NODE_LOSS) if is_slow else 0.0)), nodes)
+        nodes = self._nodes(row, night, job, avoided) if self.has_nodes else ()
+        if any(self.slow.get(node, self.nights) <= night for node in nodes):
+            value -= math.log1p(-NODE_LOSS)
+        if self.model.second_half and nodes and nodes[0] >= NODES // 2:
+            value -= math.log1p(-self.model.second_half)
+        time_s = self.usual_s * math.exp(value)
+        return Ran(time_s if self.model.decimals is None else round(time_s, self.model.decimals), nodes)
 
     def _nodes(self, row: int, night: int, job: int, avoided: frozenset[int]) -> tuple[int, ...]:
         rng = random.Random(self.seed + job + JOBS * (row + self.rows * night))  # noqa: S311 - noise
         size = SIZES[row % len(SIZES)]
-        drawn = rng.sample(range(NODES), min(NODES, size + len(avoided)))
+        there = range(NODES)
+        if self.model.second_half:
+            there = there[NODES // 2 :] if rng.random() < 0.5 else there[: NODES // 2]
+        drawn = rng.sample(there, min(len(there), size + len(avoided)))
         return tuple(node for node in drawn if node not in avoided)[:size]
 
 
@@ -90,7 +104,7 @@ def life_of(model: Model, seed: str, rows: int, nights: int) -> Life:
     rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
     slow = dict.fromkeys(rng.sample(range(NODES), _slow_nodes(model.slow_jobs)), 0)
     noise = noise_of_rows(model, rng, rows, nights)
-    return Life(model, noise, rng.randrange(2**40), slow, has_nodes=bool(slow))
+    return Life(model, noise, rng.randrange(2**40), slow, has_nodes=bool(slow) or bool(model.second_half))
 
 
 def _slow_nodes(share: float) -> int:

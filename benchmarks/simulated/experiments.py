@@ -73,7 +73,6 @@ def sessions(life: Life, seed: str) -> Tally:
     slow_clusters(lived)
     drifts(lived)
     comparisons(lived)
-    slow_node(lived, seed)
     return lived.tally
 
 
@@ -91,6 +90,8 @@ def live(life: Life, rng: random.Random, history: History | None = None) -> Live
         judged = session.night(life, night, before=judged)
         records.append([record_of(row, night, one) for row, one in judged.items()])
         session.keep(records[-1])
+        if not judged:
+            continue
         change = YOUNG if night < REFERENCE_JOBS else NOTHING.name
         count_night(tally, (life.model.name, change, GSW), [*judged.values()], records[-1])
     session.look()
@@ -113,25 +114,29 @@ def gates(life: Life, _seed: str) -> Tally:
     for title, make in RULES.items():
         rule, cell = make(life), (name, NOTHING.name, title)
         for night in range(REFERENCE_JOBS, life.nights):
-            answers = [rule.night(life, row, night) for row in range(life.rows)]
+            answers = [rule.night(life, row, night) for row in range(life.rows) if life.runs(row, night)]
+            if not answers:
+                continue
             failed = sum(one.fails for one in answers)
             tally.count(cell, "false night", failed > 0)
-            tally.count(cell, "false row", failed, life.rows)
-            tally.count(cell, "inconclusive", sum(one.is_open for one in answers), life.rows)
-            tally.count(cell, "jobs", sum(one.jobs for one in answers), life.rows)
+            tally.count(cell, "false row", failed, len(answers))
+            tally.count(cell, "inconclusive", sum(one.is_open for one in answers), len(answers))
+            tally.count(cell, "jobs", sum(one.jobs for one in answers), len(answers))
         for changed, row, nights in variations(life, ROW_CHANGES, SOON):
             failed_at = [rule.night(changed, row, night).fails for night in nights]
             count_found(tally, (name, changed.change.name, title), failed_at)
     return tally
 
 
-def variations(life: Life, changes: Sequence[Change], nights: int) -> Iterator[tuple[Life, int, range]]:
+def variations(life: Life, changes: Sequence[Change], nights: int) -> Iterator[tuple[Life, int, Sequence[int]]]:
     """Each row of a cluster once by itself with each of some changes, and the first nights since, drawn at random."""
     rng = random.Random(life.seed)  # noqa: S311 - the same nights for every rule
     for change in changes:
         for row in range(life.rows):
             at = rng.randrange(REFERENCE_JOBS, life.nights - nights + 1)
-            yield replace(life, change=change, at=at, row=row), row, range(at, at + nights)
+            there = [night for night in range(at, at + nights) if life.runs(row, night)]
+            if there:
+                yield replace(life, change=change, at=at, row=row), row, there
 
 
 def count_found(tally: Tally, cell: Cell, failed: Sequence[bool]) -> None:
@@ -156,7 +161,8 @@ def slow_clusters(lived: Lived) -> None:
     """The whole cluster has become slower."""
     for change in CLUSTER_CHANGES:
         cell = lived.cell(change.name, GSW)
-        for night in lived.rng.sample(lived.nights, min(SLOW_NIGHTS, len(lived.nights))):
+        nights = [night for night in lived.nights if lived.records[night]]
+        for night in lived.rng.sample(nights, min(SLOW_NIGHTS, len(nights))):
             judged = lived.session.night(replace(lived.life, change=change, at=night), night)
             failed = sum(one.outcome is Outcome.REGRESSED for one in judged.values())
             is_incident = incident_of([record_of(row, night, one) for row, one in judged.items()]) is not None
@@ -217,8 +223,8 @@ def comparisons(lived: Lived) -> None:
 
 
 def noises_of(lived: Lived) -> dict[SeriesKey, Noise]:
-    keys = [series_key(record) for record in lived.records[0]]
-    found = zip(keys, (past.noise() for past in lived.session.pasts.values()), strict=True)
+    keys = {record.row.id: series_key(record) for records in lived.records for record in records}
+    found = ((keys.get(row), past.noise()) for row, past in lived.session.pasts.items())
     return {key: noise for key, noise in found if key is not None and noise is not None}
 
 
@@ -227,7 +233,7 @@ def others_drifts(life: Life, _seed: str) -> Tally:
     tally, name, otava = Tally(), life.model.name, the_otava()
     for row in range(life.rows):
         at, change = changes_at(life, row), DRIFTS[row % len(DRIFTS)]
-        usual = [life.ran(row, night).time_s for night in range(life.nights)]
+        usual = [life.ran(row, night).time_s for night in range(life.nights) if life.runs(row, night)]
         changed = [*with_change(dict(enumerate(usual)), change, at).values()][: at + LATE]
         for title, is_tuned in ((OTAVA, True), (OTAVA_DEFAULTS, False)):
             alarm = otava.first_alarm(usual, REFERENCE_JOBS, earliest=0, tuned=is_tuned)
@@ -237,13 +243,14 @@ def others_drifts(life: Life, _seed: str) -> Tally:
     return tally
 
 
-def slow_node(lived: Lived, seed: str) -> None:
+def slow_node(of_rows: Life, seed: str) -> Tally:
     """One node becomes slow: when it is named, and whether others are."""
-    model, tally, cell = lived.life.model, lived.tally, lived.cell(NODE, GSW)
-    if lived.life.has_nodes:
-        return
-    at, node = lived.rng.randrange(REFERENCE_JOBS, 2 * REFERENCE_JOBS), lived.rng.randrange(NODES)
-    quiet = life_of(model, f"{seed} node", lived.life.rows, at + NAMED_WITHIN)
+    tally, cell = Tally(), (of_rows.model.name, NODE, GSW)
+    if of_rows.has_nodes:
+        return tally
+    rng = random.Random(f"{seed} slow node")  # noqa: S311 - noise, not cryptography
+    at, node = rng.randrange(REFERENCE_JOBS, 2 * REFERENCE_JOBS), rng.randrange(NODES)
+    quiet = life_of(of_rows.model, f"{seed} node", of_rows.rows, at + NAMED_WITHIN)
     life = replace(quiet, has_nodes=True, slow={node: at})
     session, found = Session(Memory(), life.rows), []
     judged: dict[int, Judged] = {}
@@ -262,7 +269,13 @@ def slow_node(lived: Lived, seed: str) -> None:
     tally.count(cell, "sound node named", any(node not in one for _, named in found for one in named))
     in_set = [night - at for night, named in found if any(node in one for one in named)]
     tally.wait(cell, "named", in_set[0] if in_set else None)
+    return tally
 
 
 #: What is measured of each cluster, by name.
-PARTS: Mapping[str, Callable[[Life, str], Tally]] = {"gsw": sessions, "gates": gates, "otava": others_drifts}
+PARTS: Mapping[str, Callable[[Life, str], Tally]] = {
+    "gsw": sessions,
+    "nodes": slow_node,
+    "gates": gates,
+    "otava": others_drifts,
+}

@@ -23,6 +23,12 @@ ODD_JOBS, ODD_COST = 0.05, (0.05, 0.3)
 #: One value of mean (or median) 0 and a standard deviation.
 Shape = Callable[[random.Random, float], float]
 
+#: Of a row, by night, each of its jobs; of a night without the row, none.
+Noise = list[list[float]]
+
+#: What becomes of the jobs of all rows besides: changed in place.
+Also = Callable[[random.Random, list[Noise]], None]
+
 
 def gaussian(rng: random.Random, sigma: float) -> float:
     return rng.gauss(0, sigma)
@@ -40,6 +46,119 @@ def lognormal(rng: random.Random, sigma: float) -> float:
 
 def odd_jobs(rng: random.Random, sigma: float) -> float:
     return rng.gauss(0, sigma) + (rng.uniform(*ODD_COST) if rng.random() < ODD_JOBS else 0.0)
+
+
+def laplace(rng: random.Random, sigma: float) -> float:
+    return sigma / math.sqrt(2) * (rng.expovariate(1) - rng.expovariate(1))
+
+
+def heavy(rng: random.Random, core: float) -> float:
+    """Two and a half degrees of freedom, of this standard deviation in the core."""
+    return rng.gauss(0, core) / math.sqrt(rng.gammavariate(1.25, 2) / 2.5)
+
+
+def seldom_slow(rng: random.Random, sigma: float) -> float:
+    """One job in two hundred loses 30 %."""
+    return rng.gauss(0, sigma) + (-math.log(0.7) if rng.random() < 0.005 else 0.0)
+
+
+def _more(jobs: list[float], value: float) -> None:
+    jobs[:] = [job + value for job in jobs]
+
+
+def by_scale(low: float, high: float) -> Also:
+    """Rows whose standard deviation grows from one to the other; that of their jobs is the geometric mean before."""
+    middle = math.sqrt(low * high)
+
+    def change(_: random.Random, rows: list[Noise]) -> None:
+        for number, row in enumerate(rows):
+            sigma = low * (high / low) ** (number / max(1, len(rows) - 1))
+            row[:] = [[job * sigma / middle for job in jobs] for jobs in row]
+
+    return change
+
+
+def weekly(sigma: float, *, is_shared: bool) -> Also:
+    """Each week has an image, that of all rows or each row's own."""
+
+    def change(rng: random.Random, rows: list[Noise]) -> None:
+        for week in range(0, len(rows[0]), 7):
+            shared = rng.gauss(0, sigma)
+            for row in rows:
+                level = shared if is_shared else rng.gauss(0, sigma)
+                for jobs in row[week : week + 7]:
+                    _more(jobs, level)
+
+    return change
+
+
+def mondays(loss: float, share: float = 1.0) -> Also:
+    """One night of seven is slower for all rows, or for a share of them."""
+
+    def change(_: random.Random, rows: list[Noise]) -> None:
+        for number, row in enumerate(rows):
+            for jobs in row[::7] if number < share * len(rows) else ():
+                _more(jobs, loss)
+
+    return change
+
+
+def missing(of_rows: float, of_nights: float) -> Also:
+    """Rows that do not run in a share of nights, and nights in which none does."""
+
+    def change(rng: random.Random, rows: list[Noise]) -> None:
+        for night in range(len(rows[0])):
+            is_gone = rng.random() < of_nights
+            for row in rows:
+                if rng.random() < of_rows or is_gone:
+                    row[night] = []
+
+    return change
+
+
+def come_and_go(rng: random.Random, rows: list[Noise]) -> None:
+    """Each row runs for weeks, and then for a while it does not."""
+    for row in rows:
+        runs = rng.random() < 0.75
+        for night in range(len(row)):
+            runs = rng.random() > 1 / 45 if runs else rng.random() < 1 / 15
+            if not runs:
+                row[night] = []
+
+
+def spell_in_reference(rng: random.Random, rows: list[Noise]) -> None:
+    """Each row is 6 to 12 % slower for five to eight of the first 30 nights."""
+    for row in rows:
+        nights, cost = rng.randint(5, 8), rng.uniform(0.06, 0.12)
+        begin = rng.randrange(30 - nights + 1)
+        for jobs in row[begin : begin + nights]:
+            _more(jobs, cost)
+
+
+def slower_until(night: int, cost: float) -> Also:
+    """All rows are slower up to a night."""
+
+    def change(_: random.Random, rows: list[Noise]) -> None:
+        for row in rows:
+            for jobs in row[:night]:
+                _more(jobs, cost)
+
+    return change
+
+
+def gained_one_by_one(rng: random.Random, rows: list[Noise]) -> None:
+    """Each row is 6 % slower than its document until a night between the 8th and the 22nd."""
+    for row in rows:
+        for jobs in row[: rng.randint(8, 22)]:
+            _more(jobs, -math.log(0.94))
+
+
+def slow_hours_of_half(rng: random.Random, rows: list[Noise]) -> None:
+    """In a tenth of the nights, half of the rows run in a slow hour."""
+    for night in range(len(rows[0])):
+        if rng.random() < SLOW_HOURS:
+            for row in rng.sample(rows, len(rows) // 2):
+                row[night] = [value + late for value, late in zip(row[night], _slow_hour(rng), strict=False)]
 
 
 @dataclass(frozen=True)
@@ -60,6 +179,13 @@ class Model:
     congested: bool = False
     #: The share of jobs that have a slow node.
     slow_jobs: float = 0.0
+    #: What becomes of rows besides, one after another.
+    also: tuple[Also, ...] = ()
+    #: Half of the nodes is slower by this, and a job runs in one of the halves.
+    second_half: float = 0.0
+    #: What rows take, seconds, and the decimals of what is printed, where that is little.
+    usual_s: float = 1.0
+    decimals: int | None = None
 
 
 def _family(name: str, sigmas: Sequence[float], **of_model: object) -> list[Model]:
@@ -79,11 +205,35 @@ MODELS: Mapping[str, Model] = {
         Model("congestion", 0.02, congested=True),
         Model("1 in 20 slow", 0.02, odd_jobs),
         *(Model(f"slow nodes {share:.0%}", 0.02, slow_jobs=share) for share in (0.05, 0.1, 0.2)),
+        Model("Laplace 3%", 0.03, laplace),
+        Model("t2.5, core 1.2%", 0.012, heavy),
+        Model("1 in 200 at -30%", 0.02, seldom_slow),
+        Model("sigma 0.5 to 4%", math.sqrt(0.005 * 0.04), also=(by_scale(0.005, 0.04),)),
+        Model("0.43 s, two decimals", 0.01, usual_s=0.43, decimals=2),
+        Model("level 0.8 plus jobs 2%", 0.02, level=0.8),
+        Model("weekly images, each row 1%", 0.02, also=(weekly(0.01, is_shared=False),)),
+        Model("weekly images, shared 1%", 0.02, also=(weekly(0.01, is_shared=True),)),
+        Model("rows come and go", 0.02, also=(come_and_go,)),
+        Model("a third missing", 0.02, also=(missing(1 / 3, 0.1),)),
+        Model("slow node in all nights", 0.02, slow_jobs=1 / 40),
+        Model(
+            "realistic",
+            math.sqrt(0.007 * 0.03),
+            seldom_slow,
+            night_sd=0.007,
+            also=(by_scale(0.007, 0.03), mondays(0.015), missing(0.1, 0.05)),
+        ),
+        Model("spell in reference", 0.02, also=(spell_in_reference,)),
+        Model("bad first week", 0.02, also=(slower_until(7, 0.06),)),
+        Model("repaired at night 15", 0.02, also=(slower_until(15, 0.04),)),
+        Model("step in reference", 0.02, also=(gained_one_by_one,)),
+        Model("Mondays +3%", 0.02, also=(mondays(0.03),)),
+        Model("Mondays +4%, half", 0.02, also=(mondays(0.04, 0.5),)),
+        Model("two halves, 2.5%", 0.02, second_half=0.025),
+        Model("two halves, 4%", 0.02, second_half=0.04),
+        Model("slow hours of half", 0.02, also=(slow_hours_of_half,)),
     )
 }
-
-#: Of a row, by night, each of its jobs.
-Noise = list[list[float]]
 
 
 def noise_of_rows(model: Model, rng: random.Random, rows: int, nights: int) -> list[Noise]:
@@ -95,6 +245,8 @@ def noise_of_rows(model: Model, rng: random.Random, rows: int, nights: int) -> l
         for row in own:
             hour = _slow_hour(rng) if is_slow and rng.random() < ROWS_IN_IT else (0.0,) * JOBS
             row[night] = [value + shared + late for value, late in zip(row[night], hour, strict=True)]
+    for change in model.also:
+        change(rng, own)
     return own
 
 

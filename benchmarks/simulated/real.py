@@ -34,7 +34,7 @@ def alarms_of_drift(per_s: Sequence[float]) -> list[dict[str, Any]]:
         seen = drift(ways[way][: at + 1], start)
         assert seen is not None  # it warns on that night
         alarm = {"way": way, "at": at, "suspect": seen.first_suspect, "shift": seen.shift}
-        found.append({**alarm, "z": seen.z, "rho": seen.rho, "newest": seen.newest, "since": start})
+        found.append({**alarm, "z": seen.z, "since": start})
         start = seen.first_suspect
 
 

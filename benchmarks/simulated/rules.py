@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from benchmarks.simulated.cluster import Life
-from benchmarks.simulated.session import REPEATS, TOLERANCE, USUAL_S
+from benchmarks.simulated.session import REPEATS, TOLERANCE
 from pytest_gsw.performance.decision import Outcome, decide
 from pytest_gsw.performance.noise import PRIOR, noise_of
 
@@ -41,7 +41,7 @@ class Bounds:
 
     def night(self, life: Life, row: int, night: int) -> Answer:
         for job in range(self.tries):
-            if self.low <= life.ran(row, night, job).time_s <= self.high:
+            if self.low <= life.ran(row, night, job).time_s / life.usual_s <= self.high:
                 return Answer(fails=False, jobs=job + 1)
         return Answer(fails=True, jobs=self.tries)
 
@@ -53,7 +53,8 @@ class LastNight:
     slower: float
 
     def night(self, life: Life, row: int, night: int) -> Answer:
-        return Answer(life.ran(row, night).time_s > (1 + self.slower) * life.ran(row, night - 1).time_s)
+        before = next((one for one in range(night - 1, -1, -1) if life.runs(row, one)), night)
+        return Answer(life.ran(row, night).time_s > (1 + self.slower) * life.ran(row, before).time_s)
 
 
 class Gate:
@@ -62,17 +63,19 @@ class Gate:
     def __init__(self, life: Life, nights: int, confirm: int) -> None:
         self.confirm = confirm
         self._noises = [
-            noise_of([life.ran(row, night).time_s for night in range(nights)]) if nights else PRIOR
+            noise_of([life.ran(row, night).time_s for night in range(nights) if life.runs(row, night)])
+            if nights
+            else PRIOR
             for row in range(life.rows)
         ]
 
     def night(self, life: Life, row: int, night: int) -> Answer:
         times_s = [life.ran(row, night).time_s]
-        if USUAL_S / times_s[0] >= 1 - TOLERANCE:
+        if life.usual_s / times_s[0] >= 1 - TOLERANCE:
             # A first job within the tolerance is the only one, and does not fail: much the most frequent case.
             return Answer(fails=False)
         while True:
-            decision = decide(times_s, USUAL_S, TOLERANCE, self._noises[row], confirm=self.confirm)
+            decision = decide(times_s, life.usual_s, TOLERANCE, self._noises[row], confirm=self.confirm)
             if not decision.more:
                 is_open = decision.outcome is Outcome.INCONCLUSIVE
                 return Answer(decision.outcome is Outcome.REGRESSED, len(times_s), is_open)

@@ -111,7 +111,8 @@ class Session:
         ids = [_id(row) for row in range(self.rows)]
         pasts = {row: self._nights.past(row, _DEFINITION, _EXPERIMENT, None, "") for row in ids}
         self.together = Together(pasts)
-        self.pasts = {row: replace(past, beside=Beside(self.together, row)) for row, past in pasts.items()}
+        beside = Beside(self.together)
+        self.pasts = {row: replace(past, beside=beside) for row, past in pasts.items()}
         self._noises = {row: past.noise(TOLERANCE) for row, past in self.pasts.items()}
         self._avoided = frozenset(int(node[1:]) for node in self._nights.slow_nodes)
 
@@ -136,6 +137,8 @@ class Session:
         """Decide a night, or some rows of it, once the first jobs of all have ended; by what came of the one before."""
         tonight, found = self._tonight(life, night), {}
         for row in range(self.rows) if rows is None else rows:
+            if not life.runs(row, night):
+                continue
             failed_s = self.failed_s(row, night - 1, (before or {}).get(row))
             found[row] = self._row(life, row, night, tonight, failed_s)
         return found
@@ -148,6 +151,8 @@ class Session:
         """What the rows say of the night; a job that had a slow node says nothing of it."""
         first_s = {}
         for row in range(self.rows):
+            if not life.runs(row, night):
+                continue
             ran = life.ran(row, night)
             if not self._nights.slow or not self._nights.had_slow_node(_names(ran), _end_s(row, night, 0)):
                 first_s[_id(row)] = ran.time_s
@@ -165,7 +170,7 @@ class Session:
         says_something = tonight is not None and tonight.says_something and name in self.together.before.levels
         beside = tonight.beside(name, TOLERANCE) if tonight is not None and says_something else None
         while True:
-            verdict = _verdict([one.time_s for one in ran], self._noises[name], beside)
+            verdict = _verdict([one.time_s for one in ran], life.usual_s, self._noises[name], beside)
             if not verdict.more or len(ran) == REPEATS.most or _is_known(verdict, failed_s):
                 return Judged(verdict, tuple(ran))
             avoided = self._avoided | {node for one in ran for node in one.nodes}
@@ -179,7 +184,7 @@ def _is_known(verdict: Verdict, failed_s: Sequence[float]) -> bool:
     return is_known(verdict.jobs_s, verdict.reference_s, verdict.tolerance, verdict.noise, failed_s)
 
 
-def _verdict(times_s: list[float], noise: Noise | None, beside: Night | None) -> Verdict:
+def _verdict(times_s: list[float], usual_s: float, noise: Noise | None, beside: Night | None) -> Verdict:
     judged_s = statistics.median(times_s)
     measurement = Measurement(
         judged_s=judged_s,
@@ -192,7 +197,8 @@ def _verdict(times_s: list[float], noise: Noise | None, beside: Night | None) ->
         series_s=(judged_s,),
         jobs_s=tuple(times_s),
     )
-    return judge(_ROW, measurement, TOLERANCE, noise=noise, repeats=REPEATS, night=beside)
+    row = replace(_ROW, documented=Figures(step_time_s=usual_s))
+    return judge(row, measurement, TOLERANCE, noise=noise, repeats=REPEATS, night=beside)
 
 
 def _id(row: int) -> str:
@@ -250,7 +256,9 @@ def record_of(row: int, night: int, judged: Judged) -> Record:
             experiment=_EXPERIMENT,
         ),
         run=RunFacts(run_id(night), CLUSTER, simulated=False, recorded_s=_FIRST_S + (night + 0.5) * _DAY_S),
-        figures=FigureFacts({"step_time_s": USUAL_S}, {}, {"step_time_s": judged.verdict.measured_s}),
+        figures=FigureFacts(
+            {"step_time_s": judged.verdict.reference_s}, {}, {"step_time_s": judged.verdict.measured_s}
+        ),
         jobs=Jobs(jobs[-1], repeats=tuple(jobs[:-1])),
         verdict=judged.verdict,
     )

@@ -225,8 +225,8 @@ def real(found: Mapping[str, Any]) -> str:
         sign = 1 if one["way"] == "slower" else -1
         change = (1 + one["shift"]) ** -sign - 1
         suspect = [str(one["suspect"]), one["way"], f"{100 * change:+.1f} %"]
-        lines.append([str(one["at"]), *suspect, f"{one['z']:.1f}", f"{one['rho']:.2f}", str(one["newest"])])
-    parts = [_table(["alarm at", "first suspect", "to", "throughput", "z", "rho", "newest"], lines)]
+        lines.append([str(one["at"]), *suspect, f"{one['z']:.1f}"])
+    parts = [_table(["alarm at", "first suspect", "to", "throughput", "z"], lines)]
     for name in ("otava", "otava 5 %"):
         if name in found:
             points = ", ".join(f"{index} ({after / before - 1:+.1%})" for index, before, after in found[name])

@@ -73,7 +73,7 @@ def _trend_of(key: SeriesKey, past: Past) -> _Trend:
 
 
 def _text(trends: Sequence[_Trend]) -> str:
-    columns = ("row", "cluster", ">runs", ">first", ">newest", ">throughput", ">a week", "since", "what changed then")
+    columns = ("row", "cluster", ">runs", ">first", ">newest", ">throughput", "since", "what changed then")
     lines = [plain_table(map(_line, trends), *columns, style="simple")]
     drifts = sum(one.found is not None for one in trends)
     few = sum(one.first_s is None for one in trends)
@@ -94,12 +94,10 @@ def _line(one: _Trend) -> tuple[str, ...]:
     return (one.key.row, one.key.cluster, str(one.nights), *seconds, change, *_drift_cells(one.found))
 
 
-def _drift_cells(found: Drifting | None) -> tuple[str, str, str]:
+def _drift_cells(found: Drifting | None) -> tuple[str, str]:
     if found is None:
-        return "", "", ""
-    slope = found.drift.slope_per_week
-    pace = "" if slope is None else percent(1 / (1 + slope) - 1)
-    return pace, minute(found.since.begin_s), changes_text(found.changes)
+        return "", ""
+    return minute(found.since.begin_s), changes_text(found.changes)
 
 
 def _facts(one: _Trend) -> dict[str, Any]:
@@ -129,8 +127,6 @@ def _drift_facts(found: Drifting | ClusterDrifting) -> dict[str, Any]:
     drift = found.drift
     return {
         "z": drift.z,
-        "autocorrelation": drift.rho,
         "time_change": drift.shift,
-        "time_change_per_week": drift.slope_per_week,
         "changes": {name: {"before": old, "after": new} for name, (old, new) in found.changes.items()},
     }

@@ -13,12 +13,12 @@ from pytest_gsw.cli.runs import opened, series_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, minute, percent, share
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.explaining import sound_text, untold_lines
+from pytest_gsw.history.explaining import sound_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.past import lines_of
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import FAILURES_DAYS, Failing, Nodes, Suspect
-from pytest_gsw.performance.soundness import CLEARED_OF, NEWEST_NIGHTS
+from pytest_gsw.performance.slow_nodes import LOSS, NEWEST_NIGHTS
 from pytest_gsw.results.plain_table import plain_table
 
 
@@ -57,7 +57,7 @@ def _clusters(history: History, cluster: str | None) -> Sequence[str]:
 def _lines(found: Mapping[str, Nodes], told: bool, slow: int) -> Iterator[str]:
     table = [_line(cluster, one) for cluster, nodes in found.items() for one in nodes.slow]
     if table:
-        columns = ("nodes", "cluster", ">throughput", "95 %", "since", "last", ">accuse", ">clear", "")
+        columns = ("nodes", "cluster", ">throughput", "since", "last", ">accuse", ">clear", "")
         yield plain_table(table, *columns, style="simple")
     if slow:
         yield f"{counted(slow, 'culprit')}, see --json for the jobs"
@@ -65,7 +65,6 @@ def _lines(found: Mapping[str, Nodes], told: bool, slow: int) -> Iterator[str]:
         yield f"no node {'makes' if told else 'is known to make'} jobs slow{' any more' if table else ''}"
     for cluster, nodes in found.items():
         yield f"{cluster}: {sound_text(nodes.sound)}"
-        yield from untold_lines(nodes.sound)
         yield from _failing_lines(cluster, nodes)
 
 
@@ -77,21 +76,16 @@ def _failing_lines(cluster: str, nodes: Nodes) -> Iterator[str]:
     if not nodes.failing:
         yield f"{failed}, on no node more than by chance"
         return
-    table = [(one.name, str(one.failed), str(one.of), _shares(one.interval), share(one.usual)) for one in nodes.failing]
+    table = [(one.name, str(one.failed), str(one.of), share(one.usual)) for one in nodes.failing]
     yield f"{failed}, more than by chance on"
-    yield plain_table(table, "nodes", ">failed", ">of jobs", "95 %", ">usual", style="simple")
-
-
-def _shares(interval: tuple[float, float]) -> str:
-    return " to ".join(map(share, interval))
+    yield plain_table(table, "nodes", ">failed", ">of jobs", ">usual", style="simple")
 
 
 def _line(cluster: str, one: Suspect) -> tuple[str, ...]:
     first, last = one.accusing[0], one.accusing[-1]
-    interval = f"{percent(one.low)} to {percent(one.high)}"
     jobs = (str(len(one.accusing)), str(len(one.clearing)))
     state = "fast again" if one.mended else ""
-    return (one.name, cluster, percent(one.change), interval, minute(first.time_s), minute(last.time_s), *jobs, state)
+    return (one.name, cluster, percent(one.change), minute(first.time_s), minute(last.time_s), *jobs, state)
 
 
 def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
@@ -100,11 +94,11 @@ def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
         "cluster": cluster,
         "slow": [_suspect(cluster, one) for one in nodes.slow],
         "newest_nights": NEWEST_NIGHTS,
-        "cleared_of": math.exp(-CLEARED_OF) - 1,
+        "cleared_of": math.exp(-LOSS) - 1,
         "cleared": list(sound.cleared),
         "failed_jobs": nodes.failed_jobs,
         "failures": [_failures(one) for one in nodes.failures],
-        "could_not_be_told": [{"node": node, "more_jobs": wanted or None} for node, wanted in sound.untold.items()],
+        "could_not_be_told": list(sound.untold),
     }
 
 
@@ -113,7 +107,6 @@ def _suspect(cluster: str, one: Suspect) -> dict[str, Any]:
         "cluster": cluster,
         "nodes": list(one.nodes),
         "throughput_change": one.change,
-        "interval": [one.low, one.high],
         "mended": one.mended,
         "since": _job(one.accusing[0]),
         "last": _job(one.accusing[-1]),
@@ -127,7 +120,6 @@ def _failures(one: Failing) -> dict[str, Any]:
         "nodes": list(one.nodes),
         "failed": one.failed,
         "of": one.of,
-        "interval": list(one.interval),
         "usual": one.usual,
         "beyond_chance": one.named,
     }

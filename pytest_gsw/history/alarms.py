@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,6 +56,10 @@ class State(enum.Enum):
     GONE = "gone"
 
 
+#: What reports list alarms as, by what became of them.
+_LISTED = {State.NEW: "new", State.WORSE: "new", State.STILL: "ongoing", State.MENDED: "fixed"}
+
+
 @dataclass(frozen=True)
 class Seen:
     """One night on which something was wrong."""
@@ -84,15 +88,15 @@ class Spell:
     #: What tells it from other spells of the same subject, and never changes: the run that raised it.
     token: str
     #: Its nights, from that which raised it on; there is one at least.
-    nights: tuple[Seen, ...]
+    nights: tuple[Seen, ...] = ()
     #: The earliest time at which it may have begun, after the last one of the same things was mended.
-    begin_s: float
+    begin_s: float = 0.0
     #: By how much a night's level differs while nothing changes: standard deviation.
-    sd: float
+    sd: float = 0.0
     #: Whether its newest night is the newest on which it could be seen.
-    is_newest: bool
+    is_newest: bool = False
     #: When it could be seen last.
-    last_s: float
+    last_s: float = 0.0
     #: When it was found mended, ``None`` while it stands.
     mended_s: float | None = None
     #: The run that found it mended.
@@ -210,6 +214,16 @@ def _explained(one: Alarm, by: Alarm | None) -> Alarm:
         return one
     others = None if by.pages else by.acknowledged
     return replace(one, pages=False, part_of=by.id, acknowledged=others if one.pages else one.acknowledged)
+
+
+def by_state(alarms: Iterable[Alarm], runs: Collection[str]) -> dict[str, list[Alarm]]:
+    """The alarms that no other one explains, as reports of some runs list them: an old one is fixed in none of them."""
+    found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
+    for one in alarms:
+        is_told = not one.part_of and (one.stands or one.spell.mended_by in runs)
+        if is_told and (state := _LISTED.get(one.state)):
+            found[state].append(one)
+    return found
 
 
 def least_worse(sd: float) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pytest_gsw.common.words import by_number
 from pytest_gsw.history.model import SeriesKey, is_judged, series_key
 from pytest_gsw.history.texts import changes_text
-from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd, students
+from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd
 from pytest_gsw.results.facts import RanWith, ran_with
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import Record
@@ -27,6 +27,8 @@ CONFIDENCE = 0.95
 _NORMAL = statistics.NormalDist()
 #: How many normal values' standard deviation is as sharp as the robust scale of one more job.
 _SHARPNESS = 26 / 30
+#: Fewest degrees of freedom that it is done with.
+_FEWEST_FREE = 5
 
 
 @dataclass(frozen=True)
@@ -119,9 +121,23 @@ def deviations_of(z: float, jobs: int) -> float:
     """How many standard deviations that come from so many jobs are as rare as this many that are known.
 
     A robust scale of 30 jobs is as sharp as the standard deviation of 26. The usual noise, of no jobs, is taken as
-    known.
+    known. The quantile of Student's t by that of the normal distribution: M. Abramowitz and I. A. Stegun, Handbook of
+    Mathematical Functions (1964), 26.7.5, which is within a hundredth from five degrees of freedom on.
+
+    Raises:
+        ValueError: There are fewer degrees of freedom than that.
     """
-    return students(z, _SHARPNESS * jobs + PRIOR_JOBS - 1) if jobs else z
+    if not jobs:
+        return z
+    free = _SHARPNESS * jobs + PRIOR_JOBS - 1
+    if free < _FEWEST_FREE:
+        raise ValueError(f"{jobs} jobs say too little of how much they differ")
+    return (
+        z
+        + (z**3 + z) / (4 * free)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * free**3)
+    )
 
 
 def _deviations(row: RowRatio) -> float:

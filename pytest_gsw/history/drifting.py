@@ -10,7 +10,6 @@ from itertools import takewhile
 
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.drift import Drift, drift
-from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.facts import ran_with
@@ -18,6 +17,9 @@ from pytest_gsw.tables.model import Accepted
 
 #: A fact of the environment has changed where it was the same for so many nights before.
 _SAME_BEFORE = 3
+
+#: Nights to either side of the first suspect one in which what changed may be the reason: it is seldom the very night.
+ABOUT = 5
 
 
 @dataclass(frozen=True)
@@ -99,19 +101,16 @@ def drifting(nights: Sequence[Point], own_s: Sequence[float] | None = None) -> D
         nights: Those that count.
         own_s: What of the seconds of each is the row's own, where the cluster has a part in them.
     """
-    days = [night.time_s / SECONDS_PER_DAY for night in nights]
-    found = drift([night.judged_s for night in nights] if own_s is None else own_s, days=days)
+    found = drift([night.judged_s for night in nights] if own_s is None else own_s)
     if found is None:
         return None
-    return Drifting(found, nights[found.first_suspect], changes_within(nights, *found.suspects), own_s is not None)
+    changes = changes_within(nights, found.first_suspect - ABOUT, found.first_suspect + ABOUT)
+    return Drifting(found, nights[found.first_suspect], changes, own_s is not None)
 
 
 def changes_within(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:
-    """What of the environment changed from a night to a later one, both included, as before the first change and since.
-
-    The first night of a step is named exactly in some cases only, that of a slope hardly ever.
-    """
-    return first_to_last(changes_at(points, night) for night in range(first, last + 1))
+    """What changed from a night to a later one, both included where they are there, as before the first and since."""
+    return first_to_last(changes_at(points, night) for night in range(max(0, first), min(last + 1, len(points))))
 
 
 def first_to_last(found: Iterable[Mapping[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from pytest_gsw.common.words import counted, minute, percent, share
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.performance.decision import is_below
-from pytest_gsw.performance.soundness import CLEARED_OF, NEWEST_NIGHTS
+from pytest_gsw.performance.slow_nodes import LOSS, NEWEST_NIGHTS
 from pytest_gsw.performance.verdict import Verdict
-from pytest_gsw.results.nodes import named_nodes
 
 
 def explaining(slow: Iterable[Suspect], verdict: Verdict, ran: Sequence[tuple[str, float]]) -> Suspect | None:
@@ -59,18 +58,6 @@ def sound_text(sound: Sound) -> str:
     if not sound.cleared and not sound.untold:
         return "no job tells of any other node"
     cleared, untold = len(sound.cleared), len(sound.untold)
-    loss = percent(math.exp(-CLEARED_OF) - 1).removeprefix("-")
+    loss = percent(math.exp(-LOSS) - 1).removeprefix("-")
     known = f"{counted(cleared, 'node')} cleared of a loss of {loss} or more by the last {NEWEST_NIGHTS} runs"
     return f"{known}, {untold} could not be told" if untold else known
-
-
-def untold_lines(sound: Sound) -> Iterator[str]:
-    """Of which nodes it is not known whether they are sound, and what it takes."""
-    few = [node for node, wanted in sound.untold.items() if wanted]
-    never = [node for node, wanted in sound.untold.items() if not wanted]
-    if few:
-        wanted = sorted(sound.untold[node] for node in few)
-        jobs = str(wanted[0]) if wanted[0] == wanted[-1] else f"{wanted[0]} to {wanted[-1]}"
-        yield f"  would be told by about {jobs} more jobs each: {named_nodes(dict.fromkeys(few, 1))}"
-    if never:
-        yield f"  no job tells, their rows hardly run without them: {named_nodes(dict.fromkeys(never, 1))}"

@@ -289,11 +289,11 @@ def pasts_of(
     for cluster in dict.fromkeys(key.cluster for key in series):
         lines = lines_of(history, cluster) if read is None else read(cluster)
         figures = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
-        together = Together({row: past for row, _, past in lines.newest(figures)})
+        beside = Beside(Together({row: past for row, _, past in lines.newest(figures)}))
         for key, experiment in series.items():
             if key.cluster == cluster:
                 past = lines.past(key.row, key.definition, experiment)
-                pasts[key] = replace(past, beside=Beside(together, key.row))
+                pasts[key] = replace(past, beside=beside)
     return {key: pasts[key] for key in series}
 
 

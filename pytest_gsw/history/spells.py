@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, Seen, Spell, acknowledgements, alarms, identity, least_worse
-from pytest_gsw.history.episodes import AGAIN_S, episodes
+from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import LineKey, Point, points_of, record_time_s, series_key
 from pytest_gsw.history.past import COMPARED, GONE_DAYS, Lines, Past, lines_of
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Nodes, Suspect
-from pytest_gsw.history.together import Beside, Together
+from pytest_gsw.history.together import Beside, ClusterDrifting, Together
 from pytest_gsw.performance.drift import NEWEST, warned_nights
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, median_sd
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted
+
+#: What comes back so soon after it was mended was not: some nights are of one weekday.
+AGAIN_S = 7 * SECONDS_PER_DAY
 
 #: Good nights in a row by which a regression is mended: one night at the limit is fast by chance.
 _GOOD_NIGHTS = 2
@@ -28,39 +31,85 @@ _GOOD_NIGHTS = 2
 _AWAY_DAYS = 2
 
 
+@dataclass(frozen=True)
+class Episode:
+    """Nights, by their numbers, on which something was wrong."""
+
+    wrong: tuple[int, ...]
+    #: The night by which it was mended, ``None`` while it lasts.
+    mended: int | None
+    #: The good nights in a row that it has by now, of those that would mend it.
+    good: int = 0
+
+
+def episodes(wrong: Sequence[bool | None], good_nights: int = 1, times_s: Sequence[float] = ()) -> tuple[Episode, ...]:
+    """When something was wrong, by whether it was on each night, ``None`` where that night cannot tell.
+
+    It is mended by so many good nights in a row; a night that cannot tell neither mends nor raises anything. What is
+    back within :data:`AGAIN_S` goes on, where the times of the nights are known.
+    """
+    found: list[Episode] = []
+    since: list[int] = []
+    good = 0
+    for night, one in enumerate(wrong):
+        if one and not since and found and times_s and times_s[night] - times_s[found[-1].mended or 0] <= AGAIN_S:
+            since = [*found.pop().wrong]
+        if one or (one is None and since):
+            since.append(night)
+        if one:
+            good = 0
+        elif one is False and since:
+            good += 1
+            if good == good_nights:
+                found.append(Episode(tuple(since), night))
+                since, good = [], 0
+    return (*found, Episode(tuple(since), None, good)) if since else tuple(found)
+
+
+def raised(
+    spell: Spell, seen: Sequence[Seen], wrong: Sequence[bool | None], good_nights: int = 1, *, goes_on: bool = True
+) -> Iterator[Spell]:
+    """When something was wrong: a spell like this one for each time, from the night that raised it to its end.
+
+    Args:
+        spell: What it is of.
+        seen: All nights on which it could be seen.
+        wrong: Whether it was on each of them, ``None`` where that night cannot tell.
+        good_nights: How many in a row end it.
+        goes_on: Whether what is back soon is the same as before.
+    """
+    mended_s = -math.inf
+    for episode in episodes(wrong, good_nights, [one.time_s for one in seen] if goes_on else ()):
+        first = seen[episode.wrong[0]]
+        ended = None if episode.mended is None else seen[episode.mended]
+        yield replace(
+            spell,
+            token=f"{spell.token} {first.run_id}".strip(),
+            nights=tuple(seen[night] for night in episode.wrong),
+            begin_s=max(mended_s, first.time_s),
+            is_newest=episode.wrong[-1] == len(seen) - 1,
+            last_s=seen[-1].time_s,
+            mended_s=None if ended is None else ended.time_s,
+            mended_by="" if ended is None else ended.run_id,
+            good_nights=episode.good,
+            ends_after=good_nights,
+        )
+        mended_s = mended_s if ended is None else ended.time_s
+
+
 def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
     """When a row was slower than it may be."""
     nights = past.judged
     slow = [_is_slow(night) for night in nights]
-    found = episodes(slow, _GOOD_NIGHTS, [night.time_s for night in nights])
-    if not found:
+    if True not in slow:
         return
     seen = [Seen(night.run_id, night.time_s, math.log(night.judged_s)) for night in nights]
-    noise = past.noise() or PRIOR
-    mended_s = -math.inf
-    for episode in found:
-        raised = seen[episode.wrong[0]]
-        ended = None if episode.mended is None else seen[episode.mended]
-        before = [one.level for one, night in zip(seen, nights, strict=True) if _is_good(night, raised.time_s)]
-        yield Spell(
-            Kind.REGRESSION,
-            key.cluster,
-            key.row,
-            _things(key, past),
-            f"{key.experiment} {raised.run_id}",
-            tuple(seen[night] for night in episode.wrong),
-            begin_s=max(mended_s, raised.time_s),
-            sd=noise.sigma,
-            is_newest=episode.wrong[-1] == len(nights) - 1,
-            last_s=nights[-1].time_s,
-            mended_s=None if ended is None else ended.time_s,
-            mended_by="" if ended is None else ended.run_id,
-            good_nights=episode.good,
-            ends_after=_GOOD_NIGHTS,
-            usual=statistics.median(before[-COMPARED:]) if before else None,
-            is_always=False not in slow,
-        )
-        mended_s = mended_s if ended is None else ended.time_s
+    things, sigma = _things(key, past), (past.noise() or PRIOR).sigma
+    row = Spell(Kind.REGRESSION, key.cluster, key.row, things, key.experiment, sd=sigma, is_always=False not in slow)
+    for spell in raised(row, seen, slow, _GOOD_NIGHTS):
+        begin_s = spell.nights[0].time_s
+        before = [one.level for one, bad in zip(seen, slow, strict=True) if bad is False and one.time_s < begin_s]
+        yield replace(spell, usual=statistics.median(before[-COMPARED:]) if before else None)
 
 
 def _is_slow(night: Point) -> bool | None:
@@ -69,12 +118,8 @@ def _is_slow(night: Point) -> bool | None:
     return None if night.outcome in outcomes.SLOW else False
 
 
-def _is_good(night: Point, before_s: float) -> bool:
-    return night.time_s < before_s and _is_slow(night) is False
-
-
 def _things(key: LineKey, past: Past) -> frozenset[str]:
-    """A row's experiment, and its definitions: an earlier release's records do not say of which experiment they are."""
+    """A row's experiment, and its definitions, which some records know alone."""
     return frozenset(f"{key.row} {name}" for name in (key.experiment, *(point.definition for point in past.points)))
 
 
@@ -82,64 +127,40 @@ def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
     """When a row's newest nights were slower than its first ones, by what is the row's own of them."""
     if not warned_nights(past.own_s):
         return
-    nights, found = past.counted, past.drifting
-    begun = None if found is None else (found.since.begin_s, nights[found.drift.suspects[0]].time_s, found.changes)
-    times = [(night.run_id, night.time_s) for night in nights]
-    sigma = (past.noise() or PRIOR).sigma
-    for one in _drifts(key.cluster, key.row, _things(key, past), times, past.own_s, sigma, begun):
-        yield replace(one, token=f"{key.experiment} {one.token}", last_s=past.nights[-1].time_s)
+    row = Spell(
+        *(Kind.DRIFT, key.cluster, key.row, _things(key, past), key.experiment), sd=(past.noise() or PRIOR).sigma
+    )
+    times = [(night.run_id, night.time_s) for night in past.counted]
+    for one in _drifts(row, times, past.own_s, past.drifting):
+        yield replace(one, last_s=past.nights[-1].time_s)
 
 
 def _drifts(
-    cluster: str,
-    subject: str,
-    things: frozenset[str],
+    spell: Spell,
     nights: Sequence[tuple[str, float]],
     values_s: Sequence[float],
-    sigma: float,
-    begun: tuple[float, float, Mapping[str, tuple[str, str]]] | None,
+    found: Drifting | ClusterDrifting | None,
 ) -> Iterator[Spell]:
-    """When the newest nights were slower than the first ones.
-
-    Args:
-        cluster: Where.
-        subject: What drifts.
-        things: What it is of.
-        nights: The run of each night, and when that was.
-        values_s: What each night took.
-        sigma: The standard deviation of nights.
-        begun: Of what drifts now: since when, the first time at which it may have begun, and what changed then.
-    """
-    warned = frozenset(warned_nights(values_s))
+    """When the newest nights were slower than the first ones: by runs and their times, and what they took."""
+    logs, warned = [*map(math.log, values_s)], frozenset(warned_nights(values_s))
     if not warned:
         return
-    logs = list(map(math.log, values_s))
     # The newest nights of one night are those of the next one but for one, so that their medians hang together.
-    sd = sigma * median_sd(NEWEST) * math.sqrt(2)
-    mended_s = -math.inf
-    for episode in episodes([night in warned for night in range(len(nights))]):
-        run_id, begin_s = nights[episode.wrong[0]]
-        mended_by, end_s = ("", None) if episode.mended is None else nights[episode.mended]
-        since_s, first_s, changes = begun if begun is not None and end_s is None else (None, begin_s, None)
-        yield Spell(
-            Kind.DRIFT,
-            cluster,
-            subject,
-            things,
-            run_id,
-            tuple(Seen(*nights[n], statistics.median(logs[n + 1 - NEWEST : n + 1])) for n in episode.wrong),
+    sd = spell.sd * median_sd(NEWEST) * math.sqrt(2)
+    levels = (statistics.median(logs[max(0, number + 1 - NEWEST) : number + 1]) for number in range(len(logs)))
+    seen = [Seen(*night, level) for night, level in zip(nights, levels, strict=True)]
+    usual = statistics.median(logs[:REFERENCE_JOBS])
+    before_s = -math.inf
+    for one in raised(
+        replace(spell, sd=sd, usual=usual), seen, [number in warned for number in range(len(logs))], goes_on=False
+    ):
+        if found is None or one.mended_s is not None:
+            yield one
+        else:
             # An acknowledgement is of the same drift on whichever of the nights that it may have begun it was given.
-            begin_s=max(mended_s, min(begin_s, first_s)),
-            sd=sd,
-            is_newest=episode.wrong[-1] == len(nights) - 1,
-            last_s=nights[-1][1],
-            mended_s=end_s,
-            mended_by=mended_by,
-            usual=statistics.median(logs[:REFERENCE_JOBS]),
-            since_s=since_s,
-            changes=changes,
-        )
-        mended_s = mended_s if end_s is None else end_s
+            begin_s = max(before_s, min(one.begin_s, found.since.time_s))
+            yield replace(one, begin_s=begin_s, since_s=found.since.begin_s, changes=found.changes)
+        before_s = one.mended_s or before_s
 
 
 def whole_cluster(cluster: str) -> str:
@@ -147,53 +168,33 @@ def whole_cluster(cluster: str) -> str:
     return f"cluster {cluster}"
 
 
+def _of_cluster(kind: Kind, cluster: str, together: Together) -> Spell:
+    subject, noise = whole_cluster(cluster), together.before.noise
+    return Spell(kind, cluster, subject, frozenset({subject}), "", sd=0.0 if noise is None else noise.sigma)
+
+
 def incidents(cluster: str, together: Together) -> Iterator[Spell]:
     """When a cluster was slower for all of its rows than its nights differ by."""
-    nights = together.nights
-    effects = [together.before.effect(number) for number in range(len(nights))]
-    mended_s, level = -math.inf, 0.0
-    seen = []
-    for night, effect in zip(nights, effects, strict=True):
+    level, seen, told = 0.0, [], []
+    for number, night in enumerate(together.nights):
+        effect = together.before.effect(number)
         level = level if effect is None else effect.value  # a night of few rows says nothing
         seen.append(Seen(night.name, night.time_s, level))
-    told = [None if effect is None else effect.is_incident for effect in effects]
-    for episode in episodes(told, _GOOD_NIGHTS, [night.time_s for night in nights]):
-        raised = seen[episode.wrong[0]]
-        ended = None if episode.mended is None else seen[episode.mended]
-        noise = together.before.noise
-        yield Spell(
-            Kind.INCIDENT,
-            cluster,
-            whole_cluster(cluster),
-            frozenset({whole_cluster(cluster)}),
-            raised.run_id,
-            tuple(seen[night] for night in episode.wrong),
-            begin_s=max(mended_s, raised.time_s),
-            sd=0.0 if noise is None else noise.sigma,
-            is_newest=episode.wrong[-1] == len(nights) - 1,
-            last_s=seen[-1].time_s,
-            mended_s=None if ended is None else ended.time_s,
-            mended_by="" if ended is None else ended.run_id,
-            good_nights=episode.good,
-            ends_after=_GOOD_NIGHTS,
-            usual=0.0,
-            changes=together.changed(nights[episode.wrong[0]]),
-        )
-        mended_s = mended_s if ended is None else ended.time_s
+        told.append(None if effect is None else effect.is_incident)
+    spell = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
+    nights = {night.name: night for night in together.nights}
+    for one in raised(spell, seen, told, _GOOD_NIGHTS):
+        yield replace(one, changes=together.changed(nights[one.nights[0].run_id]))
 
 
 def cluster_drifts(cluster: str, together: Together) -> Iterator[Spell]:
     """When the newest nights of a cluster were slower than its first ones for its rows together."""
-    effects, found, noise = together.before.effects, together.drifting, together.before.noise
-    nights = [(together.nights[number].name, together.nights[number].time_s) for number in effects]
-    if noise is None:
+    effects = together.before.effects
+    if together.before.noise is None:
         return
-    begun = None
-    if found is not None:
-        begun = found.since.begin_s, nights[found.drift.suspects[0]][1], found.changes
+    nights = [(together.nights[number].name, together.nights[number].time_s) for number in effects]
     ratios = [math.exp(effect) for effect in effects.values()]
-    things = frozenset({whole_cluster(cluster)})
-    yield from _drifts(cluster, whole_cluster(cluster), things, nights, ratios, noise.sigma, begun)
+    yield from _drifts(_of_cluster(Kind.DRIFT, cluster, together), nights, ratios, together.drifting)
 
 
 def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) -> Iterator[Spell]:
@@ -221,8 +222,6 @@ def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) 
             f"{len(earlier)}",
             tuple(Seen(point.run_id, point.time_s, level) for point in accusing.values()),
             begin_s=max([one.accusing[0].time_s, *(other.accusing[-1].time_s for other in earlier)]),
-            sd=0.0,
-            is_newest=False,
             last_s=max(point.time_s for point in (*one.accusing, *one.clearing)),
             mended_s=None if ended is None else ended.time_s,
             mended_by="" if ended is None else ended.run_id,
@@ -266,6 +265,7 @@ def spells_of(
         slow_before = Nodes(before, excluded).slow
     rows = tuple(Lines(nights, excluded, nodes).newest(accepted or {}))
     together = Together({row: past for row, _, past in rows})
+    beside = Beside(together)
     of_nodes = tuple(slow_nodes(cluster, nodes.slow, slow_before or ()))
     of_cluster = tuple(incidents(cluster, together))
     found = [*of_nodes, *of_cluster]
@@ -273,8 +273,8 @@ def spells_of(
         key = LineKey(row, cluster, experiment)
         slow = [_with_node(one, past, nodes.slow, of_nodes) for one in regressions(key, past)]
         explained = identity(slow[-1]) if slow else ""
-        beside = replace(past, beside=Beside(together, row))
-        found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, beside))]
+        together_past = replace(past, beside=beside)
+        found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, together_past))]
     found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
     told_s = newest.time_s - AGAIN_S  # until then, an alarm that is mended may go on
     known = [_as_of(newest.time_s, spell) for spell in found]

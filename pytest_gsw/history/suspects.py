@@ -1,21 +1,18 @@
-"""Nodes that make a cluster's jobs slow, by name and job; see :mod:`pytest_gsw.performance.culprits`."""
+"""Nodes that make a cluster's jobs slow, by name and job; see :mod:`pytest_gsw.performance.slow_nodes`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from pytest_gsw.history.failing import Failure
 from pytest_gsw.history.model import LineKey, Point, night_of
 from pytest_gsw.performance import blame
 from pytest_gsw.performance.blame import Ended
-from pytest_gsw.performance.culprits import Culprit, Found, find
-from pytest_gsw.performance.excess import Timed
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
-from pytest_gsw.performance.soundness import soundness
-from pytest_gsw.performance.suspicion import bits
+from pytest_gsw.performance.slow_nodes import Culprit, Found, Timed, bits, find
 from pytest_gsw.results.nodes import NodeSets, compressed, expand
 
 #: The newest days, that failures are counted in: a node that was repaired is not blamed for ever.
@@ -27,10 +24,8 @@ class Suspect:
     """A node that makes jobs slow, or several that cannot be told apart, one of which does."""
 
     nodes: tuple[str, ...]
-    #: What it does to throughput, as a fraction below 0, and the limits of its 95 % interval.
+    #: What it does to throughput, as a fraction below 0.
     change: float
-    low: float
-    high: float
     #: Its jobs that are slow, the first of which was the first after the last that cleared it; and those that are not.
     accusing: tuple[Point, ...]
     clearing: tuple[Point, ...]
@@ -59,8 +54,8 @@ class Sound:
 
     #: Nodes that are known to be sound.
     cleared: tuple[str, ...] = ()
-    #: Of each other one, about how many more jobs would tell; 0 where jobs do not, as its rows hardly run without it.
-    untold: Mapping[str, int] = field(default_factory=dict)
+    #: Nodes that their jobs do not tell of.
+    untold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,8 +65,6 @@ class Failing:
     nodes: tuple[str, ...]
     failed: int
     of: int
-    #: The 95 % interval of the share that fails.
-    interval: tuple[float, float]
     #: The share that fails of the same rows, in the same nights, on all nodes of the cluster.
     usual: float
     #: Whether that is beyond chance.
@@ -138,9 +131,10 @@ class Nodes:
     @cached_property
     def sound(self) -> Sound:
         """What is known of the others."""
-        found = soundness(self._jobs, self._found)
-        untold = {self._names[node]: wanted for node, wanted in found.untold.items()}
-        return Sound(tuple(sorted(self._names[node] for node in bits(found.cleared))), dict(sorted(untold.items())))
+        return Sound(self._named(self._found.cleared), self._named(self._found.untold))
+
+    def _named(self, nodes: int) -> tuple[str, ...]:
+        return tuple(sorted(self._names[node] for node in bits(nodes)))
 
     @cached_property
     def _lately_s(self) -> float:
@@ -169,17 +163,9 @@ class Nodes:
             for one, mask in zip(self._failures, self._failed, strict=True)
             if one.time_s >= since_s
         ]
-        return tuple(
-            Failing(
-                tuple(sorted(self._names[node] for node in one.nodes)),
-                one.failed,
-                one.of,
-                one.interval,
-                one.usual,
-                one.named,
-            )
-            for one in blame.failures([*ended, *failed])
-        )
+        found = blame.failures([*ended, *failed])
+        names = (tuple(sorted(self._names[node] for node in one.nodes)) for one in found)
+        return tuple(Failing(name, x.failed, x.of, x.usual, x.named) for name, x in zip(names, found, strict=True))
 
     @property
     def failing(self) -> tuple[Failing, ...]:
@@ -198,12 +184,9 @@ def name_of(nodes: Sequence[str]) -> str:
 
 
 def _named(one: Culprit, names: Sequence[str], points: Sequence[Point]) -> Suspect:
-    low, change, high = (math.exp(-value) - 1 for value in (one.high, one.excess, one.low))
     return Suspect(
         tuple(sorted(names[node] for node in one.nodes)),
-        change,
-        low,
-        high,
+        math.exp(-one.excess) - 1,
         tuple(points[index] for index in one.accusing),
         tuple(points[index] for index in one.clearing),
         one.mended,

@@ -24,10 +24,8 @@ def cluster_drift_text(found: ClusterDrifting) -> str:
 
 def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") -> str:
     change = percent(1 / (1 + found.drift.shift) - 1)
-    slope = found.drift.slope_per_week
-    pace = "" if slope is None else f", {percent(1 / (1 + slope) - 1)} a week"
     nights = f"throughput of the newest runs{of_whom} is {change} against the first ones"
-    fact = f"{nights}{pace}, since about {minute(found.since.begin_s)}{job}"
+    fact = f"{nights}, since about {minute(found.since.begin_s)}{job}"
     return fact + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
 
 

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pytest_gsw.history.drifting import changes_at, first_to_last
+from pytest_gsw.history.drifting import ABOUT, changes_at, first_to_last
 from pytest_gsw.history.model import Point, night_of
 from pytest_gsw.history.past import Past
 from pytest_gsw.performance.drift import NEWEST, Drift, drift
-from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.noise import REFERENCE_JOBS
 from pytest_gsw.performance.together import Before, Tonight, level_of
 from pytest_gsw.results.run_id import begin_of
@@ -50,18 +49,17 @@ class ClusterDrifting:
 
 @dataclass(frozen=True)
 class Beside:
-    """What the other rows of a cluster say to one."""
+    """What the rows of a cluster together say to each of them."""
 
     together: Together
-    row: str
     #: What they say of a night that is not known to them yet, by its name.
     tonight: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
-        """By the name of each night, what is taken from the row before it is asked whether it drifts."""
+        """By the name of each night, what is taken from a row before it is asked whether it drifts."""
         tonight = {name: self.together.before.taken_tonight(effect) for name, effect in self.tonight.items()}
-        return {**self.together.taken(self.row), **tonight}
+        return {**self.together.taken, **tonight}
 
 
 @dataclass(frozen=True)
@@ -132,11 +130,11 @@ class Together:
         """Whether the newest nights are slower than the first for all rows, since when, and what changed then."""
         numbers = list(self.before.effects)
         ratios = [math.exp(self.before.effects[number]) for number in numbers]
-        found = drift(ratios, days=[self.nights[number].time_s / SECONDS_PER_DAY for number in numbers])
+        found = drift(ratios)
         if found is None:
             return None
-        first, last = found.suspects
-        changes = self.changed(*(self.nights[number] for number in numbers[first : last + 1]))
+        about = numbers[max(0, found.first_suspect - ABOUT) : found.first_suspect + ABOUT + 1]
+        changes = self.changed(*(self.nights[number] for number in about))
         newest = self.nights[numbers[-1]]
         return ClusterDrifting(found, self.nights[numbers[found.first_suspect]], changes, len(newest.points))
 
@@ -148,9 +146,10 @@ class Together:
         rows = [(self.pasts[row].counted, point) for row, point in night.points.items()]
         return _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
 
-    def taken(self, row: str) -> Mapping[str, float]:
+    @cached_property
+    def taken(self) -> Mapping[str, float]:
         """By the name of each night, what is taken from a row before it is asked whether it drifts."""
-        return {self.nights[number].name: one for number, one in self.before.taken(row).items()}
+        return {self.nights[number].name: one for number, one in self.before.taken.items()}
 
 
 def _of_most(changes: Iterable[Mapping[str, tuple[str, str]]], rows: int) -> dict[str, tuple[str, str]]:

@@ -14,8 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.performance.proportions import clopper_pearson, log_tail
-from pytest_gsw.performance.suspicion import bits
+from pytest_gsw.performance.slow_nodes import bits
 
 #: How likely a sound cluster has a node that is named (C. E. Bonferroni: a share of it for each node).
 _FALSE = 0.05
@@ -23,6 +22,8 @@ _FALSE = 0.05
 _FEWEST = 2
 #: One node is told from another where it is a hundred times as likely.
 _TOLD_APART = math.log(100)
+#: What changes no sum any more.
+_NEGLIGIBLE = 1e-17
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,6 @@ class Failures:
     usual: float
     #: Whether that is beyond chance.
     named: bool
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the share that fails."""
-        return clopper_pearson(self.failed, self.of)
 
 
 def failures(jobs: Sequence[Ended]) -> tuple[Failures, ...]:
@@ -130,3 +126,34 @@ def _rivals(first: int, tails: Mapping[int, float], failed: Collection[int]) -> 
 
 def _told(nodes: tuple[int, ...], count: _Count, named: bool = True) -> Failures:
     return Failures(nodes, count.failed, count.of, count.usual, named)
+
+
+def log_tail(count: int, of: int, share: float) -> float:
+    """The logarithm of how likely so many or more of them are, each of which has this share by itself.
+
+    Args:
+        count: How many.
+        of: Of how many.
+        share: From 0 to 1.
+    """
+    if count <= 0 or share >= 1:
+        return 0.0
+    if share <= 0:
+        return -math.inf
+    if count > of * share:
+        return min(0.0, _log_sum(count, of, share))
+    # The other tail is the shorter one: so many or more of those that have not.
+    return math.log1p(-min(1.0, math.exp(_log_sum(of - count + 1, of, 1 - share))))
+
+
+def _log_sum(count: int, of: int, share: float) -> float:
+    """The logarithm of the sum of a binomial's terms from one on behind which they fall."""
+    first = math.lgamma(of + 1) - math.lgamma(count + 1) - math.lgamma(of - count + 1)
+    first += count * math.log(share) + (of - count) * math.log1p(-share)
+    term, total = 1.0, 1.0
+    for k in range(count, of):
+        term *= (of - k) / (k + 1) * share / (1 - share)
+        total += term
+        if term < _NEGLIGIBLE * total:
+            break
+    return first + math.log(total)

@@ -2,8 +2,14 @@
 
 A loss of 1 % a week is within every tolerance for weeks, and a reference that follows the nights follows it. So the
 reference is always the first nights after a figure was accepted, and the newest nights are compared with it by rank
-sum, which knows no distribution and to which one slow night is one slow night. Nights are not independent, however:
-a busy cluster stays busy. So all nights have to say as well that a change is likelier than a level that wanders.
+sum, which knows no distribution and to which one slow night is one slow night.
+
+Nights are not independent, however: a busy cluster stays busy. Nights may each have a part of what the one before had,
+or a level that all jobs share wanders below their own noise. Both are a level that keeps a part of its deviation from
+night to night, with a share of the variance (C. W. J. Granger and M. J. Morris, Journal of the Royal Statistical
+Society A 139 (1976), p. 246). Such a level passes for a change, and a change passes for such a level. So neither is
+estimated first: the likelihood of nights with a change is held against the one without, each with what nights have in
+common where it is largest.
 
 What it finds is a warning, not a failure: it knows that the nights have become slower, not that the row is at fault.
 """
@@ -14,21 +20,17 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from pytest_gsw.performance import levels
-from pytest_gsw.performance.common import Common, change_in
-from pytest_gsw.performance.noise import REFERENCE_JOBS, median_sd, reference
-from pytest_gsw.performance.onset import PLAUSIBLE, WINDOW
-from pytest_gsw.performance.ranks import normal_scores, rank_sum, theil_sen
+from pytest_gsw.performance.noise import REFERENCE_JOBS, median_sd, reference, spread, usual
 
 #: How many of the newest nights are held against the reference; and twice as many, which small changes take.
 NEWEST = 10
 
 #: Standard deviations of the rank sum beyond which the newest nights are slower. One night has a probability of 0.3 %
 #: of being beyond it by chance: most of what keeps 180 nights from a false warning is what all nights say
-#: (:func:`~pytest_gsw.performance.common.change_in`), and this is for odd nights.
+#: (:func:`change_in`), and this is for odd nights.
 Z = 2.8
 
 #: Least change of the median step time, as a fraction, that is worth a warning.
@@ -57,13 +59,27 @@ _SURE = 2.0
 #: Standard deviations that one night says at most of whether the level is back.
 _FARTHEST = 2.5
 
-_DAYS_PER_WEEK = 7
+#: Fewest nights that a change has lasted: of fewer, one odd night is a step.
+_FEWEST_AFTER = 5
+
+#: Logarithm of the likelihood ratio above which a change is believed. Found by simulation, as the two that follow
+#: (benchmarks/drifts.py): less of it costs false warnings where a level wanders, more of it nights to a warning.
+BELIEVED = 7.5
+
+#: Nights that the fitted parameters take of all that there are: a ratio of few nights says less than its number does.
+_TAKEN = 5.0
+
+#: What it costs a change that nights with it still have something in common.
+_COST = 1.5
+
+#: Nights after which the gain of the filter no longer changes.
+_SETTLED = 64
+
+#: Squares that are as good as none.
+_NOTHING = 1e-12
 
 #: Of how many rows' nights the warnings are kept that were found last.
 _KEPT = 2048
-
-#: Nights between two that are tried first as the first suspect one, as a fraction of all that could be.
-_TRIED_FIRST = 64
 
 
 @dataclass(frozen=True)
@@ -74,20 +90,11 @@ class Drift:
     z: float
     #: Change of the median step time, newest nights against reference, as a fraction: 0.03 is 3 % more time.
     shift: float
-    #: Change of the step time a week since the first suspect night, as a fraction, by Theil and Sen; ``None`` where
-    #: it is not said when the nights were, or they are at one time only.
-    slope_per_week: float | None
     #: Index of the night from which on the row most likely became slower.
     first_suspect: int
-    #: Index of the first and of the last night that it may be as well.
-    suspects: tuple[int, int]
-    #: Lag-1 autocorrelation of the nights beside the change, 0 where none is to be seen.
-    rho: float
-    #: How many of the newest nights were held against the reference.
-    newest: int
 
 
-def drift(times_s: Sequence[float], start: int = 0, days: Sequence[float] | None = None) -> Drift | None:
+def drift(times_s: Sequence[float], start: int = 0) -> Drift | None:
     """What has become of a row since its reference, or ``None`` where nothing is to be seen.
 
     Args:
@@ -95,33 +102,21 @@ def drift(times_s: Sequence[float], start: int = 0, days: Sequence[float] | None
             confirm it ran because it was slow.)
         start: Index of the first night that counts: the first after a figure was accepted, or after what the row is
             defined by has changed.
-        days: When each night was, in days since any one moment, for the slope.
 
     Raises:
-        ValueError: A time is not finite and above zero, ``start`` is negative, or ``days`` are not as many as the
-            nights, or not finite.
+        ValueError: A time is not finite and above zero, or ``start`` is negative.
     """
-    if days is not None and len(days) != len(times_s):
-        raise ValueError(f"{len(times_s)} runs have {len(days)} days")
-    if not all(map(math.isfinite, days or ())):
-        raise ValueError("a run cannot be at a time that is no number")
     logs = _logs(times_s)
     *_, warned = (None, *_warnings(tuple(logs), start))
     if warned is None:
         return None
-    frozen = _usual(reference(logs, start))
+    frozen = usual(reference(logs, start))
     kept = [start + night for night in (*warned.kept, *range(warned.kept[-1] + 1, len(logs) - start))]
     values = [logs[night] for night in kept]
     newest = values[-warned.newest :]
     shift = math.expm1(statistics.median(newest) - statistics.median(frozen))
-    z = rank_sum(frozen, newest).z
-    split = _split(frozen, values)
-    plausible = [kept[REFERENCE_JOBS + one] for one in _plausible(frozen, values, split)]
-    since = kept[REFERENCE_JOBS + split :]
-    slope = _slope_per_week(
-        [logs[night] for night in since], None if days is None else [days[night] for night in since]
-    )
-    return Drift(z, shift, slope, since[0], (plausible[0], plausible[-1]), warned.common.rho, warned.newest)
+    first = _change_since(frozen, values).begin or warned.since
+    return Drift(rank_sum(frozen, newest), shift, kept[first])
 
 
 def warned_nights(times_s: Sequence[float], start: int = 0) -> tuple[int, ...]:
@@ -148,21 +143,13 @@ class _Warned:
     #: The nights up to then, by their indices, without those of warnings that are over; and how many of them were
     #: before the first suspect one.
     kept: Sequence[int]
-    before: int
-
-
-def _usual(logs: Sequence[float]) -> list[float]:
-    """The nights of a reference about the level that most of them have: a slow spell in it is no part of the level."""
-    found = levels.levels_of(logs)
-    most = max(found, key=len)
-    level = statistics.median(most) if most else 0.0
-    return [level + value - statistics.median(one) for one in found for value in one]
+    since: int
 
 
 @functools.lru_cache(maxsize=_KEPT)
 def _warnings(logs: tuple[float, ...], start: int) -> tuple[_Warned | None, ...]:
     """The warnings of nights, which screen, pages and alarms ask for, one after another."""
-    return tuple(_warnings_of(_usual(reference(logs, start)), logs[start:]))
+    return tuple(_warnings_of(usual(reference(logs, start)), logs[start:]))
 
 
 def _warnings_of(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warned | None]:
@@ -174,7 +161,7 @@ def _warnings_of(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Wa
     """
     if len(logs) < _FEWEST:
         return
-    level, sigma = statistics.median(frozen), max(levels.spread(frozen), LEAST_SHIFT / 10)
+    level, sigma = statistics.median(frozen), max(spread(frozen), LEAST_SHIFT / 10)
     uncertain = sigma * math.hypot(median_sd(NEWEST), median_sd(REFERENCE_JOBS))
     warned: _Warned | None = None
     evidence = 0.0
@@ -192,7 +179,7 @@ def _warnings_of(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Wa
             above = min(max((logs[count - 1] - level) / sigma, -_FARTHEST), apart + _FARTHEST)
             evidence = max(0.0, evidence + apart * (apart / 2 - above))
             if slower < _LEAST_LOG / 2 and evidence > _BACK * warned.common.inflation(REFERENCE_JOBS):
-                del kept[warned.before :]
+                del kept[warned.since :]
                 warned = None
         yield warned
 
@@ -200,82 +187,193 @@ def _warnings_of(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Wa
 def _warning(frozen: Sequence[float], all_logs: Sequence[float], kept: Sequence[int], sigma: float) -> _Warned | None:
     """The warning that begins with the last night that is kept, if one does."""
     logs = [all_logs[night] for night in kept]
-    if len(logs) < _FEWEST or rank_sum(frozen, logs[-NEWEST:]).z <= _FIRST_Z:
+    if len(logs) < _FEWEST or rank_sum(frozen, logs[-NEWEST:]) <= _FIRST_Z:
         return None
-    newest = max(_compared(len(logs)), key=lambda count: rank_sum(frozen, logs[-count:]).z)
-    if rank_sum(frozen, logs[-newest:]).z <= Z:
+    compared = [count for count in (NEWEST, 2 * NEWEST) if len(logs) >= REFERENCE_JOBS + count]
+    z, newest = max((rank_sum(frozen, logs[-count:]), count) for count in compared)
+    if z <= Z:
         return None
-    change = change_in(normal_scores([*frozen, *logs[REFERENCE_JOBS:]]), REFERENCE_JOBS)
-    level = statistics.median(frozen)
+    change, level = _change_since(frozen, logs), statistics.median(frozen)
     is_plain = sorted(logs[-NEWEST:])[_BUT] - level > _PLAIN * sigma
     if not (is_plain or change.is_believed):
         return None
-    return _Warned(
-        statistics.median(logs[-NEWEST:]) - level, change.common, newest, kept, REFERENCE_JOBS + _split(frozen, logs)
-    )
+    since = change.begin or len(logs) - NEWEST
+    return _Warned(statistics.median(logs[-NEWEST:]) - level, change.common, newest, kept, since)
 
 
-def _compared(nights: int) -> list[int]:
-    """Of how many newest nights each of the rank sums is."""
-    return [count for count in (NEWEST, 2 * NEWEST) if nights >= REFERENCE_JOBS + count]
+def _change_since(frozen: Sequence[float], logs: Sequence[float]) -> Change:
+    """What nights say of a change since the reference, as it usually was."""
+    found = change_in(normal_scores([*frozen, *logs[REFERENCE_JOBS:]]), len(frozen))
+    return found if found.begin is None else replace(found, begin=found.begin + REFERENCE_JOBS - len(frozen))
 
 
-def _split(frozen: Sequence[float], logs: Sequence[float]) -> int:
-    """After how many nights behind the reference these most likely became slower.
+@dataclass(frozen=True)
+class Common:
+    """What nights have in common: a level that wanders under independent noise."""
 
-    Each night is tried as the first of a step, and of a slope that goes on to the end; the one that leaves the least
-    sum of absolute deviations is taken (absolute, so that a single slow night moves nothing).
+    #: The share of the variance that is the level's.
+    share: float = 0.0
+    #: How much of its deviation the level keeps from night to night.
+    decay: float = 0.0
+
+    def inflation(self, nights: int) -> float:
+        """The variance of the mean of so many nights, over that of independent ones."""
+        kept, lost = self.decay, 1 - self.decay
+        return 1 + self.share * ((1 + kept) / lost - 2 * kept * (1 - kept**nights) / (nights * lost**2) - 1)
+
+
+#: What is tried. A level that keeps more is a drift.
+_TRIED = (Common(), *(Common(share, decay) for decay in (0.5, 0.7, 0.85) for share in (0.25, 0.5, 1.0)))
+
+
+@dataclass(frozen=True)
+class Change:
+    """What nights say of a change among them."""
+
+    #: How much likelier they are with it than without, as a logarithm, allowing for what is fitted.
+    evidence: float = 0.0
+    #: What they have in common beside it.
+    common: Common = _TRIED[0]
+    #: The night with which it most likely began, ``None`` where nothing looks like one.
+    begin: int | None = None
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether a level that wanders is no explanation."""
+        return self.evidence > BELIEVED
+
+
+def change_in(scores: Sequence[float], first: int) -> Change:
+    """What nights say of the likeliest change to more among them.
+
+    Args:
+        scores: A number of each night, normal if nothing changes: :func:`normal_scores`.
+        first: Index of the first night that the change can have begun in.
     """
-    left_over = _left_over(frozen, logs)
-    later = len(logs) - REFERENCE_JOBS
-    stride = max(1, later // _TRIED_FIRST)
-    best = min(range(0, later, stride), key=left_over)
-    return min(range(max(0, best - stride + 1), min(later, best + stride)), key=left_over)
+    course = _likeliest_change(scores, first)
+    if course is None or len(scores) <= _TAKEN:
+        return Change()
+    begin = next(night for night, one in enumerate(course) if one)
+    counts = 1 - _TAKEN / len(scores)
+    quiet, changed = _log_likelihoods(scores, course, _TRIED[0])
+    independent, common = counts * (changed - quiet), _TRIED[0]
+    if independent <= BELIEVED:
+        return Change(independent, begin=begin)
+    for one in _TRIED[1:]:
+        one_quiet, one_changed = _log_likelihoods(scores, course, one)
+        quiet = max(quiet, one_quiet)
+        if one_changed - _COST > changed:
+            common, changed = one, one_changed - _COST
+    return Change(min(counts * (changed - quiet), independent), common, begin)
 
 
-def _plausible(frozen: Sequence[float], logs: Sequence[float], split: int) -> list[int]:
-    """The splits about the best one that explain the nights next to as well, by the likelihood of Laplace noise.
+def _likeliest_change(scores: Sequence[float], first: int) -> list[float] | None:
+    """The course of a step to more, or of a slope that goes on to the end, that independent nights fit best.
 
-    Its logarithm is that of the mean absolute deviation, times the number of nights.
+    By least squares: the best is the one that correlates most with the scores.
     """
-    left_over = _left_over(frozen, logs)
-    later = len(logs) - REFERENCE_JOBS
-    most = left_over(split) * math.exp(PLAUSIBLE / later)
-    near = range(max(0, split - WINDOW), min(later, split + WINDOW + 1))
-    return [one for one in near if one == split or left_over(one) <= most]
-
-
-def _left_over(frozen: Sequence[float], logs: Sequence[float]) -> Callable[[int], float]:
-    """The sum of absolute deviations that is left of the nights behind the reference, by the first suspect one."""
-    level = statistics.median(frozen)
-    above = [value - level for value in logs[REFERENCE_JOBS:]]
-    before = [0.0, *itertools.accumulate(abs(value) for value in above)]
-
-    def left_over(split: int) -> float:
-        return before[split] + min(_size(_about_step(above[split:])), _size(_about_slope(above[split:])))
-
-    return left_over
-
-
-def _size(rest: Sequence[float]) -> float:
-    return sum(map(abs, rest))
-
-
-def _about_step(values: Sequence[float]) -> list[float]:
-    level = statistics.median(values)
-    return [value - level for value in values]
-
-
-def _about_slope(values: Sequence[float]) -> list[float]:
-    """Values about the line through the night before the first, whose slope is a weighted median."""
-    slopes = sorted((value / night, night) for night, value in enumerate(values, 1))
-    weights = itertools.accumulate(night for _, night in slopes)
-    half = len(values) * (len(values) + 1) / 4
-    slope = next(slope for (slope, _), weight in zip(slopes, weights, strict=True) if weight >= half)
-    return [value - slope * night for night, value in enumerate(values, 1)]
-
-
-def _slope_per_week(logs: Sequence[float], days: Sequence[float] | None) -> float | None:
-    if days is None or len(set(days)) < 2:
+    nights = len(scores)
+    mean = sum(scores) / nights if nights else 0.0
+    best, begin, is_step = 0.0, nights, True
+    step = slope = 0.0
+    for night in range(nights - 1, first - 1, -1):
+        after = nights - night
+        step += scores[night] - mean
+        slope += step
+        if after < _FEWEST_AFTER or after == nights:
+            continue
+        as_step = step / math.sqrt(after - after**2 / nights)
+        ramp = after * (after + 1) / 2
+        as_slope = slope / math.sqrt(ramp * (2 * after + 1) / 3 - ramp**2 / nights)
+        if max(as_step, as_slope) > best:
+            best, begin, is_step = max(as_step, as_slope), night, as_step >= as_slope
+    if best <= 0:
         return None
-    return math.expm1(theil_sen(days, logs) * _DAYS_PER_WEEK)
+    return [0.0] * begin + [1.0 if is_step else night - begin + 1.0 for night in range(begin, nights)]
+
+
+def _log_likelihoods(scores: Sequence[float], change: Sequence[float], common: Common) -> tuple[float, float]:
+    """The logarithm of the likelihood of nights with one mean, and with a change besides; the variance is fitted.
+
+    By the innovations of a Kalman filter, which those of the mean and of the change are regressed on: A. C. Harvey,
+    Forecasting, structural time series models and the Kalman filter (1989), p. 130.
+    """
+    filter_ = _filter(common)
+    decay, nights = common.decay, len(scores)
+    level = level_of_mean = level_of_change = 0.0
+    yy = my = cy = mm = mc = cc = 0.0
+    gains = itertools.chain(filter_, itertools.repeat(filter_[-1]))
+    for score, course, (weight, gain) in zip(scores, change, gains, strict=False):
+        y, mean, shift = score - level, 1 - level_of_mean, course - level_of_change
+        level = decay * level + gain * y
+        level_of_mean = decay * level_of_mean + gain * mean
+        level_of_change = decay * level_of_change + gain * shift
+        weighted_mean, weighted_shift = weight * mean, weight * shift
+        yy += weight * y * y
+        my += weighted_mean * y
+        cy += weighted_shift * y
+        mm += weighted_mean * mean
+        mc += weighted_mean * shift
+        cc += weighted_shift * shift
+    quiet = max(yy - my * my / mm, _NOTHING)
+    changed = max(quiet - (cy - mc * my / mm) ** 2 / max(cc - mc * mc / mm, _NOTHING), _NOTHING * quiet)
+    wide = _log_variances(filter_, nights) / 2
+    return -nights / 2 * math.log(quiet) - wide, -nights / 2 * math.log(changed) - wide
+
+
+@functools.cache
+def _filter(common: Common) -> tuple[tuple[float, float], ...]:
+    """Of each night the weight of its innovation, one over its variance, and how much of it the next night has."""
+    found, uncertain = [], common.share
+    for _ in range(_SETTLED):
+        variance = uncertain + 1 - common.share
+        found.append((1 / variance, common.decay * uncertain / variance))
+        left = uncertain * (1 - uncertain / variance)
+        uncertain = common.decay**2 * left + common.share * (1 - common.decay**2)
+    return tuple(found)
+
+
+def _log_variances(filter_: Sequence[tuple[float, float]], nights: int) -> float:
+    """The sum of the logarithms of the variances of so many innovations."""
+    settled = max(0, nights - len(filter_))
+    return -sum(math.log(weight) for weight, _ in filter_[:nights]) - settled * math.log(filter_[-1][0])
+
+
+# -- ranks --------------------------------------------------------------------------------------
+
+
+def rank_sum(first: Sequence[float], second: Sequence[float]) -> float:
+    """How far the rank sum of the second sample is from that of nothing different, in standard deviations.
+
+    Corrected for ties and for continuity (E. L. Lehmann, Nonparametrics (1975), chapter 1); above zero, the second
+    sample tends to be larger.
+    """
+    twice, ties = _twice_ranks([*first, *second])
+    m, n, total = len(first), len(second), len(first) + len(second)
+    away = (sum(twice[m:]) - n * (n + 1)) / 2 - m * n / 2
+    variance = m * n / 12 * (total + 1 - ties / (total * (total - 1)))
+    return math.copysign(max(abs(away) - 0.5, 0.0), away) / math.sqrt(variance) if variance > 0 else 0.0
+
+
+def normal_scores(values: Sequence[float]) -> list[float]:
+    """The normal values that have the same ranks, so that one value that is twice as large is one large value.
+
+    Source: B. L. van der Waerden, Indagationes Mathematicae 14 (1952), p. 453: the quantile of rank / (n + 1).
+    """
+    normal, parts = statistics.NormalDist(), 2 * (len(values) + 1)
+    return [normal.inv_cdf(twice / parts) for twice in _twice_ranks(values)[0]]
+
+
+def _twice_ranks(values: Sequence[float]) -> tuple[list[int], int]:
+    """Twice the mean rank of each value, a whole number, and the sum of t^3 - t over groups of t equal values."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks, ties, position = [0] * len(values), 0, 0
+    while position < len(order):
+        end = position
+        while end < len(order) and values[order[end]] == values[order[position]]:
+            end += 1
+        for index in order[position:end]:
+            ranks[index] = position + 1 + end
+        ties += (end - position) ** 3 - (end - position)
+        position = end
+    return ranks, ties

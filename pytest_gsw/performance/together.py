@@ -30,7 +30,7 @@ from pytest_gsw.performance.noise import (
     noise_of,
     prior_for,
     ratio_sd,
-    students,
+    usual,
 )
 
 #: Fewest rows whose middle is the night's effect.
@@ -63,19 +63,6 @@ def effects_of(
     return {night: middle(rows.values()) for night, rows in nights.items() if len(rows) >= FEWEST_ROWS}
 
 
-def without_each(values: Mapping[_Row, float]) -> dict[_Row, float]:
-    """For each of two rows or more, the median of all others: a row has no part in what is taken from it."""
-    order = sorted(values, key=lambda row: values[row])
-    ordered = [values[row] for row in order]
-    upper = (len(ordered) - 1) // 2
-    lower = upper - 1 if len(ordered) % 2 else upper  # of an odd number of others both are the one in the middle
-
-    def of_others(place: int, left_out: int) -> float:
-        return ordered[place if place < left_out else place + 1]
-
-    return {row: (of_others(lower, at) + of_others(upper, at)) / 2 for at, row in enumerate(order)}
-
-
 def taken_before_drift(effects: Sequence[float]) -> list[float]:
     """What of the effects of nights, the oldest first, is taken from rows before these are asked whether they drift.
 
@@ -85,9 +72,9 @@ def taken_before_drift(effects: Sequence[float]) -> list[float]:
     if len(effects) < REFERENCE_JOBS + NEWEST:
         return [0.0] * len(effects)
     first = effects[:REFERENCE_JOBS]
-    usual, noise = statistics.median(first), noise_of([math.exp(effect) for effect in first], _PRIOR)
+    usual_effect, noise = statistics.median(first), noise_of([math.exp(effect) for effect in first], _PRIOR)
     gain = -max(LEAST_EFFECT, K * ratio_sd(noise, NEWEST, REFERENCE_JOBS))
-    over = [effect - usual for effect in effects]
+    over = [effect - usual_effect for effect in effects]
     lately = (statistics.median(over[max(0, night - NEWEST + 1) : night + 1]) for night in range(len(over)))
     return [value - (level if level < gain else 0.0) for value, level in zip(over, lately, strict=True)]
 
@@ -108,13 +95,8 @@ class Effect:
 
     @property
     def limit(self) -> float:
-        """The effect beyond which it is an incident; what it is held against is a median of nights as well.
-
-        With fewer nights than a whole reference, their spread is less certain, and as much more is allowed for.
-        """
-        nights = min(self.noise.jobs, REFERENCE_JOBS)
-        certain = students(K, nights) / students(K, REFERENCE_JOBS)
-        return max(LEAST_EFFECT, K * self.noise.sigma * math.hypot(1.0, median_sd(nights)) * certain)
+        """The effect beyond which it is an incident; what it is held against is a median of nights as well."""
+        return max(LEAST_EFFECT, K * self.noise.sigma * math.hypot(1.0, median_sd(self.noise.jobs)))
 
     @property
     def is_incident(self) -> bool:
@@ -165,33 +147,23 @@ class Before:
             for night, rows in self._over.items()
         }
         ratios = [math.exp(effect) for effect in (effects_of(over) or self.effects).values()][:REFERENCE_JOBS]
-        return noise_of(ratios, _PRIOR) if len(ratios) >= FEWEST_JOBS else None
+        return noise_of(ratios, _PRIOR, LEAST_EFFECT) if len(ratios) >= FEWEST_JOBS else None
 
     def _was_slow(self, night: int, row: str) -> bool:
         return bool(self.slow) and row in self.slow[night]
 
-    @cached_property
-    def _of_others(self) -> dict[str, dict[int, float]]:
-        found: dict[str, dict[int, float]] = {}
-        for number, rows in self._over.items():
-            for row, effect in without_each(rows).items():
-                found.setdefault(row, {})[number] = effect
-        return found
-
     def left(self, row: str) -> Mapping[int, float]:
-        """By night, the seconds of a row without what the night was slower for all others."""
-        effects = self._of_others.get(row, {})
-        return {number: self.nights[number][row] * math.exp(-effect) for number, effect in effects.items()}
+        """By night, the seconds of a row without what the night was slower for all."""
+        return {
+            number: self.nights[number][row] * math.exp(-self.effects[number])
+            for number, rows in self._over.items()
+            if row in rows
+        }
 
     @cached_property
-    def _stays(self) -> dict[int, float]:
-        """What of each night's effect is not taken from rows before these are asked whether they drift."""
-        taken = taken_before_drift([*self.effects.values()])
-        return {number: effect - one for (number, effect), one in zip(self.effects.items(), taken, strict=True)}
-
-    def taken(self, row: str) -> dict[int, float]:
-        """By night, what is taken from a row before it is asked whether it drifts."""
-        return {number: effect - self._stays[number] for number, effect in self._of_others.get(row, {}).items()}
+    def taken(self) -> Mapping[int, float]:
+        """By night, what is taken from its rows before these are asked whether they drift."""
+        return dict(zip(self.effects, taken_before_drift([*self.effects.values()]), strict=True))
 
     def taken_tonight(self, effect: float) -> float:
         """The same of a night that is not among these, by what it is slower for the other rows."""
@@ -213,7 +185,7 @@ class Before:
 
 def level_of(reference_s: Sequence[float]) -> float | None:
     """The level of a row by its reference, ``None`` where that has fewer than eight nights."""
-    return math.log(statistics.median(reference_s)) if len(reference_s) >= FEWEST_JOBS else None
+    return statistics.median(usual([*map(math.log, reference_s)])) if len(reference_s) >= FEWEST_JOBS else None
 
 
 # -- one row, one night -----------------------------------------------------------------------

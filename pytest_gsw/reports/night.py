@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from pytest_gsw.history.alarms import Alarm
+from pytest_gsw.history.alarms import Alarm, by_state
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.history.texts import ClusterTold
 from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE
 from pytest_gsw.logs.failures import SIGNATURES
-from pytest_gsw.reports.lately import Lately, lately
 from pytest_gsw.reports.rows import KINDS, Row, as_submitted, begin_of_job
 from pytest_gsw.reports.scaling import Workload, workloads
 from pytest_gsw.results import attention, outcomes
@@ -204,9 +203,9 @@ class Night:
         return Listed(self.run_id, self.begin_s or 0.0, self.outcomes, self.incident is not None)
 
     @cached_property
-    def lately(self) -> Lately | None:
-        """What is new, still broken and mended; ``None`` where no run before is known."""
-        return lately(self.rows, self.alarms, tuple(row.id for row in self.unrecorded))
+    def turned(self) -> Mapping[str, list[Alarm]]:
+        """Its alarms that are new, ongoing, and fixed in it."""
+        return by_state(self.alarms, {self.run_id, *(record.run.id for record in self.records)})
 
     @cached_property
     def begin_s(self) -> float | None:

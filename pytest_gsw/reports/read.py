@@ -255,4 +255,4 @@ def _with_past(row: Row, pasts: Mapping[SeriesKey, Past], accepted: Accepted | N
     drifts = past.drifting if tonight else None
     nights, judged, measured = past.nights, past.judged, past.measured
     row = replace(row, nights=nights, judged=judged, measured=measured, counted=past.counted, drifting=drifts)
-    return replace(row, since=since_of(row, earlier))
+    return replace(row, since=since_of(row))

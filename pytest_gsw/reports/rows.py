@@ -42,10 +42,8 @@ class Since:
     good_run_id: str = ""
     good_time_s: float | None = None
     good_s: float | None = None
-    #: By name, what of the environment was another before that night, or one that it may have begun with as well.
+    #: By name, what of the environment was another before that night, or one of a few before it.
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: When the first run began with which it may have begun, where that is one before.
-    earliest_s: float | None = None
     #: Of a row that is too slow, how many of these nights regressed, where the others were inconclusive; else 0.
     regressed: int = 0
 
@@ -87,27 +85,6 @@ class Row:
     earlier: tuple[Told, ...] = ()
     #: By run, the seconds that its newest runs were judged by, where one was judged by others than today's.
     held: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def before(self) -> Told | None:
-        """What the last run before came to for it that could say something; ``None`` where none is known."""
-        return next((one for one in reversed(self.earlier) if _says_something(one.outcome)), None)
-
-    @property
-    def says_something(self) -> bool:
-        """Whether tonight tells if it is broken: a profiled run does not."""
-        return _says_something(self.record.outcome)
-
-    @property
-    def broken_since(self) -> tuple[float, int]:
-        """When the first run began since which it is broken, and how many runs that are, tonight among them."""
-        first_s, runs = begin_of(self.record.run.id, record_time_s(self.record)), 1
-        for one in reversed(self.earlier):
-            if _says_something(one.outcome):
-                if not is_broken(one.outcome):
-                    break
-                first_s, runs = one.begin_s, runs + 1
-        return first_s, runs
 
     @cached_property
     def needs(self) -> Attention:
@@ -166,15 +143,6 @@ def as_submitted(job: JobFacts) -> tuple[float, ByNumber]:
 def worst_first(row: Row) -> tuple[int, float, ByNumber]:
     """What rows are sorted by, so that the worst comes first and among equals the greatest loss."""
     return KINDS.index(row.kind), row.change or 0.0, by_number(row.record.row.id)
-
-
-def is_broken(outcome: str) -> bool:
-    """Whether a row needs somebody by a word of :mod:`~pytest_gsw.results.outcomes`."""
-    return outcomes.of(outcome).attention.is_urgent
-
-
-def _says_something(outcome: str) -> bool:
-    return outcome != outcomes.PROFILED.word
 
 
 def is_slow(record: Record) -> bool:

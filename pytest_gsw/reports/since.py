@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from pytest_gsw.common.words import minute
-from pytest_gsw.history.drifting import changes_at, changes_within
+from pytest_gsw.history.drifting import ABOUT, changes_within
 from pytest_gsw.history.model import record_time_s
-from pytest_gsw.history.past import Past
 from pytest_gsw.history.texts import changes_text
-from pytest_gsw.performance.onset import onset
 from pytest_gsw.reports.rows import Row, Since
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.run_id import begin_of
@@ -21,9 +18,8 @@ def since_line(since: Since | None) -> str:
     if since is None or (since.nights == 1 and not since.good_run_id):
         return ""
     first = f"{minute(since.time_s)}{'' if since.good_run_id else ' or before'}"
-    begun = "" if since.earliest_s is None else f"; it may have begun at {minute(since.earliest_s)}"
     mixed = f", {since.regressed} of them regressed" if since.regressed else ""
-    return f"{'this run' if since.nights == 1 else f'{first}, {since.nights} runs{mixed}'}{begun}"
+    return f"{'this run' if since.nights == 1 else f'{first}, {since.nights} runs{mixed}'}"
 
 
 def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
@@ -34,19 +30,13 @@ def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
     return (("since", line), *((("changed", changes_text(since.changes)),) if since.changes else ()))
 
 
-def since_of(row: Row, before: Past | None = None) -> Since | None:
-    """Since when a row is what it is, ``None`` where nobody knows, or where it is well.
-
-    Args:
-        row: The row.
-        before: Its past without this night, by which its nights differ while nothing changes.
-    """
+def since_of(row: Row) -> Since | None:
+    """Since when a row is what it is, ``None`` where nobody knows, or where it is well."""
     if row.needs is attention.ERROR:
         return _error_since(row)
     if row.needs in attention.SLOW:
         found = _streak(row, outcomes.SLOW)
-        noise = None if before is None else before.noise()
-        return None if found is None else _with_window(_mixed(found, row), row, 0.0 if noise is None else noise.sigma)
+        return None if found is None else _mixed(found, row)
     if row.needs is attention.IMPROVED:
         return _streak(row, frozenset({outcomes.IMPROVED.word}))
     if row.needs is attention.DRIFT and row.drifting is not None:
@@ -72,27 +62,6 @@ def _mixed(since: Since, row: Row) -> Since:
     return since if regressed == since.nights else replace(since, regressed=regressed)
 
 
-def _with_window(since: Since, row: Row, sigma: float) -> Since:
-    """With the nights on which a loss may have begun as well: noise hides it on some."""
-    nights = row.nights
-    seen = len(nights) - since.nights
-    earliest = next((night + 1 for night in range(seen - 1, -1, -1) if nights[night].outcome in outcomes.SLOW), 0)
-    first, last = onset([math.log(night.judged_s) for night in nights], seen, sigma, earliest)
-    changes = changes_within(nights, first, last)
-    if first == seen or not first:
-        return replace(since, changes=changes)
-    known = _since_night(row, first)
-    # What is compared with tonight is a night that it had not begun on.
-    return replace(
-        since,
-        good_run_id=known.good_run_id,
-        good_time_s=known.good_time_s,
-        good_s=known.good_s,
-        changes=changes,
-        earliest_s=known.time_s,
-    )
-
-
 def _since_night(row: Row, first: int) -> Since:
     nights = row.nights
     night = nights[first]
@@ -105,7 +74,7 @@ def _since_night(row: Row, first: int) -> Since:
         good_run_id=before.run_id,
         good_time_s=before.begin_s,
         good_s=row.judged[first - 1].judged_s,
-        changes=changes_at(nights, first),
+        changes=changes_within(nights, first - ABOUT, first),
     )
 
 

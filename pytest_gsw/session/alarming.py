@@ -78,7 +78,7 @@ def since_facts(record: Record, past: Past) -> tuple[tuple[str, str], ...]:
     """Since when a row is too slow, and what changed then, by its past without this night; as the report has it."""
     whole = past.with_tonight(point.point for point in points_of(record))
     row = Row(record, record.row.id, whole.nights, whole.judged, whole.counted)
-    shown: tuple[tuple[str, str], ...] = quoted(since.since_facts(since.since_of(row, past)), os.environ)
+    shown: tuple[tuple[str, str], ...] = quoted(since.since_facts(since.since_of(row)), os.environ)
     return shown
 
 

@@ -71,7 +71,7 @@ class Judging:
         slow_nodes = self._slow_nodes(run, verdict)
         fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
-        first, beside = run.jobs[0], self._others.beside(baseline.id, verdict.night)
+        first, beside = run.jobs[0], self._others.beside(verdict.night)
         return Found(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             quoted(fact, os.environ),  # a log may call its ranks anything

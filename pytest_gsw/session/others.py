@@ -68,9 +68,9 @@ class Others:
         tonight = self._tonight
         return None if tonight is None or not self._hears(row) else tonight.beside(row, tolerance)
 
-    def beside(self, row: str, night: Night | None) -> Beside:
-        """What they say of the nights of a row, and of tonight's."""
-        return Beside(self.together, row, {} if night is None else {self._run_id: night.effect})
+    def beside(self, night: Night | None) -> Beside:
+        """What they say together of earlier nights, and of tonight."""
+        return Beside(self.together, {} if night is None else {self._run_id: night.effect})
 
     def bounds(self, row: str, tolerance: float) -> tuple[Night | None, ...]:
         """What the others may come to say to a row whose first job has ended.

@@ -194,7 +194,7 @@ class SessionRow:
         from pytest_gsw.session.alarming import row_alarms, since_facts
 
         night = None if record.verdict is None else record.verdict.night
-        beside = self._config.stash[OTHERS].beside(self.baseline.id, night)
+        beside = self._config.stash[OTHERS].beside(night)
         past = replace(self.source.past(run, self.source.accepted(run)[0]), beside=beside)
         self._since = since_facts(record, past)
         return row_alarms(record, past, self._config.stash[NIGHTS].acknowledged)

@@ -67,7 +67,6 @@ def test_as_json(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
     creeps, stays = json.loads(capsys.readouterr().out)
     assert (creeps["row"], creeps["drifts"], stays["drifts"]) == (CREEPS, True, False)
     assert creeps["throughput_change"] < -0.02
-    assert 0.01 < creeps["time_change_per_week"] < 0.03
     suspect = int(creeps["since"]["run_id"].removeprefix("night-"))
     assert abs(suspect - SUSPECT) <= 7
     assert set(stays) == {
@@ -114,7 +113,7 @@ def test_a_session_warns_of_a_row_that_creeps_and_fails_nothing(pytester: pytest
             r"=+ drift =+",
             (
                 r"tiny_1b_bf16\[H100x8\]  throughput of the newest runs is -\d\.\d % against the "
-                r"first ones, -\d\.\d % a week, since about 20\d\d-\d\d-\d\d \d\d:\d\d \(job 04812\d\d of run night-0\d\d\).*"
+                r"first ones, since about 20\d\d-\d\d-\d\d \d\d:\d\d \(job 04812\d\d of run night-0\d\d\).*"
             ),
         ]
     )

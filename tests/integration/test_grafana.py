@@ -96,11 +96,11 @@ def labels(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Map
     run = max(pytester.path.glob(".gsw/runs/*"))
     capsys.readouterr()
     assert main(["report", str(run), "--format=openmetrics", "--history=history.sqlite"]) == 0
-    suspect = Suspect(("n1",), -0.1, -0.11, -0.09, (), (), mended=False)
+    suspect = Suspect(("n1",), -0.1, (), (), mended=False)
     odd = replace(
         night_of(night([0.06] * 9 + [-0.01])),
         slow_nodes={"eos": (suspect,)},
-        blamed_nodes={"eos": (Failing(("n1",), 6, 8, (0.3, 0.9), 0.02, named=True),)},
+        blamed_nodes={"eos": (Failing(("n1",), 6, 8, 0.02, named=True),)},
         told={"eos": ClusterTold(drift="drifts")},
     )
     found: dict[str, frozenset[str]] = {}

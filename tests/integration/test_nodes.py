@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -84,8 +83,6 @@ def test_as_json(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert eos["cleared_of"] == pytest.approx(-0.058, abs=0.001)
     (found,) = eos["slow"]
     assert (found["cluster"], found["nodes"], found["mended"]) == ("eos", ["pool0-0007"], False)
-    low, high = found["interval"]
-    assert low < found["throughput_change"] < high
     assert found["throughput_change"] == pytest.approx(-0.1, abs=0.02)
     assert int(found["since"]["run_id"].removeprefix("night-")) in range(SUSPECT, SUSPECT + 6)
     assert len(found["accusing"]) >= 4
@@ -105,15 +102,14 @@ def test_a_node_that_fails_jobs_is_named(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "no node makes jobs slow"
     assert lines[2] == "eos: 16 jobs failed by the infrastructure in 90 days, more than by chance on"
-    assert lines[3].split() == ["nodes", "failed", "of", "jobs", "95", "%", "usual"]
+    assert lines[3].split() == ["nodes", "failed", "of", "jobs", "usual"]
     assert lines[5].split()[:3] == ["pool0-0005", "16", "32"]
     assert Path("nodes.txt").read_text(encoding="utf-8") == "pool0-0005\n"
     assert main(["nodes", "--json"]) == 1
     (eos,) = json.loads(capsys.readouterr().out)
     (found,) = eos["failures"]
     assert (found["nodes"], found["failed"], found["beyond_chance"]) == (["pool0-0005"], 16, True)
-    low, high = found["interval"]
-    assert found["usual"] < low < found["failed"] / found["of"] < high
+    assert found["usual"] < found["failed"] / found["of"]
 
 
 def test_failures_that_are_chance_name_nobody(
@@ -169,14 +165,12 @@ def test_a_history_that_is_too_short_says_so(
 ) -> None:
     nights(table, {}, last=2)
     assert main(["nodes"]) == 6
-    first, second, third = capsys.readouterr().out.splitlines()
+    first, second = capsys.readouterr().out.splitlines()
     assert first == "no node is known to make jobs slow"
     assert second == "eos: 0 nodes cleared of a loss of 5.8 % or more by the last 30 runs, 10 could not be told"
-    assert re.fullmatch(r"  would be told by about 4 more jobs each: pool0-\[[0-9,-]+\]", third)
     assert main(["nodes", "--json"]) == 6
     (eos,) = json.loads(capsys.readouterr().out)
     assert (eos["slow"], eos["cleared"], len(eos["could_not_be_told"])) == ([], [], 10)
-    assert {one["more_jobs"] for one in eos["could_not_be_told"]} == {4}
 
 
 def test_rows_that_never_change_their_nodes_clear_nobody(
@@ -184,10 +178,9 @@ def test_rows_that_never_change_their_nodes_clear_nobody(
 ) -> None:
     nights(table, {}, of_row=4)
     assert main(["nodes"]) == 6
-    first, second, third = capsys.readouterr().out.splitlines()
+    first, second = capsys.readouterr().out.splitlines()
     assert first == "no node is known to make jobs slow"
     assert second == "eos: 0 nodes cleared of a loss of 5.8 % or more by the last 30 runs, 8 could not be told"
-    assert third == "  no job tells, their rows hardly run without them: pool0-[0000-0007]"
 
 
 def test_runs_that_are_excluded_accuse_nobody(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,7 +68,7 @@ def test_warnings_are_those_of_each_night() -> None:
     assert warned
     for number in range(39, len(nights), 4):
         until = {row: past.until(nights[number].time_s + 3600) for row, past in pasts.items()}
-        then = replace(until["row0"], beside=Beside(Together(until), "row0"))
+        then = replace(until["row0"], beside=Beside(Together(until)))
         assert (then.drifting is not None) == (number in warned)
 
 

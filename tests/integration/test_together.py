@@ -113,8 +113,7 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert f"the whole cluster is slower</a> {figure}, since " in page.replace("\N{NO-BREAK SPACE}", " ")
     assert of_cluster
     summary = (pytester.path / "report" / "summary.md").read_text()
-    of_list = f"- **new** ({rows + 1}): `incident of cluster demo`, `{rows} rows: part of what the whole cluster has`\n"
-    assert of_list in summary
+    assert "- **new** (1): `incident of cluster demo`\n" in summary
     (finding,) = [line for line in summary.splitlines() if "**incident** `" in line]
     told, since = fact.split(", since ", 1)
     throughput = told.partition("slower, ")[2].partition(" (")[0]
@@ -169,7 +168,7 @@ def test_a_creep_that_rows_share_is_told_once_of_the_cluster(
 
     (line,) = [line for line in unwrapped(result.outlines) if line.startswith("cluster demo  throughput")]
     assert f"throughput of the newest runs, of {len(measured)} rows together, is -2." in line
-    assert "a week, since about 20" in line
+    assert ", since about 20" in line
     assert {record["drift"] for record in records} == {None}
     assert "drift" in "".join(line for line in result.outlines if line.startswith("==="))
 

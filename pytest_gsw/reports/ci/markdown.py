@@ -8,14 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gsw.common.words import counted, minute, percent
+from pytest_gsw.common.words import counted, percent
 from pytest_gsw.history.alarm_texts import COLUMNS, cells
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.reports.ci.night import Finding, counts_text, findings
-from pytest_gsw.reports.entries import Alike, entries
-from pytest_gsw.reports.lately import Turned
 from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.rows import Row, device
+from pytest_gsw.reports.rows import device
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention
@@ -57,35 +55,21 @@ def _head(night: Night, found: Sequence[Finding]) -> list[str]:
     head = [f"### pytest-gsw: {title}", "", ", ".join(filter(None, parts)), ""]
     if any(record.run.simulated for record in night.records):
         head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
-    return [*head, *_lately(night)]
+    return [*head, *_turned(night)]
 
 
-def _lately(night: Night) -> list[str]:
-    """What is new, still broken and mended since the last run; nothing where no run before is known."""
-    found = night.lately
-    if found is None:
+def _turned(night: Night) -> list[str]:
+    """What is new, ongoing and fixed; nothing where no alarm is known."""
+    if not any(night.turned.values()):
         return []
-    turned = {"new": found.new, "still broken": found.still, "mended": found.mended}
-    said = [f"- **{word}** ({one.count}){_names(one, night)}" for word, one in turned.items()]
-    if found.unrecorded:
-        said.append(f"- **without a verdict** ({len(found.unrecorded)}){_named(found.unrecorded)}")
-    return [f"Since the last run, {minute(found.before_s)}:", "", *said, ""]
+    return [*(f"- **{state}** ({len(alarms)}){_names(alarms)}" for state, alarms in night.turned.items()), ""]
 
 
-def _names(turned: Turned, night: Night) -> str:
-    return _named([_name(one) for one in entries(turned, night)])
-
-
-def _named(names: Sequence[str]) -> str:
+def _names(alarms: Sequence[Alarm]) -> str:
+    names = [f"{one.spell.kind.value} of {one.spell.subject}" for one in alarms]
     shown = ", ".join(_code(_cut(name, _LONGEST_FACT)) for name in names[:_NAMED])
     more = len(names) - _NAMED
     return f": {shown}{f' and {more} more' if more > 0 else ''}" if names else ""
-
-
-def _name(one: Alarm | Alike | Row) -> str:
-    if isinstance(one, Alarm):
-        return f"{one.spell.kind.value} of {one.spell.subject}"
-    return one.record.row.id if isinstance(one, Row) else one.text
 
 
 def _what(found: Sequence[Finding]) -> str:

@@ -94,13 +94,13 @@ def _failing(night: Night) -> ET.Element | None:
 def _blamed(night: Night) -> ET.Element | None:
     """The nodes that fail jobs, by all jobs of the history."""
     lines = [
-        [one.name, cluster, f"{one.failed}", f"{one.of}", " to ".join(map(share, one.interval)), share(one.usual)]
+        [one.name, cluster, f"{one.failed}", f"{one.of}", share(one.usual)]
         for cluster, failing in night.blamed_nodes.items()
         for one in failing
     ]
     if not lines:
         return None
-    heads = ["node", "cluster", "failed jobs", "of jobs", "95 %", "usual"]
+    heads = ["node", "cluster", "failed jobs", "of jobs", "usual"]
     caption = f"Nodes of which more jobs fail than by chance, by the history's last {FAILURES_DAYS} days"
     return table("blamed", caption, heads, lines[:_NODES])
 
@@ -110,7 +110,7 @@ def _slow(night: Night) -> ET.Element | None:
     lines = [_slow_line(cluster, one) for cluster, slow in night.slow_nodes.items() for one in slow]
     if not lines:
         return None
-    heads = ["node", "cluster", "throughput", "95 %", "since", "jobs that accuse", "that clear"]
+    heads = ["node", "cluster", "throughput", "since", "jobs that accuse", "that clear"]
     return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
 
 
@@ -122,9 +122,8 @@ def _sound(night: Night) -> Iterator[ET.Element]:
 
 
 def _slow_line(cluster: str, one: Suspect) -> Sequence[Content]:
-    interval = f"{percent(one.low)} to {percent(one.high)}"
     since = time_element(one.accusing[0].begin_s)
-    return one.name, cluster, percent(one.change), interval, since, f"{len(one.accusing)}", f"{len(one.clearing)}"
+    return one.name, cluster, percent(one.change), since, f"{len(one.accusing)}", f"{len(one.clearing)}"
 
 
 def _jobs(night: Night) -> ET.Element | None:

@@ -57,6 +57,11 @@ def test_deviations_of_an_estimate_are_those_of_students_t(z: float, free: float
     assert deviations_of(z, 0) == z
 
 
+def test_four_jobs_are_too_few_to_say_by_how_much_they_differ() -> None:
+    with pytest.raises(ValueError, match="4 jobs say too little of how much they differ"):
+        deviations_of(2.0, 4)
+
+
 def test_a_row_of_few_nights_that_is_surer_than_one_of_many_is_tested_first() -> None:
     # Of 30 rows the surest is told beyond 3.144 standard deviations that are known, and the next one beyond 3.134.
     few, many = Noise(0.01, 8), Noise(0.01, 30)

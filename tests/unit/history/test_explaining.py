@@ -12,7 +12,7 @@ from pytest_gsw.performance.verdict import Outcome, Verdict
 from tests.unit.history.test_drifting import night
 
 ACCUSING = tuple(night(number, nodes="n[1-4]") for number in range(41))
-SLOW = Suspect(("n2",), -0.098, -0.11, -0.086, ACCUSING, (), mended=False)
+SLOW = Suspect(("n2",), -0.098, ACCUSING, (), mended=False)
 NOW_S = ACCUSING[-1].time_s + 86400
 
 

@@ -111,7 +111,7 @@ def with_slow_node(points: list[Point], *numbers: int) -> tuple[Past, Suspect]:
         replace(one, nodes="n[1-2]", judged_s=one.judged_s * 1.1) if number in numbers else one
         for number, one in enumerate(points)
     ]
-    suspect = Suspect(("n2",), -0.09, -0.1, -0.08, tuple(ran[number] for number in numbers), (), mended=False)
+    suspect = Suspect(("n2",), -0.09, tuple(ran[number] for number in numbers), (), mended=False)
     return Past(tuple(ran), slow=[suspect]), suspect
 
 

@@ -11,10 +11,9 @@ import pytest
 
 from pytest_gsw.history import spells
 from pytest_gsw.history.alarms import Kind, Spell, State, acknowledge, acknowledgements, alarms, identity
-from pytest_gsw.history.episodes import Episode, episodes
 from pytest_gsw.history.model import LineKey, Point
 from pytest_gsw.history.past import Past
-from pytest_gsw.history.spells import drifts, regressions, slow_nodes, spells_of
+from pytest_gsw.history.spells import Episode, drifts, episodes, regressions, slow_nodes, spells_of
 from pytest_gsw.history.suspects import Nodes, Suspect
 from tests.unit.history.test_drifting import night
 from tests.unit.history.test_past import restless
@@ -163,7 +162,7 @@ def test_a_drift_that_outlasts_the_regression_of_its_row_calls() -> None:
 
 def suspect(*nodes: str, first: int = 30, mended: bool = False) -> Suspect:
     accusing = tuple(night(number) for number in range(first, first + 4))
-    return Suspect(nodes, -0.1, -0.11, -0.09, accusing, (night(first + 6),) if mended else (), mended)
+    return Suspect(nodes, -0.1, accusing, (night(first + 6),) if mended else (), mended)
 
 
 def test_a_node_is_new_where_it_was_not_named_before() -> None:

@@ -47,28 +47,11 @@ def first_alarm(times_s: list[float], begin: int = 40) -> int | None:
 
 def test_a_step_is_found_and_where_it_was() -> None:
     times_s = nights(1, CHANGE + 12, sigma=0.01, slower=step)
-    found = drift(times_s, days=range(len(times_s)))
+    found = drift(times_s)
     assert found is not None
     assert found.z > 3.3
     assert found.shift == pytest.approx(math.exp(0.05) - 1, abs=0.01)
     assert found.first_suspect == CHANGE
-    assert found.slope_per_week == pytest.approx(0, abs=0.01)
-    assert (found.rho, found.newest) == (0, 10)
-
-
-def test_a_creep_is_found_and_how_fast_it_is() -> None:
-    times_s = nights(2, CHANGE + 42, sigma=0.01, slower=creep)
-    found = drift(times_s, days=range(len(times_s)))
-    assert found is not None
-    assert found.slope_per_week == pytest.approx(0.01, abs=0.003)
-    assert abs(found.first_suspect - CHANGE) <= 7
-    half = drift(times_s, days=[night / 2 for night in range(len(times_s))])
-    assert half is not None
-    assert half.slope_per_week == pytest.approx((1 + (found.slope_per_week or 0)) ** 2 - 1)
-    without = drift(times_s)
-    assert without is not None
-    assert without.slope_per_week is None
-    assert drift(times_s, days=[7.0] * len(times_s)) == without
 
 
 @pytest.mark.parametrize(("slower", "sigma"), [(step, 0.01), (step, 0.02), (creep, 0.01), (creep, 0.02)])
@@ -168,7 +151,6 @@ def test_what_comes_back_is_found_as_it_was_at_first(back: int) -> None:
         found = drift(times_s)
         assert found is not None
         assert abs(found.first_suspect - again) <= 2
-        assert found.suspects[0] > back
         assert found.shift == pytest.approx(math.expm1(0.05), abs=0.01)
 
 
@@ -199,8 +181,6 @@ def test_the_more_nights_have_in_common_the_more_of_them_it_takes() -> None:
     def found_after(rho: float) -> float:
         series = [nights(seed, 180, 0.02, step, rho) for seed in range(12)]
         assert all(first_alarm(times_s, CHANGE + 1) for times_s in series)
-        seen = [one.rho for one in map(drift, series) if one is not None]
-        assert statistics.median(seen) == pytest.approx(rho, abs=0.2)
         return statistics.fmean(first_alarm(times_s, CHANGE + 1) or 0 for times_s in series)
 
     assert found_after(0.0) + 5 < found_after(0.5)
@@ -250,11 +230,7 @@ def test_what_is_no_night(bad: float) -> None:
         drift([*nights(9, 60), bad])
 
 
-def test_what_is_no_day() -> None:
-    with pytest.raises(ValueError, match="2 runs have 1 days"):
-        drift([1.0, 1.0], days=[1.0])
-    with pytest.raises(ValueError, match="a run cannot be at a time that is no number"):
-        drift([1.0, 1.0], days=[1.0, math.nan])
+def test_what_is_no_reference() -> None:
     with pytest.raises(ValueError, match="a reference cannot start at -1"):
         drift([1.0], start=-1)
 

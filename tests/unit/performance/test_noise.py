@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.performance import levels
 from pytest_gsw.performance import noise as noises
-from pytest_gsw.performance.levels import spread
 from pytest_gsw.performance.noise import (
     FEWEST_JOBS,
     PRIOR,
@@ -29,6 +27,8 @@ from pytest_gsw.performance.noise import (
     prior_for,
     reference,
     screen,
+    spread,
+    usual,
 )
 
 TIMES = st.floats(1e-3, 1e6)
@@ -90,7 +90,7 @@ def test_jobs_that_are_all_alike_do_not_make_a_limit_of_nothing() -> None:
 )
 def test_what_is_rounded_off_is_part_of_the_noise(times_s: list[float], grid: float) -> None:
     rounded = grid / math.sqrt(12) / statistics.median(times_s)
-    scale = levels.scale([math.log(time_s) for time_s in times_s])
+    scale = spread(usual([math.log(time_s) for time_s in times_s]))
     expected = pooled(max(scale, rounded) + rounded, 30, PRIOR.sigma, PRIOR_JOBS)
     assert noise_of(times_s).sigma == pytest.approx(expected)
 

@@ -68,14 +68,11 @@ def test_the_run_itself_and_those_before_it(tmp_path: Path) -> None:
     assert night.begin_s == began(TONIGHT)
     assert [one.time_s for one in listed_runs([night])] == list(map(began, NUMBERS))
     assert night.as_listed.time_s == began(TONIGHT)
-    assert night.lately is not None
-    assert night.lately.before_s == began(TONIGHT - 1)
 
 
 def test_since_when_a_row_is_broken(tmp_path: Path) -> None:
     night = tonight(tmp_path)
     (found,) = (one for one in night.rows if one.record.row.id == BROKEN.row.id)
-    assert found.broken_since == (began(TONIGHT - 2), 3)
     assert since_line(found.since) == f"{minute_when_began(TONIGHT - 2)}, 3 runs"
     assert found.since is not None
     assert found.since.good_time_s == began(TONIGHT - 3)

@@ -13,7 +13,7 @@ from tests.unit.history.test_drifting import night
 
 def slow(*nodes: str, days_ago: int) -> Suspect:
     seen = replace(night(0), time_s=time.time() - days_ago * 86400)
-    return Suspect(nodes, -0.1, -0.11, -0.09, (seen,), (), mended=False)
+    return Suspect(nodes, -0.1, (seen,), (), mended=False)
 
 
 def test_confirming_jobs_do_without_slow_nodes_that_are_there() -> None:

@@ -91,7 +91,7 @@ def test_a_replayed_row_is_known_by_its_record() -> None:
     assert (row.image(run), row.definition(run)) == ((IMAGE, "log"), "0123456789ab")
     assert row.launcher == "slurm"
     same = recorded(sigma=0.01, sigma_jobs=7, first_jobs=3, confirm_jobs=2, drift="creeps", not_comparable="a profile")
-    assert (same.noise(run, None, 0.05), same.drift(run, 4.5, None, Beside(Together({}), "row")), same.repeats) == (
+    assert (same.noise(run, None, 0.05), same.drift(run, 4.5, None, Beside(Together({}))), same.repeats) == (
         Noise(0.01, 7),
         "creeps",
         Repeats(3, 2),

@@ -9,11 +9,9 @@ from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from pytest_gsw.common.words import minute
-from pytest_gsw.history.model import Told
+from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.ci.markdown import markdown
-from pytest_gsw.reports.rows import Row
 from tests.unit.reports.ci.nights import (
     HOSTILE,
     NIGHT,
@@ -47,38 +45,37 @@ def cells(text: str) -> list[list[str]]:
     return rows
 
 
-def test_what_is_new_still_broken_and_mended_comes_first() -> None:
-    def told(one: Row, *outcomes: str) -> Row:
-        earlier = tuple(Told(f"night-{n}", NOON_S + n * 86400, word) for n, word in enumerate(outcomes))
-        return replace(one, earlier=earlier)
-
-    plain = replace(NIGHT, rows=tuple(replace(one, since=None) for one in NIGHT.rows))
-    passed, regressed, error, *rest = plain.rows
-    night = replace(
-        plain, rows=(told(passed, "error"), told(regressed, "passed"), told(error, "passed", "error"), *rest)
+def an_alarm(subject: str, state: State, mended_by: str = "", part_of: str = "") -> Alarm:
+    seen = Seen("night-001", NOON_S, 0.0)
+    spell = Spell(
+        *(Kind.REGRESSION, "eos", subject, frozenset(), "night-001", (seen,)),
+        begin_s=NOON_S,
+        sd=0.01,
+        is_newest=True,
+        last_s=NOON_S,
+        mended_s=NOON_S if mended_by else None,
+        mended_by=mended_by,
     )
-    assert markdown(night).splitlines()[3:9] == [
+    return Alarm("1f0c92ab", spell, state, pages=True, part_of=part_of)
+
+
+def test_alarms_by_what_became_of_them_come_first() -> None:
+    alarms = (
+        *(an_alarm("a", State.NEW), an_alarm("b", State.WORSE), an_alarm("c", State.STILL)),
+        *(an_alarm("d", State.MENDED, mended_by=PASSED.run.id), an_alarm("e", State.MENDED, mended_by="earlier")),
+        *(an_alarm("f", State.NEW, part_of="1f0c92ab"), an_alarm("g", State.GONE)),
+    )
+    assert markdown(replace(NIGHT, alarms=alarms)).splitlines()[3:8] == [
         "",
-        f"Since the last run, {minute(NOON_S + 86400)}:",
+        "- **new** (2): `regression of a`, `regression of b`",
+        "- **ongoing** (1): `regression of c`",
+        "- **fixed** (1): `regression of d`",
         "",
-        "- **new** (2): `llama2_70b_fp8[H100x128]`, `llama2_70b_fp8[H100x512]`",
-        "- **still broken** (1): `llama2_70b_fp8[H100x256]`",
-        "- **mended** (1): `llama2_70b_fp8[H100x64]`",
     ]
-    quiet = replace(plain, rows=(told(passed, "passed"),))
-    assert markdown(quiet).splitlines()[6:9] == ["- **new** (0)", "- **still broken** (0)", "- **mended** (0)"]
-    many = [replace(regressed, record=varied(regressed.record, row=f"row{n}")) for n in range(9)]
-    named = ", ".join(f"`row{n}`" for n in range(8))
-    assert f"- **new** (9): {named} and 1 more\n" in markdown(replace(plain, rows=(told(passed, "passed"), *many)))
-
-
-def test_the_worst_of_what_is_new_is_named_and_rows_of_one_cause_are_one_entry() -> None:
-    fact = "job 1 failed with exit code 3: NCCL error"
-    cancelled = [record(8, outcome="error", fact=fact, row=f"a{n}", node_id=f"t::a{n}", job=None) for n in range(9)]
-    plain = night_of((*cancelled, REGRESSED, PASSED))
-    rows = tuple(replace(one, name=one.record.row.id, earlier=(Told("n", NOON_S, "passed"),)) for one in plain.rows)
-    found = markdown(replace(plain, rows=rows))
-    assert f"- **new** (10): `9 rows: job failed with exit code 3: NCCL error`, `{REGRESSED.row.id}`\n" in found
+    assert "**new**" not in markdown(replace(NIGHT, alarms=alarms[-3:]))
+    named = ", ".join(f"`regression of row{n}`" for n in range(8))
+    many = tuple(an_alarm(f"row{n}", State.NEW) for n in range(9))
+    assert f"- **new** (9): {named} and 1 more\n" in markdown(replace(NIGHT, alarms=many))
 
 
 def test_the_whole_summary() -> None:

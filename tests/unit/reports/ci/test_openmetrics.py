@@ -129,8 +129,8 @@ def test_the_time_is_that_of_the_newest_record_of_a_cluster() -> None:
 
 
 def test_slow_nodes_are_told_with_what_they_cost() -> None:
-    one = Suspect(("n1",), -0.1, -0.11, -0.09, (), (), mended=False)
-    several = Suspect(("n1", "n2"), -0.05, -0.06, -0.04, (), (), mended=False)
+    one = Suspect(("n1",), -0.1, (), (), mended=False)
+    several = Suspect(("n1", "n2"), -0.05, (), (), mended=False)
     samples = families(replace(NIGHT, slow_nodes={"eos": (one, several)}))[
         "gsw_slow_node_throughput_change_ratio"
     ].samples
@@ -141,7 +141,7 @@ def test_slow_nodes_are_told_with_what_they_cost() -> None:
 
 
 def test_nodes_that_fail_jobs_are_told_with_their_share() -> None:
-    one = Failing(("n1",), 6, 8, (0.3, 0.9), 0.02, named=True)
+    one = Failing(("n1",), 6, 8, 0.02, named=True)
     samples = families(replace(NIGHT, blamed_nodes={"eos": (one,)}))["gsw_failing_node_ratio"].samples
     assert [(sample.labels, sample.value) for sample in samples] == [
         ({"cluster": "eos", "node": "n1", "one_of": "1"}, 0.75)

@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from pytest_gsw.performance.culprits import Culprit, culprits
-from pytest_gsw.performance.excess import Timed
-from pytest_gsw.performance.suspicion import bits
+from pytest_gsw.performance.slow_nodes import Culprit, Timed, bits, find
 
 NODES, ROWS = 64, 9
 SLOW = -math.log1p(-0.1)
@@ -51,6 +49,10 @@ def history(seed: int, nights: int, slow: Slow | None = None, noise: Noise = gau
     return jobs
 
 
+def culprits(jobs: list[Timed]) -> tuple[Culprit, ...]:
+    return find(jobs).culprits
+
+
 def named(jobs: list[Timed]) -> list[tuple[int, ...]]:
     return [one.nodes for one in culprits(jobs) if not one.mended]
 
@@ -59,7 +61,7 @@ def test_a_slow_node_is_named() -> None:
     jobs = history(1, 37, {17: (30, 99, SLOW)})
     (found,) = culprits(jobs)
     assert found.nodes == (17,)
-    assert found.low < SLOW < found.high
+    assert found.excess == pytest.approx(SLOW, abs=0.02)
     assert found.since in range(30, 33)
     assert not found.mended
     theirs = [index for index, job in enumerate(jobs) if job.nodes >> 17 & 1 and job.night >= found.since]
@@ -127,14 +129,79 @@ def test_no_history_names_nobody() -> None:
     assert culprits(history(8, 1)) == ()
 
 
-def test_the_interval_narrows() -> None:
-    def width(one: Culprit) -> float:
-        return one.high - one.low
-
-    early, late = (culprits(history(9, nights, {17: (30, 99, SLOW)}))[0] for nights in (37, 70))
-    assert width(late) < width(early)
-
-
 def test_bits() -> None:
     assert list(bits(0b10110)) == [1, 2, 4]
     assert list(bits(0)) == []
+
+
+# -- who is cleared -----------------------------------------------------------------------------
+
+FEW = 32
+
+
+def month(nights: int, sigma: float = 0.02, slow: Mapping[int, float] | None = None, seed: int = 1) -> list[Timed]:
+    """Six rows on four to sixteen of 32 nodes at random, some of which are slow from the first night on."""
+    rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+    jobs = []
+    for night in range(nights):
+        for row in range(6):
+            ran = rng.sample(range(FEW), (4, 8, 16)[row % 3])
+            excess = max((loss for node, loss in (slow or {}).items() if node in ran), default=0.0)
+            jobs.append(Timed(night, row, row + excess + rng.gauss(0, sigma), sum(1 << node for node in ran)))
+    return jobs
+
+
+def test_no_job_clears_nobody() -> None:
+    assert find([]).cleared == find([]).untold == 0
+
+
+def test_a_month_clears_all_nodes() -> None:
+    found = find(month(30))
+    assert (found.cleared, found.untold) == ((1 << FEW) - 1, 0)
+
+
+@pytest.mark.parametrize("nights", [1, 2, 3])
+def test_a_history_without_levels_clears_nobody(nights: int) -> None:
+    found = find(month(nights))
+    assert found.cleared == 0
+    assert {*bits(found.untold)} == {node for job in month(nights) for node in bits(job.nodes)}
+
+
+def test_noise_takes_longer() -> None:
+    few, many = find(month(5)).untold.bit_count(), find(month(5, 0.06)).untold.bit_count()
+    assert many > FEW / 2 > few
+
+
+def test_a_row_that_always_runs_on_the_same_nodes_clears_none_of_them() -> None:
+    """Its level is theirs, whether one of them is slow or not."""
+    found = find([Timed(one.night, one.row, one.log_s, 15 << 4 * one.row) for one in month(40)])
+    assert (found.cleared, found.untold) == (0, (1 << 24) - 1)
+
+
+def test_a_slow_node_is_not_cleared() -> None:
+    for seed in range(10):
+        found = find(month(40, 0.03, {7: SLOW}, seed))
+        assert not found.cleared >> 7 & 1
+        assert found.cleared.bit_count() > FEW / 2
+
+
+def test_a_slow_node_is_not_cleared_by_what_was_before() -> None:
+    jobs = [
+        Timed(one.night, one.row, one.log_s + SLOW * (one.night >= 30 and one.nodes >> 7 & 1), one.nodes)
+        for one in month(40)
+    ]
+    found = find(jobs)
+    assert not (found.cleared | found.untold) >> 7 & 1  # it is known
+
+
+def test_a_node_that_became_slow_last_night_is_not_cleared_by_the_nights_before() -> None:
+    jobs = month(40, 0.01)
+    last = [Timed(40, row, row + SLOW, 1 << 7 | 1 << 20 + row) for row in range(3)]
+    found = find(jobs + last)
+    assert not found.cleared >> 7 & 1
+    assert found.cleared.bit_count() >= FEW - 4
+
+
+def test_a_node_that_has_not_run_for_a_month_is_not_among_them() -> None:
+    found = find([one for one in month(60) if one.night < 25 or not one.nodes & 1 << 7])
+    assert not (found.cleared | found.untold) >> 7 & 1

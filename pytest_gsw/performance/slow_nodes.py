@@ -1,0 +1,344 @@
+"""Which nodes make jobs slow, from what each job took and where it ran.
+
+A job of synchronous training is as slow as its slowest node, so one fast job clears all of its nodes. A row may have
+become slower itself, or the whole cluster: both stand among the suspects as if they were nodes of all of their jobs.
+Where they explain as much, no node is named. The likeliest suspect explains its jobs; what is left is looked at again.
+
+All values are natural logarithms of times: a difference of 0.1 is 10 %.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, pooled
+from pytest_gsw.performance.together import effects_of
+
+#: The loss that suspects are held against, and cleared of: a node that costs less fails no row by itself.
+LOSS = 0.06
+#: A smaller loss is not worth a node's name.
+LEAST_LOSS = 0.02
+#: Nodes that cannot be told apart are named up to this number; more of them name nobody.
+MOST_TOGETHER = 16
+#: The newest nights, that nodes are cleared by: what was long before says nothing of today.
+NEWEST_NIGHTS = 30
+#: Share of nights that may name a sound node. A sum of log likelihood ratios that begins on whichever night is above
+#: ln(1/p) with a probability of p at most (J. Ville, Étude critique de la notion de collectif, 1939, p. 100).
+_FALSE = 0.0005
+#: One suspect is told from another where it is a hundred times as likely.
+_TOLD_APART = math.log(100)
+#: A node is cleared, and a slow one mended, where it is so many times likelier to be sound; jobs before those that make
+#: it so many times less likely are not asked, since a node that became slow is not cleared by them.
+_CLEAR, _ACCUSE = math.log(1000), math.log(10)
+#: Fewest jobs that have a level.
+_FEWEST = 4
+#: Standard deviations by which the lower quartile and the lowest tenth of normal values lie below their mean.
+_QUARTILE, _DECILE = 0.6745, 1.2816
+#: How many jobs the spread of all rows counts for beside a row's own.
+_POOLED_JOBS = 10
+#: How many times what one job may say all of a night may.
+_OF_NIGHT = 1.5
+#: No noise is taken for less: a node that is slower by a thousandth is no culprit.
+_LEAST_SIGMA = 0.01
+#: Standard deviations beyond which a job is odd.
+_ODD = 2.5
+#: What is looked for in one history at most.
+_MOST_FOUND = 24
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One measured job."""
+
+    #: Nights are numbered as they come; one run of all rows is a night.
+    night: int
+    row: int
+    #: The logarithm of what its step took.
+    log_s: float
+    #: Its nodes: bit i is the i-th node.
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A node that makes jobs slow, or several of which one does."""
+
+    nodes: tuple[int, ...]
+    #: The logarithm of how many times longer its jobs take.
+    excess: float
+    #: The night of its first job that accuses it after the last that clears it, and of the last one that accuses.
+    since: int
+    last: int
+    #: Whether it has been fast again.
+    mended: bool
+    #: Indices of its jobs from then on that are slow, and of those that are not.
+    accusing: tuple[int, ...]
+    clearing: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a history tells of nodes."""
+
+    #: Nodes that were slow at some time, the likeliest first.
+    culprits: tuple[Culprit, ...] = ()
+    #: Of the nodes of the newest nights, as bits: those that are known to be sound, and those that jobs do not tell of.
+    cleared: int = 0
+    untold: int = 0
+
+
+@dataclass(frozen=True)
+class _Peak:
+    """The night on which some sum is the largest of all, with all sums then, and the nights that these began with."""
+
+    night: int
+    sums: Mapping[int, float]
+    since: Mapping[int, int]
+
+    @property
+    def best(self) -> int:
+        return max(self.sums, key=lambda one: self.sums[one])
+
+    @property
+    def top(self) -> float:
+        return self.sums[self.best]
+
+
+def find(jobs: Sequence[Timed]) -> Found:
+    """Look for slow nodes; jobs are in the order of their nights."""
+    if not jobs:
+        return Found()
+    search = _Search(jobs)
+    culprits = tuple(search.culprits())
+    slow = sum(1 << node for node in {node for one in culprits if not one.mended for node in one.nodes})
+    there, cleared = search.cleared()
+    return Found(culprits, cleared & ~slow, there & ~cleared & ~slow)
+
+
+class _Search:
+    """One history; whoever is found explains jobs, and the rest is gone through again."""
+
+    def __init__(self, jobs: Sequence[Timed]) -> None:
+        self.jobs = jobs
+        self.nodes = max(job.nodes.bit_length() for job in jobs)
+        #: The number of the whole cluster; the rows are before it, and the nodes before these.
+        self.cluster = self.nodes + max(job.row for job in jobs) + 1
+        self.masks = [job.nodes | 1 << (self.nodes + job.row) | 1 << self.cluster for job in jobs]
+        #: Of each job, those that make a level with it: its row's, in the same spell of it.
+        self.levels: list[tuple[int, ...]] = [(job.row,) for job in jobs]
+        self.explained: set[int] = set()
+        self.of_night: dict[int, list[int]] = defaultdict(list)
+        for index, job in enumerate(jobs):
+            self.of_night[job.night].append(index)
+        seen = functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count()
+        self.enough = math.log(max(1, seen) / _FALSE)
+
+    def culprits(self) -> Iterator[Culprit]:
+        """Whoever was slow, once all are found."""
+        named: list[tuple[list[int], int, int, bool]] = []
+        for number in range(_MOST_FOUND):
+            self._look()
+            self._weigh()
+            peak = self._peak(self.enough / 2)
+            if peak is not None:
+                # What is slow by one suspect does not show how odd jobs are otherwise: in part, it is held to be that.
+                self._weigh(self._spell({peak.best}, peak.since[peak.best]))
+                peak = self._peak(self.enough, sum(1 << one for one in peak.sums))
+            if peak is None:
+                break
+            rivals = self._rivals(peak)
+            others = [one for one in rivals if one >= self.nodes]
+            best = max(others or rivals, key=lambda one: peak.sums[one])
+            since = peak.since[best]
+            mended = self._is_mended(best, peak)
+            theirs = {best} if others else set(rivals)
+            spell = self._spell(theirs, since, peak.night if mended else math.inf)
+            if others:  # it is not the nodes: these jobs have a level of their own
+                for index in spell:
+                    self.levels[index] = (*self.levels[index], number)
+                continue
+            self.explained.update(spell)
+            if len(rivals) <= MOST_TOGETHER:
+                named.append((rivals, since, peak.night, mended))
+        for nodes, since, last, mended in named:
+            culprit = self._culprit(nodes, since, last, mended)
+            if culprit is not None and culprit.excess >= LEAST_LOSS:
+                yield culprit
+
+    def _look(self) -> None:
+        """What each job took beyond its level and its night, how far such jobs differ, and what it says by that."""
+        of_level: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for index, level in enumerate(self.levels):
+            if index not in self.explained:
+                of_level[level].append(index)
+        known = {level: indices for level, indices in of_level.items() if len(indices) >= _FEWEST}
+        logs = {level: sorted(self.jobs[i].log_s for i in indices) for level, indices in known.items()}
+        usual = statistics.median(map(_low_spread, logs.values())) if logs else PRIOR.sigma
+        first: dict[int, dict[int, float]] = defaultdict(dict)
+        for level, indices in known.items():
+            centre = _centre(logs[level], usual)
+            for index in indices:
+                first[self.jobs[index].night].setdefault(self.jobs[index].row, self.jobs[index].log_s - centre)
+        effects = effects_of(first, lambda values: _centre(sorted(values), usual))
+        left = [job.log_s - effects.get(job.night, 0.0) for job in self.jobs]
+        centres = {level: _centre(sorted(left[i] for i in indices), usual) for level, indices in known.items()}
+        self.excess = [
+            one - centres[level] if level in centres else None for one, level in zip(left, self.levels, strict=True)
+        ]
+        spreads = {
+            level: statistics.median(abs(left[i] - centres[level]) for i in indices) / _QUARTILE
+            for level, indices in known.items()
+        }
+        all_rows = pooled(statistics.median(spreads.values() or [0.0]), len(known), PRIOR.sigma, PRIOR_JOBS)
+        self.sigmas = {
+            level: max(_LEAST_SIGMA, pooled(spreads[level], len(indices), all_rows, _POOLED_JOBS))
+            for level, indices in known.items()
+        }
+
+    def _sigma(self, index: int) -> float:
+        return self.sigmas[self.levels[index]]
+
+    def _spell(self, suspects: Collection[int], since: int, last: float = math.inf) -> set[int]:
+        """The jobs of suspects from a night on."""
+        mask = sum(1 << one for one in suspects)
+        nights = (indices for night, indices in self.of_night.items() if since <= night <= last)
+        return {index for indices in nights for index in indices if self.masks[index] & mask}
+
+    def _weigh(self, but: Collection[int] = ()) -> None:
+        """The log likelihood ratio of a slow node against none, by job: no more than odd jobs are seen to allow."""
+        told = {
+            index: (value, self._sigma(index))
+            for index, value in enumerate(self.excess)
+            if value is not None and index not in self.explained
+        }
+        odd = {index for index, (value, sigma) in told.items() if value > max(LOSS / 2, _ODD * sigma)}
+        shares = ((len(odd) + 1) / (len(told) + 1), (len(odd.difference(but)) + 1) / (len(told.keys() - but) + 1))
+        self.most = -sum(map(math.log, shares)) / 2
+        self.said = {index: self._cut(_ratio(LOSS, *one)) for index, one in told.items()}
+
+    def _cut(self, said: float) -> float:
+        return max(-2 * self.most, min(self.most, said))
+
+    def _tonight(self, indices: Iterable[int], suspects: int) -> Mapping[int, float]:
+        """What the jobs of a night say of suspects, together little more than one may: they share its hours."""
+        found: dict[int, float] = defaultdict(float)
+        for index in indices:
+            if index in self.said:
+                for suspect in bits(self.masks[index] & suspects):
+                    found[suspect] += self.said[index]
+        most = self.most
+        return {suspect: max(-2 * most, min(_OF_NIGHT * most, said)) for suspect, said in found.items()}
+
+    def _peak(self, enough: float, among: int = -1) -> _Peak | None:
+        """The largest sum of suspects, if it is enough; none falls below 0 (E. S. Page, Biometrika 41, p. 100)."""
+        sums: dict[int, float] = {}
+        since: dict[int, int] = {}
+        found, most = None, enough
+        for night, indices in self.of_night.items():
+            suspects = sum(1 << one for one in sums)
+            for index in indices:
+                if self.said.get(index, 0.0) > 0:
+                    suspects |= self.masks[index] & among
+            for suspect, said in self._tonight(indices, suspects).items():
+                total = sums.get(suspect, 0.0) + said
+                if total > 0:
+                    since[suspect] = since[suspect] if suspect in sums else night
+                    sums[suspect] = total
+                else:
+                    sums.pop(suspect, None)
+            if max(sums.values(), default=0.0) > most:
+                found = _Peak(night, dict(sums), dict(since))
+                most = found.top
+        return found
+
+    def _rivals(self, peak: _Peak) -> list[int]:
+        """The likeliest suspect and those that are about as likely by mostly the same jobs."""
+        theirs = self._spell({peak.best}, peak.since[peak.best], peak.night)
+        slow = [self.masks[index] for index in theirs if self.said.get(index, 0.0) > 0]
+        likely = (one for one, total in peak.sums.items() if total > peak.top - _TOLD_APART)
+        return sorted(one for one in likely if 2 * sum(mask >> one & 1 for mask in slow) > len(slow))
+
+    def _is_mended(self, suspect: int, peak: _Peak) -> bool:
+        """Whether it is sound since the last night that accuses it, held against what its jobs took until then."""
+        theirs = self._spell({suspect}, peak.since[suspect], peak.night)
+        loss = max(LEAST_LOSS, statistics.median(self.excess[index] or 0.0 for index in theirs))
+        total = least = 0.0
+        for index in sorted(self._spell({suspect}, peak.night + 1)):
+            if index in self.said:
+                total = min(0.0, total + self._cut(_ratio(loss, self.excess[index] or 0.0, self._sigma(index))))
+                least = min(least, total)
+        return least <= -_CLEAR
+
+    def _culprit(self, nodes: Sequence[int], since: int, last: int, mended: bool) -> Culprit | None:
+        mask = sum(1 << node for node in nodes)
+        theirs = {
+            index: value
+            for index, (job, value) in enumerate(zip(self.jobs, self.excess, strict=True))
+            if value is not None
+            and job.nodes & mask == mask
+            and since <= job.night
+            and not (mended and job.night > last)
+        }
+        if not theirs:
+            return None
+        excess = statistics.median(theirs.values())
+        accusing = tuple(index for index, value in theirs.items() if value > excess / 2)
+        clearing = tuple(index for index, value in theirs.items() if value <= excess / 2)
+        return Culprit(tuple(nodes), excess, since, last, mended, accusing, clearing)
+
+    def cleared(self) -> tuple[int, int]:
+        """The nodes of the newest nights, and those of them that are known to be sound; once all culprits are found."""
+        nights = [night for night in self.of_night if night > self.jobs[-1].night - NEWEST_NIGHTS]
+        newest = [index for night in nights for index in self.of_night[night]]
+        there = functools.reduce(operator.or_, (self.jobs[index].nodes for index in newest))
+        # A level that is made with one node says nothing of it.
+        ran = Counter((self.jobs[i].row, node) for i in newest for node in bits(self.jobs[i].nodes))
+        jobs = Counter(self.jobs[i].row for i in newest)
+        own: dict[int, int] = defaultdict(int)
+        for (row, node), count in ran.items():
+            own[row] |= (2 * count > jobs[row]) << node
+        sums: dict[int, float] = defaultdict(float)
+        cleared = decided = 0
+        for night in reversed(nights):
+            for index in self.of_night[night]:
+                if index in self.said:
+                    for node in bits(self.jobs[index].nodes & ~decided & ~own[self.jobs[index].row]):
+                        sums[node] += self.said[index]
+            for node, total in sums.items():
+                if not -_CLEAR < total < _ACCUSE and not decided >> node & 1:
+                    decided |= 1 << node
+                    cleared |= (total < 0) << node
+        return there, cleared
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    return ordered[round((len(ordered) - 1) * share)]
+
+
+def _centre(ordered: Sequence[float], sigma: float) -> float:
+    """Where values lie that no node slows down: above the lower quartile, which slow ones do not move by much."""
+    return _quantile(ordered, 0.25) + _QUARTILE * sigma
+
+
+def _low_spread(ordered: Sequence[float]) -> float:
+    """The spread of values by the faster ones."""
+    return (_quantile(ordered, 0.25) - _quantile(ordered, 0.1)) / (_DECILE - _QUARTILE)
+
+
+def _ratio(loss: float, value: float, sigma: float) -> float:
+    return loss * (value - loss / 2) / sigma**2
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The positions of a number's bits."""
+    text = bin(mask)[:1:-1]
+    at = text.find("1")
+    while at >= 0:
+        yield at
+        at = text.find("1", at + 1)
