@@ -15,11 +15,9 @@ from typing import NoReturn
 
 from pytest_gsw.cli import (
     alarms,
-    audit,
     baseline,
     compare,
     compare_ab,
-    diff,
     export,
     history,
     importing,
@@ -39,7 +37,7 @@ from pytest_gsw.tables.fields import nearest
 
 #: In the order in which help lists them.
 _COMMANDS = (
-    *(rows, metrics, importing, audit, baseline, diff, selftest),
+    *(rows, metrics, importing, baseline, selftest),
     *(junit, report, export, history, compare, trend, nodes, alarms, compare_ab),
 )
 
@@ -49,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0 when it did what was asked; 1 when a log could not be measured, something was found (by
-        the self-test, the audit or a comparison), or not all could be written or proposed; 2 when
+        the self-test, a check or a comparison), or not all could be written or proposed; 2 when
         what was asked is wrong.
     """
     parser, commands = _parser()

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, Commands, a_path, json_answer
+from pytest_gsw.cli.diff import compare_tables
 from pytest_gsw.cli.site import cluster_of, tables_on
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import at_line, counted
@@ -38,11 +39,16 @@ def add_parser(commands: Commands) -> None:
     rows.add_argument("paths", nargs="*", type=a_path, metavar="PATH", help="tables (default: the bundled ones)")
     rows.add_argument("--cluster", metavar="NAME", help="rows of its release, and what it has accepted")
     rows.add_argument("--clusters", type=a_path, metavar="FILE", help="file that defines clusters, before the usual")
-    rows.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+    rows.add_argument(
+        "--diff", nargs=2, type=a_path, metavar=("A", "B"), help="compare two tables, or directories, by row"
+    )
+    rows.add_argument("--json", action="store_true", help="print JSON: a list of objects; of --diff, one object")
     rows.set_defaults(run=_rows)
 
 
 def _rows(asked: argparse.Namespace) -> Answer:
+    if asked.diff is not None:
+        return compare_tables(*asked.diff, as_json=asked.json)
     rows, blanks = read_tables(asked.paths or tables_on(asked.cluster, asked.clusters))
     _check_cluster(rows, asked)
     status = 1 if blanks else 0

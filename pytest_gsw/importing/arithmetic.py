@@ -250,7 +250,7 @@ class _Row:
             yield self._finding(number, key, formula, f"{_short(computed)}{percent}", is_contradiction=not small)
 
     def _of_batch(self) -> Iterator[Finding]:
-        """Global batch size = micro batch size * accumulation steps * data-parallel ranks, however these are counted."""
+        """Global batch size = micro batch size * accumulation steps * ranks, however these are counted."""
         number, micro = self.numbers.get("global_batch_size"), self.value("micro_batch_size")
         ranks = self._ranks()
         if number is None or micro is None or not ranks:

@@ -21,7 +21,7 @@ from pytest_gsw.tables.metrics import (
 )
 
 #: Cells that say that there is none.
-NOTHING = frozenset({"", "-", "–", "—", "na", "n/a", "none", "null", "~"})
+NOTHING = frozenset({"", "-", "\u2013", "\u2014", "na", "n/a", "none", "null", "~"})
 FIGURES = frozenset(DOCUMENTED)
 #: Keys whose cells are counts.
 COUNTS = frozenset(

@@ -21,7 +21,6 @@ from pytest_gsw.importing.rows import FACT, Draft, Remark, read_rows
 from pytest_gsw.importing.writer import yaml_text
 from pytest_gsw.performance.flops import FORMULAS, gpt2
 from pytest_gsw.tables.accelerators import gpus_per_node
-from pytest_gsw.tables.blanks import IN_CELL
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME, THROUGHPUTS
 from pytest_gsw.tables.stated import StatedRow
 from pytest_gsw.tables.yamlfile import Stated
@@ -68,11 +67,8 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
     """
     document = read_document(path)
     read = read_rows(document, facts)
-    drafts = [draft for draft in read.drafts if draft.text("gpus") or draft.text("nodes") or "gpus" in draft.refused]
+    drafts = read.drafts
     remarks = [*read.remarks]
-    for draft in read.drafts:
-        if draft not in drafts and set(draft.values) - {"gpus"}:
-            remarks.append(Remark(draft.line, "a row without a GPU count"))
     rows = [_complete(draft, facts, path) for draft in drafts]
     _check_facts(facts, drafts, {one.table.line for one in read.settings})
     named = []
@@ -209,7 +205,7 @@ def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], levels
         given = {key: int(numbers[key]) for key in signature(FORMULAS[formula]).parameters if numbers.get(key)}
         flops = FORMULAS[formula](**given) if given.keys() == signature(FORMULAS[formula]).parameters.keys() else 0
     if flops:
-        whole = f"{Decimal(flops).normalize():e}".replace("e+", "e+") if formula == "gpt2" else str(int(flops))
+        whole = f"{Decimal(flops).normalize():e}" if formula == "gpt2" else str(int(flops))
         found["model_flops"] = Stated(whole, FACT, 1)
     return found
 
@@ -353,8 +349,8 @@ def _refused(row: Row, found: Sequence[Finding]) -> Row:
         comments.append(f"{finding.key}: refused: {finding.text} (line {at})")
         values.pop(finding.key, None)
         if finding.key in THROUGHPUTS and STEP_TIME.key in values:
-            blanks[STEP_TIME.key] = f"{finding.text}{IN_CELL.format(line=at)}"
+            blanks[STEP_TIME.key] = f"{finding.text} (line {at} of the document)"
         elif finding.key not in FIGURES:
-            blanks[finding.key] = f"{finding.text}{IN_CELL.format(line=at)}"
+            blanks[finding.key] = f"{finding.text} (line {at} of the document)"
     values |= {key: Stated("", int(row.text("line")), 1) for key in blanks}
     return replace(row, values=values, blanks=blanks, comments=tuple(comments))

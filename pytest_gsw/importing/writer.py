@@ -76,7 +76,7 @@ def _head_comment(file: RowFile, document: str, rows: Sequence[Row]) -> Iterator
     noun = "tables at lines" if len(places) > 1 else "table at line"
     text = (
         f"{document}, {noun} {where}, as imported. Figures are the document's, digit for digit; 'line' is "
-        "that of the judged figure. A comment behind a key is the line that states it; what has none, facts.yaml declares."
+        "that of the judged figure. Behind a key from elsewhere is its line; what has none is declared."
     )
     yield from (f"# {line}" for line in textwrap.wrap(text, 118, break_long_words=False))
     if any(row.blanks for row in rows):
@@ -98,7 +98,8 @@ def _shared(rows: Sequence[Row], keys: Iterable[str]) -> dict[str, Stated]:
     for key in keys:
         texts = {row.values[key].text if key in row.values else None for row in rows}
         reasons = {row.blanks.get(key) for row in rows}
-        kept = key in _OF_ROW or (key == "global_batch_size" and "" in texts) or len(reasons) > 1
+        # Facts take the place of a cell at its row alone.
+        kept = key in _OF_ROW or not reasons <= {None, UNSAID} or len(reasons) > 1
         if key == "gpus" and None not in texts:
             # One that stands outside of the table is written above the rows, with its line.
             kept = any(not row.values[key].text or row.values[key].line in _own_lines(rows) for row in rows)

@@ -148,8 +148,8 @@ def test_rows_on_a_cluster_that_a_table_knows(
         (
             ["zzzzz"],
             (
-                "pytest-gsw: error: there is no command 'zzzzz'; there are rows, metrics, import, audit, baseline, diff, "
-                "selftest, junit, report, export, history, compare, trend, nodes, alarms and compare-ab"
+                "pytest-gsw: error: there is no command 'zzzzz'; there are rows, metrics, import, baseline, selftest, "
+                "junit, report, export, history, compare, trend, nodes, alarms and compare-ab"
             ),
         ),
         (

@@ -17,7 +17,6 @@ from lxml import etree
 
 import pytest_gsw
 from pytest_gsw.cli import main
-from pytest_gsw.cli.json_schema import baseline_schema, clusters_schema
 from pytest_gsw.clusters.model import Cluster, find_cluster
 from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.demo.faults import parse_faults
@@ -26,6 +25,7 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.load import load_table
 from tests.endless import it_ends
+from tests.json_schema import baseline_schema, clusters_schema
 from tests.unit.tables.texts import billion_laughs
 
 ROW = "llama2_70b_fp8 and H100x64"

@@ -1,6 +1,6 @@
 """JSON Schemas of the YAML files, for editors; made from the same fields that the loader checks.
 
-``python -m pytest_gsw.cli.json_schema`` writes them anew; a test holds that they are up to date.
+``python -m tests.json_schema`` writes them anew; a test holds that they are up to date.
 """
 
 from __future__ import annotations
