@@ -155,7 +155,9 @@ def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[
             name = file.path
             if name in found:
                 stem = re.sub(r"[^a-z0-9._-]+", "-", str(PurePosixPath(one.name).with_suffix("")).lower()).strip("-.")
-                name = f"{PurePosixPath(name).with_suffix('')}-{stem}.yaml"
+                base = f"{PurePosixPath(name).with_suffix('')}-{stem}"
+                names = (f"{base}{number}.yaml" for number in ("", *(f"-{n}" for n in range(2, len(imported) + 1))))
+                name = next(name for name in names if name not in found)
             there = os.path.relpath(schema, (directory / name).parent)
             text = yaml_text[file.path].replace(f"$schema=../{SCHEMA_FILE}", f"$schema={there}", 1)
             found[name] = (text, [row.id for table in file.tables for row in table.rows])

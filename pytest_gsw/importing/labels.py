@@ -79,9 +79,8 @@ class Family:
 
 def read_text(templates: Sequence[Template], family: Family, cell: Cell) -> dict[str, Stated] | None:
     """What a heading, a title or a column's name says by the first template that it fits; ``None`` if it fits none."""
-    text = " ".join(_BRACKETS.sub(_without_settings, cell.text).split())
     for template in templates:
-        match = template.pattern.fullmatch(text[:LONGEST_CELL])
+        match = template.pattern.fullmatch(without_settings(cell.text)[:LONGEST_CELL])
         if match is not None:
             found = dict(template.values)
             for key, word in match.groupdict().items():
@@ -103,8 +102,9 @@ def line_to_add(family: Family, kind: str, text: str, value: str = "KEY") -> str
     return f'labels: {{{family.name}: {{{kind}: {{"{quoted}": {value}}}}}}}'
 
 
-def _without_settings(match: re.Match[str]) -> str:
-    return "" if "=" in match[0] else match[0]
+def without_settings(text: str) -> str:
+    """A title, or a column's name, without the brackets that have settings in them."""
+    return " ".join(_BRACKETS.sub(lambda match: "" if "=" in match[0] else match[0], text).split())
 
 
 # ---- As YAML writes them ---------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pytest_gsw.importing.cells import FIGURES, UnreadableError, read_cell
 from pytest_gsw.importing.facts import DocumentFacts, Facts
-from pytest_gsw.importing.labels import Family, Label, line_to_add, read_text, settings_of
+from pytest_gsw.importing.labels import Family, Label, line_to_add, read_text, settings_of, without_settings
 from pytest_gsw.importing.markdown import Cell, Document, LeftOut, Table
 from pytest_gsw.tables.metrics import DOCUMENTED
 from pytest_gsw.tables.yamlfile import Stated
@@ -84,7 +84,7 @@ class Read:
 
     def undeclared(self, family: Family, kind: str, cell: Cell, what: str, value: str = "KEY") -> None:
         """Name a label that is not declared, each once."""
-        add = line_to_add(family, kind, cell.text, value)
+        add = line_to_add(family, kind, without_settings(cell.text), value)
         if add not in {one.add for one in self.remarks}:
             self.remarks.append(Remark(cell.line, f"the {what} '{cell.text}' is not declared", add))
 
