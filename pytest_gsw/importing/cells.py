@@ -50,7 +50,7 @@ _UNITS: Mapping[str, Mapping[str, str]] = {
 #: Of these a comma may be a decimal one: a time of ``8,309`` seconds is rare.
 _NO_COMMA = frozenset({STEP_TIME.key, SAVE_TIME.key, DAYS_TO_TRAIN.key, MFU.key})
 _NUMBER = re.compile(
-    r"(?P<digits>[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,15})(?P<rest>(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,3})?)\s?"
+    r"(?P<digits>[1-9][0-9]{0,2}(?:,[0-9]{3}){1,5}|0|[1-9][0-9]{0,14})(?P<rest>(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,3})?)\s?"
     r"(?P<unit>[A-Za-z/%]{0,16})"
 )
 
@@ -86,8 +86,10 @@ def read_cell(key: str, text: str, factor: str = "") -> str:
         return ""
     if key in FIGURES or key in COUNTS:
         return _number(key, text, factor)
-    if key in NAMES - {"accelerator"}:
-        text = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-")
+    if key in {"model", "case"}:
+        text = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-.")
+    elif key in NAMES - {"accelerator"}:
+        text = text.lower()
     field = ROW_FIELDS.get(key) or FILE_FIELDS.get(key)
     try:
         if isinstance(field, Field):

@@ -43,7 +43,8 @@ class Imported:
     @property
     def rows(self) -> tuple[StatedRow, ...]:
         """Places count in the document."""
-        return tuple(row for file in self.files for row in file.stated(self.name))
+        rows = (row for file in self.files for table in file.tables for row in table.rows)
+        return tuple(row.stated(self.name, row.known) for row in rows)
 
     @property
     def blanks(self) -> Iterator[tuple[str, str, str, str]]:
@@ -67,25 +68,22 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
     """
     document = read_document(path)
     read = read_rows(document, facts)
-    drafts = read.drafts
-    remarks = [*read.remarks]
-    rows = [_complete(draft, facts, path) for draft in drafts]
+    drafts, remarks = read.drafts, [*read.remarks]
     _check_facts(facts, drafts, {one.table.line for one in read.settings})
+    completed = [_complete(draft, facts, path) for draft in drafts]
+    found = [list(_contradictions(row)) if checked else [] for row in completed]
+    rows = [_refused(row, wrong) if wrong else row for row, wrong in zip(completed, found, strict=True)]
     named = []
-    for row, said in with_cases(rows):
-        named.append(replace(row, comments=(*row.comments, f"case: {said}")) if said else row)
-        remarks += [Remark(int(row.text("line")), f"{row.id}: {said}")] if said else []
-    files = _files([(draft, row) for draft, row in zip(drafts, named, strict=True)], facts)
-    if checked:
-        wrong = [one for file in files for one in findings(file.stated(facts.name)) if _is_refused(one)]
-        files = tuple(_without(file, wrong) for file in files)
-        remarks += [Remark(one.line, f"{one.row}: refused: {one.text}", one.line_to_add) for one in wrong]
-    for draft, row in zip(drafts, named, strict=True):
+    for draft, wrong, (row, said) in zip(drafts, found, with_cases(rows), strict=True):
+        named.append((draft, replace(row, comments=(*row.comments, f"case: {said}")) if said else row))
+        remarks += [Remark(draft.line, f"{row.id}: {said}")] if said else []
+        remarks += [Remark(one.line, f"{row.id}: refused: {one.text}", one.line_to_add) for one in wrong]
         for key, (reason, cell) in draft.refused.items():
             if key not in row.values or row.values[key].line != FACT:
                 add = f"rows: [{{line: {draft.line}, gpus: {draft.text('gpus')}, {key}: VALUE}}]"
                 remarks.append(Remark(cell.line, f"{row.id}, {key}: refused: {reason}", add))
-    return Imported(facts.name, files, tuple(read.left_out), tuple(sorted(remarks, key=lambda one: one.line)))
+    remarks.sort(key=lambda one: one.line)
+    return Imported(facts.name, _files(named, facts), tuple(read.left_out), tuple(remarks))
 
 
 # ---- One row ---------------------------------------------------------------------------------------
@@ -123,14 +121,16 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> Row:
     for level in reversed(levels):
         recipe |= {key: Stated(told, FACT, 1) if isinstance(told, str) else told for key, told in level.recipe.items()}
     recipe.setdefault("directory", Stated(_directory(facts.name, path), CONVENTION, 1))
-    attributes = dict(draft.attributes)
+    attributes, known = dict(draft.attributes), dict[str, str]()
     for level in reversed(levels):
         attributes |= level.attributes
+        known |= level.acknowledged
     return Row(
         {**values, **{key: Stated("", draft.line, 1) for key in blanks}},
         attributes=attributes,
         recipe=recipe,
         acknowledged=of_row.acknowledged,
+        known=known,
         comments=tuple(of_row.comment.splitlines()),
         blanks=blanks,
         table_line=draft.table.line,
@@ -214,6 +214,8 @@ def _blanks(values: Mapping[str, Stated], draft: Draft) -> dict[str, str]:
     """What has to be filled in before the row can run, and why it is not there."""
     refused = {key: reason for key, (reason, _) in draft.refused.items()}
     blanks = {key: refused.get(key, UNSAID) for key in NEEDED if key not in values}
+    # Not each model has a size in its name; one that is there and cannot be read is not none.
+    blanks |= {"size": refused["size"]} if "size" in refused and "size" not in values else {}
     gpus, per_node = (int(values[key].text) if key in values else 0 for key in ("gpus", "gpus_per_node"))
     if per_node and gpus > per_node and gpus % per_node:
         blanks["gpus_per_node"] = f"{gpus} GPUs do not fill whole nodes of {per_node}"
@@ -290,7 +292,6 @@ def _file(path: str, members: Sequence[tuple[Draft, Row]], facts: DocumentFacts)
         rows = tuple(row for _, row in found)
         title = of_table.title or first.title
         built.append(RowTable(title, line, rows, of_table.comment, of_table.acknowledged, section))
-    recomputation = of_file.values.get("activation_recomputation") or whole.values.get("activation_recomputation")
     return RowFile(
         path=path,
         tables=tuple(built),
@@ -299,7 +300,7 @@ def _file(path: str, members: Sequence[tuple[Draft, Row]], facts: DocumentFacts)
         release=whole.values.get("release", ""),
         releases=whole.releases,
         acknowledged={**whole.acknowledged, **of_file.acknowledged},
-        activation_recomputation=recomputation == "true",
+        activation_recomputation=any(row.text("activation_recomputation") == "true" for _, row in members),
     )
 
 
@@ -325,20 +326,11 @@ def _check_facts(facts: DocumentFacts, drafts: Sequence[Draft], settings: set[in
 # ---- Contradictions --------------------------------------------------------------------------------
 
 
-def _is_refused(finding: Finding) -> bool:
-    return finding.is_contradiction and not finding.acknowledged
-
-
-def _without(file: RowFile, wrong: Sequence[Finding]) -> RowFile:
-    """The file without figures that others of their row contradict."""
-    by_row: dict[str, list[Finding]] = {}
-    for finding in wrong:
-        by_row.setdefault(finding.row, []).append(finding)
-    tables = []
-    for table in file.tables:
-        rows = tuple(_refused(row, by_row[row.id]) if row.id in by_row else row for row in table.rows)
-        tables.append(replace(table, rows=rows))
-    return replace(file, tables=tuple(tables))
+def _contradictions(row: Row) -> Iterator[Finding]:
+    """What the row's figures contradict of each other, and facts do not acknowledge."""
+    for finding in findings([row.stated("", row.known)]):
+        if finding.is_contradiction and not finding.acknowledged:
+            yield finding
 
 
 def _refused(row: Row, found: Sequence[Finding]) -> Row:

@@ -12,8 +12,16 @@ from typing import NamedTuple
 MAX_PLACES = 20_000
 MAX_COLUMNS = 1_000
 
-TABLE_TAG = re.compile(r"<table(?![A-Za-z0-9-])", re.IGNORECASE)
-_END_TAG = re.compile(r"</table\s*>", re.IGNORECASE)
+#: A line that begins with a table, perhaps within other tags.
+TABLE_LINE = re.compile(r"\s*(?:<[^<>]{1,200}>\s*){0,10}?(?P<table><table(?![A-Za-z0-9-]))", re.IGNORECASE)
+#: Tags within a text, by what stands in their place: a raised 2 makes another number, and what is struck out is none.
+MARKS = {
+    **dict.fromkeys(("sup", "sub"), "^"),
+    **dict.fromkeys(("s", "del", "strike"), "~~"),
+    **dict.fromkeys(("b", "i", "em", "strong", "code", "span", "a", "u", "small", "font", "mark", "tt"), ""),
+}
+#: The end of a table.
+TABLE_END = re.compile(r"</table\s*>", re.IGNORECASE)
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _HAS_DIGIT = re.compile(r"[0-9]")
 
@@ -50,14 +58,12 @@ class _Row:
 
 
 def read_html_table(lines: Sequence[str], first: int) -> HtmlTable:
-    """The table that begins in a line, which counts from 0."""
+    """The table that begins in a line, which counts from 0, and ends in one of these lines."""
     last = first
-    while last < len(lines) and _END_TAG.search(lines[last]) is None:
+    while TABLE_END.search(lines[last]) is None:
         last += 1
-    if last == len(lines):
-        return HtmlTable((), first + 1, reason="is an HTML table that does not end")
-    begin = TABLE_TAG.search(lines[first])
-    column = begin.start() if begin is not None else 0
+    begin = TABLE_LINE.match(lines[first])
+    column = begin.start("table") if begin is not None else 0
     parser = _Parser(first + 1)
     parser.feed(" " * column + "\n".join(lines[first : last + 1])[column:])
     parser.close()
@@ -108,8 +114,8 @@ class _Parser(HTMLParser):
             row = self.rows[-1]
             row.is_head = row.is_head and (tag == "th" or self._in_head)
             row.cells.append(self._cell)
-        elif tag == "br":
-            self.handle_data(" ")
+        else:
+            self.handle_data(MARKS.get(tag, " "))
 
     def handle_endtag(self, tag: str) -> None:
         """Close a cell or a part of the table."""
@@ -164,5 +170,7 @@ def _grid(rows: Sequence[_Row]) -> list[tuple[Spot, ...]] | None:
                 if count + len(left) > MAX_PLACES:
                     return None
         count += len(placed) - sum(cell.columns for cell in row.cells)
-        grid.append(tuple(placed[column] for column in sorted(placed)))
+        # A row that leaves a gap before a cell from above has lost a cell: it ends there, and is seen to be short.
+        whole = next(number for number in range(len(placed) + 1) if number not in placed)
+        grid.append(tuple(placed[column] for column in range(whole)))
     return grid

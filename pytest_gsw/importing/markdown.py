@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_gsw.importing.html_tables import TABLE_TAG, HtmlTable, read_html_table
+from pytest_gsw.importing.html_tables import MARKS, TABLE_END, TABLE_LINE, HtmlTable, read_html_table
 from pytest_gsw.tables.nodes import read_text
 
 #: A longer cell is neither a figure nor a label.
@@ -17,10 +17,13 @@ _FENCE = re.compile(r"\s*(`{3,}|~{3,})([^`]*)$")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
 _DELIMITER = re.compile(r":?-+:?")
-_BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+_OF_DELIMITERS = frozenset("|-: \t")
+_TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]{0,20})(?:[\s/][^<>]{0,200})?>")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
-_NOTE = re.compile(r"\[\^[^\[\]]*\]|\*|`")
+_EMPHASIS = re.compile(r"(\*{1,3}|`)(?=\S)([^*`]*[^*`\s])\1")
+_NOTE = re.compile(r"\[\^[^\[\]]*\]")
+_MARKED = re.compile(r"[\\\[<*`&]")
+_QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,14 @@ def read_document(path: Path) -> Document:
 def parse_document(text: str) -> Document:
     """The tables of a document's text, but for those in blocks of code and in comments."""
     lines = tuple(re.split("\r\n?|\n", text))
-    visible = _without_comments([("" if is_code else line) for line, is_code in _marked(lines)])
+    shown = [("" if is_code else line) for line, is_code in _marked(lines)]
+    visible = [_QUOTE.sub(lambda quote: " " * len(quote[0]), line, count=1) for line in _without_comments(shown)]
     tables: list[Table] = []
     left_out: list[LeftOut] = []
     headings: list[tuple[int, Cell]] = []
     number = 0
+    # Where the last table ends: what begins behind it does not.
+    last_end = max((at for at, line in enumerate(visible, 1) if TABLE_END.search(line)), default=0)
     while number < len(visible):
         line = visible[number]
         heading = _heading(visible, number)
@@ -87,10 +93,12 @@ def parse_document(text: str) -> Document:
         found: Table | LeftOut | None = None
         above = tuple(one for _, one in headings)
         end = number + 1
-        if TABLE_TAG.search(line):
-            of_html = read_html_table(visible, number)
-            end = of_html.end
-            found = _of_html(of_html, above, number + 1)
+        if "<" in line and TABLE_LINE.match(line):
+            found = LeftOut(end, "is an HTML table that does not end")
+            if number < last_end:
+                of_html = read_html_table(visible, number)
+                end = of_html.end
+                found = _of_html(of_html, above, number + 1)
         elif "|" in line and end < len(visible) and _is_delimiter(visible[end]):
             end, found = _pipe_table(visible, number, above)
         if isinstance(found, Table):
@@ -103,8 +111,15 @@ def parse_document(text: str) -> Document:
 
 def plain(text: str) -> str:
     """The words of a text without Markdown's marks, HTML's tags and footnotes."""
-    text = _LINK.sub(r"\1", _BREAK.sub(" ", text.replace("\\|", "|")))
-    return " ".join(html.unescape(_TAG.sub("", _NOTE.sub("", text))).split())
+    if _MARKED.search(text) is None:
+        return " ".join(text.split())
+    text = _NOTE.sub("", _LINK.sub(r"\1", text.replace("\\|", "|")))
+    text = _EMPHASIS.sub(r"\2", _TAG.sub(_mark, text))
+    return " ".join(html.unescape(text).split())
+
+
+def _mark(tag: re.Match[str]) -> str:
+    return "" if tag["end"] else MARKS.get(tag["name"].lower(), " ")
 
 
 def _marked(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
@@ -156,7 +171,11 @@ def _cells(line: str, number: int) -> tuple[Cell, ...]:
 
 
 def _is_delimiter(line: str) -> bool:
-    return "-" in line and "|" in line and all(_DELIMITER.fullmatch(cell.text) for cell in _cells(line, 0))
+    return "-" in line and "|" in line and not set(line) - _OF_DELIMITERS and _delimits(_cells(line, 0))
+
+
+def _delimits(cells: Sequence[Cell]) -> bool:
+    return all(_DELIMITER.fullmatch(cell.text) for cell in cells)
 
 
 def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -> tuple[int, Table | LeftOut]:

@@ -45,6 +45,8 @@ class Row:
     attributes: Mapping[str, str] = field(default_factory=dict)
     recipe: Mapping[str, RecipeKey] = field(default_factory=dict)
     acknowledged: Mapping[str, str] = field(default_factory=dict)
+    #: The same with what its table, its file and its document acknowledge.
+    known: Mapping[str, str] = field(default_factory=dict)
     comments: tuple[str, ...] = ()
     #: Why each blank is one.
     blanks: Mapping[str, str] = field(default_factory=dict)
@@ -59,6 +61,11 @@ class Row:
     def text(self, key: str) -> str:
         """A value as it is written, empty where there is none."""
         return self.values[key].text if key in self.values else ""
+
+    def stated(self, document: str, acknowledged: Mapping[str, str]) -> StatedRow:
+        """The row as arithmetic reads it; places count in the document."""
+        values = {key: stated for key, stated in self.values.items() if stated.text}
+        return StatedRow(self.id, document, {**values, "document": Stated(document, 1, 1)}, acknowledged)
 
     def having(self, key: str, text: str, line: int = FACT) -> Row:
         """The row with another value; an empty text takes it away."""
@@ -94,17 +101,6 @@ class RowFile:
     releases: tuple[str, ...] = ()
     acknowledged: Mapping[str, str] = field(default_factory=dict)
     activation_recomputation: bool = False
-
-    def stated(self, document: str) -> Iterator[StatedRow]:
-        """The rows as arithmetic reads them; places count in the document."""
-        of_file = {f"architecture.{key}": Stated(text, FACT, 1) for key, text in self.architecture.items()}
-        if self.activation_recomputation:
-            of_file["activation_recomputation"] = Stated("true", FACT, 1)
-        for table in self.tables:
-            for row in table.rows:
-                values = {key: stated for key, stated in row.values.items() if stated.text}
-                known = {**self.acknowledged, **table.acknowledged, **row.acknowledged}
-                yield StatedRow(row.id, document, {**of_file, **values, "document": Stated(document, 1, 1)}, known)
 
 
 def with_cases(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
