@@ -85,8 +85,8 @@ def read_cell(key: str, text: str, factor: str = "") -> str:
     if text.lower() in NOTHING:
         return ""
     if key in FIGURES or key in COUNTS:
-        return _number(key, text, factor)
-    if key in {"model", "case"}:
+        text = _number(key, text, factor)
+    elif key in {"model", "case"}:
         text = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-.")
     elif key in NAMES - {"accelerator"}:
         text = text.lower()

@@ -170,7 +170,7 @@ def _columns(
             continue
         draft = Draft(table, table.line, title.text)
         for row, label in labels:
-            if label is not None and at < len(row) <= len(table.header):
+            if label is not None and len(row) == len(table.header):
                 draft.read(family, row[0].text, label, row[at])
             elif label is not None:
                 draft.refused[label.key] = (f"the row has {len(row)} cells, and the header {len(table.header)}", row[0])
