@@ -9,13 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.cli.answer import Answer, Commands, a_path, write_answer
-from pytest_gsw.common.words import command, counted, shortened
+from pytest_gsw.common.words import command, counted, enumerated, shortened
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.arithmetic import Finding, findings
 from pytest_gsw.importing.cards import import_card
 from pytest_gsw.importing.document import Imported, import_document
 from pytest_gsw.importing.facts import AllFacts, read_facts
 from pytest_gsw.importing.labels import USUAL
+from pytest_gsw.importing.row import RowFile
 from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
 from pytest_gsw.tables.load import read_table, table_files
 from pytest_gsw.tables.model import BLANK
@@ -84,6 +85,8 @@ def _import(asked: argparse.Namespace) -> Answer:
         _write(schema, schema_text(), overwrite=True)  # as the tables name it, in their first lines
     kept = [name for name, state in written.items() if state == "differs"]
     lines = [line for one in imported for line in _told(one)]
+    unnamed = [line for one in imported for line in _unnamed(one)]
+    lines += unnamed
     for name, (_, rows) in texts.items():
         lines.append(f"{directory / name}: {counted(len(rows), 'row')}, {_STATES[written[name]]}")
     alike = list(_called_alike(directory, {name: rows for name, (_, rows) in texts.items()}))
@@ -91,15 +94,15 @@ def _import(asked: argparse.Namespace) -> Answer:
     blanks = [blank for one in imported for blank in one.blanks]
     if kept:
         lines.append("next: look at what differs, with pytest-gsw rows --diff; then the same again with --overwrite")
-    if any(one.add for document in imported for one in document.remarks):
+    if unnamed or any(one.add for document in imported for one in document.remarks):
         lines.append(
             f"next: write the lines behind 'add' into {asked.facts or directory / FACTS_FILE}, and import again"
         )
-    if blanks and not asked.cards:  # of cards there are no facts
+    if blanks and texts and not asked.cards:  # of cards there are no facts
         lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {FACTS_FILE}")
     empty = [one for one in imported if not one.rows]
     left = any(one.remarks for one in imported) or blanks or alike
-    return Answer("\n".join(lines), 1 if kept or empty or (asked.strict and left) else 0)
+    return Answer("\n".join(lines), 1 if kept or empty or unnamed or (asked.strict and left) else 0)
 
 
 def _imported(asked: argparse.Namespace) -> list[Imported]:
@@ -151,7 +154,7 @@ def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[
     found: dict[str, tuple[str, Sequence[str]]] = {}
     for one in imported:
         yaml_text = one.yaml_text
-        for file in one.files:
+        for file in filter(_is_named, one.files):
             name = file.path
             if name in found:
                 stem = re.sub(r"[^a-z0-9._-]+", "-", str(PurePosixPath(one.name).with_suffix("")).lower()).strip("-.")
@@ -162,6 +165,22 @@ def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[
             text = yaml_text[file.path].replace(f"$schema=../{SCHEMA_FILE}", f"$schema={there}", 1)
             found[name] = (text, [row.id for table in file.tables for row in table.rows])
     return found
+
+
+def _is_named(file: RowFile) -> bool:
+    """Whether its rows have a model and a framework, which a table and its directory are called after."""
+    first = file.tables[0].rows[0]
+    return bool(first.text("model") and first.text("framework"))
+
+
+def _unnamed(one: Imported) -> Iterator[str]:
+    """What to declare so that all rows of a document get a table."""
+    rows = [row for file in one.files if not _is_named(file) for table in file.tables for row in table.rows]
+    missing = [key for key in ("model", "framework") if any(not row.text(key) for row in rows)]
+    if missing:
+        said = enumerated(missing)
+        yield f"{one.name}: {counted(len(rows), 'row')}, NOT written: no cell and no fact says the {said}"
+        yield f"             add documents: [{{document: {one.name}, {', '.join(f'{key}: NAME' for key in missing)}}}]"
 
 
 def _called_alike(directory: Path, written: Mapping[str, Sequence[str]]) -> Iterator[str]:

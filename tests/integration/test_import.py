@@ -164,16 +164,19 @@ def release(below: Path) -> Path:
 def test_a_whole_release_is_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """READMEs of one name are told apart by their paths."""
     out = tmp_path / "out"
-    assert main(["import", str(release(tmp_path / "v1")), "-o", str(out), "--release=v1"]) == 0
+    assert main(["import", str(release(tmp_path / "v1")), "-o", str(out), "--release=v1"]) == 1
     said = capsys.readouterr().out
     assert "llama3/README.md: 2 rows\n" in said
-    assert "llama4/README.md: 2 rows\n" in said
+    assert (
+        "llama4/README.md: 2 rows, NOT written: no cell and no fact says the model and framework\n"
+        "             add documents: [{document: llama4/README.md, model: NAME, framework: NAME}]\n"
+    ) in said
     assert "docs/README.md" not in said
-    assert sorted(path.name for path in out.rglob("*.yaml")) == ["unknown_8b.yaml", "unknown_9b.yaml"]
+    assert not list(out.rglob("*.yaml"))
+    out.mkdir()
     (out / "facts.yaml").write_text(
         FACTS.format(name="llama3/README.md") + FACTS.format(name="llama4/README.md").removeprefix("documents:\n")
     )
-    shutil.rmtree(out / "unknown")
     assert main(["import", "--strict", str(tmp_path / "v1"), "-o", str(out)]) == 0
     tables = {path.stem: path.read_text() for path in out.rglob("nemo/*.yaml")}
     assert sorted(tables) == ["llama3_8b", "llama3_9b"]
