@@ -69,7 +69,7 @@ def import_card(path: Path) -> Imported:
     for accelerator, entry, step in _measured(_mapping(card, "items")):
         reason = _refused(accelerator, entry, step)
         if reason:
-            left_out.append(LeftOut(step.line, f"entry {_TUNED}.{accelerator} {reason}"))
+            left_out.append(LeftOut(step.line, f"{_TUNED}.{accelerator} {reason}"))
         else:
             rows.append(_row(card, accelerator, entry, step))
     return Imported(name, (_file(name, rows),) if rows else (), tuple(left_out))

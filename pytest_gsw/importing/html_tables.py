@@ -68,13 +68,13 @@ def read_html_table(lines: Sequence[str], first: int) -> HtmlTable:
     parser.feed(" " * column + "\n".join(lines[first : last + 1])[column:])
     parser.close()
     if parser.tables != 1:
-        return HtmlTable((), last + 1, reason="is an HTML table with another one in it, or in its line")
+        return HtmlTable((), last + 1, reason="an HTML table with another one in it, or in its line")
     rows = [row for row in parser.rows if row.cells and not row.is_hidden]
     grid = _grid(rows)
     if grid is None:
-        return HtmlTable((), last + 1, reason=f"is an HTML table of more than {MAX_PLACES} cells")
+        return HtmlTable((), last + 1, reason=f"an HTML table of more than {MAX_PLACES} cells")
     if not grid:
-        return HtmlTable((), last + 1, reason="is an HTML table without cells")
+        return HtmlTable((), last + 1, reason="an HTML table without cells")
     names = next((number for number, row in enumerate(rows) if not row.is_head), len(rows)) or 1
     header = tuple(map(_joined, zip(*grid[:names], strict=False)))
     return HtmlTable((header, *grid[names:]), last + 1, parser.caption)

@@ -94,7 +94,7 @@ def parse_document(text: str) -> Document:
         above = tuple(one for _, one in headings)
         end = number + 1
         if "<" in line and TABLE_LINE.match(line):
-            found = LeftOut(end, "is an HTML table that does not end")
+            found = LeftOut(end, "an HTML table that does not end")
             if number < last_end:
                 of_html = read_html_table(visible, number)
                 end = of_html.end

@@ -97,7 +97,7 @@ def read_rows(document: Document, facts: DocumentFacts) -> Read:
         if skipped is None:
             _read_table(table, facts, found)
         else:
-            found.left_out.append(LeftOut(table.line, f"stands below '{skipped}', which facts skip"))
+            found.left_out.append(LeftOut(table.line, f"a table below '{skipped}', which facts skip"))
     joined = [settings for draft in found.drafts for settings in _join(draft, found)]
     for one in found.settings:
         if not any(one is other for other in joined):
@@ -122,7 +122,7 @@ def _read_table(table: Table, facts: DocumentFacts, found: Read) -> None:
     if not counted or not keys & (FIGURES | {"gpus", "nodes"}):
         what = "no GPU count" if keys & FIGURES else "no column that is declared as a figure or a GPU count"
         names = ", ".join(f"'{cell.text}'" for cell in table.header)
-        found.left_out.append(LeftOut(table.line, f"has {what}: {names}"))
+        found.left_out.append(LeftOut(table.line, f"{what}: {names}"))
         return
     for cell in table.header:
         if cell.text.lower() not in family.names:

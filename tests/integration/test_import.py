@@ -67,7 +67,7 @@ def test_what_it_says(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["import", str(readme), "-o", str(tmp_path / "out")]) == 0
     assert capsys.readouterr().out == (
         "README.md: 2 rows\n"
-        "  left out   line 8: the table has no column that is declared as a figure or a GPU count: "
+        "  left out   line 8: no column that is declared as a figure or a GPU count: "
         "'Model', 'Checkpoint Size'\n"
         f"{tmp_path / 'out' / 'nemo' / 'llama3_8b.yaml'}: 2 rows, written\n"
     )

@@ -105,8 +105,8 @@ def test_what_is_no_row_is_left_out_and_said(tmp_path: Path, old: str, new: str,
     found = import_card(card(tmp_path, CARD.replace(old, new)))
     name = "all" if "all" in new else "GB300"
     assert [part.reason for part in found.left_out] == [
-        f"entry pretrain_performance.{name} {reason}",
-        "entry pretrain_performance.GB200 is unverified, not verified",
+        f"pretrain_performance.{name} {reason}",
+        "pretrain_performance.GB200 is unverified, not verified",
     ]
     assert found.files == ()
 

@@ -112,7 +112,7 @@ def test_rows_are_runs(read: Read) -> None:
 def test_tables_below_headings_that_facts_skip_are_not_read(read: Read) -> None:
     found = read(RUNS, OF_BRIDGE + '    skip: ["26.06 NeMo Container"]\n')
     assert found.rows == ()
-    assert [part.reason for part in found.left_out] == ["stands below '26.06 NeMo Container', which facts skip"]
+    assert [part.reason for part in found.left_out] == ["a table below '26.06 NeMo Container', which facts skip"]
 
 
 def test_a_column_that_is_not_declared_and_a_short_row(read: Read) -> None:
@@ -125,8 +125,8 @@ def test_other_tables_are_left_out(read: Read) -> None:
     text = "| Model | Checkpoint |\n|---|---|\n| 8b | 100 GB |\n\n| Layers | Training step time (seconds per step) |\n|---|---|\n| 2 | 3 |\n"
     found = read(text)
     assert [(part.line, part.reason) for part in found.left_out] == [
-        (1, "has no column that is declared as a figure or a GPU count: 'Model', 'Checkpoint'"),
-        (5, "has no GPU count: 'Layers', 'Training step time (seconds per step)'"),
+        (1, "no column that is declared as a figure or a GPU count: 'Model', 'Checkpoint'"),
+        (5, "no GPU count: 'Layers', 'Training step time (seconds per step)'"),
     ]
     found = read(text, DECLARED + "    dtype: bf16\n    accelerator: H100\n    tables: [{line: 5, gpus: 8}]\n")
     assert [row.id for row in found.rows] == ["llama3_bf16[H100x8]"]

@@ -177,12 +177,12 @@ def test_a_caption_is_the_innermost_heading() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("<table><tr><td>1", "is an HTML table that does not end"),
-        ("<table><tr><td><table></table></td></tr></table>", "is an HTML table with another one in it, or in its line"),
-        ("<table></table>", "is an HTML table without cells"),
+        ("<table><tr><td>1", "an HTML table that does not end"),
+        ("<table><tr><td><table></table></td></tr></table>", "an HTML table with another one in it, or in its line"),
+        ("<table></table>", "an HTML table without cells"),
         (
             "<table><tr>" + "<td colspan=1000 rowspan=0>x</td>" * 30 + "</tr></table>",
-            f"is an HTML table of more than {MAX_PLACES} cells",
+            f"an HTML table of more than {MAX_PLACES} cells",
         ),
     ],
 )
