@@ -551,6 +551,7 @@ MADE = {
     "jobs/reads.py: f'(?<!\\\\w){re.escape(name)}(?!\\\\w|\\\\+?=(?!=))'",
     "jobs/reads.py: f'^(?:export )?{re.escape(name)}=.*'",
     "hooks/checks.py: METRIC_KEY",
+    "importing/labels.py: pattern + _spaced(text[end:])",
     "jobs/layout.py: pattern.replace(stand_in, f'(?P<job_id>{job_id})', 1).replace(any_size, '[^_]*')",
     "jobs/slurm/refusals.py: pattern",
     "results/verdicts.py: metrics.METRIC_KEY",
