@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0 when it did what was asked; 1 when a log could not be measured, something was found (by
-        the audit or a comparison), or not all could be written or proposed; 2 when
+        a check or a comparison), or not all could be written or proposed; 2 when
         what was asked is wrong.
     """
     parser, commands = _parser()

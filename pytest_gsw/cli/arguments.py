@@ -59,7 +59,10 @@ def _rows(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", type=path, metavar="PATH", help="tables (default: the bundled ones)")
     parser.add_argument("--cluster", metavar="NAME", help="rows of its release, and what it has accepted")
     _add_clusters(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+    parser.add_argument(
+        "--diff", nargs=2, type=path, metavar=("A", "B"), help="compare two tables, or directories, by row"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects; of --diff, one object")
 
 
 def _metrics(parser: argparse.ArgumentParser) -> None:
@@ -76,37 +79,25 @@ def _metrics(parser: argparse.ArgumentParser) -> None:
 
 
 def _importing(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("documents", nargs="+", type=path, metavar="README.md", help="Markdown with tables")
     parser.add_argument(
-        "-o", "--output", type=path, required=True, metavar="DIR", help="directory of the tables, such as baselines"
+        "documents", nargs="+", type=path, metavar="PATH", help="documents with tables, or directories of READMEs"
+    )
+    parser.add_argument("-o", "--output", type=path, metavar="DIR", help="directory of the tables, such as site")
+    parser.add_argument(
+        "--facts", type=path, metavar="FILE", help="labels, and what no cell says (default: DIR/facts.yaml, if there)"
     )
     parser.add_argument(
-        "--facts", type=path, metavar="FILE", help="what the documents do not say (default: DIR/facts.yaml, if there)"
+        "--labels",
+        metavar="FAMILY",
+        default="recipes",
+        help="labels of documents that facts do not name (default: recipes)",
     )
-    parser.add_argument(
-        "--cards", action="store_true", help="the documents are Megatron-Bridge's verification cards, card.yaml"
-    )
-    parser.add_argument("--release", metavar="TAG", help="release that the documents are of, such as a tag")
+    parser.add_argument("--cards", action="store_true", help="read Megatron-Bridge's verification cards, card.yaml")
+    parser.add_argument("--release", metavar="TAG", default="", help="release that the documents are of, such as a tag")
     parser.add_argument("--overwrite", action="store_true", help="replace tables that are there and differ")
+    parser.add_argument("--strict", action="store_true", help="fail where anything is left to look at")
     parser.add_argument(
-        "--strict", action="store_true", help="fail where anything is left to look at: blanks, cells, contradictions"
-    )
-
-
-def _audit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        nargs="*",
-        type=path,
-        metavar="PATH",
-        help="tables, READMEs, or directories of them (default: the bundled tables)",
-    )
-    parser.add_argument(
-        "--format", choices=("text", "json", "github", "junit"), default="text", help="how to say it (default: text)"
-    )
-    parser.add_argument("-o", "--output", type=path, metavar="FILE", help="write it there (default: print it)")
-    parser.add_argument(
-        "--strict", action="store_true", help="fail for all that is smaller, too, and for what is not found any more"
+        "--check", action="store_true", help="write nothing: compute the figures of documents or tables from each other"
     )
 
 
@@ -135,12 +126,6 @@ def _baseline(parser: argparse.ArgumentParser) -> None:
     _add_baselines(asked, "where the tables are now")
     _add_history(asked)
     asked.add_argument("-o", "--output", type=path, metavar="FILE", help="write the diff there (default: print it)")
-
-
-def _diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("before", type=path, metavar="A", help="a table, a directory of tables, or a recipe's README")
-    parser.add_argument("after", type=path, metavar="B", help="the same of another release")
-    parser.add_argument("--json", action="store_true", help="print JSON: one object")
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
@@ -219,10 +204,8 @@ def _alarms(parser: argparse.ArgumentParser) -> None:
 COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], Any]]] = {
     "rows": ("rows", "list the documented rows", _rows),
     "metrics": ("metrics", "measure one log", _metrics),
-    "import": ("importing", "make baseline tables of recipe READMEs", _importing),
-    "audit": ("audit", "compute every documented figure again, and report what does not fit", _audit),
+    "import": ("importing", "make baseline tables of documents; check figures by arithmetic", _importing),
     "baseline": ("baseline", "propose measured figures for the tables", _baseline),
-    "diff": ("diff", "compare two sets of tables row by row", _diff),
     "report": ("report", "write runs as pages, or one as JUnit, Markdown or OpenMetrics", _report),
     "history": ("history", "show what rows took, run by run, and which drift; import older runs", _history),
     "compare": ("compare", "compare two runs row by row", _compare),

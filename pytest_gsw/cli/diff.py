@@ -1,77 +1,176 @@
-"""``pytest-gsw diff``: two sets of tables, such as two releases of a recipe, row by row."""
+"""``pytest-gsw rows --diff A B``: two sets of tables, such as two releases of a recipe, row by row."""
 
 from __future__ import annotations
 
-import argparse
+import math
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from pytest_gsw.cli.answer import Answer, json_answer
 from pytest_gsw.common.redact import MASK, is_secret, quoted
 from pytest_gsw.common.words import counted, listed, percent
-from pytest_gsw.documents.diff import Change, RowChange, compare
-from pytest_gsw.errors import ConfigurationError, FileError
+from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.blanks import blank_error
-from pytest_gsw.tables.load import Table, read_tables
-from pytest_gsw.tables.metrics import PERCENTAGES
+from pytest_gsw.tables.definition import definition_facts
+from pytest_gsw.tables.load import read_tables
+from pytest_gsw.tables.metrics import PERCENTAGES, Series
 from pytest_gsw.tables.model import Baseline
 
 #: Fractions that people read as percentages.
 _PERCENTAGES = PERCENTAGES | {"tolerance", "max_gain", "spread"}
 #: Variables of a job, whose names tell secrets.
 _VARIABLES = ("recipe.environment.", "attributes.")
+_KINDS = ("changed", "removed", "added")
 
 
-def run(asked: argparse.Namespace) -> Answer:
-    """Answer the subcommand."""
-    before, after = _rows(asked.before), _rows(asked.after)
-    changes = [_without_secrets(change) for change in compare(before, after)]
+@dataclass(frozen=True)
+class Change:
+    """One value before and after; ``None`` where there is none."""
+
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """One row that differs, or that one of the sets alone has."""
+
+    id: str
+    kind: Literal["changed", "removed", "added"]
+    #: What the verdict rests on, seconds.
+    judged_s: Change
+    #: Documented figures that differ, by name.
+    figures: Mapping[str, Change] = field(default_factory=dict)
+    #: Configuration keys that differ, by name.
+    configuration: Mapping[str, Change] = field(default_factory=dict)
+    #: Documented throughput after over before, less one: -0.05 is 5 % less; ``None`` where they cannot be compared.
+    throughput_change: float | None = None
+
+
+def _compare(before: Iterable[Baseline], after: Iterable[Baseline]) -> tuple[RowChange, ...]:
+    """What differs, the greatest loss of documented throughput first, then removed rows, then added ones.
+
+    Raises:
+        ConfigurationError: Two rows of one set have the same id.
+    """
+    old, new = _by_id(before), _by_id(after)
+    changes = [_row_change(row, new[row.id]) for row in old.values() if row.id in new]
+    found = [change for change in changes if change.figures or change.configuration]
+    found += [RowChange(row.id, "removed", Change(row.judged_s, None)) for row in old.values() if row.id not in new]
+    found += [RowChange(row.id, "added", Change(None, row.judged_s)) for row in new.values() if row.id not in old]
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(change: RowChange) -> tuple[int, float, str]:
+    throughput = change.throughput_change
+    if throughput is None:
+        # A row that has no figure any more has lost all of it; of one that is judged by another, nobody can say.
+        before, after = change.judged_s.before, change.judged_s.after
+        throughput = 0.0 if before and after else -math.inf if before else math.inf
+    return _KINDS.index(change.kind), throughput, change.id
+
+
+def _by_id(rows: Iterable[Baseline]) -> dict[str, Baseline]:
+    found: dict[str, Baseline] = {}
+    for row in rows:
+        other = found.setdefault(row.id, row)
+        if other is not row:
+            raise ConfigurationError(
+                f"two rows are called {row.id}:\n  {other.location}\n  {row.location}\nnext: compare files one by one"
+            )
+    return found
+
+
+def _row_change(before: Baseline, after: Baseline) -> RowChange:
+    return RowChange(
+        before.id,
+        "changed",
+        Change(before.judged_s, after.judged_s),
+        _changes(vars(before.documented), vars(after.documented)),
+        {**_changes(_configuration(before), _configuration(after)), **_accepted_changes(before, after)},
+        _throughput_change(before, after),
+    )
+
+
+def _throughput_change(before: Baseline, after: Baseline) -> float | None:
+    """By tokens per second where a step is not the same work any more."""
+    if before.metric != after.metric or not before.judged_s or not after.judged_s:
+        return None
+    work = [(row.sequence_length, row.global_batch_size) for row in (before, after)]
+    if work[0] == work[1] or before.judged_by.series is Series.SAVES:
+        return before.judged_s / after.judged_s - 1
+    old, new = _tokens_per_s(before), _tokens_per_s(after)
+    if not old or not new:
+        return None
+    return 0.0 if math.isclose(old, new, rel_tol=1e-9) else new / old - 1
+
+
+def _tokens_per_s(row: Baseline) -> float | None:
+    documented = row.documented
+    if documented.step_time_s and row.global_batch_size and row.sequence_length:
+        return row.sequence_length * row.global_batch_size / documented.step_time_s
+    if documented.tokens_per_s is None and documented.samples_per_s is not None and row.sequence_length:
+        return documented.samples_per_s * row.sequence_length
+    return documented.tokens_per_s
+
+
+def _accepted_changes(before: Baseline, after: Baseline) -> dict[str, Change]:
+    """What differs of figures that a cluster has accepted in both; that one is new, or gone, its time says."""
+    return {
+        f"accepted.{cluster}.{name}": change
+        for cluster in sorted({*before.accepted} & {*after.accepted})
+        for name, change in _changes(vars(before.accepted[cluster]), vars(after.accepted[cluster])).items()
+        if name != "judged_s"
+    }
+
+
+def _configuration(row: Baseline) -> dict[str, Any]:
+    """All that is not a figure, but for where and in what words it is written."""
+    facts = definition_facts(row)
+    facts.pop("release", None)  # each of two documents has its own
+    return {
+        **facts,
+        **{key: getattr(row, key) for key in ("log_format", "min_steps", "tolerance", "max_gain")},
+        **{f"metrics.{key}": stated.value for key, stated in row.metrics.items()},
+        **{f"metrics.{key}.tolerance": stated.tolerance for key, stated in row.metrics.items()},
+        **{key: getattr(row, key) for key in ("proxy", "canary", "expected_failure")},
+        **{f"recipe.{key}": getattr(row.recipe, key) for key in ("logged_steps", "one_job_per_row")},
+        **({"recipe.may_fail": ", ".join(row.recipe.may_fail)} if row.recipe.may_fail else {}),
+        **{f"accepted.{cluster}": accepted.judged_s for cluster, accepted in row.accepted.items()},
+    }
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Change]:
+    names = {**before, **after}
+    pairs = {name: Change(before.get(name), after.get(name)) for name in names}
+    return {name: change for name, change in pairs.items() if change.before != change.after}
+
+
+def compare_tables(first: Path, second: Path, *, as_json: bool) -> Answer:
+    """What differs between the rows of two tables, or of two directories of tables; the exit status is 1 if any does.
+
+    Raises:
+        ConfigurationError: A row has a blank: one that is left out would look as if it were gone.
+    """
+    before, after = _rows(first), _rows(second)
+    changes = [_without_secrets(change) for change in _compare(before, after)]
     status = 1 if changes else 0
-    if asked.json:
+    if as_json:
         facts = {"before": len(before), "after": len(after), "changes": [asdict(change) for change in changes]}
         return json_answer(facts, status)
     return Answer(_text(changes, len(before), len(after)), status)
 
 
 def _rows(path: Path) -> tuple[Baseline, ...]:
-    """The rows of a table, of a directory of tables, or of a document that can be imported."""
-    if path.is_dir() or path.suffix in {".yaml", ".yml"} or not path.exists():
-        return _complete(read_tables([path]))
-    return _imported(path)
-
-
-def _complete(table: Table) -> tuple[Baseline, ...]:
-    """The rows; a ConfigurationError where one has a blank: a row that is left out would look as if it were gone."""
+    table = read_tables([path])
     if table.blanks:
         row = table.blanks[0]
         raise ConfigurationError(f"{row.id}: {blank_error(row)}")
     return table.rows
-
-
-def _imported(path: Path) -> tuple[Baseline, ...]:
-    from pytest_gsw.documents.importing import import_document  # it reads Markdown, which tables need not
-
-    with tempfile.TemporaryDirectory() as directory:
-        for name, text in import_document(path).yaml_text.items():
-            file = Path(directory, name)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-        try:
-            table = read_tables([Path(directory)])
-        except FileError as error:
-            why = f"{path} does not say all that a table needs: {error.faults[0].problem}"
-        except ConfigurationError:
-            why = f"there are no tables of performance in {path}"
-        else:
-            if not table.blanks:
-                return table.rows
-            row = table.blanks[0]
-            why = f"{path} does not say all that a table needs, such as {row.blanks[0].key} of {row.id}"
-    raise ConfigurationError(f"{why}\nnext: pytest-gsw import {path}, and compare the tables that it writes")
 
 
 def _without_secrets(change: RowChange) -> RowChange:

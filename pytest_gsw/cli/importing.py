@@ -1,79 +1,27 @@
-"""``pytest-gsw import``: recipe READMEs become baseline tables."""
+"""``pytest-gsw import``: documents become baseline tables; ``--check`` computes their figures from each other."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.cli.answer import Answer, write_answer
-from pytest_gsw.common.words import command, counted, shortened
-from pytest_gsw.documents.audit.findings import Severity
-from pytest_gsw.documents.audit.run import Source, audit
-from pytest_gsw.documents.importing import (
-    DocumentFacts,
-    Imported,
-    facts_of,
-    import_card,
-    import_document,
-    read_facts,
-)
+from pytest_gsw.common.words import command, counted, enumerated, shortened
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.importing.arithmetic import Finding, findings
+from pytest_gsw.importing.cards import import_card
+from pytest_gsw.importing.document import Imported, import_document
+from pytest_gsw.importing.facts import AllFacts, read_facts
+from pytest_gsw.importing.row import RowFile
 from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
 from pytest_gsw.tables.load import read_table, table_files
 from pytest_gsw.tables.model import BLANK
+from pytest_gsw.tables.stated import StatedRow, stated_rows
 
-
-def run(asked: argparse.Namespace) -> Answer:
-    """Answer the subcommand."""
-    directory: Path = asked.output
-    facts = _facts(asked.facts, directory)
-    read = (
-        [import_card(path) for path in asked.documents]
-        if asked.cards
-        else [_read(path, of, asked.release) for path, of in _distinct(asked.documents, facts)]
-    )
-    contradictions = [_contradictions(one) for one in read]
-    imported = [one.with_comments(found) for one, found in zip(read, contradictions, strict=True)]
-    schema = _schema(directory)
-    texts = _texts(imported, directory, schema)
-    written = {name: _write(directory / name, text, overwrite=asked.overwrite) for name, (text, _) in texts.items()}
-    if texts and schema.parent == directory:
-        _write(schema, schema_text(), overwrite=True)  # as the tables name it, in their first lines
-    kept = [name for name, state in written.items() if state == "differs"]
-    lines = [line for one, found in zip(imported, contradictions, strict=True) for line in _told(one, found)]
-    for name, (_, rows) in texts.items():
-        lines.append(f"{directory / name}: {counted(len(rows), 'row')}, {_STATES[written[name]]}")
-    alike = list(_called_alike(directory, {name: rows for name, (_, rows) in texts.items()}))
-    lines += alike
-    if kept:
-        lines.append("next: pytest-gsw diff TABLES README.md, then the same again with --overwrite")
-    if any(one.blanks for one in imported) and not asked.cards:  # of cards there are no facts
-        lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {FACTS_FILE}")
-    empty = [one for one in imported if not one.rows]
-    left = any(one.remarks or one.blanks for one in imported) or any(contradictions) or bool(alike)
-    return Answer("\n".join(lines), 1 if kept or empty or (asked.strict and left) else 0)
-
-
-def _read(path: Path, facts: DocumentFacts, release: str | None) -> Imported:
-    if release is not None:
-        facts = replace(facts, whole=replace(facts.whole, values={**facts.whole.values, "release": release}))
-    return import_document(path, facts)
-
-
-def _contradictions(one: Imported) -> dict[str, list[str]]:
-    """What no rounding explains and is not acknowledged, by row: the figure stays, and the YAML says so."""
-    found: dict[str, list[str]] = {}
-    for finding in audit([Source(one.name, one.rows)]).findings:
-        if finding.severity is Severity.CONTRADICTION and finding.acknowledged is None and finding.row is not None:
-            text = f"{finding.identity}: {finding.documented} as documented; {finding.formula} is {finding.computed}"
-            found.setdefault(finding.row, []).append(f"{text} ({finding.explanation.text}; line {finding.line})")
-    return found
-
-
+_CARD = "card.yaml"
 _STATES = {
     "written": "written",
     "unchanged": "unchanged",
@@ -82,26 +30,88 @@ _STATES = {
 }
 
 
-def _distinct(documents: Sequence[Path], facts: Mapping[str, DocumentFacts]) -> Sequence[tuple[Path, DocumentFacts]]:
-    """The documents and their facts; rows say whose they are by the document's name alone."""
-    seen: dict[str, tuple[Path, DocumentFacts]] = {}
-    for path in documents:
-        of = facts_of(path, facts)
-        other = seen.setdefault(of.name, (path, of))[0]
-        if path.resolve() != other.resolve():
-            raise ConfigurationError(
-                f"{other} and {path} have the same name, by which rows say where they come from\n"
-                f"next: import them one after the other, each into a directory of its own; or name more of their paths "
-                f"in {FACTS_FILE}, such as {{document: {'/'.join(path.absolute().parts[-2:])}}}"
-            )
-    return list(seen.values())
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the subcommand."""
+    if asked.check:
+        return _check(asked)
+    if asked.output is None:
+        raise ConfigurationError("-o says which directory the tables go to\nnext: add -o DIR, or --check to write none")
+    return _import(asked)
 
 
-def _facts(given: Path | None, directory: Path) -> dict[str, DocumentFacts]:
-    if given is not None:
-        return dict(read_facts(given))
-    beside = directory / FACTS_FILE
-    return dict(read_facts(beside)) if beside.is_file() else {}
+def _facts(asked: argparse.Namespace) -> AllFacts:
+    beside = asked.output / FACTS_FILE if asked.output is not None else None
+    return read_facts(asked.facts or (beside if beside is not None and beside.is_file() else None))
+
+
+# ---- Tables out of documents -----------------------------------------------------------------------
+
+
+def _import(asked: argparse.Namespace) -> Answer:
+    directory: Path = asked.output
+    imported = _imported(asked)
+    schema = _schema(directory)
+    texts = _texts(imported, directory, schema)
+    written = {name: _write(directory / name, text, overwrite=asked.overwrite) for name, (text, _) in texts.items()}
+    if texts and schema.parent == directory:
+        _write(schema, schema_text(), overwrite=True)  # as the tables name it, in their first lines
+    kept = [name for name, state in written.items() if state == "differs"]
+    lines = [line for one in imported for line in _told(one)]
+    unnamed = [line for one in imported for line in _unnamed(one)]
+    lines += unnamed
+    for name, (_, rows) in texts.items():
+        lines.append(f"{directory / name}: {counted(len(rows), 'row')}, {_STATES[written[name]]}")
+    alike = list(_called_alike(directory, {name: rows for name, (_, rows) in texts.items()}))
+    lines += alike
+    blanks = [blank for one in imported for blank in one.blanks]
+    if kept:
+        lines.append("next: look at what differs, with pytest-gsw rows --diff; then the same again with --overwrite")
+    if unnamed or any(one.add for document in imported for one in document.remarks):
+        lines.append(
+            f"next: write the lines behind 'add' into {asked.facts or directory / FACTS_FILE}, and import again"
+        )
+    if blanks and texts and not asked.cards:  # of cards there are no facts
+        lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {FACTS_FILE}")
+    empty = [one for one in imported if not one.rows]
+    left = any(one.remarks for one in imported) or blanks or alike
+    return Answer("\n".join(lines), 1 if kept or empty or unnamed or (asked.strict and left) else 0)
+
+
+def _imported(asked: argparse.Namespace) -> list[Imported]:
+    """What the documents give; of a directory, those without rows are left out."""
+    if asked.cards:
+        paths = [path for given in asked.documents for path in (sorted(given.rglob(_CARD)) or [given])]
+        cards = [import_card(path) for path in paths]
+        return [one for one in cards if one.files or len(cards) == 1]
+    facts = _facts(asked)
+    found = []
+    paths, chosen = [], {*asked.documents}
+    for given in asked.documents:
+        paths += list(_documents_in(given, facts)) if given.is_dir() else [given]
+    for path, name in _named(dict.fromkeys(paths), facts):
+        one = import_document(path, facts.of(name, asked.labels, asked.release))
+        found += [one] if one.rows or path in chosen else []
+    if not found:
+        raise ConfigurationError(f"no README with tables of training below {', '.join(map(str, asked.documents))}")
+    return found
+
+
+def _documents_in(directory: Path, facts: AllFacts) -> Iterator[Path]:
+    """The documents of a directory: those that facts name, or its READMEs where they name none of it."""
+    named = [directory / name for name in facts.documents if (directory / name).is_file()]
+    readmes = (path for path in sorted(directory.rglob("*.md")) if path.name.lower().startswith("readme"))
+    yield from named or readmes
+
+
+def _named(paths: Iterable[Path], facts: AllFacts) -> Iterator[tuple[Path, str]]:
+    """The documents, each with the end of its path that facts name, or that tells it from others of its name."""
+    parts = {path: path.resolve().parts for path in paths}
+    for path, own in parts.items():
+        ends = ["/".join(own[-count:]) for count in range(1, len(own) + 1)]
+        known = next((end for end in reversed(ends) if end in facts.documents), None)
+        others = [other for other in parts.values() if other != own and other[-1] == own[-1]]
+        alone = next(n for n in range(1, len(own) + 1) if all(other[-n:] != own[-n:] for other in others))
+        yield path, known or ends[alone - 1]
 
 
 def _schema(directory: Path) -> Path:
@@ -116,17 +126,33 @@ def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[
     found: dict[str, tuple[str, Sequence[str]]] = {}
     for one in imported:
         yaml_text = one.yaml_text
-        for file in one.files:
+        for file in filter(_is_named, one.files):
             name = file.path
             if name in found:
-                stem = re.sub(r"[^a-z0-9._-]+", "-", Path(one.name).stem.lower()).strip("-.")
+                stem = re.sub(r"[^a-z0-9._-]+", "-", str(PurePosixPath(one.name).with_suffix("")).lower()).strip("-.")
                 base = f"{PurePosixPath(name).with_suffix('')}-{stem}"
-                names = (f"{base}.yaml", *(f"{base}-{number}.yaml" for number in range(2, len(imported) + 1)))
+                names = (f"{base}{number}.yaml" for number in ("", *(f"-{n}" for n in range(2, len(imported) + 1))))
                 name = next(name for name in names if name not in found)
             there = os.path.relpath(schema, (directory / name).parent)
             text = yaml_text[file.path].replace(f"$schema=../{SCHEMA_FILE}", f"$schema={there}", 1)
             found[name] = (text, [row.id for table in file.tables for row in table.rows])
     return found
+
+
+def _is_named(file: RowFile) -> bool:
+    """Whether its rows have a model and a framework, which a table and its directory are called after."""
+    first = file.tables[0].rows[0]
+    return bool(first.text("model") and first.text("framework"))
+
+
+def _unnamed(one: Imported) -> Iterator[str]:
+    """What to declare so that all rows of a document get a table."""
+    rows = [row for file in one.files if not _is_named(file) for table in file.tables for row in table.rows]
+    missing = [key for key in ("model", "framework") if any(not row.text(key) for row in rows)]
+    if missing:
+        said = enumerated(missing)
+        yield f"{one.name}: {counted(len(rows), 'row')}, NOT written: no cell and no fact says the {said}"
+        yield f"             add documents: [{{document: {one.name}, {', '.join(f'{key}: NAME' for key in missing)}}}]"
 
 
 def _called_alike(directory: Path, written: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -139,8 +165,8 @@ def _called_alike(directory: Path, written: Mapping[str, Sequence[str]]) -> Iter
             if taken.setdefault(row, path) != path:
                 alike.setdefault(taken[row], []).append(row)
         for other, same in alike.items():
-            told = f"{counted(len(same), 'row')} called as in {other}, such as {same[0]}"
-            yield f"look at {path}: {told}: a session takes one of these tables, not both"
+            said = f"{counted(len(same), 'row')} called as in {other}, such as {same[0]}"
+            yield f"look at {path}: {said}: a session takes one of these tables, not both"
 
 
 def _others(directory: Path, written: Collection[Path]) -> Sequence[Path]:
@@ -164,17 +190,14 @@ def _write(path: Path, text: str, *, overwrite: bool) -> str:
         there = path.read_text(encoding="utf-8") if path.is_file() else None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is there and cannot be read: {error}") from None
-    if there is None:
-        write_answer(path, text.rstrip("\n"))
-        return "written"
-    accepted = _accepted(there)
-    text = text + accepted
-    if there == text:
-        return "unchanged"
-    if not overwrite:
-        return "differs"
+    if there is not None:
+        text += _accepted(there)
+        if there == text:
+            return "unchanged"
+        if not overwrite:
+            return "differs"
     write_answer(path, text.rstrip("\n"))
-    return "replaced"
+    return "written" if there is None else "replaced"
 
 
 def _accepted(text: str) -> str:
@@ -183,23 +206,56 @@ def _accepted(text: str) -> str:
     return match[0] if match else ""
 
 
-def _told(one: Imported, contradictions: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What a reader must know of one document: what was left out, what was not taken as it stands, what is missing."""
+def _told(one: Imported) -> Iterator[str]:
+    """What a reader must know of one document: what is not read, what is refused, what is missing."""
     yield f"{one.name}: {counted(len(one.rows), 'row')}"
-    for table in one.joined:
-        rows = counted(table.rows, "row")
-        yield f"  joined     line {table.line}: the settings of '{shortened(table.title, 60)}' to {rows}"
     for part in one.left_out:
-        title = f" '{shortened(part.title, 60)}'" if part.title else ""
-        yield f"  left out   line {part.line}: the {part.what}{title} {part.reason}"
-    for row, remark in one.remarks:
-        of = f"{row}, " if row else ""
-        yield f"  look at    line {remark.line}: {of}{remark.key}: {shortened(remark.message, 200)}"
-    for row, texts in contradictions.items():
-        yield from (f"  look at    {row}, {shortened(text, 240)}" for text in texts)
+        yield f"  left out   line {part.line}: {shortened(part.reason, 200)}"
+    for remark in one.remarks:
+        yield f"  look at    line {remark.line}: {shortened(remark.text, 240)}"
+        yield from [f"             add {remark.add}"] if remark.add else []
     blanks: dict[tuple[str, str, str], list[str]] = {}
     for file, row, key, reason in one.blanks:
         blanks.setdefault((file, key, reason), []).append(row)
     for (file, key, reason), of_rows in blanks.items():
         number = f"{len(of_rows)} rows" if len(of_rows) > 1 else of_rows[0]
         yield f"  fill in    {file}: {key} of {number}: {reason}"
+
+
+# ---- Arithmetic alone ------------------------------------------------------------------------------
+
+
+def _check(asked: argparse.Namespace) -> Answer:
+    rows = list(_rows_of(asked))
+    found = sorted(findings(rows), key=lambda one: (one.file, one.line))
+    new = [one for one in found if one.is_contradiction and not one.acknowledged]
+    small = [one for one in found if not one.is_contradiction and not one.acknowledged]
+    shown = [one for one in found if asked.strict or one not in small]
+    lines = [f"{one.file}:{one.line}: {one.row}: {one.text}{_why(one)}" for one in shown]
+    acknowledged = len(found) - len(new) - len(small)
+    counts = f"{counted(len(new), 'contradiction')}, {len(small)} off by less than 0.25 %, {acknowledged} acknowledged"
+    lines.append(f"{counted(len(rows), 'row')}: {counts}")
+    if new:
+        lines.append(f"next: put it right, or say at the row why it stays: {new[0].line_to_add}")
+    return Answer("\n".join(lines), 1 if new or (asked.strict and small) else 0)
+
+
+def _why(finding: Finding) -> str:
+    if finding.acknowledged:
+        return f" (acknowledged: {finding.acknowledged})"
+    return "" if finding.is_contradiction else " (less than 0.25 % off)"
+
+
+def _rows_of(asked: argparse.Namespace) -> Iterator[StatedRow]:
+    facts = _facts(asked)
+    tables: dict[Path, None] = {}
+    documents: list[Path] = []
+    for given in asked.documents:
+        is_table = given.suffix in {".yaml", ".yml"}
+        tables |= dict.fromkeys(table_files(given) if given.is_dir() or is_table else ())
+        documents += [] if is_table else _documents_in(given, facts) if given.is_dir() else [given]
+    for path in tables:
+        yield from stated_rows(path)
+    for path, name in _named(dict.fromkeys(documents), facts):
+        of = facts.of(name, asked.labels, asked.release)
+        yield from import_document(path, of, checked=False).rows

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, json_answer
+from pytest_gsw.cli.diff import compare_tables
 from pytest_gsw.cli.site import cluster_of, tables_on
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import at_line, counted
@@ -34,6 +35,8 @@ _RUN = (
 
 def run(asked: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
+    if asked.diff is not None:
+        return compare_tables(*asked.diff, as_json=asked.json)
     rows, blanks = read_tables(asked.paths or tables_on(asked.cluster, asked.clusters))
     _check_cluster(rows, asked)
     status = 1 if blanks else 0

@@ -17,7 +17,7 @@ from pytest_gsw.jobs.script_text import script_text, versions_in
 from pytest_gsw.jobs.spec import launch_script, recipe_directory, stage_of
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.of_release import can_run, holds_for, other_release, rows_of
+from pytest_gsw.tables.of_release import holds_for, other_release, rows_of
 from pytest_gsw.tables.releases import in_words, releases_of
 
 #: From v25.10 on, a file at the root of a checkout says it for all recipes.
@@ -125,7 +125,7 @@ def told_of_stage(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
         for row, staged in of_other_releases(scripts)
     )
     for (releases, there), number in others.items():
-        chosen = None if _may_differ(there) else next(filter(can_run, there), None)
+        chosen = None if _may_differ(there) else next((one for one in there if one in bundled_releases()), None)
         advice = "" if chosen is None else f"; --gsw-release={chosen} runs the rows of that release"
         are, its = ("is", "its recipe is") if number == 1 else ("are", "their recipes are")
         yield (

@@ -14,7 +14,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.accelerators import BY_NAME, is_same
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.of_release import can_run, none_can_run, releases_for, states_none
+from pytest_gsw.tables.of_release import releases_for, states_none
 from pytest_gsw.tables.releases import NEMO, NO_FIGURES_SINCE, is_container
 
 if TYPE_CHECKING:
@@ -113,22 +113,18 @@ def tables_of(asked: Asked) -> tuple[Path, ...]:
     """The bundled tables that hold for a release.
 
     Raises:
-        ConfigurationError: There are none, or none of their rows can run.
+        ConfigurationError: There are none.
     """
     release, bundled = asked.release, bundled_releases()
-    if can_run(release):
+    if release in bundled:
         return bundled[release]
-    known = list(filter(can_run, bundled))
-    fact = f"no bundled table has figures of release {release}{nearest(release, known)}\n"
+    fact = f"no bundled table has figures of release {release}{nearest(release, bundled)}\n"
     if states_none(release):
         fact = f"release {release} has no figures: the recipes state none from {NO_FIGURES_SINCE} on\n"
-        fact += f"stated by Megatron-Bridge, for its containers: {', '.join(filter(is_container, known))}\n"
-    if release in bundled:
-        rows, why = none_can_run(release)
-        fact = f"release {release} is bundled, but none of its {rows} can run\nblank: {why}\n"
+        fact += f"stated by Megatron-Bridge, for its containers: {', '.join(filter(is_container, bundled))}\n"
     raise ConfigurationError(
         f"{fact}asked by: {asked.by}\n"
-        f"known: {', '.join(known)}\n"
+        f"known: {', '.join(bundled)}\n"
         "next: name one of them, or tables of your own with --gsw-baselines=PATH"
     )
 

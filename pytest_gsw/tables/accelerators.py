@@ -35,13 +35,8 @@ class Accelerator:
     #: GPUs of one node: DGX and HGX systems and AMD's platforms have eight, a compute tray of an NVL72 and a TPU's host
     #: four. V100 (DGX-1 and DGX-2 differ), GH200, L40S, TPU v5e and v6e have no usual node.
     gpus_per_node: int | None = None
-    #: How documents write it, as a pattern, where it is not the name.
-    written: str = ""
     #: What nvidia-smi calls it.
     device: str = ""
-    #: The N of a TPU slice such as ``v5p-N`` for one chip: TensorCores where that is 2, chips where it is 1.
-    #: Of TPU7x some count the one and some the other.
-    slice_size: int | None = None
 
 
 def _blackwell(bf16: float, fp8: float, nvfp4: float) -> Mapping[str, float]:
@@ -70,13 +65,13 @@ ACCELERATORS: tuple[Accelerator, ...] = (
     Accelerator("MI325X", {"bf16": 1307.4, "fp8": 2614.9}, _MI300, 8),
     Accelerator("MI300X", {"bf16": 1307.4, "fp8": 2614.9}, _MI300, 8),
     Accelerator("MI250X"),
-    Accelerator("TPU7x", {"bf16": 2307, "fp8": 4614}, _TPU, 4, r"TPU[ -]?v?7x?|Ironwood(?:[ ]TPU)?"),
-    Accelerator("TPU-v6e", {"bf16": 918, "fp8": 918}, _TPU, None, r"(?:TPU[ -]?)?v6e|Trillium(?:[ ]TPU)?", "", 1),
-    Accelerator("TPU-v5p", {"bf16": 459, "fp8": 459}, _TPU, 4, r"(?:TPU[ -]?)?v5p", "", 2),
-    Accelerator("TPU-v5e", {"bf16": 197}, _TPU, None, r"(?:TPU[ -]?)?v5(?:e|litepod)", "", 1),
-    Accelerator("TPU-v4", {"bf16": 275}, _TPU, 4, r"TPU[ -]?v4", "", 2),
-    Accelerator("TPU-v3", written=r"TPU[ -]?v3", slice_size=2),
-    Accelerator("TPU-v2", written=r"TPU[ -]?v2", slice_size=2),
+    Accelerator("TPU7x", {"bf16": 2307, "fp8": 4614}, _TPU, 4),
+    Accelerator("TPU-v6e", {"bf16": 918, "fp8": 918}, _TPU, None),
+    Accelerator("TPU-v5p", {"bf16": 459, "fp8": 459}, _TPU, 4),
+    Accelerator("TPU-v5e", {"bf16": 197}, _TPU, None),
+    Accelerator("TPU-v4", {"bf16": 275}, _TPU, 4),
+    Accelerator("TPU-v3"),
+    Accelerator("TPU-v2"),
 )
 
 BY_NAME: Mapping[str, Accelerator] = {one.name: one for one in ACCELERATORS}

@@ -19,7 +19,7 @@ from pytest_gsw.common.words import command, enumerated
 from pytest_gsw.errors import RunError
 from pytest_gsw.tables.bundled import FACTS_FILE
 from pytest_gsw.tables.fields import Field
-from pytest_gsw.tables.keys import FILE_FIELDS, OF_DOCUMENTS_ALONE, RECIPE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.keys import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.model import Blank, BlankRow
 from pytest_gsw.tables.nodes import read_text
 from pytest_gsw.tables.yamlfile import Value, Values
@@ -33,18 +33,14 @@ BLANK_ABOVE = "BLANK "
 #: What it writes behind a table's title: the line of the table's header in the document.
 TABLE_AT_LINE = "  # table at line "
 
-#: What it writes behind a reason where the document's own cell cannot be right: no fact changes what a cell says.
-IN_CELL = " (line {line} of the document)"
-
 #: Keys that name a row in facts.yaml, and so are no facts of it.
-_NO_FACTS = OF_DOCUMENTS_ALONE | {"gpus", "document", "release"}
+_NO_FACTS = frozenset({"gpus", "document", "release", "line", "metrics"})
 _RECIPE = "recipe."
 #: What no plain text of YAML may hold.
 _QUOTED = re.compile(r"[^A-Za-z0-9._/-]")
 _ABOVE = re.compile(rf" *# {BLANK_ABOVE}(?P<key>[a-z_0-9.]+): (?P<reason>.+)")
 #: Lines as YAML counts them.
 _LINES = re.compile("\r\n?|[\n\x85\u2028\u2029]")
-_CELL = re.compile(r"\(line ([0-9]+) of the document\)$")
 _AT_LINE = re.compile(rf"{TABLE_AT_LINE}([0-9]+)$")
 
 
@@ -122,34 +118,23 @@ def _wanted(key: str) -> str:
 
 
 def _advice(row: BlankRow) -> str:
-    """Where to write what is blank: in the table, in facts.yaml where the importer has written it, or the document."""
+    """Where to write what is blank: in the table, or in facts.yaml where the importer has written the table."""
     keys = [blank.key for blank in row.blanks]
     facts = facts_of([row])
     own = [blank.key for blank in row.blanks if not _may_be_fact(blank)] if facts else keys
     into_table = f"type {enumerated(own) if own and facts else 'it' if len(keys) == 1 else 'them'} into the table"
-    cells = {cell: None for blank in row.blanks if (cell := _cell(blank)) is not None}
     document = row.known.get("document")
-    if document is None or not (facts or cells):
+    if document is None or not facts:
         return into_table
     directory = from_here(row.location.path.parent.parent)
     again = command("pytest-gsw", "import", str(document), "-o", str(directory), "--overwrite")
-    corrected = f", or correct {document}:{', '.join(map(str, cells))}" if cells else ""
-    if not facts:
-        return f"{into_table}{corrected} and {again}"
-    others, there = enumerated([key for key in keys if key not in own]), "into the table" if cells else "there"
-    also = f"{corrected}; {others} {there}, or" if own else ", or"
+    also = f"; {enumerated([key for key in keys if key not in own])} there, or" if own else ", or"
     where = f"into {directory / FACTS_FILE} beside what it has of the document, and {again}:"
     return "\n".join([f"{into_table}{also} {where}", "", *facts])
 
 
-def _cell(blank: Blank) -> int | None:
-    """The line of the document's cell that cannot be right."""
-    found = _CELL.search(blank.reason)
-    return int(found[1]) if found is not None else None
-
-
 def _may_be_fact(blank: Blank) -> bool:
-    return blank.key not in _NO_FACTS and _cell(blank) is None
+    return blank.key not in _NO_FACTS
 
 
 def facts_of(rows: Sequence[BlankRow]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-#: Not a table: what documents do not say, see :mod:`pytest_gsw.documents.importing.facts`.
+#: Not a table: what documents do not say, see :mod:`pytest_gsw.importing.facts`.
 FACTS_FILE = "facts.yaml"
 #: The JSON Schema of tables, for editors; the importer puts it beside them.
 SCHEMA_FILE = "baseline.schema.json"

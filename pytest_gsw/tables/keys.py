@@ -86,7 +86,9 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
         "notes": f.text("The document's own note.", lines=True),
         "attributes": f.Nested(None, "Columns of the document that have no key of their own, as written there."),
         "line": f.whole("Line of the judged figure in the document, which the table names."),
-        "acknowledged": f.Nested(None, "Findings of pytest-gsw audit that are known, by name, each with its reason."),
+        "acknowledged": f.Nested(
+            None, "Figures that contradict others of their row and stay, by key, each with its reason."
+        ),
     }
 )
 
@@ -96,9 +98,6 @@ LAUNCHER_MEANING = (
     "How the job is submitted: sbatch (the default), nemo-run (the launch script submits it), configured-sbatch "
     "(sbatch, with an experiment's directory), or llmb-run."
 )
-
-#: Keys of a row that facts.yaml cannot give: figures come from documents alone.
-OF_DOCUMENTS_ALONE = frozenset({*metrics.DOCUMENTED, "metrics", "line"})
 
 #: What the environment of a recipe, or of a cluster, may refer to: facts of a row, its recipe's directory, and how many
 #: nodes and steps its job has.

@@ -5,6 +5,7 @@ What no table can be is refused here: what is too large, too deep, or holds what
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,7 +87,8 @@ def compose(path: Path, content: str) -> yaml.Node | None:
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         said = " ".join(str(part) for part in (error.context, error.problem) if part)
         if "maximum nesting depth" in said:  # libyaml's own limit, met ahead of ours, in search of a key's end
-            _check_events(path, content, yaml.SafeLoader)
+            with contextlib.suppress(yaml.YAMLError):
+                _check_events(path, content, yaml.SafeLoader)
         raise FileError(path, (Fault(line, column, "", f"is not YAML: {said}"),)) from None
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise FileError(path, (Fault(1, 1, "", f"is not YAML: {error}".splitlines()[0]),)) from None

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.common.files import from_here
-from pytest_gsw.common.words import command, counted, enumerated
+from pytest_gsw.common.words import command
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.accelerators import is_same
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import load_table, read_tables, table_files
-from pytest_gsw.tables.model import Baseline, BlankRow, Source
+from pytest_gsw.tables.load import load_table, table_files
+from pytest_gsw.tables.model import Baseline, Source
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, in_words, is_container, releases_of
 
 _TAG = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
@@ -45,12 +45,6 @@ def holds_for(source: Source, version: str, among: Sequence[str] | None = None) 
 
 
 @cache
-def can_run(release: str) -> bool:
-    """Whether a bundled table has a row of a release that can run."""
-    return any(map(_rows, bundled_releases().get(release, ())))
-
-
-@cache
 def releases_for(accelerator: str) -> tuple[str, ...]:
     """The releases with rows for an accelerator that can run, the newest last; "" behind them: the documents' own."""
     named = accelerator.partition("-")[0].lower()
@@ -70,21 +64,6 @@ def _tables() -> dict[str, tuple[Path, ...]]:
 def states_none(release: str) -> bool:
     """True if a release is one of the recipes' whose READMEs have no figures any more."""
     return _TAG.fullmatch(release) is not None and release >= NO_FIGURES_SINCE
-
-
-def _blank_keys(row: BlankRow) -> list[str]:
-    return [blank.key for blank in row.blanks]
-
-
-def none_can_run(release: str) -> tuple[str, str]:
-    """Of a release that is bundled, and none of whose rows can run: how many rows it has, and why none runs."""
-    rows = read_tables(bundled_releases()[release]).blanks
-    keys = [key for key in _blank_keys(rows[0]) if all(key in _blank_keys(row) for row in rows)]
-    names = ["precision (dtype)" if key == "dtype" else key for key in keys]
-    documents = sorted({str(row.known.get("document", "the document")) for row in rows})
-    does = "states" if len(documents) == 1 else "state"
-    what = f"no {enumerated(names, 'or')} for them" if names else "not all that each row needs"
-    return counted(len(rows), "row"), f"{enumerated(documents)} {does} {what}"
 
 
 def other_release(baseline: Baseline, ran: Sequence[str], what: str, *where: str) -> OtherRelease:

@@ -1,11 +1,9 @@
-"""``pytest-gsw diff``: two releases of a recipe, row by row."""
+"""``pytest-gsw rows --diff``: two releases of a recipe, row by row."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,7 +51,7 @@ def releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]
 
 
 def test_the_whole_text(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", *releases]) == 1
+    assert main(["rows", "--diff", *releases]) == 1
     assert capsys.readouterr().out == (
         "row                        seconds        throughput  changed\n"
         "---------------------  -----------  ----------------  --------------------------------------------------------------------\n"
@@ -69,7 +67,7 @@ def test_the_whole_text(releases: tuple[str, str], capsys: pytest.CaptureFixture
 
 
 def test_json(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", "--json", *releases]) == 1
+    assert main(["rows", "--json", "--diff", *releases]) == 1
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert (found["before"], found["after"]) == (5, 5)
     assert [(change["id"][18:-1], change["kind"]) for change in found["changes"]] == [
@@ -99,9 +97,9 @@ def test_json(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> 
 def test_no_difference_but_in_words_and_places(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     text = Path("a.yaml").read_text()
     Path("c.yaml").write_text(text.replace("a.yaml.md", "c.md").replace("line: 1", "notes: a word, line: 7"))
-    assert main(["diff", "a.yaml", "c.yaml"]) == 0
+    assert main(["rows", "--diff", "a.yaml", "c.yaml"]) == 0
     assert capsys.readouterr().out == "5 rows, no difference\n"
-    assert main(["diff", "--json", "a.yaml", "c.yaml"]) == 0
+    assert main(["rows", "--json", "--diff", "a.yaml", "c.yaml"]) == 0
     assert json.loads(capsys.readouterr().out)["changes"] == []
 
 
@@ -111,11 +109,11 @@ def test_what_a_cluster_has_accepted(releases: tuple[str, str], capsys: pytest.C
         '    job_ids: "1"\n    date: 2026-11-20\n    definition: "3f2a9c1d0e4b"\n'
     )
     Path("c.yaml").write_text(Path("a.yaml").read_text() + entry)
-    assert main(["diff", "a.yaml", "c.yaml"]) == 1
+    assert main(["rows", "--diff", "a.yaml", "c.yaml"]) == 1
     assert "  accepted.eos none -> 1.1\n" in capsys.readouterr().out
     other = entry.replace("3f2a9c1d0e4b", "000000000000").replace("1%", "2.5%").replace("jobs: 7", "jobs: 9")
     Path("d.yaml").write_text(Path("a.yaml").read_text() + other.replace("    date", "    image: x.sqsh\n    date"))
-    assert main(["diff", "c.yaml", "d.yaml"]) == 1
+    assert main(["rows", "--diff", "c.yaml", "d.yaml"]) == 1
     changed = (
         "  accepted.eos.jobs 7 -> 9; accepted.eos.spread 1% -> 2.5%; accepted.eos.definition 3f2a9c1d0e4b -> 000000000000; "
         "accepted.eos.image none -> x.sqsh\n"
@@ -128,7 +126,7 @@ def compared(
 ) -> dict[str, Any]:
     for name, row in {"c.yaml": before, "d.yaml": after}.items():
         Path(name).write_text(TABLE.format(document="x.md", rows=f"      - {{{row}, line: 1}}\n").replace(*head))
-    assert main(["diff", "--json", "c.yaml", "d.yaml"]) == 1
+    assert main(["rows", "--json", "--diff", "c.yaml", "d.yaml"]) == 1
     (change,) = json.loads(capsys.readouterr().out)["changes"]
     found: dict[str, Any] = change
     return found
@@ -186,7 +184,7 @@ def test_a_changed_batch_is_counted_and_sorted_by_its_throughput(
             "8, step_time_s: 1,", "8, step_time_s: 1.25,"
         )
     )
-    assert main(["diff", "c.yaml", "d.yaml"]) == 1
+    assert main(["rows", "--diff", "c.yaml", "d.yaml"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[:4] == ["tiny_1b_bf16[H100x16]", "1", "-50.0", "%"]
     assert lines[-1] == "2 rows before, 2 after: 2 slower"
@@ -195,7 +193,7 @@ def test_a_changed_batch_is_counted_and_sorted_by_its_throughput(
 def test_the_steps_that_a_log_shows(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     text = Path("a.yaml").read_text()
     Path("c.yaml").write_text(text.replace("steps: 20", "steps: 20, logged_steps: 18"))
-    assert main(["diff", "a.yaml", "c.yaml"]) == 1
+    assert main(["rows", "--diff", "a.yaml", "c.yaml"]) == 1
     assert "  min_steps 18 -> 17; recipe.logged_steps none -> 18" in capsys.readouterr().out
 
 
@@ -208,10 +206,10 @@ def test_secrets_are_hidden_in_both_forms(
     for name, words in {"c.yaml": ("hunter", "x"), "d.yaml": ("letmein", "swordfish")}.items():
         Path(name).write_text(text.replace("steps: 20", head.format(*words)))
     for form in ([], ["--json"]):
-        assert main(["diff", *form, "c.yaml", "d.yaml"]) == 1
+        assert main(["rows", *form, "--diff", "c.yaml", "d.yaml"]) == 1
         out = capsys.readouterr().out
         assert not [word for word in ("hunter", "letmein", "swordfish") if word in out]
-    assert main(["diff", "c.yaml", "d.yaml"]) == 1
+    assert main(["rows", "--diff", "c.yaml", "d.yaml"]) == 1
     hidden = "  recipe.environment.DB_PASSWORD *** -> ***; recipe.environment.NOTE x -> ***\n"
     assert hidden in capsys.readouterr().out
 
@@ -220,62 +218,28 @@ def test_directories(releases: tuple[str, str], capsys: pytest.CaptureFixture[st
     for name in releases:
         Path(name).with_suffix("").mkdir()
         Path(name).rename(Path(name).with_suffix("") / "tiny.yaml")
-    assert main(["diff", "a", "b"]) == 1
+    assert main(["rows", "--diff", "a", "b"]) == 1
     assert capsys.readouterr().out.endswith("1 slower, 1 faster, 2 otherwise changed, 1 removed, 1 added\n")
-    assert main(["diff", str(bundled_baselines()), str(bundled_baselines())]) == 0
+    assert main(["rows", "--diff", str(bundled_baselines()), str(bundled_baselines())]) == 0
     assert capsys.readouterr().out == "141 rows, no difference\n"
-
-
-class Documents(ModuleType):
-    """Stands in for the importer: what it makes of a document is its own tests' matter."""
-
-    def __init__(self, texts: dict[str, str]) -> None:
-        super().__init__("pytest_gsw.documents.importing")
-        self.texts = texts
-
-    def import_document(self, path: Path) -> SimpleNamespace:
-        assert path.name == "README.md"
-        return SimpleNamespace(yaml_text=self.texts)
-
-
-def test_a_readme(
-    releases: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path("README.md").write_text("# a recipe\n")
-    texts = {"maxtext/tiny.yaml": Path("a.yaml").read_text()}
-    monkeypatch.setitem(sys.modules, "pytest_gsw.documents.importing", Documents(texts))
-    assert main(["diff", "README.md", "a.yaml"]) == 0
-    assert main(["diff", "README.md", "b.yaml"]) == 1
-    assert capsys.readouterr().out.startswith("5 rows, no difference\nrow ")
-    texts["maxtext/tiny.yaml"] = texts["maxtext/tiny.yaml"].replace("gpus_per_node: 8\n", "")
-    assert main(["diff", "README.md", "a.yaml"]) == 2
-    texts.clear()
-    assert main(["diff", "a.yaml", "README.md"]) == 2
-    then = "next: pytest-gsw import README.md, and compare the tables that it writes"
-    assert capsys.readouterr().err.splitlines() == [
-        "pytest-gsw diff: README.md does not say all that a table needs: missing 'gpus_per_node' (here, at its table or at the file)",
-        then,
-        "pytest-gsw diff: there are no tables of performance in README.md",
-        then,
-    ]
 
 
 def test_two_rows_of_one_name(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     Path("twice").mkdir()
     for name in ("one.yaml", "two.yaml"):
         Path("twice", name).write_text(Path("a.yaml").read_text())
-    assert main(["diff", "twice", "b.yaml"]) == 2
+    assert main(["rows", "--diff", "twice", "b.yaml"]) == 2
     assert capsys.readouterr().err == (
-        "pytest-gsw diff: two rows are called tiny_1b_bf16[H100x8]:\n"
+        "pytest-gsw rows: two rows are called tiny_1b_bf16[H100x8]:\n"
         "  twice/one.yaml:13\n  twice/two.yaml:13\nnext: compare files one by one\n"
     )
 
 
 def test_what_is_not_there_and_what_is_wrong(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", "a.yaml", "c.yaml"]) == 2
+    assert main(["rows", "--diff", "a.yaml", "c.yaml"]) == 2
     Path("c.yaml").write_text("[]\n")
-    assert main(["diff", "c.yaml", "a.yaml"]) == 2
+    assert main(["rows", "--diff", "c.yaml", "a.yaml"]) == 2
     assert capsys.readouterr().err == (
-        "pytest-gsw diff: no baselines at c.yaml: there is no such file or directory\n"
-        "pytest-gsw diff: c.yaml: 1 problem\n  c.yaml:1:1     wanted a mapping of keys at the top of the file\n"
+        "pytest-gsw rows: no baselines at c.yaml: there is no such file or directory\n"
+        "pytest-gsw rows: c.yaml: 1 problem\n  c.yaml:1:1     wanted a mapping of keys at the top of the file\n"
     )

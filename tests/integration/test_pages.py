@@ -77,10 +77,10 @@ def works_from_a_checkout(options: str, target: str) -> bool:
     ("options", "target", "works"),
     [
         ("", ".", True),
-        ("", ".[import,postgresql]", True),
+        ("", ".[completion,postgresql]", True),
         ("", ".[imports]", False),
         ("", "pytest-gsw", False),
-        ("", "pytest-gsw[import]", False),
+        ("", "pytest-gsw[completion]", False),
         (" -r", "tests/frameworks/requirements-maxtext.txt", True),
         (" -r", "requirements.txt", False),
     ],

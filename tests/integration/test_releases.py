@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.documents.audit.findings import Severity
-from pytest_gsw.documents.audit.run import Source, audit
-from pytest_gsw.documents.importing import import_document, read_facts
+from pytest_gsw.importing.arithmetic import findings
+from pytest_gsw.importing.document import import_document
+from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.performance.figures import figures as performance_figures
 from pytest_gsw.performance.figures import mfu_note
 from pytest_gsw.performance.peaks import documented_peak_flops
@@ -34,7 +34,7 @@ RELEASES = bundled_releases()
 #: One for each release with which figures have changed.
 DIRECTORIES = sorted(path.parent for path in (bundled_baselines() / RELEASES_DIRECTORY).glob("*/facts.yaml"))
 #: By release of the NeMo container, of Megatron-Bridge's summaries.
-BRIDGE = sorted((bundled_baselines() / RELEASES_DIRECTORY).glob("*/megatron-bridge"))
+BRIDGE = sorted((bundled_baselines() / RELEASES_DIRECTORY).glob("2*/megatron-bridge"))
 TABLES = sorted(path for directory in DIRECTORIES for path in directory.glob("*/*.yaml"))
 BRIDGE_TABLES = sorted(path for directory in BRIDGE for path in directory.glob("*.yaml"))
 OF_RECIPES = {name: paths for name, paths in RELEASES.items() if not {*paths} & {*BRIDGE_TABLES}}
@@ -42,7 +42,7 @@ OF_RECIPES = {name: paths for name, paths in RELEASES.items() if not {*paths} & 
 COMMIT = "067f987df03b8355b03192d88d70f1709fedf51a"
 name_of = "/".join
 #: What a README states of a row.
-FIGURES = ("gpus", "step_time_s", "samples_per_s", "mfu", "tflops_per_gpu")
+FIGURES = ("gpus", "step_time_s", "samples_per_s")
 
 RECIPES = os.environ.get("GSW_RECIPES")
 needs_recipes = pytest.mark.skipif(RECIPES is None, reason="GSW_RECIPES names no checkout of the recipes")
@@ -75,10 +75,7 @@ def test_the_docs_state_how_many_rows_a_release_has(release: str) -> None:
 
 @pytest.mark.parametrize("path", [*TABLES, *BRIDGE_TABLES], ids=lambda path: name_of(path.parts[-3:]))
 def test_a_table_of_a_release_contradicts_itself_nowhere_that_is_not_acknowledged(path: Path) -> None:
-    found = audit([Source(str(path), stated_rows(path))])
-    new = [one for one in found.findings if one.severity is Severity.CONTRADICTION and one.acknowledged is None]
-    assert new == []
-    assert found.stale == ()
+    assert [one for one in findings(stated_rows(path)) if one.is_contradiction and not one.acknowledged] == []
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: name_of(path.parts[-3:]))
@@ -125,7 +122,7 @@ def test_every_row_has_an_mfu_or_says_why_not() -> None:
         assert mfu is not None or not (stated and peak_flops), row.id
         if mfu is None:
             without[row.framework, row.workload, mfu_note(row)] += 1
-    assert len(rows) == 762
+    assert len(rows) == 673
     # Their READMEs state samples/s alone.
     why = "no FLOPs: neither formula nor document gives them"
     assert without == {("hf", "llama2_70b", why): 14, ("hf", "mistral_7b", why): 12}
@@ -177,24 +174,6 @@ def test_a_session_of_a_release_runs_a_row_of_each_table(pytester: pytest.Pytest
     result.assert_outcomes(passed=len(ids), deselected=len(load_tables(RELEASES[release])) - len(ids))
 
 
-def test_what_moves_from_one_release_to_the_next_is_told_and_fails_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", str(bundled_baselines() / RELEASES_DIRECTORY)]) == 0
-    out = capsys.readouterr().out
-    moved = re.findall(
-        r"another run: the throughput of release (\S+) is (\d+)% (more|less) than that of (\S+?)(;.*)?$",
-        out,
-        re.MULTILINE,
-    )
-    assert ("25.02", "7", "more", "24.11.1", "") in moved
-    regression = "; noted there: a known regression of GPT-OSS 120B, by the document's own footnote"
-    assert ("26.06.01", "39", "less", "26.06", regression) in moved
-    assert {int(percent) >= 5 for _, percent, _, _, _ in moved} == {True}
-    containers = [
-        new for new, *_ in moved if (bundled_baselines() / RELEASES_DIRECTORY / new / "megatron-bridge").is_dir()
-    ]
-    assert (len(moved), len(containers)) == (46, 32)
-
-
 # ---- Megatron-Bridge's summaries -------------------------------------------------------------------
 
 
@@ -203,10 +182,10 @@ def test_the_rows_of_megatron_bridge_and_what_the_docs_say_of_them() -> None:
     for directory in BRIDGE:
         release = directory.parent.name
         found = read_tables(RELEASES[f"nemo:{release}"])
-        rows = [*found.rows, *found.blanks]
-        assert len({row.id for row in rows}) == len(rows)
-        stated = re.findall(rf"^\| {re.escape(release)} \| (\d+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
-        assert stated == [(str(len(RELEASES[f"nemo:{release}"])), str(len(rows)), str(len(found.blanks)))]
+        assert not found.blanks
+        assert len({row.id for row in found.rows}) == len(found.rows)
+        stated = re.findall(rf"^\| {re.escape(release)} \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+        assert stated == [(str(len(RELEASES[f"nemo:{release}"])), str(len(found.rows)))]
         for row in found.rows:
             assert row.framework == "megatron-bridge"
             assert row.statistic == "mean[35:44]"
@@ -226,7 +205,7 @@ def test_a_known_regression_is_told_with_the_row(pytester: pytest.Pytester) -> N
 
 @pytest.mark.skipif("GSW_MEGATRON_BRIDGE" not in os.environ, reason="GSW_MEGATRON_BRIDGE names no checkout of it")
 def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(tmp_path: Path) -> None:
-    names = list(read_facts(bundled_baselines() / RELEASES_DIRECTORY / "facts.yaml"))
+    names = list(read_facts(bundled_baselines() / RELEASES_DIRECTORY / "facts.yaml").documents)
     for name in names:
         repository, at = os.environ["GSW_MEGATRON_BRIDGE"], f"{COMMIT}:{name}"
         shown = subprocess.run(["git", "-C", repository, "show", at], capture_output=True, check=True)
@@ -236,7 +215,7 @@ def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(tmp_path
     made.mkdir(parents=True)
     shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
     shutil.copy(bundled_baselines() / RELEASES_DIRECTORY / "facts.yaml", made)
-    assert main(["import", *(str(tmp_path / name) for name in names), "-o", str(made)]) == 0
+    assert main(["import", str(tmp_path), "-o", str(made)]) == 0
     assert {path.relative_to(made): path.read_text() for path in made.glob("*/*/*.yaml")} == {
         name_in_releases(path): path.read_text() for path in BRIDGE_TABLES
     }
@@ -244,18 +223,15 @@ def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(tmp_path
 
 def test_the_rows_of_verification_cards_are_there_to_be_selected() -> None:
     cards = bundled_baselines() / RELEASES_DIRECTORY / "cards"
-    found = {kind: read_tables([cards / kind]) for kind in ("tuned", "functional")}
-    assert {kind: (len(one.rows), len(one.blanks)) for kind, one in found.items()} == {
-        "tuned": (14, 7),
-        "functional": (59, 15),
-    }
-    assert {row.statistic for one in found.values() for row in one.rows} == {"mean[-10:]"}
-    assert {blank.key for one in found.values() for row in one.blanks for blank in row.blanks} == {"sequence_length"}
+    found = read_tables([cards])
+    assert (len(found.rows), len(found.blanks)) == (14, 7)
+    assert {row.statistic for row in found.rows} == {"mean[-10:]"}
+    assert {blank.key for row in found.blanks for blank in row.blanks} == {"sequence_length"}
     assert not any(cards in path.parents for paths in RELEASES.values() for path in paths)
 
 
-def test_the_tuned_rows_of_cards_run_on_the_demo(pytester: pytest.Pytester) -> None:
-    cards = bundled_baselines() / RELEASES_DIRECTORY / "cards" / "tuned"
+def test_the_rows_of_cards_run_on_the_demo(pytester: pytest.Pytester) -> None:
+    cards = bundled_baselines() / RELEASES_DIRECTORY / "cards"
     result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={cards}")
     result.assert_outcomes(passed=14, errors=7)  # the blanks
 
@@ -267,19 +243,15 @@ def test_import_makes_the_tables_of_verification_cards_again_byte_for_byte(tmp_p
     listed = subprocess.run(
         [*git, "ls-tree", "-r", "--name-only", COMMIT, below], capture_output=True, check=True, text=True
     )
-    paths = []
     for name in listed.stdout.splitlines():
         if name.endswith("/card.yaml"):
             shown = subprocess.run([*git, "show", f"{COMMIT}:{name}"], capture_output=True, check=True)
-            paths.append(tmp_path / name)
-            paths[-1].parent.mkdir(parents=True)
-            paths[-1].write_bytes(shown.stdout)
+            (tmp_path / name).parent.mkdir(parents=True)
+            (tmp_path / name).write_bytes(shown.stdout)
     made = tmp_path / "baselines" / "releases" / "cards"
     made.mkdir(parents=True)
     shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
-    assert (
-        main(["import", "--cards", *map(str, paths), "-o", str(made)]) == 1
-    )  # some cards have nothing that is verified
+    assert main(["import", "--cards", str(tmp_path / "examples"), "-o", str(made)]) == 0
     bundled = bundled_baselines() / RELEASES_DIRECTORY / "cards"
     assert {path.relative_to(made): path.read_text() for path in made.rglob("*.*")} == {
         path.relative_to(bundled): path.read_text() for path in bundled.rglob("*.*")
@@ -306,12 +278,13 @@ def readme(release: str, path: str, below: Path) -> Path:
 @needs_recipes
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: path.name)
 def test_import_makes_the_tables_of_a_release_again_byte_for_byte(directory: Path, tmp_path: Path) -> None:
-    documents = [readme(directory.name, name, tmp_path / "readmes") for name in read_facts(directory / "facts.yaml")]
+    for name in read_facts(directory / "facts.yaml").documents:
+        readme(directory.name, name, tmp_path / "readmes")
     made = tmp_path / "baselines" / "releases" / directory.name
     made.mkdir(parents=True)
     shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
     shutil.copy(directory / "facts.yaml", made)
-    assert main(["import", *map(str, documents), "-o", str(made)]) == 0
+    assert main(["import", str(tmp_path / "readmes" / directory.name), "-o", str(made)]) == 0
     assert {path.relative_to(made): path.read_text() for path in made.rglob("*.*")} == {
         path.relative_to(directory): path.read_text() for path in directory.rglob("*.*")
     }
@@ -328,14 +301,20 @@ def test_a_release_has_the_figures_of_its_own_readmes(release: str, tmp_path: Pa
         check=True,
         text=True,
     )
+    labels = read_facts(None)
     names = [name for name in listed.stdout.splitlines() if re.search(r"/README\w*\.md$", name, re.IGNORECASE)]
-    documented = [row for name in names for row in import_document(readme(release, name, tmp_path)).documented]
+    read = (import_document(readme(release, name, tmp_path), labels.of(name), checked=False) for name in names)
+    documented = [row for one in read for row in one.rows]
     bundled = [row for path in RELEASES[release] for row in stated_rows(path)]
-    assert Counter(map(figures, documented)) == Counter(map(figures, bundled))
+    read_only, bundled_only = Counter(map(figures, documented)), Counter(map(figures, bundled))
+    read_only, bundled_only = read_only - bundled_only, bundled_only - read_only
+    # The step time of one cell, '8.7  5', is typed in facts.
+    assert [one[:-1] for one in bundled_only] == list(read_only)
+    assert bundled_only.total() <= 1
 
 
 def figures(row: StatedRow) -> tuple[Any, ...]:
-    """What a row is of, by its size as facts may name the model, and the figures that tell it from another release's."""
-    texts = (row.values[key].text for key in ("size", "dtype", "accelerator"))
-    numbers = (float(row.values[key].text.rstrip("%")) for key in FIGURES if key in row.values)
+    """What a row is of, and the figures that tell it from another release's."""
+    texts = (row.values[key].text for key in ("dtype", "accelerator"))
+    numbers = (float(row.values[key].text) for key in FIGURES if key in row.values)
     return (*texts, *numbers)

@@ -17,7 +17,6 @@ from lxml import etree
 
 import pytest_gsw
 from pytest_gsw.cli import main
-from pytest_gsw.cli.json_schema import baseline_schema, clusters_schema
 from pytest_gsw.clusters.model import Cluster, find_cluster
 from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.demo.faults import parse_faults
@@ -26,6 +25,7 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.load import load_table
 from tests.endless import it_ends
+from tests.json_schema import baseline_schema, clusters_schema
 from tests.unit.tables.texts import billion_laughs
 
 ROW = "llama2_70b_fp8 and H100x64"
@@ -545,30 +545,11 @@ PACKAGE = Path(pytest_gsw.__file__).parent
 #: Patterns that are put together, of the package's own texts; the layout's is a translated glob with the row's names.
 MADE = {
     "clusters/model.py: f'-[{_SHORT_FLAGS}]*{short}'",
-    "documents/audit/text.py: pattern",
-    "documents/importing/arrange.py: f'(?P<group>[0-9]+(?:\\\\.[0-9]+)?[ ]?B|{ACCELERATOR.pattern}|{DTYPE.pattern})[ :-]+(?P<label>.+)'",
-    "documents/importing/cases.py: f'(?<![a-z])(?:{words})(?![a-z])'",
-    "documents/importing/cells.py: pattern",
-    "documents/importing/complete.py: f'{re.escape(model)}[0-9]+(\\\\.[0-9]+)?'",
-    "documents/importing/directories.py: _NAME",
-    "documents/importing/evidence.py: pattern",
-    "documents/importing/labels.py: one.written or one.name",
-    "documents/importing/labels.py: pattern",
-    "documents/importing/prose.py: f'(?<![A-Za-z0-9*/_]){name}(?:_SIZE)? ?= ?([1-9][0-9]{{0,4}})(?![0-9*/.])'",
-    "documents/importing/prose.py: pattern + '[\\\\s()]*'",
-    "documents/importing/sentences.py: f'(?<![A-Za-z0-9]){FAMILIES.pattern}(?:[ _-]?v?[0-9](?:\\\\.[0-9])?(?![0-9xXbB]))?'",
-    "documents/importing/sentences.py: f'(?<![A-Za-z0-9_*/.]){pattern}{_VALUE}'",
-    "documents/importing/sentences.py: f'{DTYPE.pattern}|(?<![A-Za-z0-9])(?:Float8|BFloat16)(?![A-Za-z0-9])'",
-    "documents/importing/sentences.py: f'{FAMILY.pattern}(?:[ _-][A-Za-z]{{2,12}})?[ _-]?{_B}(?:-A[0-9.]+B)?(?![A-Za-z0-9])'",
-    "documents/importing/sentences.py: pattern",
-    "documents/importing/shapes.py: f'{ACCELERATOR.pattern}|(?:gpus?|chips)(?![a-z])|(?:x |^)v4-'",
-    "documents/importing/surroundings.py: f'{POINT.pattern}(?:\\\\*\\\\*|`)?([^:*`|]{{1,60}}?)(?:\\\\*\\\\*|`)?[ ]?:(?:\\\\*\\\\*)?[ ]+\\\\S'",
-    "documents/importing/titles.py: '|'.join(FRAMEWORKS)",
-    "documents/importing/titles.py: word",
     'jobs/files_before.py: f"""(?<!\\\\w){re.escape(name)}[\'\\\\"]?[ \\\\t]*:"""',
     "jobs/reads.py: f'(?<!\\\\w){re.escape(name)}(?!\\\\w|\\\\+?=(?!=))'",
     "jobs/reads.py: f'^(?:export )?{re.escape(name)}=.*'",
     "hooks/checks.py: METRIC_KEY",
+    "importing/labels.py: pattern + _spaced(text[end:])",
     "jobs/layout.py: pattern.replace(stand_in, f'(?P<job_id>{job_id})', 1).replace(any_size, '[^_]*')",
     "jobs/slurm/refusals.py: pattern",
     "results/verdicts.py: metrics.METRIC_KEY",

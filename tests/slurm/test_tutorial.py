@@ -31,7 +31,7 @@ set -eu
 cat >.venv/bin/pip <<'PIP'
 #!/bin/bash
 set -eu
-[ "$*" = "install --quiet .[import]" ] && [ -e pyproject.toml ]
+[ "$*" = "install --quiet ." ] && [ -e pyproject.toml ]
 printf '#!/bin/sh\\nexec {python} -m pytest "$@"\\n' >.venv/bin/pytest
 printf '#!/bin/sh\\nexec {python} -c "import sys; from pytest_gsw.cli import main; sys.exit(main())" "$@"\\n' \\
     >.venv/bin/pytest-gsw

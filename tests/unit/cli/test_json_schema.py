@@ -7,9 +7,9 @@ import jsonschema
 import pytest
 import yaml
 
-from pytest_gsw.cli.json_schema import baseline_schema, clusters_schema, schema_files
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import table_files
+from tests.json_schema import baseline_schema, clusters_schema, schema_files
 from tests.unit.tables.texts import TINY
 
 BASELINES = jsonschema.Draft202012Validator(baseline_schema())
@@ -18,7 +18,7 @@ CLUSTERS = jsonschema.Draft202012Validator(clusters_schema())
 
 @pytest.mark.parametrize("path", schema_files(), ids=lambda path: path.name)
 def test_the_files_in_the_package_are_up_to_date(path: Any) -> None:
-    assert path.read_text() == schema_files()[path], "run: python -m pytest_gsw.cli.json_schema"
+    assert path.read_text() == schema_files()[path], "run: python -m tests.json_schema"
 
 
 def test_the_schemas_are_schemas() -> None:

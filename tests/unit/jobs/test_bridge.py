@@ -17,7 +17,7 @@ from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 
 SUMMARIES = {row.id: row for row in load_tables(bundled_releases()["nemo:26.06"])}
-CARDS = {row.id: row for row in load_tables([bundled_baselines() / "releases" / "cards" / "tuned"])}
+CARDS = {row.id: row for row in load_tables([bundled_baselines() / "releases" / "cards"])}
 OF_SUMMARY = SUMMARIES["llama3.1_405b_fp8[H100x1024-26.06]"]
 OF_CARD = CARDS["deepseek_v3_mxfp8[GB200x256-pretrain-performance]"]
 
@@ -158,8 +158,7 @@ def test_every_row_of_a_summary_is_launched(cluster: Cluster, release: str) -> N
 
 
 def test_every_row_of_a_card_has_its_command(cluster: Cluster) -> None:
-    functional = load_tables([bundled_baselines() / "releases" / "cards" / "functional"])
-    for row in (*CARDS.values(), *functional):
+    for row in CARDS.values():
         words = command(row, cluster)
         assert int(words[words.index("--nodes") + 1]) * int(words[words.index("--gpus-per-node") + 1]) == row.gpus
         assert not {"--wait", "--experiment-name"} & {*words}

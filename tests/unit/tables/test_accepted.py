@@ -11,10 +11,10 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
-from pytest_gsw.cli.json_schema import accepted_schema, baseline_schema
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.load import load_table, load_tables, table_files
 from pytest_gsw.tables.model import Baseline
+from tests.json_schema import accepted_schema, baseline_schema
 from tests.unit.tables.texts import ENTRY, EOS, TINY
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]

@@ -188,8 +188,8 @@ def test_what_is_said_of_blanks_that_import_wrote(read: Callable[[str], Table]) 
     assert [blank.reason for blank in third.blanks] == [blank.reason for blank in second.blanks]
     assert blank_error(second).fact == "framework, recipe.directory, dtype and gpus_per_node are blank"
     assert blank_error(figure).advice.splitlines()[0] == (
-        "type tokens_per_s into the table; framework, recipe.directory and dtype there, or into baselines/facts.yaml "
-        "beside what it has of the document, and pytest-gsw import README.md -o baselines --overwrite:"
+        "type them into the table, or into baselines/facts.yaml beside what it has of the document, and "
+        "pytest-gsw import README.md -o baselines --overwrite:"
     )
 
 
@@ -215,18 +215,19 @@ documents:
             gpus_per_node:  # a whole number above 0
           - line: 14
             gpus: 32
-            gpus_per_node:  # a whole number above 0"""
+            gpus_per_node:  # a whole number above 0
+          - line: 15
+            gpus: 64
+            tokens_per_s:  # a number above 0"""
     )
 
 
-def test_a_figure_alone_is_typed_into_the_table(read: Callable[[str], Table]) -> None:
-    (row,) = read(
-        change("step_time_s: 1.5", "step_time_s: ~").replace("dtype:", "title: T  # table at line 5\n    dtype:")
-    ).blanks
+def test_a_gpu_count_is_typed_into_the_table(read: Callable[[str], Table]) -> None:
+    (row,) = read(change("gpus: 8,", "gpus: ~,").replace("dtype:", "title: T  # table at line 5\n    dtype:")).blanks
     assert blank_error(row).advice == "type it into the table"
 
 
-def test_the_audit_reads_what_rows_with_blanks_state(read: Callable[[str], Table]) -> None:
+def test_the_arithmetic_reads_what_rows_with_blanks_state(read: Callable[[str], Table]) -> None:
     read(IMPORTED)
     first, *_, last = stated_rows(Path("baselines/own/t.yaml"))
     assert (first.id, first.values["step_time_s"].text) == ("tiny_1b_bf16[H100x8]", "1.5")

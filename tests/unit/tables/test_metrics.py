@@ -54,7 +54,7 @@ def spelling(words: Collection[str]) -> set[str]:
 
 def test_nothing_beside_the_table_spells_what_a_row_is_judged_by() -> None:
     # The type of a row's 'metric', and names of variables in others' scripts.
-    assert spelling(metrics.JUDGED) == {"tables/model.py", "documents/audit/scripts.py"}
+    assert spelling(metrics.JUDGED) == {"tables/model.py"}
 
 
 def test_nothing_beside_the_table_spells_a_figure() -> None:

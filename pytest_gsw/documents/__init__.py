@@ -1,1 +1,0 @@
-"""Recipes' documents: reading, auditing and comparing them."""

@@ -1,1 +1,0 @@
-"""Documents against themselves: every figure that follows from others is computed again, digit for digit."""

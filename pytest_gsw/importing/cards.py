@@ -1,0 +1,204 @@
+"""Megatron-Bridge's verification cards become rows: one for each accelerator whose tuned recipe is verified.
+
+A card is YAML that somebody else has written: it is read as texts, within the limits that hold for tables, and what is
+not where a card has it is left out and listed.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path, PurePosixPath
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.importing.document import Imported
+from pytest_gsw.importing.markdown import LeftOut
+from pytest_gsw.importing.row import CONVENTION, UNSAID, RecipeKey, Row, RowFile, RowTable
+from pytest_gsw.importing.rows import FACT
+from pytest_gsw.tables.metrics import STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S_PER_GPU
+from pytest_gsw.tables.nodes import compose, read_text
+from pytest_gsw.tables.yamlfile import Spelt, Stated, read_spelling
+
+#: The task whose recipes are tuned for performance. Figures of the others are sanity checks, by the cards' own words.
+_TUNED = "pretrain_performance"
+_STEP_TIME_MS = "last_10_steps_step_time_ms_avg"
+_FIGURES = {
+    TOKENS_PER_S_PER_GPU: "last_10_steps_tokens_per_second_per_gpu_avg",
+    TFLOPS_PER_GPU.key: "last_10_steps_model_tflops_per_gpu_avg",
+}
+_PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "fp8_mx": "mxfp8", "nvfp4": "nvfp4"}
+_ACCELERATOR = re.compile(r"(?:GB|B|H|A)\d{3}")
+_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?")
+_OPTIONS = {
+    "nodes": re.compile(r"--nodes[ =](\d{1,6})(?!\S)"),
+    "gpus_per_node": re.compile(r"--gpus-per-node[ =](\d{1,3})(?!\S)"),
+    "steps": re.compile(r"--max_steps[ =](\d{1,7})(?!\S)"),
+    "sequence_length": re.compile(r"--seq_length[ =](\d{1,8})(?!\S)"),
+}
+_SCRIPT = "train.sh"
+#: Options of the script with a value that Slurm is told.
+_OF_SLURM = frozenset(
+    {
+        *("--nodes", "--gpus-per-node", "--gpus_per_node", "--account", "--partition", "--time", "--gres"),
+        *("--container-image", "--additional-slurm-params", "--additional_slurm_params", "--experiment-name"),
+    }
+)
+#: What says whether it waits for the job, and where in the container the configuration is written.
+_OF_THE_DESK = frozenset({"--wait", "logger.save_config_filepath"})
+#: ``GBS/MBS 2048/1`` of what a card expects.
+_GLOBAL_BATCH = re.compile(r"\bGBS/MBS (\d{1,7})/\d{1,5}\b")
+_LONGEST = 20_000
+#: How far the throughput may be from what the step time gives: both are means of ten steps.
+_EXACT = Decimal("0.002")
+
+
+def import_card(path: Path) -> Imported:
+    """The rows of one card's recipes that are tuned for performance.
+
+    Raises:
+        ConfigurationError: It cannot be read, or is no card.
+    """
+    card = read_spelling(path) if compose(path, read_text(path)) is not None else None
+    if not isinstance(card, Mapping) or not isinstance(card.get("items"), Mapping) or not _text(card, "title"):
+        raise ConfigurationError(f"{path} is no verification card: it has no 'title' and 'items'")
+    name = f"{path.parent.name}/{path.name}"
+    rows: list[Row] = []
+    left_out: list[LeftOut] = []
+    for accelerator, entry, step in _measured(_mapping(card, "items")):
+        reason = _refused(accelerator, entry, step)
+        if reason:
+            left_out.append(LeftOut(step.line, f"{_TUNED}.{accelerator} {reason}"))
+        else:
+            rows.append(_row(card, accelerator, entry, step))
+    return Imported(name, (_file(name, rows),) if rows else (), tuple(left_out))
+
+
+def _measured(items: Mapping[str, Spelt]) -> Iterator[tuple[str, Mapping[str, Spelt], Stated]]:
+    """Every entry of the tuned task with a step time: its accelerator, itself and the time."""
+    for accelerator, entry in _mapping(items, _TUNED).items():
+        step = _mapping(entry, "metrics").get(_STEP_TIME_MS) if isinstance(entry, Mapping) else None
+        if isinstance(entry, Mapping) and isinstance(step, Stated):
+            yield accelerator, entry, step
+
+
+def _refused(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> str:
+    """Why an entry is no row, empty where it is one."""
+    status, precision = _text(entry, "status"), _text(entry, "precision")
+    command = _text(entry, "command")
+    if status != "verified":
+        return f"is {status or 'of no status'}, not verified"
+    if _ACCELERATOR.fullmatch(accelerator) is None:
+        return "is of no accelerator that has a name"
+    if precision not in _PRECISIONS:
+        return f"has the precision '{precision}', which no dtype is known for"
+    if any(_OPTIONS[name].search(command) is None for name in ("nodes", "gpus_per_node", "steps")):
+        return "has a command that does not say nodes, GPUs of a node and steps"
+    if _NUMBER.fullmatch(step.text) is None or not Decimal(step.text):
+        return f"has a step time of '{step.text}', which is no number above 0"
+    return ""
+
+
+def _row(card: Mapping[str, Spelt], accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> Row:
+    model, size = _named(_text(card, "title"))
+    command = _text(entry, "command")
+    said = {name: found[1] for name, pattern in _OPTIONS.items() if (found := pattern.search(command)) is not None}
+    gpus = int(said["nodes"]) * int(said["gpus_per_node"])
+    seconds = f"{Decimal(step.text) / 1000:f}"
+    texts = {
+        "model": model,
+        "size": size,
+        "framework": "megatron-bridge",
+        "dtype": _PRECISIONS[_text(entry, "precision")],
+        "accelerator": accelerator,
+        "gpus": str(gpus),
+        "gpus_per_node": said["gpus_per_node"],
+        "case": _TUNED.replace("_", "-"),
+        STEP_TIME.key: seconds,
+        "statistic": "mean[-10:]",
+        "line": str(step.line),
+    }
+    metrics = _mapping(entry, "metrics")
+    texts |= {key: text for key, name in _FIGURES.items() if _NUMBER.fullmatch(text := _text(metrics, name))}
+    length, batch = _samples(said, texts, _text(entry, "expected_result"))
+    texts |= {"sequence_length": length, "global_batch_size": batch}
+    environment = _mapping(card, "verification_environment")
+    # A run's image is made of the container, and called as its site calls it: it is no "image" to compare.
+    told = {"container": "base_container", "commit": "bridge_commit"}
+    attributes = {name: _text(entry, key) or _text(environment, key) for name, key in told.items()}
+    recipe: dict[str, RecipeKey] = {
+        "directory": Stated("scripts/training", CONVENTION, 1),
+        "steps": Stated(said["steps"], FACT, 1),
+    }
+    arguments = _arguments(command)
+    if arguments:
+        recipe |= {"script": Stated(_SCRIPT, FACT, 1), "launcher": Stated("nemo-run", FACT, 1), "arguments": arguments}
+    proof = f"sequence_length: the throughput is of {length} tokens and the expected batch of {batch}"
+    return Row(
+        {key: Stated(text, step.line, 1) for key, text in texts.items() if text or key == "sequence_length"},
+        attributes={name: text for name, text in attributes.items() if text},
+        recipe=recipe,
+        comments=(*([proof] if batch else []), f"command: {' '.join(command.split())}"),
+        blanks={} if length else {"sequence_length": UNSAID},
+        table_line=step.line,
+    )
+
+
+def _arguments(command: str) -> tuple[str, ...]:
+    """What a command tells the recipe, without what it tells Slurm: each cluster has that of its own."""
+    try:
+        words = iter(shlex.split(command))
+    except ValueError:
+        return ()
+    if PurePosixPath(next(words, "")).name != _SCRIPT:
+        return ()
+    told: list[str] = []
+    for word in words:
+        name, has_value, _ = word.partition("=")
+        if name in _OF_SLURM and not has_value:
+            next(words, None)
+        elif name not in {*_OF_SLURM, *_OF_THE_DESK}:
+            told.append(word)
+    return tuple(told)
+
+
+def _samples(said: Mapping[str, str], texts: Mapping[str, str], expected: str) -> tuple[str, str]:
+    """Sequence length and batch; what the command does not say is there where the throughput proves it."""
+    length = said.get("sequence_length", "")
+    found = _GLOBAL_BATCH.search(expected)
+    if found is None or not int(found[1]) or TOKENS_PER_S_PER_GPU not in texts:
+        return length, ""
+    tokens = Decimal(texts[TOKENS_PER_S_PER_GPU]) * int(texts["gpus"]) * Decimal(texts[STEP_TIME.key])
+    proven = round(tokens / int(found[1]))
+    # A length is a power of two: a batch of another run gives none.
+    is_length = proven > 0 and not proven & (proven - 1) and abs(tokens / int(found[1]) / proven - 1) < _EXACT
+    return (str(proven), found[1]) if is_length and length in {"", str(proven)} else (length, "")
+
+
+def _named(title: str) -> tuple[str, str]:
+    """Model and size of a card's title: ``nemotron_3_super_120b_a12b`` is ``nemotron3_super`` of ``120b``."""
+    name = re.sub(r"[^a-z0-9._-]", "-", title.lower()).strip("-._")
+    size = re.search(r"_([0-9]+b)(?:_|$)", name)
+    return re.sub(r"_([0-9]+)(?=_|$)", r"\1", name[: size.start()] if size else name), size[1] if size else ""
+
+
+def _file(name: str, rows: list[Row]) -> RowFile:
+    first = rows[0].values
+    workload = "_".join(first[key].text for key in ("model", "size") if key in first)
+    # Each has a command of its own, and so a table of its own.
+    tables = tuple(
+        RowTable(f"{name}: {row.values['case'].text} on {row.values['accelerator'].text}", row.table_line, (row,))
+        for row in rows
+    )
+    return RowFile(f"megatron-bridge/{workload}.yaml", tables)
+
+
+def _mapping(values: Mapping[str, Spelt], key: str) -> Mapping[str, Spelt]:
+    found = values.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _text(values: Mapping[str, Spelt], key: str) -> str:
+    found = values.get(key)
+    return found.text[:_LONGEST].strip() if isinstance(found, Stated) else ""

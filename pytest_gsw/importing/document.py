@@ -1,0 +1,348 @@
+"""A document becomes rows: what its cells say, what facts declare, and what is usual; the rest is left blank."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from inspect import signature
+from itertools import chain
+from pathlib import Path, PurePosixPath
+
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.importing.arithmetic import Finding, findings
+from pytest_gsw.importing.cells import FIGURES
+from pytest_gsw.importing.facts import DocumentFacts, Facts
+from pytest_gsw.importing.markdown import LeftOut, read_document
+from pytest_gsw.importing.row import CONVENTION, NEEDED, UNSAID, RecipeKey, Row, RowFile, RowTable, with_cases
+from pytest_gsw.importing.rows import FACT, Draft, Remark, read_rows
+from pytest_gsw.importing.writer import yaml_text
+from pytest_gsw.performance.flops import FORMULAS, gpt2
+from pytest_gsw.tables.accelerators import gpus_per_node
+from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME, THROUGHPUTS
+from pytest_gsw.tables.stated import StatedRow
+from pytest_gsw.tables.yamlfile import Stated
+
+_DIRECTORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What one document gives."""
+
+    #: The document's name, as rows say where they come from.
+    name: str
+    files: tuple[RowFile, ...]
+    #: Parts of the document that are not read.
+    left_out: tuple[LeftOut, ...] = ()
+    #: What a reader has to look at.
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def rows(self) -> tuple[StatedRow, ...]:
+        """Places count in the document."""
+        rows = (row for file in self.files for table in file.tables for row in table.rows)
+        return tuple(row.stated(self.name, row.known) for row in rows)
+
+    @property
+    def blanks(self) -> Iterator[tuple[str, str, str, str]]:
+        """What neither document nor facts say, and why: by YAML file, row id and key."""
+        for file in self.files:
+            for row in chain.from_iterable(table.rows for table in file.tables):
+                yield from ((file.path, row.id, key, reason) for key, reason in row.blanks.items())
+
+    @property
+    def yaml_text(self) -> Mapping[str, str]:
+        """The text of each YAML file, by its relative name."""
+        return {file.path: yaml_text(file, self.name) for file in self.files}
+
+
+def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -> Imported:
+    """Read one document; figures that contradict each other are refused unless ``checked`` is false.
+
+    Raises:
+        ConfigurationError: It cannot be read; or the facts are of a table, a row or a file that it does not have, or
+            contradict what a cell states.
+    """
+    document = read_document(path)
+    read = read_rows(document, facts)
+    drafts, remarks = read.drafts, [*read.remarks]
+    _check_facts(facts, drafts, {one.table.line for one in read.settings})
+    completed = [_complete(draft, facts, path) for draft in drafts]
+    found = [list(_contradictions(row)) if checked else [] for row in completed]
+    rows = [_refused(row, wrong) if wrong else row for row, wrong in zip(completed, found, strict=True)]
+    named = []
+    for draft, wrong, (row, said) in zip(drafts, found, with_cases(rows), strict=True):
+        named.append((draft, replace(row, comments=(*row.comments, f"case: {said}")) if said else row))
+        remarks += [Remark(draft.line, f"{row.id}: {said}")] if said else []
+        remarks += [Remark(one.line, f"{row.id}: refused: {one.text}", one.line_to_add) for one in wrong]
+        for key, (reason, cell) in draft.refused.items():
+            if key not in row.values or row.values[key].line != FACT:
+                add = f"rows: [{{line: {draft.line}, gpus: {draft.text('gpus')}, {key}: VALUE}}]"
+                remarks.append(Remark(cell.line, f"{row.id}, {key}: refused: {reason}", add))
+    remarks.sort(key=lambda one: one.line)
+    return Imported(facts.name, _files(named, facts), tuple(read.left_out), tuple(remarks))
+
+
+# ---- One row ---------------------------------------------------------------------------------------
+
+
+def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> Row:
+    """One row with all that is known of it."""
+    whole, of_table = facts.whole, facts.tables.get(draft.table.line, Facts())
+    values = {key: stated for key, stated in draft.values.items() if stated is not None}
+    if "nodes" in values and "gpus" not in values:
+        per_node = _first("gpus_per_node", of_table, whole) or str(gpus_per_node(draft.text("accelerator")) or "")
+        if per_node:
+            nodes = values["nodes"]
+            values["gpus"] = replace(nodes, text=str(int(nodes.text) * int(per_node)))
+    values.pop("nodes", None)
+    of_row = facts.of_row(draft.line, values["gpus"].text if "gpus" in values else "")
+    for key in _corrected(draft, of_row, facts.name):
+        del values[key]
+    absent = {key for key, stated in draft.values.items() if stated is None}
+    levels = [of_row, of_table, whole]
+    values = _filled(values, levels, absent)
+    file = facts.files.get(_path_of(_texts(values), facts), Facts())
+    levels.insert(2, file)
+    values = _filled(values, levels, absent)
+    architecture = file.architecture or whole.architecture
+    values |= _flops(values, architecture, levels)
+    usual = gpus_per_node(_texts(values).get("accelerator", ""))
+    if "gpus_per_node" not in values and usual is not None:
+        values["gpus_per_node"] = Stated(str(usual), CONVENTION, 1)
+    if SAVE_TIME.key in values and "metric" not in values:
+        values["metric"] = Stated(SAVE_TIME.name, CONVENTION, 1)
+    values["line"] = Stated(str(draft.line), draft.line, 1)
+    blanks = _blanks(values, draft)
+    recipe: dict[str, RecipeKey] = {}
+    for level in reversed(levels):
+        recipe |= {key: Stated(told, FACT, 1) if isinstance(told, str) else told for key, told in level.recipe.items()}
+    recipe.setdefault("directory", Stated(_directory(facts.name, path), CONVENTION, 1))
+    attributes, known = dict(draft.attributes), dict[str, str]()
+    for level in reversed(levels):
+        attributes |= level.attributes
+        known |= level.acknowledged
+    return Row(
+        {**values, **{key: Stated("", draft.line, 1) for key in blanks}},
+        attributes=attributes,
+        recipe=recipe,
+        acknowledged=of_row.acknowledged,
+        known=known,
+        comments=tuple(of_row.comment.splitlines()),
+        blanks=blanks,
+        table_line=draft.table.line,
+    )
+
+
+def _texts(values: Mapping[str, Stated]) -> dict[str, str]:
+    return {key: stated.text for key, stated in values.items()}
+
+
+def _first(key: str, *levels: Facts) -> str:
+    return next((level.values[key] for level in levels if key in level.values), "")
+
+
+def _filled(values: Mapping[str, Stated], levels: Sequence[Facts], absent: set[str]) -> dict[str, Stated]:
+    """The values with what facts declare, the nearest first: they fill in what no cell says. A case is the facts'."""
+    found = dict(values)
+    for number, level in enumerate(levels):
+        for key, text in level.values.items():
+            is_name = key == "case" and (found.get("case") is None or found["case"].line != FACT)
+            if key not in {"gpus", "line"} | FIGURES and (is_name or (key not in found and key not in absent)):
+                found[key] = Stated(text, FACT, 1)
+        if not number:
+            figures = {key: Stated(text, FACT, 1) for key, text in level.values.items() if key in FIGURES}
+            found = {**figures, **found}
+    if "gpus" not in found and (text := _first("gpus", *levels)):
+        found["gpus"] = Stated(text, FACT, 1)
+    return found
+
+
+def _corrected(draft: Draft, of_row: Facts, name: str) -> set[str]:
+    """The cells that facts of the row take the place of: those that its other figures contradict.
+
+    Raises:
+        ConfigurationError: A fact is not what a cell states that nothing contradicts.
+    """
+    stated = {key: stated for key, stated in draft.values.items() if stated is not None}
+    differing = {
+        k: s for k, s in stated.items() if of_row.values.get(k, s.text) != s.text and k not in {"gpus", "case"}
+    }
+    if not differing:
+        return set()
+    wrong = {one.key for one in findings([StatedRow("", name, stated)]) if one.is_contradiction}
+    wrong |= {STEP_TIME.key} if wrong & {*THROUGHPUTS} else set()
+    for key, cell in differing.items():
+        if key not in wrong:
+            raise ConfigurationError(
+                f"facts of {name}: {key} is {of_row.values[key]}, but line {cell.line} of the document states "
+                f"{cell.text}; facts fill in what no cell says, or what the row's other figures contradict"
+            )
+    return set(differing)
+
+
+def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], levels: Sequence[Facts]) -> dict[str, Stated]:
+    """Model FLOPs of a sample by the declared formula, where none are declared, or those are another depth's."""
+    texts, of_row = _texts(values), levels[0].values
+    depth, full = texts.get("layers", ""), architecture.get("layers", "")
+    found: dict[str, Stated] = {}
+    is_smaller = bool(depth and full) and int(depth) < int(full)
+    if is_smaller:
+        found["proxy"] = Stated("true", FACT, 1)
+    if "model_flops" in of_row or ("model_flops" in texts and not is_smaller):
+        return found
+    length, formula = texts.get("sequence_length", ""), architecture.get("formula", "")
+    if not length or not formula or SAVE_TIME.key in texts:
+        return found
+    if formula == "gpt2":
+        size = re.fullmatch(r"([0-9.]+)b", texts.get("size", ""))
+        flops: float = gpt2(sequence_length=int(length), parameters=float(size[1]) * 1e9) if size else 0
+    else:
+        numbers = {**architecture, "layers": depth or full, "sequence_length": length}
+        given = {key: int(numbers[key]) for key in signature(FORMULAS[formula]).parameters if numbers.get(key)}
+        flops = FORMULAS[formula](**given) if given.keys() == signature(FORMULAS[formula]).parameters.keys() else 0
+    if flops:
+        whole = f"{Decimal(flops).normalize():e}" if formula == "gpt2" else str(int(flops))
+        found["model_flops"] = Stated(whole, FACT, 1)
+    return found
+
+
+def _blanks(values: Mapping[str, Stated], draft: Draft) -> dict[str, str]:
+    """What has to be filled in before the row can run, and why it is not there."""
+    refused = {key: reason for key, (reason, _) in draft.refused.items()}
+    blanks = {key: refused.get(key, UNSAID) for key in NEEDED if key not in values}
+    # Not each model has a size in its name; one that is there and cannot be read is not none.
+    blanks |= {"size": refused["size"]} if "size" in refused and "size" not in values else {}
+    gpus, per_node = (int(values[key].text) if key in values else 0 for key in ("gpus", "gpus_per_node"))
+    if per_node and gpus > per_node and gpus % per_node:
+        blanks["gpus_per_node"] = f"{gpus} GPUs do not fill whole nodes of {per_node}"
+    throughputs = [key for key in THROUGHPUTS if key in values]
+    is_judged = {STEP_TIME.key, SAVE_TIME.key, "expected_failure"} & values.keys()
+    for key in (STEP_TIME.key, SAVE_TIME.key):
+        if key in refused and key not in values:
+            blanks[key] = refused[key]
+            is_judged = is_judged | {key}
+    if not is_judged and not throughputs:
+        unread = next((key for key in THROUGHPUTS if key in refused), STEP_TIME.key)
+        blanks[unread] = refused.get(unread, UNSAID)
+    elif not is_judged and "global_batch_size" not in values:
+        blanks["global_batch_size"] = f"{UNSAID}, and the step time follows from it and {throughputs[0]}"
+    return blanks
+
+
+def _directory(name: str, path: Path) -> str:
+    """The recipe's directory: the one that its README lies in, as far as facts name it."""
+    parent = str(PurePosixPath(name).parent)
+    if parent == "." and path.name.lower().startswith("readme"):
+        parent = path.resolve().parent.name
+    return parent if _DIRECTORY.fullmatch(parent) else ""
+
+
+# ---- Files -----------------------------------------------------------------------------------------
+
+
+def _path_of(texts: Mapping[str, str], facts: DocumentFacts) -> str:
+    """The YAML file of a row where all rows of its framework and model are of its size, or facts name that file."""
+    stem = f"{texts.get('framework') or 'unknown'}/{texts.get('model') or 'unknown'}"
+    sized = f"{stem}_{texts.get('size', '')}.yaml"
+    return sized if sized in facts.files else f"{stem}.yaml"
+
+
+def _files(rows: Sequence[tuple[Draft, Row]], facts: DocumentFacts) -> tuple[RowFile, ...]:
+    """Rows by file: one for each framework and model, named after the workload where it has one size.
+
+    Raises:
+        ConfigurationError: There are facts of a file that is none of these.
+    """
+    groups: dict[tuple[str, str, str, str], list[tuple[Draft, Row]]] = {}
+    for draft, row in rows:
+        release = row.text("release") if facts.by_release is not None else ""
+        names = (row.text("framework") or "unknown", row.text("model") or "unknown", row.text("log_format"))
+        groups.setdefault((release, *names), []).append((draft, row))
+    often = Counter(group[:3] for group in groups)
+    files = []
+    for (release, framework, model, log_format), members in groups.items():
+        sizes = {row.text("size") for _, row in members}
+        name = f"{model}_{sizes.pop()}" if len(sizes) == 1 and "" not in sizes else model
+        # A file has one log format.
+        name += f"-{log_format}" if log_format and often[release, framework, model] > 1 else ""
+        file = _file(f"{framework}/{name}.yaml", members, facts)
+        if release:
+            file = replace(file, path=f"{release}/{file.path}", releases=(f"{facts.by_release}{release}",))
+        files.append(file)
+    for path in facts.files:
+        if path not in {file.path for file in files}:
+            there = ", ".join(sorted(file.path for file in files)) or "none"
+            raise ConfigurationError(f"facts of a file {path}, which {facts.name} does not give; it gives: {there}")
+    return tuple(sorted(files, key=lambda file: file.path))
+
+
+def _file(path: str, members: Sequence[tuple[Draft, Row]], facts: DocumentFacts) -> RowFile:
+    tables: dict[int, list[tuple[Draft, Row]]] = {}
+    for draft, row in members:
+        tables.setdefault(draft.table.line, []).append((draft, row))
+    whole, of_file = facts.whole, facts.files.get(path, Facts())
+    built = []
+    for line, found in tables.items():
+        of_table, first = facts.tables.get(line, Facts()), found[0][0]
+        section = " / ".join(one.text for one in first.table.headings)
+        rows = tuple(row for _, row in found)
+        title = of_table.title or first.title
+        built.append(RowTable(title, line, rows, of_table.comment, of_table.acknowledged, section))
+    return RowFile(
+        path=path,
+        tables=tuple(built),
+        architecture=of_file.architecture or whole.architecture,
+        comment="\n\n".join(text for text in (whole.comment, of_file.comment) if text),
+        release=whole.values.get("release", ""),
+        releases=whole.releases,
+        acknowledged={**whole.acknowledged, **of_file.acknowledged},
+        activation_recomputation=any(row.text("activation_recomputation") == "true" for _, row in members),
+    )
+
+
+def _check_facts(facts: DocumentFacts, drafts: Sequence[Draft], settings: set[int]) -> None:
+    """Refuse facts of what is not there: they are of another release.
+
+    Raises:
+        ConfigurationError: There is no such table or row in the document.
+    """
+    tables = {draft.table.line for draft in drafts} | settings
+    for line in facts.tables:
+        if line not in tables:
+            found = ", ".join(map(str, sorted(tables))) or "none"
+            raise ConfigurationError(
+                f"facts of a table at line {line} of {facts.name}, where there is none; tables of rows are at: {found}"
+            )
+    for line, gpus in facts.rows:
+        if not any(line == draft.line and gpus in {None, int(draft.text("gpus") or 0)} for draft in drafts):
+            of_gpus = "" if gpus is None else f" of {gpus} GPUs"
+            raise ConfigurationError(f"facts of a row{of_gpus} at line {line} of {facts.name}, where there is none")
+
+
+# ---- Contradictions --------------------------------------------------------------------------------
+
+
+def _contradictions(row: Row) -> Iterator[Finding]:
+    """What the row's figures contradict of each other, and facts do not acknowledge."""
+    for finding in findings([row.stated("", row.known)]):
+        if finding.is_contradiction and not finding.acknowledged:
+            yield finding
+
+
+def _refused(row: Row, found: Sequence[Finding]) -> Row:
+    """The row without a figure that others contradict; a step time and a throughput refute each other."""
+    values, blanks, comments = dict(row.values), dict(row.blanks), list(row.comments)
+    for finding in found:
+        at = int(row.text("line"))
+        comments.append(f"{finding.key}: refused: {finding.text} (line {at})")
+        values.pop(finding.key, None)
+        if finding.key in THROUGHPUTS and STEP_TIME.key in values:
+            blanks[STEP_TIME.key] = f"{finding.text} (line {at} of the document)"
+        elif finding.key not in FIGURES:
+            blanks[finding.key] = f"{finding.text} (line {at} of the document)"
+    values |= {key: Stated("", int(row.text("line")), 1) for key in blanks}
+    return replace(row, values=values, blanks=blanks, comments=tuple(comments))

@@ -1,0 +1,266 @@
+"""Rows become the text of a YAML table: each key as far out as it is the same for all, figures in columns.
+
+The text is written here, and not dumped by a YAML library, for the comments and the columns: the tables are
+under review, and a reviewer reads them beside the document.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pytest_gsw.importing.row import CONVENTION, UNSAID, RecipeKey, Row, RowFile, RowTable
+from pytest_gsw.importing.rows import FACT
+from pytest_gsw.tables.blanks import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
+from pytest_gsw.tables.bundled import SCHEMA_FILE
+from pytest_gsw.tables.metrics import DOCUMENTED as FIGURES
+from pytest_gsw.tables.yamlfile import Stated
+
+#: Keys of rows in the order in which they are written; figures last.
+_ORDER = (
+    *("gpus", "size", "case", "dtype", "accelerator", "gpus_per_node", "sequence_length", "layers"),
+    *("tp", "pp", "vp", "cp", "ep", "dp", "fsdp"),
+    *("gradient_accumulation_steps", "micro_batch_size", "global_batch_size", "proxy", "model_flops"),
+    *("metric", "statistic", "min_steps", "tolerance", "max_gain"),
+    *FIGURES,
+    *("expected_failure", "notes"),
+)
+_HEAD = ("model", "size", "framework", "log_format", "dtype", "accelerator", "gpus_per_node")
+_OF_TABLE = tuple(dict.fromkeys(("release", "dtype", *_HEAD, *_ORDER, "line")))
+_AT_END = ("model", "framework", "log_format", "line")
+#: Keys that never leave the row: a reader looks for them there.
+_OF_ROW = frozenset({"gpus", *FIGURES, "case", "notes", "proxy", "expected_failure"})
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%:+\[\]-]*")
+_AMBIGUOUS = frozenset({"null", "~", "none"})
+_WIDTH = 160
+#: The schema lies in the directory of the tables, each of which is in the directory of its framework.
+SCHEMA_LINE = f"# yaml-language-server: $schema=../{SCHEMA_FILE}"
+
+
+def yaml_text(file: RowFile, document: str) -> str:
+    """The YAML of one file."""
+    rows = [row for table in file.tables for row in table.rows]
+    shared = _shared(rows, (*_HEAD, *_ORDER, "release"))
+    recipe = _shared_recipe(rows)
+    lines = [SCHEMA_LINE, *_head_comment(file, document, rows), ""]
+    lines += [_line(key, shared[key], rows) for key in _HEAD if key in shared]
+    lines.append(f"document: {_scalar(document)}")
+    if "release" in shared:
+        lines.append(_line("release", shared["release"], rows))
+    elif file.release:
+        lines.append(f"release: {_scalar(file.release)}")
+    if file.releases:
+        lines.append(f"releases: [{', '.join(map(_quoted, file.releases))}]")
+    lines += _recipe(recipe, "")
+    lines += _acknowledged(file.acknowledged, "")
+    of_file = [key for key in _ORDER if key in shared and key not in {*_HEAD, "model_flops"}]
+    lines += ["", *_architecture(file.architecture)] if file.architecture else []
+    if "model_flops" in shared:
+        lines.append(_line("model_flops", shared["model_flops"], rows))
+    if file.activation_recomputation:
+        lines.append("activation_recomputation: true")
+    if of_file:
+        lines += ["", *(_line(key, shared[key], rows) for key in of_file)]
+    lines += ["", "tables:"]
+    for number, table in enumerate(file.tables):
+        lines += [""] if number else []
+        lines += _table(table, set(shared), recipe)
+    return "\n".join(lines) + "\n"
+
+
+def _head_comment(file: RowFile, document: str, rows: Sequence[Row]) -> Iterator[str]:
+    places = [str(table.line) for table in file.tables]
+    where = f"{', '.join(places[:-1])} and {places[-1]}" if len(places) > 1 else places[0]
+    noun = "tables at lines" if len(places) > 1 else "table at line"
+    text = (
+        f"{document}, {noun} {where}, as imported. Figures are the document's, digit for digit; 'line' is "
+        "that of the judged figure. Behind a key from elsewhere is its line; what has none is declared."
+    )
+    yield from (f"# {line}" for line in textwrap.wrap(text, 118, break_long_words=False))
+    if any(row.blanks for row in rows):
+        yield "#"
+        yield "# BLANK marks what the document does not say: until it is filled in, the row is an error."
+    if file.comment:
+        yield "#"
+        yield from _comment(file.comment, "")
+
+
+def _comment(text: str, indent: str) -> Iterator[str]:
+    for line in text.splitlines():
+        yield f"{indent}# {line}".rstrip()
+
+
+def _shared(rows: Sequence[Row], keys: Iterable[str]) -> dict[str, Stated]:
+    """The keys of which all rows have the same value."""
+    found = {}
+    for key in keys:
+        texts = {row.values[key].text if key in row.values else None for row in rows}
+        reasons = {row.blanks.get(key) for row in rows}
+        # Facts take the place of a cell at its row alone.
+        kept = key in _OF_ROW or not reasons <= {None, UNSAID} or len(reasons) > 1
+        if key == "gpus" and None not in texts:
+            # One that stands outside of the table is written above the rows, with its line.
+            kept = any(not row.values[key].text or row.values[key].line in _own_lines(rows) for row in rows)
+        if len(texts) == 1 and None not in texts and not kept:
+            found[key] = rows[0].values[key]
+    if len(rows) == 1:
+        found.pop("line", None)
+    return found
+
+
+def _shared_recipe(rows: Sequence[Row]) -> dict[str, RecipeKey]:
+    first = rows[0].recipe
+    return {key: value for key, value in first.items() if all(row.recipe.get(key) == value for row in rows)}
+
+
+def _line(key: str, stated: Stated, rows: Sequence[Row]) -> str:
+    """One key of a file or a table."""
+    if not stated.text:
+        reason = next(row.blanks[key] for row in rows if key in row.blanks)
+        return f"{key}:{BLANK_BEHIND}{_printable(reason)}"
+    source = "" if key == "line" else _source(key, stated, rows)
+    return f"{key}: {_value(key, stated.text)}{source}"
+
+
+def _source(key: str, stated: Stated, rows: Sequence[Row] = ()) -> str:
+    """Where a value comes from, as a comment; what the table itself states needs none."""
+    if stated.line == CONVENTION:
+        return "  # the document does not say: by convention"
+    own = _own_lines(rows)
+    if stated.line == FACT or stated.line in own:
+        return ""
+    lines = sorted({row.values[key].line for row in rows if key in row.values} - {FACT, CONVENTION})
+    if len(lines) > 1:
+        # Each row has its own, such as that of its line of a table of settings.
+        shown = [line for line in lines if line not in own]
+        return f"  # lines {shown[0]} {'and' if len(shown) == 2 else 'to'} {shown[-1]}" if len(shown) > 1 else ""
+    return f"  # line {stated.line}"
+
+
+def _own_lines(rows: Iterable[Row]) -> set[int]:
+    """The lines of the rows' table that are read for them: its header, and those of their judged figures."""
+    return {line for row in rows for line in (row.table_line, int(row.values["line"].text))}
+
+
+#: Of a recipe, as they are written.
+_RECIPE_KEYS = (
+    *("directory", "script", "launcher", "steps", "logged_steps", "steps_before", "one_job_per_row", "image"),
+    *("arguments", "environment"),
+)
+
+
+def _recipe(recipe: Mapping[str, RecipeKey], indent: str) -> Iterator[str]:
+    if not recipe:
+        return
+    yield f"{indent}recipe:"
+    for key in _RECIPE_KEYS:
+        value = recipe.get(key)
+        if isinstance(value, Stated):
+            blank = f"{BLANK_BEHIND}{UNSAID}"
+            yield f"{indent}  {key}: {_scalar(value.text)}".rstrip() + (_source(key, value) if value.text else blank)
+        elif isinstance(value, tuple):
+            yield f"{indent}  {key}: [{', '.join(map(_quoted, value))}]"
+        elif value:
+            yield f"{indent}  environment:"
+            yield from (f"{indent}    {name}: {_quoted(text)}" for name, text in value.items())
+
+
+def _acknowledged(acknowledged: Mapping[str, str], indent: str) -> Iterator[str]:
+    if acknowledged:
+        yield f"{indent}acknowledged:"
+        yield from (f"{indent}  {name}: {_quoted(reason)}" for name, reason in acknowledged.items())
+
+
+def _architecture(architecture: Mapping[str, str]) -> Iterator[str]:
+    yield "architecture:"
+    yield from (f"  {key}: {text}" for key, text in architecture.items())
+
+
+def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, RecipeKey]) -> Iterator[str]:
+    shared = {key: stated for key, stated in _shared(table.rows, _OF_TABLE).items() if key not in of_file}
+    own_recipe = {key: value for key, value in _shared_recipe(table.rows).items() if key not in recipe}
+    yield from _comment(table.comment, "  ")
+    yield f"  - title: {_quoted(table.title)}{TABLE_AT_LINE}{table.line}"
+    if table.section:
+        yield f"    section: {_quoted(table.section)}"
+    yield from (f"    {_line(key, stated, table.rows)}" for key, stated in shared.items())
+    yield from _recipe(own_recipe, "    ")
+    yield from _acknowledged(table.acknowledged, "    ")
+    yield "    rows:"
+    yield from _rows(table.rows, of_file | shared.keys())
+
+
+def _rows(rows: Sequence[Row], outside: set[str]) -> Iterator[str]:
+    """Rows in columns: on one line each; where that is too long, the settings on one and the figures on the next."""
+    keys = [key for key in (*_ORDER, *_AT_END) if key not in outside]
+    figures = {*FIGURES, "expected_failure", "notes", "line"}
+    first = _columns(rows, [key for key in keys if key not in figures])
+    second = _columns(rows, [key for key in keys if key in figures])
+    extra = [_inline("attributes", row.attributes) for row in rows]
+    longest = max(len(a) + len(b) + len(c) for a, b, c in zip(first, second, extra, strict=True))
+    said: tuple[str, ...] = ()
+    for row, left, right, more in zip(rows, first, second, extra, strict=True):
+        blank = tuple(f"{BLANK_ABOVE}{key}: {reason}" for key, reason in row.blanks.items() if key not in outside)
+        for comment in (*row.comments, *(blank if blank != said else ())):
+            yield from _comment(_printable(comment), "      ")
+        said = blank
+        right = ", ".join(part for part in (right, more) if part)
+        known = _inline("acknowledged", row.acknowledged)
+        parts = (
+            [f"{left}, {right}" if left and right else left or right]
+            if longest <= _WIDTH
+            else [*filter(None, (left, right))]
+        )
+        parts += [known] if known else []
+        yield "      - {" + ",\n         ".join(part.rstrip() for part in parts) + "}"
+
+
+def _columns(rows: Sequence[Row], keys: Sequence[str]) -> list[str]:
+    """``key: value`` pairs, those of one key below each other; where a row lacks one, blanks."""
+    lines = ["" for _ in rows]
+    for key in keys:
+        shown = [_pair(row, key) for row in rows]
+        width = max((len(value) for value in shown if value is not None), default=0)
+        numeric = all(re.fullmatch(r"[\d.]+(?:e[+-]\d+)?%?", value) for value in shown if value)
+        for number, value in enumerate(shown):
+            if value is not None:
+                lines[number] += f"{key}: {f'{value.rjust(width)},' if numeric else f'{value},'.ljust(width + 1)} "
+            elif width:
+                lines[number] += " " * (len(key) + 4 + width)
+    return [line.rstrip().rstrip(",") for line in lines]
+
+
+def _pair(row: Row, key: str) -> str | None:
+    stated = row.values.get(key)
+    if stated is None:
+        return None
+    if not stated.text:
+        return "~"  # a blank: "key:," is no YAML
+    # Between braces, a bracket begins a list: that of mean[5:20].
+    return _quoted(stated.text) if "[" in stated.text else _value(key, stated.text)
+
+
+def _inline(key: str, texts: Mapping[str, str]) -> str:
+    """A mapping of texts on one line, or nothing where it is empty."""
+    return f"{key}: {{{', '.join(f'{name}: {_quoted(text)}' for name, text in texts.items())}}}" if texts else ""
+
+
+def _value(key: str, text: str) -> str:
+    """A key's text; another reader of YAML would make the number 26.1 of the name 26.10."""
+    is_name = key in {"case", "release"} and re.fullmatch(r"[\d.]+", text)
+    return _quoted(text) if key == "notes" or is_name else _scalar(text)
+
+
+def _scalar(text: str) -> str:
+    is_plain = not text or (_PLAIN.fullmatch(text) and text.lower() not in _AMBIGUOUS)
+    return text if is_plain else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(_printable(text), ensure_ascii=False)
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)

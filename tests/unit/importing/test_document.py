@@ -1,0 +1,285 @@
+"""What comes of whole documents: rows of both shapes, settings that are joined, names, model FLOPs, blanks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.importing.conftest import DECLARED, Read, said, values
+
+COLUMNS = """\
+# A
+
+| Llama3 70b BF16 (TP=4, PP=2, VP=5) | Throughput on 8x H100 GPUs (GBS=64) | Throughput on 16 H100 GPUs (GBS=128) |
+|---|---|---|
+| Layers | 40 | 80 |
+| PP | 1 | 2 |
+| VP | n/a | 5 |
+| Training step time (seconds per step) | 8.75 | 9.00 |
+| Model flops utilization | 54.1% | n/a |
+"""
+
+
+def test_columns_are_runs(read: Read) -> None:
+    found = read(COLUMNS)
+    assert [row.id for row in found.rows] == ["llama3_70b_bf16[H100x8]", "llama3_70b_bf16[H100x16]"]
+    first, second = values(found, 0), values(found, 1)
+    # A row of the table counts before its title, and "n/a" there means none.
+    assert [first.get(key) for key in ("layers", "tp", "pp", "vp", "global_batch_size")] == ["40", "4", "1", None, "64"]
+    assert [second.get(key) for key in ("layers", "tp", "pp", "vp", "global_batch_size")] == [
+        "80",
+        "4",
+        "2",
+        "5",
+        "128",
+    ]
+    assert (first["step_time_s"], first["mfu"], "mfu" in second) == ("8.75", "54.1%", False)
+    assert {row.values["line"].text for row in found.rows} == {"8"}
+    assert (found.remarks, found.left_out) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "add"),
+    [
+        ("| Layers |", "| Depth |", "5: the row 'Depth' is not declared", '{names: {"Depth": KEY}}'),
+        ("(TP=4,", "(XP=4,", "3: the setting 'XP' is not declared", '{names: {"XP": KEY}}'),
+        (
+            "Throughput on 16 H100 GPUs",
+            "16 cards",
+            "3: the column '16 cards (GBS=128)' is not declared",
+            '{runs: {"16 cards": {}}}',
+        ),
+        (
+            "Llama3 70b BF16",
+            "Llama3",
+            "3: the title 'Llama3 (TP=4, PP=2, VP=5)' is not declared",
+            '{titles: {"Llama3": {}}}',
+        ),
+    ],
+)
+def test_a_label_that_is_not_declared_is_named(read: Read, old: str, new: str, message: str, add: str) -> None:
+    found = read(COLUMNS.replace(old, new))
+    assert said(found) == [message]
+    assert found.remarks[0].add == f"labels: {{recipes: {add}}}"
+
+
+def test_a_row_of_another_length_is_refused(read: Read) -> None:
+    found = read(COLUMNS.replace("| 8.75 | 9.00 |", "| 8.75 |"))
+    assert [blank[2] for blank in found.blanks] == ["step_time_s", "step_time_s"]
+    assert "the row has 2 cells, and the header 3" in said(found)[0]
+
+
+RUNS = """\
+## 26.06 NeMo Container
+
+### LoRA Performance
+
+#### Model: LLAMA3_70B
+
+| System | #-GPUs | Precision | GBS | FSDP | TP | Tokens / sec / GPU | Model TFLOP / sec / GPU |
+|---|---|---|---|---|---|---|---|
+| DGX-GB300 | 8 | FP8-MX | 32 | 0 | n/a | 7,447 | 2072[^note] |
+|  |  |  |  |  |  |  |  |
+| DGX-H100 | 8 | MXFP8 | 32 | 8 | 2 | 2643 | 735 |
+"""
+OF_BRIDGE = (
+    "    labels: megatron-bridge\n    by_release: nemo\n    framework: megatron-bridge\n    sequence_length: 4096\n"
+    "    recipe: {directory: scripts, steps: 50}\n"
+)
+
+
+def test_rows_are_runs(read: Read) -> None:
+    found = read(RUNS, OF_BRIDGE)
+    assert [row.id for row in found.rows] == [
+        "llama3_70b_mxfp8[GB300x8-26.06-lora]",
+        "llama3_70b_mxfp8[H100x8-26.06-lora]",
+    ]
+    first, second = values(found, 0), values(found, 1)
+    assert {
+        key: first.get(key) for key in ("tokens_per_s_per_gpu", "tflops_per_gpu", "fsdp", "tp", "gpus_per_node")
+    } == {
+        "tokens_per_s_per_gpu": "7447",
+        "tflops_per_gpu": "2072",
+        "fsdp": None,
+        "tp": None,
+        "gpus_per_node": "4",
+    }
+    assert (second["fsdp"], second["tp"], second["gpus_per_node"]) == ("8", "2", "8")
+    (file,) = found.files
+    assert (file.path, file.releases) == ("26.06/megatron-bridge/llama3_70b.yaml", ("nemo:26.06",))
+    assert said(found) == []
+
+
+def test_tables_below_headings_that_facts_skip_are_not_read(read: Read) -> None:
+    found = read(RUNS, OF_BRIDGE + '    skip: ["26.06 NeMo Container"]\n')
+    assert found.rows == ()
+    assert [part.reason for part in found.left_out] == ["a table below '26.06 NeMo Container', which facts skip"]
+
+
+def test_a_column_that_is_not_declared_and_a_short_row(read: Read) -> None:
+    found = read(RUNS.replace("| TP |", "| XP |").replace("| 2643 | 735 |", "| 2643 |"), OF_BRIDGE)
+    assert said(found) == ["7: the column 'XP' is not declared", "11: a row of 7 cells below a header of 8"]
+    assert len(found.rows) == 1
+
+
+def test_other_tables_are_left_out(read: Read) -> None:
+    text = "| Model | Checkpoint |\n|---|---|\n| 8b | 100 GB |\n\n| Layers | Training step time (seconds per step) |\n|---|---|\n| 2 | 3 |\n"
+    found = read(text)
+    assert [(part.line, part.reason) for part in found.left_out] == [
+        (1, "no column that is declared as a figure or a GPU count: 'Model', 'Checkpoint'"),
+        (5, "no GPU count: 'Layers', 'Training step time (seconds per step)'"),
+    ]
+    found = read(text, DECLARED + "    dtype: bf16\n    accelerator: H100\n    tables: [{line: 5, gpus: 8}]\n")
+    assert [row.id for row in found.rows] == ["llama3_bf16[H100x8]"]
+
+
+def test_nodes_attributes_and_what_a_row_says_of_others(read: Read) -> None:
+    text = "| Nodes | Size | DS | Speed | Time (ms) |\n|---|---|---|---|---|\n| 4 | 52B | N | OOM | |\n| 4 | 52B | Y | | 17960.60 |\n"
+    facts = (
+        "    labels: gpt2-experiments\n    gpus_per_node: 4\n    model: gpt2\n    dtype: fp16\n    accelerator: V100\n"
+    )
+    found = read(text, facts + "    sequence_length: 1024\n    architecture: {formula: gpt2}\n")
+    second, first = values(found, 0), values(found, 1)
+    assert (first["gpus"], first["framework"], first["expected_failure"]) == ("16", "megatron", "out_of_memory")
+    assert (second["framework"], second["log_format"]) == ("deepspeed", "megatron")
+    assert (second["checkpoint_save_time_s"], second["metric"]) == ("17.96060", "checkpoint_save_time")
+    assert first["model_flops"] == "3.19488e+14"
+    assert "model_flops" not in second  # of saving a checkpoint there are none
+    assert {file.path for file in found.files} == {"megatron/gpt2_52b.yaml", "deepspeed/gpt2_52b.yaml"}
+
+
+# ---- Settings that stand in a table of their own ----------------------------------------------------
+
+SETTINGS = """\
+# H100s specifications
+
+| Size | Precision | GPUs | SeqLen | TP | DP | GBS |
+|---|---|---|---|---|---|---|
+| 70b | BF16/FP8 | 8 | 4096 | 4 | 2 | 64 |
+| 70b | FP8 | 16 | 4096 | 8 | 2 | 128 |
+| 8b | BF16 | 16 | 8192 | 1 | 16 | 128 |
+
+# GB200 specifications
+
+| Size | Precision | GPUs | SeqLen | TP | DP | GBS |
+|---|---|---|---|---|---|---|
+| 70b | BF16 | 8 | 4096 | 2 | 4 | 64 |
+
+# Performance
+
+| Llama3 70b BF16 | 8x H100 GPUs | 16x H100 GPUs |
+|---|---|---|
+| Training step time (seconds per step) | 8.75 | 9.00 |
+"""
+
+
+def test_settings_go_to_the_rows_that_they_are_of(read: Read) -> None:
+    """By GPU count, size, dtype and accelerator, as far as each says them."""
+    found = read(SETTINGS)
+    assert [values(found)[key] for key in ("sequence_length", "tp", "dp", "global_batch_size")] == [
+        "4096",
+        "4",
+        "2",
+        "64",
+    ]
+    assert "tp" not in values(found, 1)
+    assert said(found) == [
+        "6: settings of 16 GPUs fit no row",
+        "7: settings of 16 GPUs fit no row",
+        "13: settings of 8 GPUs fit no row",
+    ]
+
+
+def test_settings_that_differ_are_not_chosen_from(read: Read) -> None:
+    text = SETTINGS.replace("# GB200 specifications", "# Others")
+    found = read(text)
+    assert "tp" not in values(found)
+    assert "19: settings of lines 5, 13 fit its 8 GPUs, and differ in dp, tp" in said(found)[-1:]
+    facts = DECLARED + "    tables: [{line: 11, accelerator: GB200}]\n"
+    assert values(read(text, facts))["tp"] == "4"
+    # What a row states itself narrows them, too.
+    narrowed = text.replace("8x H100 GPUs", "8x H100 GPUs (GBS=64)").replace("| 2 | 4 | 64 |", "| 2 | 4 | 32 |")
+    assert values(read(narrowed))["tp"] == "4"
+
+
+# ---- Names, model FLOPs, blanks ---------------------------------------------------------------------
+
+
+def test_rows_are_told_apart_by_their_settings(read: Read) -> None:
+    row = "| DGX-H100 | 8 | MXFP8 | 32 | 8 | 2 | 2643 | 735 |\n"
+    text = RUNS + row.replace("| 32 |", "| 64 |") + row.replace("| 2 |", "| 4 |") + row
+    found = read(text, OF_BRIDGE)
+    assert [row.id.partition("26.06-lora")[2] for row in found.rows] == [
+        "]",
+        "-gbs32-tp2]",
+        "-gbs64]",
+        "-gbs32-tp4]",
+        "-gbs32-tp2-run2]",
+    ]
+    assert said(found) == [
+        "14: llama3_70b_mxfp8[H100x8-26.06-lora-gbs32-tp2-run2]: nothing tells it from the row of line 11: it is run 2 of these"
+    ]
+
+
+def test_model_flops_of_a_smaller_model_follow_from_the_formula(read: Read) -> None:
+    architecture = "    architecture: {formula: gpt3, layers: 80, hidden_size: 1024, vocabulary_size: 2048}\n"
+    found = read(COLUMNS, f"{DECLARED}{architecture}    model_flops: 1e15\n")
+    first, second = values(found, 0), values(found, 1)
+    assert (first["proxy"], int(first["model_flops"])) == (
+        "true",
+        8192 * (24 * 40 * 1024**2 + 12 * 40 * 1024 * 8192 + 48 * 40 * 1024**2 + 6 * 2048 * 1024),
+    )
+    assert (second.get("proxy"), second["model_flops"]) == (None, "1e15")
+
+
+def test_what_is_missing_is_blank(read: Read) -> None:
+    found = read(COLUMNS.replace("(GBS=64)", "").replace("| 8.75 |", "| ~9 |"), "    tp: 1\n")
+    blanks: dict[str, set[str]] = {}
+    for _, _, key, reason in found.blanks:
+        blanks.setdefault(key, set()).add(reason)
+    unsaid = {"the document does not say"}
+    assert blanks == {
+        "model": unsaid,
+        "framework": unsaid,
+        "sequence_length": unsaid,
+        "step_time_s": {"the cell reads '~9', which is no plain number"},
+    }
+
+
+def test_a_throughput_without_a_batch_gives_no_step_time(read: Read) -> None:
+    found = read(
+        COLUMNS.replace("(GBS=64)", "").replace(
+            "Training step time (seconds per step)", "Throughput in tokens per second"
+        )
+    )
+    assert list(found.blanks) == [
+        (
+            "nemo/llama3_70b.yaml",
+            "llama3_70b_bf16[H100x8]",
+            "global_batch_size",
+            "the document does not say, and the step time follows from it and tokens_per_s",
+        )
+    ]
+
+
+def test_figures_that_contradict_each_other_are_refused_with_both(read: Read) -> None:
+    text = COLUMNS + "| Throughput in tokens per second | 59918 | 131072 |\n"
+    found = read(text)
+    equation = "tokens_per_s is 131072, and 8192 * 128 / 9.00 s = 116508"
+    assert said(found) == [f"10: llama3_70b_bf16[H100x16]: refused: {equation}"]
+    assert [blank[1:] for blank in found.blanks] == [
+        ("llama3_70b_bf16[H100x16]", "step_time_s", f"{equation} (line 8 of the document)")
+    ]
+    assert {"step_time_s", "tokens_per_s"}.isdisjoint(values(found, 1))
+    assert f"# tokens_per_s: refused: {equation} (line 8)" in "".join(found.yaml_text.values())
+    assert values(read(text, checked=False), 1)["tokens_per_s"] == "131072"
+    known = '    tables:\n      - line: 3\n        rows: [{line: 8, gpus: 16, acknowledged: {tokens_per_s: "of two runs"}}]\n'
+    found = read(text, DECLARED + known)
+    assert (values(found, 1)["tokens_per_s"], said(found)) == ("131072", [])
+
+
+def test_an_mfu_that_is_refuted_goes_alone(read: Read) -> None:
+    found = read(COLUMNS, DECLARED + "    model_flops: 1e15\n")
+    assert said(found) == [
+        "9: llama3_70b_bf16[H100x8]: refused: mfu is 54.1%, and 64 * 1e+15 FLOPs / 8.75 s / 8 GPUs / 9.89e+14 FLOP/s = 92.4455%"
+    ]
+    assert ("mfu" in values(found), values(found)["step_time_s"], list(found.blanks)) == (False, "8.75", [])
