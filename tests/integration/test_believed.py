@@ -33,7 +33,11 @@ def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_i
     result.assert_outcomes(skipped=1, deselected=2)
     assert result.ret == 6
     found = newest(pytester)
-    assert (found["outcome"], found["reason"], found["max_gain"]) == ("inconclusive", "too good to be true", 0.25)
+    assert (found["outcome"], found["verdict"]["given_reason"], found["verdict"]["max_gain"]) == (
+        "inconclusive",
+        "too good to be true",
+        0.25,
+    )
     assert (found["repeats"], found["drift"]) == ([], None)
     result.stdout.re_match_lines(
         [
@@ -59,7 +63,7 @@ def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_i
     pytester.runpytest(*replay).assert_outcomes(skipped=1)
     pytester.runpytest(*replay, "-ogsw_strict=true").assert_outcomes(failed=1)
     pytester.runpytest(*replay, "-ogsw_max_gain=2000%").assert_outcomes(passed=1)
-    assert (newest(pytester)["outcome"], newest(pytester)["max_gain"]) == ("improved", 20.0)
+    assert (newest(pytester)["outcome"], newest(pytester)["verdict"]["max_gain"]) == ("improved", 20.0)
     (pytester.path / "clusters.yaml").write_text(
         "clusters:\n  demo: {scheduler: local, gpus: 8, stage: stage, max_gain: 2000%}\n"
     )
@@ -83,6 +87,6 @@ def test_ranks_that_differ_are_named(pytester: pytest.Pytester, table: Path) -> 
     result.assert_outcomes(skipped=1, deselected=2)
     assert result.ret == 6
     found = newest(pytester)
-    assert (found["outcome"], found["reason"]) == ("inconclusive", "ranks differ")
+    assert (found["outcome"], found["verdict"]["given_reason"]) == ("inconclusive", "ranks differ")
     assert found["fact"].endswith("(allowed 5 %); of its ranks, node:3 took 3 s, and their median is 0.9 s")
     result.stdout.re_match_lines([r"SKIPPED .*; ranks of one job wait for each other in every step, .*"])

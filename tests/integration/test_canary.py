@@ -31,7 +31,7 @@ def run(pytester: pytest.Pytester, table: Path, *options: str) -> tuple[pytest.R
     """The session, and outcome and reason of each row."""
     result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-rs", *options)
     records = [json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*.json")]
-    return result, {one["row"]: (one["outcome"], one["reason"]) for one in records}
+    return result, {one["row"]: (one["outcome"], (one["verdict"] or {}).get("given_reason")) for one in records}
 
 
 def row_of(found: dict[str, tuple[str, str]]) -> tuple[str, str]:

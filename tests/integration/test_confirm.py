@@ -34,7 +34,7 @@ def test_a_row_that_is_fast_enough_has_one_job(pytester: pytest.Pytester) -> Non
     result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2")
     result.assert_outcomes(passed=1, deselected=140)
     found = record(pytester)
-    assert (found["repeats"], found["reason"]) == ([], "within tolerance")
+    assert (found["repeats"], found["verdict"]["given_reason"]) == ([], "within tolerance")
 
 
 def test_a_row_that_is_slow_by_chance_passes_by_the_median_of_all_its_jobs(pytester: pytest.Pytester) -> None:
@@ -83,7 +83,7 @@ def test_one_confirmation_at_most(pytester: pytest.Pytester) -> None:
 def test_without_the_option_a_row_fails_by_its_one_job(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow-once:12%")
     result.assert_outcomes(failed=1, deselected=140)
-    assert record(pytester)["reason"] == "slower than allowed"
+    assert record(pytester)["verdict"]["given_reason"] == "slower than allowed"
 
 
 def test_with_strict_a_row_that_is_too_fast_is_confirmed_as_well(pytester: pytest.Pytester) -> None:

@@ -93,10 +93,14 @@ def test_a_loss_within_the_noise_of_the_row_is_inconclusive_and_says_so(pytester
     result.assert_outcomes(skipped=1, deselected=2)
     assert result.ret == 6  # neither green nor red
     found = newest(pytester)
-    assert (found["outcome"], found["reason"], found["sigma_jobs"]) == ("inconclusive", "within noise", 10)
-    assert 0.025 < found["sigma"] < 0.04
-    assert 0.07 < found["limit"] < 0.12
-    percent, sigma = found["limit"] * 100, found["sigma"] * 100
+    assert (found["outcome"], found["verdict"]["given_reason"], found["verdict"]["noise"]["jobs"]) == (
+        "inconclusive",
+        "within noise",
+        10,
+    )
+    assert 0.025 < found["verdict"]["noise"]["sigma"] < 0.04
+    assert 0.07 < found["verdict"]["limit"] < 0.12
+    percent, sigma = found["verdict"]["limit"] * 100, found["verdict"]["noise"]["sigma"] * 100
     because = f"because its jobs differ by {sigma:.2g} % (standard deviation of 10)"
     assert found["fact"].endswith(f"(allowed 5 %; a regression beyond {percent:.3g} %, {because})")
     pytest.LineMatcher(unwrapped(result.outlines)).fnmatch_lines(
@@ -105,7 +109,7 @@ def test_a_loss_within_the_noise_of_the_row_is_inconclusive_and_says_so(pytester
     case = junit(pytester.path / "junit.xml")[NAME]
     seen = properties(case)
     assert (seen["gsw_outcome"], seen["gsw_reason"], seen["gsw_sigma_jobs"]) == ("inconclusive", "within noise", "10")
-    assert float(seen["gsw_limit"]) == pytest.approx(found["limit"], abs=1e-6)
+    assert float(seen["gsw_limit"]) == pytest.approx(found["verdict"]["limit"], abs=1e-6)
     (element,) = [e for e in case if e.tag != "properties"]
     assert (element.tag, element.attrib["message"][:11]) == ("skipped", "throughput ")
 
@@ -119,14 +123,14 @@ def test_a_loss_within_the_noise_is_confirmed(pytester: pytest.Pytester, table: 
 def test_a_loss_beyond_the_noise_of_the_row_fails(pytester: pytest.Pytester, table: Path) -> None:
     nights(table, RESTLESS)
     run(pytester, table, "--gsw-demo=*=slow:20%").assert_outcomes(failed=1, deselected=2)
-    assert newest(pytester)["reason"] == "slower than allowed"
+    assert newest(pytester)["verdict"]["given_reason"] == "slower than allowed"
 
 
 def test_a_row_that_always_takes_the_same_is_held_to_its_tolerance(pytester: pytest.Pytester, table: Path) -> None:
     nights(table, [1.0 + 0.001 * (n % 3) for n in range(20)])
     run(pytester, table, "--gsw-demo=*=slow:7%").assert_outcomes(failed=1, deselected=2)
     found = newest(pytester)
-    assert (found["limit"], found["sigma_jobs"]) == (0.05, 20)
+    assert (found["verdict"]["limit"], found["verdict"]["noise"]["jobs"]) == (0.05, 20)
 
 
 def test_on_a_noisy_cluster_a_loss_is_inconclusive(pytester: pytest.Pytester, table: Path) -> None:
@@ -135,7 +139,7 @@ def test_on_a_noisy_cluster_a_loss_is_inconclusive(pytester: pytest.Pytester, ta
     result.assert_outcomes(skipped=1, deselected=2)
     assert result.ret == 6  # neither green nor red
     found = newest(pytester)
-    assert (found["outcome"], found["reason"]) == ("inconclusive", "within noise")
+    assert (found["outcome"], found["verdict"]["given_reason"]) == ("inconclusive", "within noise")
     result.stdout.re_match_lines(
         [
             (
@@ -156,7 +160,7 @@ def test_another_definition_has_a_history_of_its_own(pytester: pytest.Pytester, 
 def test_nights_on_which_a_canary_was_slow_do_not_count(pytester: pytest.Pytester, table: Path) -> None:
     nights(table, WILD, outcome="inconclusive", reason="canary")
     run(pytester, table, "--gsw-demo=*=slow:9%").assert_outcomes(failed=1, deselected=2)
-    assert newest(pytester)["sigma"] is None
+    assert newest(pytester)["verdict"]["noise"] is None
 
 
 def test_a_history_that_is_away_keeps_its_records_waiting(pytester: pytest.Pytester, table: Path) -> None:
@@ -190,7 +194,7 @@ def test_a_row_that_stays_slow_does_not_widen_its_own_limit(pytester: pytest.Pyt
             opened.add([slow])
     run(pytester, table, "--gsw-demo=*=slow:12%").assert_outcomes(failed=1, deselected=2)
     found = newest(pytester)
-    assert (found["limit"], found["sigma_jobs"]) == (0.05, 9)  # the step is no noise
+    assert (found["verdict"]["limit"], found["verdict"]["noise"]["jobs"]) == (0.05, 9)  # the step is no noise
 
 
 def test_a_replay_judges_by_the_jobs_that_the_row_could_have_had(pytester: pytest.Pytester, table: Path) -> None:
@@ -202,7 +206,11 @@ def test_a_replay_judges_by_the_jobs_that_the_row_could_have_had(pytester: pytes
     pytester.runpytest(f"--gsw-replay={directory}", f"--gsw-baselines={table}")
     again = newest(pytester)
     assert again["run_id"] != first["run_id"]
-    assert (again["outcome"], again["fact"], again["limit"]) == (first["outcome"], first["fact"], first["limit"])
+    assert (again["outcome"], again["fact"], again["verdict"]["limit"]) == (
+        first["outcome"],
+        first["fact"],
+        first["verdict"]["limit"],
+    )
     assert (first["first_jobs"], first["confirm_jobs"], result.ret) == (
         1,
         4,
@@ -213,9 +221,9 @@ def test_a_replay_judges_by_the_jobs_that_the_row_could_have_had(pytester: pytes
 def test_a_session_that_is_resumed_does_not_count_its_own_jobs(pytester: pytest.Pytester, table: Path) -> None:
     nights(table, RESTLESS[:7])
     run(pytester, table)
-    assert newest(pytester)["sigma_jobs"] == 0  # seven nights tell no noise yet
+    assert newest(pytester)["verdict"]["noise"]["jobs"] == 0  # seven nights tell no noise yet
     pytester.runpytest("--gsw-resume=last", f"--gsw-baselines={table}", "-k", "x8 and H100")
-    assert newest(pytester)["sigma_jobs"] == 0
+    assert newest(pytester)["verdict"]["noise"]["jobs"] == 0
 
 
 def test_a_spool_that_cannot_be_written_costs_no_result(pytester: pytest.Pytester, table: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_row_within_all_of_its_limits_passes(pytester: pytest.Pytester) -> Non
     )
     (record_path,) = pytester.path.rglob("records/*.json")
     record = json.loads(record_path.read_text())
-    assert (record["outcome"], record["own_outcome"]) == ("passed", "")
+    assert (record["outcome"], record["verdict"]["own_outcome"]) == ("passed", None)
     assert record["metrics"][0] == {
         "key": "peak_memory_gib",
         "label": "peak memory",
@@ -110,7 +110,7 @@ def test_a_row_fails_by_one_of_them_alone(
     result.stdout.fnmatch_lines([f"{fact}throughput 11,538 tokens/s is 1.4 % below the documented*", line])
     result.stdout.re_match_lines([r"step time \(s\) .* passed$"])
     (record,) = pytester.path.rglob("records/*.json")
-    assert json.loads(record.read_text())["own_outcome"] == "passed"
+    assert json.loads(record.read_text())["verdict"]["own_outcome"] == "passed"
 
 
 def test_junit_of_the_records_is_that_of_the_session(pytester: pytest.Pytester) -> None:

@@ -86,7 +86,7 @@ def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytes
     assert outcomes["failed"] == 1
     assert outcomes["skipped"] == rows
     measured = [record for record in records if record["verdict"]]
-    assert {record["reason"] for record in measured} == {"incident"}
+    assert {record["verdict"]["given_reason"] for record in measured} == {"incident"}
     assert not any(record["repeats"] for record in measured)
     result.stdout.no_fnmatch_line("*incident: throughput*")  # the incident names its rows, and no list does again
     result.stdout.fnmatch_lines([f"1 incident, {rows} inconclusive*"])
@@ -140,7 +140,7 @@ def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: i
     slow = {record["row"] for record in records if record["outcome"] == "regressed"}
     assert {name.partition("[")[0] for name in slow} == {"llama2_70b_fp8"}
     assert result.parseoutcomes()["failed"] == len(slow)
-    assert not any(record["reason"] == "incident" for record in records)
+    assert not any((record["verdict"] or {}).get("given_reason") == "incident" for record in records)
 
 
 def test_an_incident_of_a_night_whose_canary_was_slow_fails_and_says_so(pytester: pytest.Pytester, rows: int) -> None:
@@ -151,7 +151,7 @@ def test_an_incident_of_a_night_whose_canary_was_slow_fails_and_says_so(pytester
     result, records = run(pytester, "--gsw-demo=*=slow:12%", *tables)
 
     assert result.ret == 1
-    assert {record["reason"] for record in records if record["verdict"]} == {"incident", "canary"}
+    assert {record["verdict"]["given_reason"] for record in records if record["verdict"]} == {"incident", "canary"}
     (failure,) = junit(pytester.path / "junit.xml")["incident"].findall("failure")
     assert failure.text is not None
     assert failure.text.splitlines()[1] == (
