@@ -277,7 +277,7 @@ def check_keys(cluster: Cluster, launcher: str, used: Iterable[str]) -> None:
     known = CLUSTER_FIELDS.keys() - LAUNCHER_KEYS | set(used)
     unused = f"the launcher '{launcher}' of the scheduler '{cluster.scheduler}' does not use it; leave it out"
     faults = tuple(
-        Fault(*place, f"clusters.{cluster.name}.{key}", f"{unused}{f.nearest(key, sorted(known))}")
+        Fault(*place, f"clusters.{cluster.name}.{key}", unused)
         for key, place in cluster.given.items()
         if key not in known
     )
