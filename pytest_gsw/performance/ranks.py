@@ -16,15 +16,12 @@ from dataclasses import dataclass
 #: thousandth, and the count would take long.
 _EXACT_RANK_SUM = 20
 
-#: Pairs up to which the signed-rank test is exact.
-_EXACT_SIGNED_RANK = 50
-
 
 @dataclass(frozen=True)
 class RankTest:
     """What a rank test says."""
 
-    #: Mann and Whitney's U of the second sample, Wilcoxon's sum of positive ranks, or the number of positive signs.
+    #: Mann and Whitney's U of the second sample.
     statistic: float
     #: Its distance from what is expected if nothing differs, in standard deviations, corrected for ties and for
     #: continuity; above zero: the second sample, or the differences, are larger.
@@ -65,50 +62,6 @@ def rank_sum(first: Sequence[float], second: Sequence[float]) -> RankTest:
     counts = _sums_of(twice, n)
     greater, less, every = _tails(counts, twice_sum)
     return RankTest(u, z, greater / every, less / every, exact=True)
-
-
-def sign_test(differences: Sequence[float]) -> RankTest:
-    """The exact sign test: do the pairs' differences tend to be positive? Those that are zero are left out.
-
-    Raises:
-        ValueError: A value is not finite.
-    """
-    _check(differences, 0)
-    positive = sum(difference > 0 for difference in differences)
-    count = positive + sum(difference < 0 for difference in differences)
-    ways = [math.comb(count, heads) for heads in range(count + 1)]
-    z = _z(positive - count / 2, count / 4)
-    greater, less = sum(ways[positive:]), sum(ways[: positive + 1])
-    return RankTest(float(positive), z, greater / 2**count, less / 2**count, exact=True)
-
-
-def signed_rank(differences: Sequence[float]) -> RankTest:
-    """The Wilcoxon signed-rank test: do the pairs' differences tend to be positive, by their size too?
-
-    Differences of zero are left out before ranking, as Wilcoxon did; equal sizes share their mean rank, and the exact
-    distribution is that over all signs of these very ranks.
-
-    Raises:
-        ValueError: A value is not finite.
-    """
-    _check(differences, 0)
-    kept = [difference for difference in differences if difference != 0]
-    twice, ties = _twice_ranks([abs(difference) for difference in kept])
-    count = len(kept)
-    twice_sum = sum(rank for rank, difference in zip(twice, kept, strict=True) if difference > 0)
-    away = twice_sum / 2 - count * (count + 1) / 4
-    variance = count * (count + 1) * (2 * count + 1) / 24 - ties / 48
-    z = _z(away, variance)
-    if count > _EXACT_SIGNED_RANK:
-        return _approximate(twice_sum / 2, away, variance, z)
-    counts: dict[int, int] = {0: 1}
-    for rank in twice:
-        more = dict(counts)
-        for total, ways in counts.items():
-            more[total + rank] = more.get(total + rank, 0) + ways
-        counts = more
-    greater, less, every = _tails(counts, twice_sum)
-    return RankTest(twice_sum / 2, z, greater / every, less / every, exact=True)
 
 
 def theil_sen(xs: Sequence[float], ys: Sequence[float]) -> float:
