@@ -12,7 +12,7 @@ from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import row_text
 from pytest_gsw.results.accepted_text import accepted_text
 from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import Record, of_content, plain, record_text
+from pytest_gsw.results.record import Record, of_content, plain
 from pytest_gsw.tables.model import Accepted
 
 JOB = JobFacts(
@@ -41,7 +41,7 @@ def varied(record: Record, **keys: Any) -> Record:
 
 def keys_of(record: Record) -> dict[str, Any]:
     """A record as JSON of schema 1 has it."""
-    return {name: value for name, value in json.loads(record_text(record)).items() if name != "verdict"} | {"schema": 1}
+    return {name: value for name, value in json.loads(record.text).items() if name != "verdict"} | {"schema": 1}
 
 
 SLOW = recorded(
