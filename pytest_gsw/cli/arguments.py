@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import at_home
+from pytest_gsw.results.run_id import LAST, RESULTS, RUNS
+from pytest_gsw.tables.fields import read_gain, read_percentage
 
-LAST = "last"
-_RUNS = ".gsw/runs"
 #: How a run is named.
-_RUN_HELP = f"a run's directory, its id, or '{LAST}': the newest in {_RUNS} that is no replay"
+_RUN_HELP = f"a run's directory, its id, or '{LAST}': the newest in {RUNS} that is no replay"
 _FORM = ("html", "junit", "markdown", "openmetrics")
 
 
@@ -44,11 +44,8 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def _share(name: str, text: str) -> float:
-    """A share in percent, by the reader of tables of this name."""
-    from pytest_gsw.tables import fields
-
-    read: Callable[[str], float] = getattr(fields, name)
+def _share(read: Callable[[str], float], text: str) -> float:
+    """A share in percent, as tables have it."""
     try:
         return read(text)
     except ValueError as error:
@@ -110,13 +107,13 @@ def _baseline(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--min-jobs", type=whole_number, metavar="N", help="fewest jobs behind a figure (default: 5)")
     asked.add_argument(
         "--max-spread",
-        type=partial(_share, "read_percentage"),
+        type=partial(_share, read_percentage),
         metavar="PERCENT",
         help="largest standard deviation of the jobs (default: 3%%)",
     )
     asked.add_argument(
         "--max-gain",
-        type=partial(_share, "read_gain"),
+        type=partial(_share, read_gain),
         metavar="PERCENT",
         help="count runs that were too good to be true, up to this gain of throughput",
     )
@@ -152,7 +149,7 @@ def _history(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--csv", action="store_true", help="print CSV: one line for each job")
     form.add_argument("--json", action="store_true", help="print JSON: a list of objects")
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--add", nargs="+", type=path, metavar="RUN", help=f"add runs' directories, such as {_RUNS}/*")
+    source.add_argument("--add", nargs="+", type=path, metavar="RUN", help=f"add runs' directories, such as {RUNS}/*")
     source.add_argument("--from-logs", type=path, metavar="DIR", help="import all logs of known rows below a directory")
     source.add_argument("--from-llmb", type=path, metavar="FILE", help="import llmb-run's jobs.sqlite3")
     _add_baselines(parser, "tables that imports are of; with --drift, those with accepted figures")
@@ -218,7 +215,7 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--history",
         metavar="PLACE",
-        help="a file, or postgresql://USER@HOST/DATABASE (default: $GSW_HISTORY, else .gsw/history.sqlite)",
+        help=f"a file, or postgresql://USER@HOST/DATABASE (default: $GSW_HISTORY, else {RESULTS / 'history.sqlite'})",
     )
 
 

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,7 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
-from pytest_gsw.reports.ci.markdown import markdown
-from pytest_gsw.reports.ci.openmetrics import openmetrics
+from pytest_gsw.reports.ci import TEXTS
 from pytest_gsw.reports.html import Run, accepted_in, write_report
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.read import exported_night
@@ -38,8 +37,6 @@ from pytest_gsw.tables.bundled import bundled_baselines
 
 #: Where a run's report is in its directory by default.
 NAME = "report"
-#: Formats of one run's report as a text.
-_TEXTS: Mapping[str, Callable[[Night], str]] = {"markdown": markdown, "openmetrics": openmetrics}
 
 
 @dataclass(frozen=True)
@@ -80,8 +77,8 @@ def _as_text(asked: argparse.Namespace) -> Answer:
         raise no_run(asked.runs[0])
     records, missing = whole_run(directory)
     night = _night(asked, records, Run(directory, missing))
-    if asked.format in _TEXTS:
-        return answer_to(asked.output, _TEXTS[asked.format](night), asked.format)
+    if asked.format in TEXTS:
+        return answer_to(asked.output, TEXTS[asked.format].of(night), asked.format)
     since = {row.record.row.node_id: since_facts(row.since) for row in night.rows}
     root = rebuild_junit(directory, records, missing, strict=asked.strict, since=since)
     found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())

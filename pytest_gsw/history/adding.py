@@ -13,7 +13,7 @@ from pytest_gsw.history.database import Database
 from pytest_gsw.history.failing import keep_failures
 from pytest_gsw.history.model import JobPoint, SeriesKey, points_of, record_time_s, series_key
 from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.results.record import Record, record_text
+from pytest_gsw.results.record import Record
 
 _to_json = json.JSONEncoder(sort_keys=True).encode
 
@@ -119,7 +119,7 @@ def _record_values(record: Record) -> tuple[Any, ...]:
 
 def _is_body_of(body: bytes | None, record: Record) -> bool:
     """Whether a record is kept as it is."""
-    return body is not None and body_text(body) == record_text(record)
+    return body is not None and body_text(body) == record.text
 
 
 def _point_values(one: JobPoint) -> tuple[Any, ...]:

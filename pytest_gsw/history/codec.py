@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import zlib
 
-from pytest_gsw.results.record import Record, of_content, record_text, version_problem
+from pytest_gsw.results.record import Record, of_content, version_problem
 
 
 def encode(record: Record) -> bytes:
     """A record as compressed JSON."""
-    return zlib.compress(record_text(record).encode("ascii"))
+    return zlib.compress(record.text.encode("ascii"))
 
 
 def body_text(body: bytes) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.store import History
-from pytest_gsw.results.record import Record, read_record, record_name, record_text
+from pytest_gsw.results.record import Record, read_record, record_name
 
 #: Where the spool is below the directory of results.
 DIRECTORY = "spool"
@@ -64,7 +64,7 @@ class Spool:
         name = record_name(f"{uuid.uuid4().hex}-{record.run.id}-{record.row.node_id}")
         path = self._directory / name
         if written is None or not _is_linked(written, path):
-            write_whole(path, record_text(record), PRIVATE)
+            write_whole(path, record.text, PRIVATE)
         self._own[path] = record
         return path
 

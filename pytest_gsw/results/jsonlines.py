@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_gsw.common.files import PRIVATE
 from pytest_gsw.results.incident import WholeNight
-from pytest_gsw.results.record import Record, record_text
+from pytest_gsw.results.record import Record
 
 #: In the run's directory.
 NAME = "live.jsonl"
@@ -29,7 +29,7 @@ def session_line(run_id: str, cluster: str, node_ids: Sequence[str]) -> str:
 
 def row_line(record: Record) -> str:
     """A row that was judged, or could not be: its whole record."""
-    return f'{{"event":"row","record":{record_text(record)}}}\n'
+    return f'{{"event":"row","record":{record.text}}}\n'
 
 
 def incident_line(run_id: str, found: WholeNight, since: str) -> str:

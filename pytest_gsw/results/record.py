@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,11 @@ class Record(Conclusion):
     timing: Timing = field(default_factory=Timing)
     #: What the rule decided, also where the outcome is another: the run was profiled, or its record could not be told.
     verdict: Verdict | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """The record as JSON on one line, in ASCII; the live file, the spool and the history take the same."""
+        return _COMPACT.encode(content(self))
 
     @property
     def judged(self) -> Verdict | None:
@@ -170,11 +176,6 @@ def content(record: Record) -> dict[str, Any]:
     }
     del found["id"], found["last"]
     return found
-
-
-def record_text(record: Record) -> str:
-    """A record as JSON on one line, in ASCII."""
-    return _COMPACT.encode(content(record))
 
 
 def of_content(content: Any, *, strict: bool = True) -> Record:

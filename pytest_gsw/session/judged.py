@@ -22,7 +22,6 @@ from pytest_gsw.results.row_line import line_of
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.junit_cases import add_case
-from pytest_gsw.session.row_lines import line_to_send
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.stash import NOT_READY, RECORD, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
@@ -79,7 +78,7 @@ def facts_of(item: BaselineItem, record: Record) -> Mapping[str, object]:
     facts = {
         "gsw_outcome": record.outcome,
         "gsw_status": outcomes.FAILED if item.row.judged[0] == "failed" else record.status,
-        "gsw_line": line_to_send(line_of(record, item.row.said)),
+        "gsw_line": line_of(record, item.row.said),
         "gsw_attempts": [attempt_text(attempt) for attempt in record.jobs.attempts],
         "gsw_drift": record.drift or "",
         "gsw_inconclusive": row_text.inconclusive_line(record),

@@ -8,9 +8,9 @@ from pathlib import Path
 from pytest_gsw.common.files import from_here, write_whole
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.store import History
+from pytest_gsw.reports.ci import TEXTS
 from pytest_gsw.reports.ci.annotations import github
 from pytest_gsw.reports.ci.markdown import markdown
-from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.html import Run, accepted_in, write_report
 from pytest_gsw.reports.night import Night
 from pytest_gsw.reports.read import exported_night
@@ -21,9 +21,6 @@ from pytest_gsw.session.alarming import SessionAlarms
 from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.model import Accepted
-
-#: The files for CI beside the report's pages.
-FILES = {"summary.md": markdown, "gsw.prom": openmetrics}
 
 
 def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str], known: SessionAlarms) -> list[str]:
@@ -50,8 +47,8 @@ def leave_report(settings: Settings, exit_status: int, environ: Mapping[str, str
         night = _night(records, run, history, said, once)
         if settings.report is not None:
             index = _write(settings, records, history, run, accepted, said, once)
-            for name, text_of in FILES.items():
-                write_whole(settings.report / name, f"{text_of(night).rstrip()}\n")
+            for text in TEXTS.values():
+                write_whole(settings.report / text.file, f"{text.of(night).rstrip()}\n")
             said.append(f"gsw: the report is {from_here(index)}")
     if environ.get("GITHUB_ACTIONS") != "true":
         return said

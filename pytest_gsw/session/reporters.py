@@ -14,7 +14,7 @@ import pytest
 
 from pytest_gsw.common.words import percent
 from pytest_gsw.results import junit
-from pytest_gsw.results.record import Record, record_text
+from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.junit_cases import class_of_item
@@ -69,7 +69,7 @@ class _Allure:
         for name, value in junit.properties(record):
             if name not in {"gsw_row", "gsw_cluster"}:
                 self._listener.add_parameter(name, value, excluded=True, mode=None)
-        self._listener.attach_data(record_text(record), "record", "application/json", "json")
+        self._listener.attach_data(record.text, "record", "application/json", "json")
 
 
 class _Html:

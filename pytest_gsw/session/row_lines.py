@@ -22,24 +22,19 @@ _COLOURS = {"passed": "green", "failed": "red", "error": "red"}
 _PERCENT = len(" [100%]")
 
 
-def line_to_send(line: RowLine) -> tuple[str, str, list[str]]:
-    """A row's line as a report carries it."""
-    return line.row, line.word, list(line.parts)
-
-
 def line_of_report(report: Any) -> RowLine:
     """A row's line by its report, which may have no record."""
     row = row_of(report.nodeid)
     if report.nodeid.startswith(OF_CLUSTER):
         fact = str(report.longrepr).partition("\n")[0]
         return RowLine(f"cluster {row}", "INCIDENT", (fact.removeprefix(f"cluster {row}: "),))
-    _, word, parts = getattr(report, "gsw_line", (row, "", []))
-    if report.outcome == "skipped" and not word:
+    line = getattr(report, "gsw_line", RowLine(row, "", ()))
+    if report.outcome == "skipped" and not line.word:
         return RowLine(row, "SKIPPED", (_reason(report),))
-    if report.outcome == "failed" and word not in _FAILING:
+    if report.outcome == "failed" and line.word not in _FAILING:
         kind = outcomes.ERROR.shown if report.when == "setup" else "FAILED"
         return RowLine(row, kind, (str(report.longrepr).partition("\n")[0],))
-    return RowLine(row, word or report.outcome.upper(), tuple(parts))
+    return RowLine(row, line.word or report.outcome.upper(), line.parts)
 
 
 #: Words of outcomes that a report which has failed may have: with ``gsw_strict`` also those that are too fast.

@@ -344,11 +344,11 @@ def _profile(given: Any) -> Profile | None:
     metrics = {"gpu-metrics": False, "cpu-metrics": False}
     for detail in filter(None, details.split(",")):
         found = re.fullmatch(r"(steps|ranks)=(\d{1,9})(?:-(\d{1,9}))?", detail)
-        if found is not None:
+        if found is not None and int(found[2]) <= int(found[3] or found[2]):
             ranges[found[1]] = range(int(found[2]), int(found[3] or found[2]) + 1)
         elif detail in metrics:
             metrics[detail] = True
-        if (found is None and detail not in metrics) or (found is not None and not ranges[found[1]]):
+        else:
             known = "steps=45-50, ranks=0-7, gpu-metrics or cpu-metrics"
             raise ConfigurationError(f"--gsw-profile: got '{detail}', wanted {known}")
     steps = ranges.get("steps")

@@ -11,10 +11,9 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_gsw.cli import _parser
-from pytest_gsw.cli.report import _TEXTS
+from pytest_gsw.reports.ci import TEXTS
 from pytest_gsw.reports.ci.openmetrics import FAMILIES, openmetrics
 from pytest_gsw.results.record import write_record
-from pytest_gsw.session.leaving import FILES
 from pytest_gsw.session.options import OPTIONS
 from tests.unit.reports.ci.nights import NIGHT
 
@@ -34,7 +33,7 @@ def test_options_and_files_are_there(path: Path) -> None:
     text = path.read_text()
     flags = set(re.findall(r"--gsw-[a-z-]+", text))
     assert {"--gsw-cluster", "--gsw-confirm", "--gsw-report"} <= flags <= {option.flag for option in OPTIONS}
-    assert set(re.findall(r"report/([\w.-]+\.(?:csv|json|prom|md))", text)) <= set(FILES)
+    assert set(re.findall(r"report/([\w.-]+\.(?:csv|json|prom|md))", text)) <= {text.file for text in TEXTS.values()}
     assert set(re.findall(r"report/(\w+)[/ ]", text)) <= {"rows"}
 
 
@@ -57,9 +56,8 @@ def test_every_example_is_shown() -> None:
 
 
 def test_every_format_is_documented() -> None:
-    for name, text_of in _TEXTS.items():
-        (file,) = (file for file, written in FILES.items() if written is text_of)
-        assert f"| `{file}` | `{name}` |" in DOCUMENT
+    for name, text in TEXTS.items():
+        assert f"| `{text.file}` | `{name}` |" in DOCUMENT
 
 
 #: Those of a site's own metric.

@@ -13,7 +13,7 @@ from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.accepted_text import accepted_text
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.json_shape import read
-from pytest_gsw.results.record import Record, of_content, plain, record_text
+from pytest_gsw.results.record import Record, of_content, plain
 from pytest_gsw.results.verdicts import MetricFacts
 from pytest_gsw.tables.model import Accepted
 
@@ -94,7 +94,7 @@ def varied(record: Record, **keys: Any) -> Record:
 
 def keys_of(record: Record) -> dict[str, Any]:
     """A record as JSON has it, without its verdict."""
-    return {name: value for name, value in json.loads(record_text(record)).items() if name not in {"verdict", "schema"}}
+    return {name: value for name, value in json.loads(record.text).items() if name not in {"verdict", "schema"}}
 
 
 SLOW = recorded(

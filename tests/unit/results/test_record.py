@@ -18,7 +18,7 @@ from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.verdict import Outcome
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.rebuild import read_run
-from pytest_gsw.results.record import Record, read_record, read_records, record_text, used_gpu_hours, write_record
+from pytest_gsw.results.record import Record, read_record, read_records, used_gpu_hours, write_record
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.results.verdicts import MetricFacts
@@ -153,7 +153,7 @@ def test_a_record_that_is_nested_to_any_depth_is_refused_in_words(tmp_path: Path
             read_record(path)
 
 
-WHOLE = json.loads(record_text(SLOW))
+WHOLE = json.loads(SLOW.text)
 
 
 def changed(**values: Any) -> bytes:
