@@ -46,7 +46,7 @@ def run(asked: argparse.Namespace) -> Answer:
 
 def _found(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
     chosen = clusters_of(history, asked.cluster)
-    accepted = _accepted(asked.baselines)
+    accepted = _accepted(asked.ini.tables(asked.baselines))
     found = [one for name in chosen for one in alarms_of(history, name, accepted.get(name), now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.cli.answer import Answer, answer_to
+from pytest_gsw.cli.ini import Ini
 from pytest_gsw.cli.runs import (
     has_history,
     no_run,
@@ -31,9 +32,7 @@ from pytest_gsw.reports.read import exported_night
 from pytest_gsw.reports.since import since_facts
 from pytest_gsw.results.rebuild import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.results.summary import counts_line
-from pytest_gsw.tables.bundled import bundled_baselines
 
 #: Where a run's report is in its directory by default.
 NAME = "report"
@@ -56,11 +55,11 @@ def run(asked: argparse.Namespace) -> Answer:
         return _as_text(asked)
     # A run can be shown without others.
     with opened(asked) if has_history(asked) else contextlib.nullcontext() as history:
-        found = [_asked(given, history) for given in dict.fromkeys(asked.runs)]
+        found = [_asked(asked.ini, given, history) for given in dict.fromkeys(asked.runs)]
         directory = asked.output or _default_output(found)
         records = [record for one in found for record in one.records]
         runs = {one.run_id: one.run for one in found}
-        accepted = accepted_in(asked.baselines or [bundled_baselines()], records)
+        accepted = accepted_in(asked.ini.tables(asked.baselines), records)
         try:
             index = write_report(records, history, directory, runs=runs, accepted=accepted)
         except OSError as error:
@@ -72,9 +71,9 @@ def _as_text(asked: argparse.Namespace) -> Answer:
     """One run as a text, printed or written to a file."""
     if len(asked.runs) > 1:
         raise ConfigurationError(f"--format={asked.format} takes one run, not {len(asked.runs)}")
-    directory = run_directory(asked.runs[0])
+    directory = run_directory(asked.ini, asked.runs[0])
     if directory is None:
-        raise no_run(asked.runs[0])
+        raise no_run(asked.ini, asked.runs[0])
     records, missing = whole_run(directory)
     night = _night(asked, records, Run(directory, missing))
     if asked.format in TEXTS:
@@ -88,7 +87,7 @@ def _as_text(asked: argparse.Namespace) -> Answer:
 def _night(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> Night:
     """The run with its history where there is one: since when rows are too slow, slow nodes, and alarms."""
     if records and has_history(asked):
-        accepted = accepted_in(asked.baselines or [bundled_baselines()], records)
+        accepted = accepted_in(asked.ini.tables(asked.baselines), records)
         try:
             with opened(asked) as history:
                 return exported_night(records, run, history, accepted)
@@ -97,13 +96,13 @@ def _night(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> Ni
     return exported_night(records, run)
 
 
-def _asked(given: str, history: History | None) -> _Asked:
+def _asked(ini: Ini, given: str, history: History | None) -> _Asked:
     """A run of a directory, or of the history; a ConfigurationError where there is none, or nothing in it."""
-    found = run_directory(given)
+    found = run_directory(ini, given)
     if found is None:
-        records = records_in(history, given)
+        records = records_in(ini, history, given)
         run_id = records[0].run.id
-        return _Asked(run_id, records, Run(RUNS / run_id), is_here=False)
+        return _Asked(run_id, records, Run(ini.runs / run_id), is_here=False)
     directory = from_here(found)
     records, missing = whole_run(directory)
     run_id = records[0].run.id if records else directory.name
