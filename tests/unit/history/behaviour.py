@@ -175,15 +175,13 @@ class StoreBehaviour:
             night(0, outcome="expected_failure"),
             night(0, definition=""),
             night(0, cluster="replay"),
-            night(0, measured={}),
             night(0, job=None),
             night(0, job=job(0, state="FAILED")),
             night(0, job=job(0, state="REPLAYED")),
-            night(0, job=job(0, judged_s=0.0)),
         ],
         ids=[
-            "error", "profiled", "not comparable", "expected failure", "no definition", "no cluster", "not measured",
-            "no job", "failed job", "log alone", "no time",
+            "error", "profiled", "not comparable", "expected failure", "no definition", "no cluster",
+            "no job", "failed job", "log alone",
         ],
     )  # fmt: skip
     def test_what_is_no_point_is_kept_as_a_run(self, place: str, unusable: Record) -> None:

@@ -143,7 +143,7 @@ def test_where_no_row_passed_the_first_is_the_base() -> None:
 
 
 def test_a_row_that_passed_by_an_accepted_figure_alone_is_no_base_where_another_passed_by_its_document() -> None:
-    hides = {"outcome": "passed", "reference": "accepted", "accepted": {"step_time_s": 5.0}}
+    hides = {"outcome": "passed", "accepted": {"step_time_s": 5.0}}
     accepted = varied(SLOW, **hides)
     assert weak(accepted, row("llama2_70b_fp8[H100x256]")).base.record.row.gpus == 256
     slow = varied(SLOW, row="llama2_70b_fp8[H100x64]", gpus=64, node_id="t::slow")

@@ -73,7 +73,6 @@ def test_what_makes_figures_useless_is_said() -> None:
 def test_what_a_run_was_held_against_and_what_it_may_be_compared_with() -> None:
     accepted = varied(
         SLOW,
-        reference="accepted",
         accepted={"step_time_s": 5.0, "mfu": 0.3682},
         accepted_note="accepted on eos 2026-11-20: 5 s, median of 7 jobs, spread 0.8 % (481200, 481201)",
         definition="3f2a9c1d0e4b",
