@@ -28,7 +28,7 @@ def near(expected: float, digits: int = 9) -> Any:
 
 @seeds(40)
 def test_tail_of_a_binomial(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     of = rng.choice((1, 2, 7, 40, 300, 20_000))
     count, share = rng.randint(0, of), rng.random() ** rng.choice((1, 4))
     expected = stats.binom.logsf(count - 1, of, share)
@@ -40,7 +40,7 @@ def test_tail_of_a_binomial(seed: int) -> None:
 
 @seeds(20)
 def test_normal_scores(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     values = [round(rng.gauss(0, 1), seed % 4) for _ in range(rng.randint(2, 80))]
     expected = stats.norm.ppf(stats.rankdata(values) / (len(values) + 1))
     assert normal_scores(values) == [near(one) for one in expected]
@@ -48,7 +48,7 @@ def test_normal_scores(seed: int) -> None:
 
 @seeds(20)
 def test_rank_sum(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     first = [round(rng.gauss(0, 1), seed % 3) for _ in range(rng.randint(5, 40))]
     second = [round(rng.gauss(0.5, 1), seed % 3) for _ in range(rng.randint(5, 40))]
     found = stats.mannwhitneyu(second, first, method="asymptotic", alternative="two-sided")
@@ -60,7 +60,7 @@ def test_rank_sum(seed: int) -> None:
 
 @seeds(30)
 def test_likelihood_of_levels_that_wander(seed: int) -> None:
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     nights, common = rng.choice((8, 30, 70, 150)), Common(rng.uniform(0, 0.9), rng.uniform(0.3, 0.97))
     begin = rng.randint(1, nights - 4)
     change = [0.0 if night < begin else 1.0 + (seed % 2) * (night - begin) for night in range(nights)]
