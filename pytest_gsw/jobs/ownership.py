@@ -25,6 +25,8 @@ NAME = "owner.lock"
 BEAT_S = 5.0
 #: An owner that has not touched it for so long is dead. A file server's clients may see a touch a minute late.
 LEASE_S = 180.0
+#: Enough for two tries: one that takes a dead owner's file away, and one that makes a new one.
+_TRY_S = 0.2
 
 
 class RunLock:
@@ -53,7 +55,7 @@ class RunLock:
         """
         try:
             try:
-                self._lease.acquire(timeout=0)
+                self._lease.acquire(timeout=_TRY_S)
             except Timeout:
                 seen = self._sign_of_life()
                 tell(f"gsw: {self._owner()}; waiting up to {self._wait_s:.0f} s for its sign of life")
@@ -84,7 +86,7 @@ class RunLock:
         if sign is None or time.time() - sign[1] / 1e9 >= self._lease.lease_duration:
             return True
         try:
-            self._lease.acquire(timeout=0)
+            self._lease.acquire(timeout=_TRY_S)
         except (Timeout, LeaseSettingsMismatch):
             return False
         self._lease.release()

@@ -20,7 +20,7 @@ from pytest_gsw.jobs.ownership import NAME, RunLock
 from tests.unit.jobs.owners import leave_owner
 
 #: Long enough for what must not expire, and short where it must.
-LONG_S, SHORT_S = 600.0, 0.2
+LONG_S, SHORT_S = 600.0, 0.5
 #: After which something hangs; no machine is so slow.
 GIVE_UP_S = 300.0
 
