@@ -5,6 +5,7 @@ A staging area may be one that others write to, who could put a link in the coun
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -12,11 +13,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_gsw.common.files import PRIVATE, make_directory, open_own
+from pytest_gsw.common.files import make_directory, open_own
 
 _COUNTER = "local-job-id"
-#: Giving out an id takes microseconds; a lock of a process that died on another machine is taken over after so long.
-_LEASE_S = 30.0
+#: Giving out an id takes microseconds.
+_PATIENCE_S = 60.0
+#: What a file server without locks says.
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
 def next_job_id(environ: Mapping[str, str]) -> str:
@@ -29,15 +32,21 @@ def next_job_id(environ: Mapping[str, str]) -> str:
     Raises:
         OSError: The counter cannot be read or written.
     """
-    from filelock import SoftFileLease, Timeout  # only sessions with local jobs need it
+    from filelock import FileLock, Timeout  # only sessions with local jobs need it
 
     directory = _own_directory(environ)
-    lock = directory / f"{_COUNTER}.lock"
     try:
-        with SoftFileLease(lock, mode=PRIVATE, lease_duration=_LEASE_S, timeout=2 * _LEASE_S):
+        with FileLock(directory / f"{_COUNTER}.lock", timeout=_PATIENCE_S):
             return _count(directory / _COUNTER)
     except Timeout:
-        raise OSError(None, "another process holds the lock", str(lock)) from None
+        raise OSError(None, "another process holds the lock", str(directory / f"{_COUNTER}.lock")) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS or directory == _temporary():
+            raise
+    # A home on a file server that has no locks; all who ask on this machine come here.
+    directory = _made(_temporary())
+    with FileLock(directory / f"{_COUNTER}.lock", timeout=_PATIENCE_S):
+        return _count(directory / _COUNTER)
 
 
 def _count(path: Path) -> str:

@@ -76,7 +76,9 @@ def test_a_home_on_a_file_server_without_locks(
             raise OSError(number, os.strerror(number))
         lock(descriptor, operation)
 
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setattr(fcntl, "flock", flock)
     first = int(next_job_id(environ))
     assert int(next_job_id(environ)) > first
-    assert (tmp_path / "pytest-gsw" / "local-job-id").is_file()
+    assert (tmp_path / "tmp" / f"pytest-gsw-{os.geteuid()}" / "local-job-id").is_file()
