@@ -77,6 +77,10 @@ def begin(config: pytest.Config) -> None:
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
+    else:
+        from pytest_gsw.session.nowhere import NOWHERE, Nowhere
+
+        config.pluginmanager.register(Nowhere(), NOWHERE)
 
 
 def _run_in_one_process(config: pytest.Config) -> None:
@@ -234,27 +238,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End whatever still runs: after -x, after Ctrl-C, after an internal error.
-
-    Rows that were skipped for want of a cluster are no pass: an option that got lost must not look like one.
-    """
-    settings = session.config.stash[SETTINGS]
-    if _runs(session.config) or settings.past is not None:
+    """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
+    if _runs(session.config) or session.config.stash[SETTINGS].past is not None:
         from pytest_gsw.session.running import finish
 
         finish(session)
-    elif not settings.judges and session.exitstatus == pytest.ExitCode.OK and _has_rows_alone(session):
-        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-
-
-def _has_rows_alone(session: pytest.Session) -> bool:
-    """Whether a session that runs what it has collected has nothing but rows."""
-    items = session.items
-    return (
-        bool(items)
-        and not session.config.option.collectonly
-        and all(isinstance(one, BaselineItem | BlankItem) for one in items)
-    )
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -15,6 +15,7 @@ from pytest_gsw.common.words import counted, rounded
 from pytest_gsw.results import outcomes, progress_text
 from pytest_gsw.results.row_line import WIDEST
 from pytest_gsw.session.markers import NO_CLUSTER
+from pytest_gsw.session.nowhere import NOWHERE, Nowhere
 from pytest_gsw.session.row_lines import line_of_report, line_width
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import ALARMS, CLUSTER_TOLD, CRITERION, NIGHTS, SETTINGS
@@ -54,7 +55,7 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
     _tell_lines(reporter, "alarms", alarms)
     _tell_lines(reporter, "suite", config.stash.get(CRITERION, ()))
-    _tell_no_cluster(reporter)
+    _tell_no_cluster(reporter, config.pluginmanager.get_plugin(NOWHERE))
     tally = config.stash.get(TALLY, None)
     if tally is not None and tally.judged_none:
         one = tally.rows == 1
@@ -69,12 +70,11 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
         reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
 
 
-def _tell_no_cluster(reporter: pytest.TerminalReporter) -> None:
+def _tell_no_cluster(reporter: pytest.TerminalReporter, nowhere: Nowhere | None) -> None:
     """Say that rows were skipped because nothing says where to run them."""
-    rows = sum(str(report.longrepr).endswith(f"{NO_CLUSTER}')") for report in reporter.stats.get("skipped", ()))
-    if rows:
+    if nowhere is not None and nowhere.rows:
         reporter.ensure_newline()
-        reporter.write_line(f"gsw: {counted(rows, 'row')} skipped: {NO_CLUSTER}")
+        reporter.write_line(f"gsw: {counted(nowhere.rows, 'row')} skipped: {NO_CLUSTER}")
 
 
 def _tell_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[str, ...]) -> None:
