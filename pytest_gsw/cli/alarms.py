@@ -24,7 +24,7 @@ from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 
 #: What is done with an alarm.
-_ACKNOWLEDGE, _REOPEN = _ACTIONS = ("acknowledge", "reopen")
+_ACKNOWLEDGE, _REOPEN = ("acknowledge", "reopen")
 
 
 def run(asked: argparse.Namespace) -> Answer:

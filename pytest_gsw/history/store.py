@@ -44,7 +44,6 @@ FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
 WHERE s.row_id = ? AND s.cluster = ? AND s.definition = ? AND {_ONCE}
 ORDER BY p.time_s DESC, p.run_id DESC, p.job DESC LIMIT ?"""
 _POINTS = f"SELECT {_COLUMNS} {_NEWEST_POINTS}"
-_TIMES = f"SELECT p.judged_s {_NEWEST_POINTS}"
 _NIGHTS = f"""
 SELECT s.row_id, CASE s.experiment WHEN '' THEN s.definition ELSE s.experiment END, {_COLUMNS}
 FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
@@ -111,8 +110,14 @@ class History:
 
     def points_of(self, keys: Iterable[SeriesKey], last: int | None = None) -> Mapping[SeriesKey, tuple[Point, ...]]:
         """The points of many series, or the last ones of each, the oldest first; nothing of one that is not there."""
-        found = self._newest(_POINTS, keys, last)
-        return {key: tuple(self._point(key, row) for row in rows) for key, rows in found.items()}
+        wanted = list(dict.fromkeys(keys))
+        self._prepare()
+        with self._database.transaction(write=False):
+            asked = [(*key_values(key), _ALL if last is None else last) for key in wanted]
+            found = self._database.execute_each(_POINTS, asked)
+        return {
+            key: tuple(self._point(key, row) for row in rows[::-1]) for key, rows in zip(wanted, found, strict=True)
+        }
 
     def _point(self, key: SeriesKey | LineKey, row: tuple[Any, ...]) -> Point:
         try:
@@ -159,20 +164,6 @@ class History:
         self._prepare()
         with self._database.transaction(write=False):
             return failures_of_cluster(self._database, cluster, since_s)
-
-    def times_of(self, keys: Iterable[SeriesKey], last: int | None = None) -> Mapping[SeriesKey, tuple[float, ...]]:
-        """The seconds of the points of many series, which is less to read: noise needs no more."""
-        found = self._newest(_TIMES, keys, last)
-        return {key: tuple(judged_s for (judged_s,) in rows) for key, rows in found.items()}
-
-    def _newest(self, sql: str, keys: Iterable[SeriesKey], last: int | None) -> Mapping[SeriesKey, Rows]:
-        """What a query says of the newest points of each series, of the oldest of them first."""
-        wanted = list(dict.fromkeys(keys))
-        self._prepare()
-        with self._database.transaction(write=False):
-            asked = [(*key_values(key), _ALL if last is None else last) for key in wanted]
-            found = self._database.execute_each(sql, asked)
-        return {key: rows[::-1] for key, rows in zip(wanted, found, strict=True)}
 
     def series(self, rows: Sequence[str] = (), cluster: str | None = None) -> tuple[SeriesKey, ...]:
         """The series that have points: by row, cluster and time, that with the newest point first.

@@ -154,7 +154,6 @@ class StoreBehaviour:
                 for record in order:
                     history.add([record])
                 assert [(point.run_id, point.judged_s) for point in history.points(KEY)] == [(ran.run.id, 5.0)]
-                assert history.times_of([KEY]) == {KEY: (5.0,)}
 
     def test_an_imported_job_of_another_year_counts(self, place: str) -> None:
         with open_history(place) as history:
@@ -243,9 +242,6 @@ class StoreBehaviour:
                 [5.0 + first + 7 * later for later in range(6, 10)] for first in range(7)
             ]
             assert history.points_of([]) == {}
-            assert history.times_of([*keys, absent], last=4) == {
-                key: tuple(point.judged_s for point in points) for key, points in found.items()
-            }
 
     def test_what_the_last_runs_of_a_cluster_came_to_for_each_row(self, place: str) -> None:
         with open_history(place) as history:
