@@ -21,6 +21,8 @@ from tests.unit.jobs.owners import leave_owner
 
 #: Long enough for what must not expire, and short where it must.
 LONG_S, SHORT_S = 600.0, 0.5
+#: So long that a machine with other work does not take a living owner for a frozen one.
+FROZEN_S = 3.0
 #: After which something hangs; no machine is so slow.
 GIVE_UP_S = 300.0
 
@@ -194,11 +196,11 @@ def test_an_owner_that_ends_while_it_is_watched(tmp_path: Path) -> None:
 
 
 def test_a_frozen_owner_that_wakes_up_submits_nothing_more(tmp_path: Path, hold: Callable[..., Holder]) -> None:
-    frozen = hold(tmp_path, SHORT_S, SHORT_S / 4)
+    frozen = hold(tmp_path, FROZEN_S, FROZEN_S / 4)
     assert frozen.ask("take") == "taken"
     assert frozen.ask("check") == "owned"
     frozen.process.send_signal(signal.SIGSTOP)
-    lock = RunLock(tmp_path, SHORT_S, SHORT_S / 4)
+    lock = RunLock(tmp_path, FROZEN_S, FROZEN_S / 4)
     lock.take()
     frozen.tell("check")  # the first thing that it does
     frozen.process.send_signal(signal.SIGCONT)
