@@ -58,6 +58,9 @@ def _verdict(record: Record, outcome: str, told: dict[str, Any]) -> Verdict | No
     if not measured_s or not documented_s or measured_s < 0 or not record.row.tolerance:
         return None
     accepted_s = record.figures.accepted.get(judged) or None
+    jobs_s = tuple(job.judged_s for job in record.jobs.measured(measured_s) if job.judged_s is not None)
+    if min(record.row.tolerance, accepted_s or 1.0, *jobs_s) <= 0:
+        return None
     limit = told["limit"] if told["limit"] is not None and told["limit"] > record.row.tolerance else None
     allowed = limit or record.row.tolerance
     is_judged = outcome in outcomes.JUDGED
@@ -69,7 +72,7 @@ def _verdict(record: Record, outcome: str, told: dict[str, Any]) -> Verdict | No
         accepted_s,
         limit=limit,
         noise=None if told["sigma"] is None else Noise(told["sigma"], told["sigma_jobs"]),
-        jobs_s=tuple(job.judged_s for job in record.jobs.measured(measured_s) if job.judged_s is not None),
+        jobs_s=jobs_s,
         steady_s=record.timing.median_s,
         given_reason=next((reason for reason in Reason if reason.value == told["reason"]), None),
         max_gain=told["max_gain"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -76,7 +75,6 @@ def test_a_rule_of_a_site_changes_no_figure() -> None:
         (replace(record(98.0), outcome="error", verdict=None), "not measured: error"),
         (replace(record(98.0), outcome="profiled"), "not measured: profiled"),
         (replace(record(98.0), not_comparable="mbridge_args"), "not comparable"),
-        (record(math.nan), "not measured: passed"),
     ],
 )
 def test_what_is_not_known_has_not_reached_it(one: Record | None, why: str) -> None:

@@ -318,13 +318,6 @@ def test_the_facts_of_a_row_whose_last_job_was_not_measured() -> None:
     assert (facts["job 1"], "job 2" in facts, "median" in facts) == ("481220 5.2 s on pool0-[0033-0048]", False, False)
 
 
-def test_no_median_is_told_of_a_time_that_no_job_takes() -> None:
-    (first,) = SEVERAL.jobs.repeats
-    facts = dict(row_text.run_facts(varied(SEVERAL, repeats=(replace(first, judged_s=-1.0),)), "again", "offline"))
-    assert "job 2" in facts
-    assert "median" not in facts
-
-
 def test_the_steps_of_a_run_with_warm_up_and_spikes() -> None:
     record = varied(SLOW, mean_s=5.2, spike_fraction=0.041, warm_up_steps=3)
     assert dict(row_text.run_facts(record, "again", "offline"))["steps"] == (
