@@ -15,7 +15,13 @@ from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.fleet.intake import too_large
 from pytest_gsw.hooks.checks import is_own
 from pytest_gsw.jobs.demands import demands_of, variables_problem
-from pytest_gsw.jobs.files_before import environment_problem, launcher_problem, recipe_problem, stage_problem
+from pytest_gsw.jobs.files_before import (
+    cluster_problem,
+    environment_problem,
+    launcher_problem,
+    recipe_problem,
+    stage_problem,
+)
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.modules_before import modules_of, modules_problem
 from pytest_gsw.jobs.staged import of_other_releases, release_problem
@@ -154,6 +160,19 @@ def _modules(planned: Sequence[Planned], here: Here) -> Findings:
     )
 
 
+def _clusters(planned: Sequence[Planned], here: Here) -> Findings:
+    """Rows that may run on another Slurm cluster than the first one that can be submitted."""
+    found: Findings = {}
+    first: JobSpec | None = None
+    for one in planned if here.cluster.scheduler == "slurm" else ():
+        problem = cluster_problem(one.spec, here.cluster, first or one.spec)
+        if problem is not None:
+            found[one.spec.row_id] = problem
+        elif first is None:
+            first = one.spec
+    return found
+
+
 def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
     """What the launcher itself finds out, where it can."""
     ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(here.launcher, "unready", None)
@@ -185,5 +204,6 @@ _CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
     _stages,
     _variables,
     _modules,
+    _clusters,
     _submissions,
 )
