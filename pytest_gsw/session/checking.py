@@ -68,6 +68,22 @@ def unready(
     return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
 
 
+def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, RunError]:
+    """Refusals of rows that may run on another Slurm cluster than the first, by their ids: a run's jobs are looked for on one."""
+    cluster = settings.cluster
+    if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
+        return {}
+    found: Findings = {}
+    first: JobSpec | None = None
+    for spec in specs:
+        problem = cluster_problem(spec, cluster, first or spec)
+        if problem is not None:
+            found[spec.row_id] = problem
+        elif first is None:
+            first = spec
+    return told_once(found)
+
+
 def not_ready(planned: Sequence[Planned], here: Here) -> Findings:
     """The same of the place where rows are to be submitted, each told by itself."""
     found: Findings = {}
@@ -160,19 +176,6 @@ def _modules(planned: Sequence[Planned], here: Here) -> Findings:
     )
 
 
-def _clusters(planned: Sequence[Planned], here: Here) -> Findings:
-    """Rows that may run on another Slurm cluster than the first one that can be submitted."""
-    found: Findings = {}
-    first: JobSpec | None = None
-    for one in planned if here.cluster.scheduler == "slurm" else ():
-        problem = cluster_problem(one.spec, here.cluster, first or one.spec)
-        if problem is not None:
-            found[one.spec.row_id] = problem
-        elif first is None:
-            first = one.spec
-    return found
-
-
 def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
     """What the launcher itself finds out, where it can."""
     ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(here.launcher, "unready", None)
@@ -204,6 +207,5 @@ _CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
     _stages,
     _variables,
     _modules,
-    _clusters,
     _submissions,
 )
