@@ -69,7 +69,7 @@ def unready(
 
 
 def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, RunError]:
-    """Refusals of rows that may run on another Slurm cluster than the first, by their ids: a run's jobs are looked for on one."""
+    """Refuse rows that may run on another Slurm cluster than the first one: jobs are looked for on one alone."""
     cluster = settings.cluster
     if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
         return {}
