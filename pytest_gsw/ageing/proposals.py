@@ -122,7 +122,7 @@ class Tables:
 
 
 #: A job as its records tell it from others: ids alone may come back, after years or in another database.
-_Job = tuple[str, str, float | None]
+_Job = tuple[str, float | None]
 #: A row of one table: two tables may have rows of the same id.
 _Row = tuple[Path, str]
 
@@ -179,7 +179,7 @@ def _of_each_job(record: Record) -> Iterator[Record]:
 
 def _job(record: Record) -> _Job:
     assert record.jobs.last is not None  # else it is no point
-    return record.jobs.last.cluster, record.jobs.last.id, _ended_s(record)
+    return record.jobs.last.id, _ended_s(record)
 
 
 def _by_cluster(rows: Iterable[Mapping[_Job, _Point]]) -> Iterable[list[_Point]]:

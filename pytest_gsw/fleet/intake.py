@@ -74,12 +74,12 @@ class Intake:
         """
         numbered = [(replace(row.spec, attempt=number), one) for number, one in enumerate(row.attempts, start=1)]
         for its, attempt in numbered:
-            self._rows.claims.job(Job(attempt.job_id, its, 0.0, cluster=attempt.cluster))
+            self._rows.claims.job(Job(attempt.job_id, its, 0.0))
         earlier = tuple(self._measured_before(its, attempt) for its, attempt in numbered if attempt.measured)
         return replace(row, earlier=earlier)
 
     def _measured_before(self, spec: JobSpec, attempt: Attempt) -> Run:
-        job = Job(attempt.job_id, spec, attempt.status.submit_s or 0.0, cluster=attempt.cluster)
+        job = Job(attempt.job_id, spec, attempt.status.submit_s or 0.0)
         log = log_of(self._launcher, job)
         clash = self._rows.claims.log(job, log)
         if clash is not None:

@@ -144,15 +144,9 @@ class Logs:
                 log = found
         if log is not None and self._rows.is_shared(self._rows.claims.log(job, log), ended.row.row_id):
             return None
-        return self._run_of(ended, log)
-
-    def _run_of(self, ended: Ended, log: Path | None) -> Run | None:
-        """An ended job with its log; ``None`` where its batch output is another row's as well."""
         row, seen = ended.row, ended.seen
-        output = batch_output_of(self._launcher, seen.job)
-        if output is not None and self._rows.is_shared(self._rows.claims.output(seen.job, output), row.row_id):
-            return None
+        output = batch_output_of(self._launcher, job)
         # A stop that an earlier session meant to send explains nothing but a cancelled job.
         sent = seen.stop_sent or seen.status.state is JobState.CANCELLED
-        beside = outputs_beside(seen.job, log, output)
-        return Run(seen.job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier, beside=beside)
+        beside = outputs_beside(job, log, output)
+        return Run(job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier, beside=beside)

@@ -217,7 +217,7 @@ class Polling:
         for live in without:
             row, job = live.row, live.seen.job
             status = replace(live.seen.status, state=JobState.CANCELLED)
-            attempt = Attempt(job.id, status, "no other node was available", cluster=job.cluster)
+            attempt = Attempt(job.id, status, "no other node was available")
             self._notes.write(Journal.ended, (job, status))
             self._rows.leave_queue(live)
             self._repeating.again(row, attempt, replace(row.spec.again(), avoided_nodes=()), row.earlier)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pytest_gsw.fleet.entry import Ended, Later, OnceMore, RepeatObserver, RepeatRequest, Row, Waiting, is_healthy
 from pytest_gsw.fleet.notes import Notes
 from pytest_gsw.fleet.rows import Rows
@@ -50,7 +48,6 @@ class Repeating:
             return False
         if isinstance(attempt, Later):
             return True
-        attempt = replace(attempt, cluster=ended.seen.job.cluster)
         del self._rows.ended[row.row_id]
         self.again(row, attempt, attempt.after(row.spec), run.jobs if attempt.measured else row.earlier)
         return True

@@ -12,7 +12,7 @@ from pytest_gsw.errors import JobError, RunError
 from pytest_gsw.fleet.entry import Ended, Live, Over, Phase, Row, Seen, Submitting, Waiting, seen_of, unanswered_s
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.jobs.claims import Claims
-from pytest_gsw.jobs.model import Job, JobKey, JobSpec, JobState, Launcher, Named, in_words
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, Launcher, Named
 from pytest_gsw.jobs.resume import by_row
 
 #: The jobs that the scheduler has, by the row whose name they bear; why that is not known.
@@ -43,7 +43,7 @@ class Rows:
         #: How the newest job of each row was started that may have one, in this session or in one before it.
         self.started: dict[str, JobSpec] = {}
         #: The jobs of the run that no row owns, and why a row that was handed out before is an error by now.
-        self.strays: dict[JobKey, Seen] = {}
+        self.strays: dict[str, Seen] = {}
         self.late: dict[str, JobError] = {}
         self.limits = limits
         self.claims = Claims()
@@ -143,15 +143,14 @@ class Rows:
 
     def hold(self, count: Count) -> None:
         """Hold the jobs that there are against the rows' own, and end with its row each that none of them owns."""
-        owned = {job_id for _, job_id in self.claims.jobs}  # whichever cluster lists them
         for row_id, jobs in {} if isinstance(count, RunError) else count.items():
             phase, spec = self.phases[row_id], self.started[row_id]
-            new = [job for job in jobs if job.id not in owned and job.key not in self.strays]
+            new = [job for job in jobs if job.id not in self.claims.jobs and job.id not in self.strays]
             # A submission whose answer is awaited may own one of them; they are counted once more then.
             if not new or isinstance(phase, Submitting) or unanswered_s(phase) is not None:
                 continue
-            strays = [Seen(Job(one.id, spec, 0.0, cluster=one.cluster, other_name=one.name), one.status) for one in new]
-            self.strays |= {seen.job.key: seen for seen in strays}
+            strays = [Seen(Job(one.id, spec, 0.0, other_name=one.name), one.status) for one in new]
+            self.strays |= {seen.job.id: seen for seen in strays}
             error = _not_owned(strays)
             self.give_up([row_id], error, strays)
             if not isinstance(getattr(self.phases[row_id], "end", None), RunError):
@@ -223,11 +222,11 @@ class Rows:
 def stray_text(stray: Seen) -> str:
     """A job that no row owns, in one line: ``12 gsw-a FAILED on n001``."""
     state = "cancelled" if stray.cancelled else stray.status.state.value
-    return f"{in_words(stray.job.key)} {stray.job.name} {state}{stray.status.nodes and f' on {stray.status.nodes}'}"
+    return f"{stray.job.id} {stray.job.name} {state}{stray.status.nodes and f' on {stray.status.nodes}'}"
 
 
 def _not_owned(strays: Sequence[Seen]) -> JobError:
-    ids = enumerated([in_words(stray.job.key) for stray in strays])
+    ids = enumerated([stray.job.id for stray in strays])
     return JobError(
         f"the row has {counted(len(strays), 'job')} that no submission of it named: {ids}",
         tuple(("no row's", stray_text(stray)) for stray in strays),

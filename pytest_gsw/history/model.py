@@ -225,8 +225,7 @@ def _ended_well(job: JobFacts) -> bool:
 def job_name(job: JobFacts) -> str:
     """What tells a job from others: ids alone may come back."""
     ended_s = job.known_end_s
-    name = f"{job.id};{job.cluster}" if job.cluster else job.id
-    return name if ended_s is None else f"{name}@{ended_s!r}"
+    return job.id if ended_s is None else f"{job.id}@{ended_s!r}"
 
 
 def _run_time_s(record: Record) -> float:

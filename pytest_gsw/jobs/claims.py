@@ -9,12 +9,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from pytest_gsw.errors import JobError, LogError, RunError
-from pytest_gsw.jobs.model import Job, JobKey, in_words
-
-_Key = TypeVar("_Key")
+from pytest_gsw.jobs.model import Job
 
 
 @dataclass
@@ -22,13 +19,12 @@ class Claims:
     """To which job each id and each log belongs, in one session."""
 
     #: By the ids of all jobs that are a row's, as its submissions have named them.
-    jobs: dict[JobKey, Job] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
     _logs: dict[str, Job] = field(default_factory=dict)
-    _outputs: dict[tuple[str, str], Job] = field(default_factory=dict)
 
     def job(self, job: Job) -> tuple[Job, RunError] | None:
         """Claim a job's id for its row; the job that has the id already, and what both rows are told."""
-        other = _claim(self.jobs, job.key, job)
+        other = _claim(self.jobs, job.id, job)
         if other is None:
             return None
         return other, JobError(
@@ -44,26 +40,15 @@ class Claims:
             return None
         return other, LogError(
             f"one log is that of two jobs, of {_both(other, job)}",
-            (("log", str(log)), ("jobs", f"{in_words(other.key)}, {in_words(job.key)}"), *_names(other, job)),
+            (("log", str(log)), ("jobs", f"{other.id}, {job.id}"), *_names(other, job)),
             advice=f"a log's name has its job's id; correct the recipe, and run again: {_rows(other, job)}",
         )
 
-    def output(self, job: Job, output: Path) -> tuple[Job, RunError] | None:
-        """Claim a batch shell's output for its row; only jobs of two clusters that have one id can clash by it."""
-        other = _claim(self._outputs, (os.path.realpath(output), job.id), job)
-        if other is None:
-            return None
-        return other, LogError(
-            f"one batch output is that of two jobs, of {_both(other, job)}",
-            (("output", str(output)), ("jobs", f"{in_words(other.key)}, {in_words(job.key)}")),
-            advice=f"name it by the job's name as well, --output=slurm-%x-%j.out, and run again: {_rows(other, job)}",
-        )
 
-
-def _claim(claims: dict[_Key, Job], key: _Key, job: Job) -> Job | None:
+def _claim(claims: dict[str, Job], key: str, job: Job) -> Job | None:
     """Claim something for a job; the other job that has it already, ``None`` where there is none."""
     other = claims.setdefault(key, job)
-    is_same = (*other.key, other.spec.row_id, other.spec.attempt) == (*job.key, job.spec.row_id, job.spec.attempt)
+    is_same = (other.id, other.spec.row_id, other.spec.attempt) == (job.id, job.spec.row_id, job.spec.attempt)
     return None if is_same or not job.submitted_s else other
 
 

@@ -14,6 +14,11 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.sbatch_options import options_in, seconds_of, value_of
 from pytest_gsw.jobs.script_text import script_text
 
+#: The place of what no script says.
+OPTIONS = "the options of sbatch"
+#: The variables of a job that name the Slurm cluster it goes to, in the order in which sbatch reads them.
+CLUSTER_VARIABLES = ("SBATCH_CLUSTERS", "SLURM_CLUSTERS")
+
 #: Any line that is neither blank nor a comment.
 _COMMAND = re.compile(r"\s*[^\s#]")
 _HETEROGENEOUS = frozenset({"hetjob", "packjob"})
@@ -33,10 +38,28 @@ def check_one_job(spec: JobSpec) -> None:
 def _several(spec: JobSpec) -> Iterator[tuple[str, str]]:
     """What makes several jobs of a submission, and where it stands."""
     for words in _arrays(spec.options):
-        yield "the options of sbatch", words
+        yield OPTIONS, words
     for number, line in directives_of(spec.script):
         several = [*(word for word in line[:1] if word in _HETEROGENEOUS), *_arrays(line)]
         yield from ((f"{spec.script}:{number}", f"#SBATCH {words}") for words in several)
+
+
+def cluster_of(spec: JobSpec) -> str:
+    """The Slurm cluster that a job goes to by its name; empty if none is named."""
+    return next(named_clusters(spec), ("", ""))[0]
+
+
+def named_clusters(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    """The clusters that are named for a job, each with its place; sbatch takes the first."""
+    named = value_of(spec.options, "clusters")
+    if named:
+        yield named, OPTIONS
+    for variable in CLUSTER_VARIABLES:
+        if value := spec.environment.get(variable):
+            yield value, variable
+    for number, words in reversed(directives_of(spec.script_path)):
+        if value := value_of(words, "clusters"):
+            yield value, f"{spec.script_path}:{number}"
 
 
 def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:

@@ -16,6 +16,7 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.bridge import is_of_bridge
+from pytest_gsw.jobs.directives import OPTIONS, cluster_of, named_clusters
 from pytest_gsw.jobs.launching import SBATCH, of_llmb_run, workload_of
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
@@ -99,6 +100,22 @@ def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | 
         advice=f"{f'did you mean {nearest}? ' if nearest else ''}Correct `recipe.environment` in the table; "
         "a variable for a program that no script names belongs under `environment` of the cluster",
     )
+
+
+def cluster_problem(spec: JobSpec, cluster: Cluster, first: JobSpec) -> SubmissionError | None:
+    """Refuse a job that may run on another Slurm cluster than a session's first one: two clusters may share an id."""
+    named, wanted = cluster_of(spec), cluster_of(first)
+    if "," in named or named.lower() == "all":
+        fact, advice = f"the row names several: {named}", "name one cluster there"
+    elif named == wanted:
+        return None
+    else:
+        fact = f"the row names {named or 'none'}, where {first.row_id} names {wanted or 'none'}"
+        advice = "name one cluster for all rows, or run those of each cluster in a session of their own"
+    named, place = next(named_clusters(spec if named else first))
+    if place == OPTIONS and cluster.path is not None and "sbatch" in cluster.given:
+        place = f"{from_here(cluster.path)}:{cluster.given['sbatch'][0]}  --clusters={named}"
+    return SubmissionError(f"a session runs on one Slurm cluster, and {fact}", (("named by", place),), advice=advice)
 
 
 def _metadata_of(spec: JobSpec) -> Path:

@@ -18,7 +18,7 @@ from typing import Any
 from pytest_gsw.common.files import make_directory, write_new
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal_lines import Lines, maybe_number, number, read_lines, seal, text, texts, whole
-from pytest_gsw.jobs.model import Attempt, Job, JobKey, JobSpec, JobState, JobStatus, LogBefore, Stop
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, LogBefore, Stop
 from pytest_gsw.jobs.steps import kept, of_kept
 
 #: Name of the file in a run's directory.
@@ -37,8 +37,6 @@ class Submission:
     intended_s: float
     #: The scheduler's id; ``None`` where no answer was written down.
     job_id: str | None = None
-    #: As :attr:`~pytest_gsw.jobs.model.Job.cluster`.
-    cluster: str = field(default="", kw_only=True)
     #: How the job ended, once that was seen.
     ended: JobStatus | None = None
     #: Why the session ended the job early, where it did.
@@ -59,11 +57,6 @@ class Submission:
     #: The name of the job as it was submitted, and the figures that were documented for the row then.
     name: str = field(default="", compare=False)
     documented: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def key(self) -> JobKey | None:
-        """What tells its job from all others."""
-        return None if self.job_id is None else (self.cluster, self.job_id)
 
     def is_of(self, job_id: str) -> bool:
         """Whether a job may be this submission's: its own, or any where its answer was lost."""
@@ -198,9 +191,8 @@ def _intent(spec: JobSpec, now_s: float) -> dict[str, Any]:
 def _submitted(job: Job) -> dict[str, Any]:
     before = job.logs_before
     logs = {} if before is None else {"logs_before": [astuple(log) for log in before]}
-    where = {"cluster": job.cluster} if job.cluster else {}
-    where |= {"other_name": job.other_name} if job.other_name else {}
-    facts = {"row": job.spec.row_id, "job": job.id, **where, "time_s": job.submitted_s, **logs}
+    other = {"other_name": job.other_name} if job.other_name else {}
+    facts = {"row": job.spec.row_id, "job": job.id, **other, "time_s": job.submitted_s, **logs}
     return {"event": "submitted", **facts}
 
 
@@ -211,7 +203,6 @@ def _ended(job: Job, status: JobStatus) -> dict[str, Any]:
         "derived_exit_code": status.derived_exit_code or None,
         "unchecked": status.unchecked or None,
         "siblings": list(status.siblings) or None,
-        "cluster": status.cluster or None,
     }
     facts = {"row": job.spec.row_id, "job": job.id, "state": status.state.value}
     facts |= {name: getattr(status, name) for name in _STATUS_FIELDS}
@@ -317,7 +308,7 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
         return Submission(0.0, attempts=before.attempts)
     if kind == "submitted":
         time_s, job_id, logs = number(event, "time_s"), text(event, "job"), _logs_before(event)
-        new = replace(before, intended_s=time_s, job_id=job_id, cluster=text(event, "cluster", ""), logs_before=logs)
+        new = replace(before, intended_s=time_s, job_id=job_id, logs_before=logs)
         return replace(new, ended=None, stopped=None, cancelled=False, other_name=text(event, "other_name", ""))
     if kind == "stopped":
         saved_s = maybe_number(event, "saved_s")
@@ -330,7 +321,7 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
         job_id, ended, measured = text(event, "job"), before.ended, bool(event.get("measured", False))
         if job_id != before.job_id:  # the line of its own end is lost, and the times are another job's
             ended = replace(ended, submit_s=None, start_s=None, end_s=None)
-        attempt = Attempt(job_id, ended, text(event, "why"), texts(event, "without"), measured, before.cluster)
+        attempt = Attempt(job_id, ended, text(event, "why"), texts(event, "without"), measured)
         return Submission(0.0, attempts=(*before.attempts, attempt))
     return before
 
@@ -371,5 +362,4 @@ def _status(event: Mapping[str, Any]) -> JobStatus:
         derived_exit_code=text(event, "derived_exit_code", ""),
         unchecked=text(event, "unchecked", ""),
         siblings=texts(event, "siblings", []),
-        cluster=text(event, "cluster", ""),
     )

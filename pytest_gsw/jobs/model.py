@@ -139,21 +139,9 @@ class LogBefore:
     mtime_ns: int
 
 
-#: What tells a job from all others: its cluster, as :attr:`Job.cluster` has it, and its id.
-JobKey = tuple[str, str]
-
-
-def in_words(job: JobKey) -> str:
-    """A job as messages name it: ``7``, or ``7 of eos``."""
-    return f"{job[1]} of {job[0]}" if job[0] else job[1]
-
-
-def scancel(*jobs: JobKey) -> str:
-    """What a user types to end these jobs: ``scancel --clusters=eos 7 8``."""
-    ids: dict[str, list[str]] = {}
-    for cluster, job_id in dict.fromkeys(jobs):
-        ids.setdefault(f"--clusters={cluster} " if cluster else "", []).append(job_id)
-    return " && ".join(f"scancel {where}{' '.join(some)}" for where, some in ids.items())
+def scancel(cluster: str, *ids: str) -> str:
+    """The command line that ends jobs of a Slurm cluster: ``scancel --clusters=eos 7 8``."""
+    return " ".join(("scancel", *((f"--clusters={cluster}",) if cluster else ()), *ids))
 
 
 @dataclass(frozen=True)
@@ -166,16 +154,8 @@ class Job:
     submitted_s: float
     #: What had the name of its log before the submission; ``None`` where that was not noted.
     logs_before: tuple[LogBefore, ...] | None = None
-    #: The scheduler's own name of the cluster that took it, where it told one (``sbatch -M eos,dgx``): two clusters may
-    #: give out one id. Empty for the cluster that is asked where none is named.
-    cluster: str = ""
     #: The scheduler's name for it, where its launch script has given it another than the spec's.
     other_name: str = ""
-
-    @property
-    def key(self) -> JobKey:
-        """What tells it from all other jobs."""
-        return self.cluster, self.id
 
     @property
     def name(self) -> str:
@@ -233,8 +213,6 @@ class JobStatus:
     unchecked: str = ""
     #: Ids of further jobs behind the same submission; there must be none.
     siblings: tuple[str, ...] = ()
-    #: The scheduler's own name of the cluster that has it, where one was asked by its name: a federation moves jobs.
-    cluster: str = ""
 
     @property
     def queue_s(self) -> float | None:
@@ -263,13 +241,6 @@ class Attempt:
     excluded_nodes: tuple[str, ...] = ()
     #: It did not fail: its figure counts beside those of the later jobs.
     measured: bool = False
-    #: As :attr:`Job.cluster`.
-    cluster: str = ""
-
-    @property
-    def key(self) -> JobKey:
-        """What tells its job from all others."""
-        return self.cluster, self.job_id
 
     def after(self, spec: JobSpec) -> JobSpec:
         """How the row's next job is started, by how this one was."""
@@ -295,13 +266,6 @@ class Named:
     id: str
     name: str
     status: JobStatus
-    #: As :attr:`Job.cluster`.
-    cluster: str = ""
-
-    @property
-    def key(self) -> JobKey:
-        """What tells it from all other jobs."""
-        return self.cluster, self.id
 
 
 class Launcher(Protocol):

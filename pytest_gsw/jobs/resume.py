@@ -11,18 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.directives import cluster_of
 from pytest_gsw.jobs.journal import Submission
-from pytest_gsw.jobs.model import (
-    Attempt,
-    Job,
-    JobKey,
-    JobSpec,
-    JobState,
-    JobStatus,
-    Named,
-    in_words,
-    scancel,
-)
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named, scancel
 
 #: Why a job is not its row's last where the journal does not say so any more.
 LOST = "the journal has lost why the row was run again"
@@ -70,36 +61,33 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> S
     past = past or Submission(0.0)
     found = _by_attempt(spec, named)
     placed = _placed(spec, past, found)
-    keys = {number: job.key for number, job in found.items()} | placed
-    over = {attempt.key: attempt for attempt in past.attempts}
-    top = max(keys, default=0)
+    ids = {number: job.id for number, job in found.items()} | placed
+    over = {attempt.job_id: attempt for attempt in past.attempts}
+    top = max(ids, default=0)
     # The journal tells of the last one that another was to follow.
-    now = top + 1 if not top or keys[top] in over else top
+    now = top + 1 if not top or ids[top] in over else top
     attempts: list[Attempt] = []
     for number in range(1, now):
-        key = keys.get(number)
-        attempt = None if key is None else over.get(key) or _lost(past, key, found.get(number))
+        job_id = ids.get(number)
+        attempt = None if job_id is None else over.get(job_id) or _lost(past, job_id, found.get(number))
         spec = spec.again() if attempt is None else attempt.after(spec)
         attempts += [] if attempt is None else [attempt]
     known = set(placed.values())
-    unknown = tuple(in_words(job.key) for _, job in sorted(found.items()) if job.key not in known)
+    unknown = tuple(job.id for _, job in sorted(found.items()) if job.id not in known)
     past = replace(past, attempts=tuple(attempts))
     if now > top:
         return Standing(spec, past, unknown=unknown)
-    if keys[now] == past.key:
-        cluster, job_id = keys[now]
-        return Standing(
-            spec, past, Job(job_id, spec, past.intended_s, past.logs_before, cluster, past.other_name), unknown
-        )
+    if ids[now] == past.job_id:
+        job = Job(ids[now], spec, past.intended_s, past.logs_before, past.other_name)
+        return Standing(spec, past, job, unknown)
     # The scheduler has a job that the journal lacks: its answer was never read, or its lines are lost.
     newest = found[now]
     is_awaited = past.job_id is None and past.intended_s > 0 and now == max(placed, default=0) + 1
     since_s = past.intended_s if is_awaited else newest.status.submit_s or 0.0
     taken = Submission(since_s, newest.id, attempts=past.attempts, name=newest.name, documented=past.documented)
-    taken = replace(taken, cluster=newest.cluster)
     if is_awaited:
         taken = replace(taken, definition=past.definition, image=past.image)
-    return Standing(spec, taken, Job(newest.id, spec, since_s, cluster=newest.cluster), unknown)
+    return Standing(spec, taken, Job(newest.id, spec, since_s), unknown)
 
 
 def is_next(job: Job, attempts: Iterable[Attempt]) -> bool:
@@ -108,7 +96,7 @@ def is_next(job: Job, attempts: Iterable[Attempt]) -> bool:
     A name that is the row's own is that of one attempt. Its id tells nothing more: a scheduler that lost its state
     gives ids out again, and :class:`~pytest_gsw.jobs.claims.Claims` says so.
     """
-    return job.has_unique_name or not any(job.key == attempt.key for attempt in attempts)
+    return job.has_unique_name or not any(job.id == attempt.job_id for attempt in attempts)
 
 
 def changes(past: Submission, spec: JobSpec) -> tuple[str, ...]:
@@ -131,45 +119,46 @@ def _by_attempt(spec: JobSpec, named: Sequence[Named]) -> dict[int, Named]:
     for job in named:
         _, number = attempt_of(job.name)
         other = found.setdefault(number, job)
-        if other.key != job.key:
-            keys = sorted(one.key for one in named if one.name == job.name)
+        if other.id != job.id:
+            ids = sorted(one.id for one in named if one.name == job.name)
             raise SubmissionError(
-                f"{len(keys)} jobs have the name that only one can have: {job.name}",
-                (("jobs", ", ".join(map(in_words, keys))),),
+                f"{len(ids)} jobs have the name that only one can have: {job.name}",
+                (("jobs", ", ".join(ids)),),
                 advice=f"end those that are not wanted (squeue --me; scancel ID), and run {spec.row_id} anew",
             )
     return found
 
 
-def _placed(spec: JobSpec, past: Submission, found: Mapping[int, Named]) -> dict[int, JobKey]:
+def _placed(spec: JobSpec, past: Submission, found: Mapping[int, Named]) -> dict[int, str]:
     """Which attempt each job is that the journal knows; it may have lost those before it.
 
     Raises:
         SubmissionError: The scheduler has another job in the place of one, or by its id.
     """
-    numbers = {job.key: number for number, job in found.items()}
-    ended_s = {attempt.key: attempt.status.end_s for attempt in past.attempts}
-    placed: dict[int, JobKey] = {}
-    for key in (*(attempt.key for attempt in past.attempts), past.key):
-        if key is None:
+    numbers = {job.id: number for number, job in found.items()}
+    ended_s = {attempt.job_id: attempt.status.end_s for attempt in past.attempts}
+    placed: dict[int, str] = {}
+    for job_id in (*(attempt.job_id for attempt in past.attempts), past.job_id):
+        if job_id is None:
             continue
         expected = max(placed, default=0) + 1
-        number = numbers.get(key, expected)
+        number = numbers.get(job_id, expected)
         other = found.get(number)
-        if other is not None and number != expected and _is_after(other, ended_s.get(key)):
+        if other is not None and number != expected and _is_after(other, ended_s.get(job_id)):
             raise SubmissionError(
-                f"the scheduler gave the id {key[1]} twice: job {key[1]} had ended before {other.name} was submitted",
-                (("job", in_words(key)),),
-                advice=f"it has lost its state, as in a restart; end it ({scancel(key)}), and run {spec.row_id} anew",
+                f"the scheduler gave the id {job_id} twice: job {job_id} had ended before {other.name} was submitted",
+                (("job", job_id),),
+                advice="it has lost its state, as in a restart; "
+                f"end it ({scancel(cluster_of(spec), job_id)}), and run {spec.row_id} anew",
             )
-        if other is not None and other.key != key:
-            one, two = in_words(key), in_words(other.key)
+        if other is not None and other.id != job_id:
+            both = scancel(cluster_of(spec), job_id, other.id)
             raise SubmissionError(
-                f"two jobs for one row: {one} by the journal, and {two} by the name {other.name}",
-                (("jobs", f"{one}, {two}"),),
-                advice=f"end both if they still run ({scancel(key, other.key)}), and run {spec.row_id} anew",
+                f"two jobs for one row: {job_id} by the journal, and {other.id} by the name {other.name}",
+                (("jobs", f"{job_id}, {other.id}"),),
+                advice=f"end both if they still run ({both}), and run {spec.row_id} anew",
             )
-        placed[number] = key
+        placed[number] = job_id
     return placed
 
 
@@ -178,12 +167,12 @@ def _is_after(job: Named, ended_s: float | None) -> bool:
     return ended_s is not None and job.status.submit_s is not None and job.status.submit_s > ended_s
 
 
-def _lost(past: Submission, key: JobKey, job: Named | None) -> Attempt:
+def _lost(past: Submission, job_id: str, job: Named | None) -> Attempt:
     """One job that is not its row's last, of which the journal does not say so."""
-    if key == past.key and past.ended is not None:
+    if job_id == past.job_id and past.ended is not None:
         status = past.ended
     else:
         status = JobStatus(JobState.UNKNOWN) if job is None else job.status
     # One that ended well is followed by another only where a row has several jobs, all of which count.
     is_good = status.state is JobState.COMPLETED and not status.exit_code
-    return Attempt(key[1], status, LOST, measured=is_good, cluster=key[0])
+    return Attempt(job_id, status, LOST, measured=is_good)

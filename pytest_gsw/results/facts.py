@@ -49,8 +49,6 @@ class JobFacts:
     unchecked: str = ""
     #: Ids of further jobs behind the same submission; there must be none.
     siblings: tuple[str, ...] = ()
-    #: The scheduler's own name of the cluster that had the job, where one was asked by its name.
-    cluster: str = ""
     #: What was measured of the site's metrics in this job, by key.
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -101,7 +99,7 @@ _STATES = frozenset(state.value for state in JobState)
 
 _SHARED_WITH_STATUS = (
     *("exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s"),
-    *("derived_exit_code", "unchecked", "siblings", "cluster"),
+    *("derived_exit_code", "unchecked", "siblings"),
 )
 
 

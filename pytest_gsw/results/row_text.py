@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_gsw.clusters.model import LOCAL
 from pytest_gsw.common.words import at_line, duration, percent, rounded, share
 from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import BOOST_NOT_SET, in_words
+from pytest_gsw.jobs.model import BOOST_NOT_SET
 from pytest_gsw.performance.doubts import RanksApart, is_longer_than_job
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import WORST_FIRST, MetricVerdict, Outcome, Reason, Verdict
@@ -297,7 +297,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         code = "" if job.exit_code is None else f" {job.exit_code}:{job.signal}"
         took = "" if job.run_s is None else f" in {duration(job.run_s)}"
         where = f" on {job.nodes}" if job.nodes else ""
-        facts.append(("job", f"{job.launcher} {in_words((job.cluster, job.id))} {job.state}{code}{took}{where}"))
+        facts.append(("job", f"{job.launcher} {job.id} {job.state}{code}{took}{where}"))
     if record.passed_over:
         facts.append(("newer jobs", record.passed_over))
     if record.timing.steps:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import JobError, LogError, LogWarning
-from pytest_gsw.jobs.model import JobState, JobStatus, scancel
+from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
 from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE, FoundCause
 from pytest_gsw.logs.fatal import find_fatal
@@ -106,8 +106,7 @@ def not_alone(run: Run) -> JobError:
     return JobError(
         f"{counted(len(ids), 'job')} are behind the one submission of job {run.job_id}, and one row is one job",
         evidence=(("jobs", ", ".join(ids)), *job_evidence(run)),
-        advice=f"{scancel((run.status.cluster, run.job_id))} ends all of them; "
-        "take the job array out of the launch script",
+        advice=f"scancel {run.job_id} ends all of them; take the job array out of the launch script",
     )
 
 
@@ -370,4 +369,9 @@ def _how_it_ended(status: JobStatus) -> str:
 def _job_advice(run: Run) -> str:
     if run.status.state is JobState.TIMEOUT:
         return "give the job more time with --gsw-timeout=MINUTES, or find out what it waited for"
+    if run.status.state is JobState.REVOKED:
+        return (
+            f"a federation of clusters has moved the job, which may run on: scancel {run.job_id}; "
+            "keep jobs on one cluster with --clusters=NAME under `sbatch` of the cluster"
+        )
     return where_to_look(run)

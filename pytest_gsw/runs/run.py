@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.common.words import duration
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import ERROR_SUFFIX, JobState, JobStatus, JobStep, Stop, in_words
+from pytest_gsw.jobs.model import ERROR_SUFFIX, JobState, JobStatus, JobStep, Stop
 from pytest_gsw.jobs.steps import boost_step
 from pytest_gsw.logs.causes import FoundCause
 from pytest_gsw.logs.failures import COMMAND, command_line, find_cause
@@ -130,7 +130,7 @@ def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
     code = "" if status.exit_code is None else f" {status.exit_code}:{status.signal}"
     took = "" if status.run_s is None else f" after {duration(status.run_s)}"
     where = f" on {status.nodes}" if status.nodes else ""
-    lines = [("job", f"{in_words((status.cluster, run.job_id))} {status.state.value}{code}{took}{where}")]
+    lines = [("job", f"{run.job_id} {status.state.value}{code}{took}{where}")]
     if status.reason and status.reason != "None":
         lines.append(("reason", status.reason))
     if status.unchecked:

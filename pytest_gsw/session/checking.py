@@ -15,7 +15,13 @@ from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.fleet.intake import too_large
 from pytest_gsw.hooks.checks import is_own
 from pytest_gsw.jobs.demands import demands_of, variables_problem
-from pytest_gsw.jobs.files_before import environment_problem, launcher_problem, recipe_problem, stage_problem
+from pytest_gsw.jobs.files_before import (
+    cluster_problem,
+    environment_problem,
+    launcher_problem,
+    recipe_problem,
+    stage_problem,
+)
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.modules_before import modules_of, modules_problem
 from pytest_gsw.jobs.staged import of_other_releases, release_problem
@@ -60,6 +66,22 @@ def unready(
         return dict(found)
     found |= not_ready([one for one in planned if one.spec.row_id not in found], Here(cluster, launcher, environ))
     return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
+
+
+def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, RunError]:
+    """Refuse rows that may run on another Slurm cluster than the first one: jobs are looked for on one alone."""
+    cluster = settings.cluster
+    if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
+        return {}
+    found: Findings = {}
+    first: JobSpec | None = None
+    for spec in specs:
+        problem = cluster_problem(spec, cluster, first or spec)
+        if problem is not None:
+            found[spec.row_id] = problem
+        elif first is None:
+            first = spec
+    return told_once(found)
 
 
 def not_ready(planned: Sequence[Planned], here: Here) -> Findings:

@@ -12,7 +12,8 @@ import pytest
 from pytest_gsw.common.words import command, counted
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.journal import Past, Submission
-from pytest_gsw.jobs.model import in_words, scancel
+from pytest_gsw.jobs.model import scancel
+from pytest_gsw.jobs.sbatch_options import value_of
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.stash import SETTINGS
@@ -45,7 +46,7 @@ class LostRow(TellsFact, pytest.Item):
 
 def find_lost(session: pytest.Session, past: Past, runnable: Sequence[str]) -> list[LostRow]:
     """An item for each row of the run that is not going to run; none where rows were left out on purpose."""
-    there, replay = set(runnable), session.config.stash[SETTINGS].replay
+    there = set(runnable)
     missing = [node_id for node_id in past.rows if row_of(node_id) not in there]
     left_out = [node_id for node_id in missing if _selects(session.config) or not _is_named(session.config, node_id)]
     if left_out:
@@ -56,7 +57,7 @@ def find_lost(session: pytest.Session, past: Past, runnable: Sequence[str]) -> l
             name=row_of(node_id),
             nodeid=node_id,
             path_=node_id.partition("::")[0],
-            text=_text(row_of(node_id), past.submissions.get(row_of(node_id)), is_replay=replay is not None),
+            text=_text(row_of(node_id), past.submissions.get(row_of(node_id)), session.config),
         )
         for node_id in missing
         if node_id not in left_out
@@ -122,8 +123,8 @@ def _not_taken_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
     jobs = _going_on(settings.past, (row_id for row_id in wanted if fleet is None or fleet.phase(row_id) is None))
     if not jobs:
         return []
-    known = [(one.cluster, one.job_id) for one in jobs if one.job_id]
-    end = f"; {scancel(*known)} ends {'it' if len(known) == 1 else 'them'}" if known else ""
+    known = [one.job_id for one in jobs if one.job_id]
+    end = f"; {_scancel(session.config, *known)} ends {'it' if len(known) == 1 else 'them'}" if known else ""
     return [
         f"gsw: {counted(len(jobs), 'job')} of the run may run on: {_ids(jobs)}",
         f"next: pytest --gsw-resume={settings.run_id} goes on with {'it' if len(jobs) == 1 else 'them'}{end}",
@@ -137,14 +138,18 @@ def _going_on(past: Past, row_ids: Iterable[str]) -> list[Submission]:
 
 
 def _ids(submissions: Iterable[Submission]) -> str:
-    return ", ".join(
-        in_words((one.cluster, one.job_id)) if one.job_id else f"one called {one.name}" for one in submissions
-    )
+    return ", ".join(one.job_id or f"one called {one.name}" for one in submissions)
 
 
-def _text(row_id: str, past: Submission | None, *, is_replay: bool) -> str:
+def _scancel(config: pytest.Config, *ids: str) -> str:
+    """The command line that ends jobs of the session's cluster."""
+    cluster = config.stash[SETTINGS].cluster
+    return scancel(value_of(() if cluster is None else cluster.sbatch, "clusters") or "", *ids)
+
+
+def _text(row_id: str, past: Submission | None, config: pytest.Config) -> str:
     fact = f"{row_id} was a row of this run, and is not there any more: renamed, removed or skipped"
-    if is_replay:
+    if config.stash[SETTINGS].replay is not None:
         return f"{fact}\n\nnext       name the tables of that run: --gsw-baselines, --gsw-release or --gsw-suite"
     if past is None or (past.job_id is None and not past.intended_s):
         # Filled in, a row with a blank has another name.
@@ -158,6 +163,6 @@ def _text(row_id: str, past: Submission | None, *, is_replay: bool) -> str:
         end = ""
     else:
         fate = f"its job {past.job_id} may still run"
-        end = f"end its job: {scancel((past.cluster, past.job_id))}"
+        end = f"end its job: {_scancel(config, past.job_id)}"
     advice = "give the row its name back, and resume again" + (f"; or {end}" if end else "")
     return f"{fact}; {fate}\n\nnext       {advice}"

@@ -23,7 +23,7 @@ from pytest_gsw.session.sources import RowSource
 from pytest_gsw.tables.model import Baseline
 
 #: A job: its cluster and id, and its times, because a scheduler that lost its state gives ids out again.
-_JobKey = tuple[str, str, float | None, float | None, float | None]
+_JobKey = tuple[str, float | None, float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -152,4 +152,4 @@ class Measuring:
 
 
 def _job_key(job_id: str, status: JobStatus) -> _JobKey:
-    return status.cluster, job_id, status.submit_s, status.start_s, status.end_s
+    return job_id, status.submit_s, status.start_s, status.end_s

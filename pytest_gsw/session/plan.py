@@ -19,7 +19,7 @@ from pytest_gsw.session.differences import tell_differences
 from pytest_gsw.session.item import BaselineItem, blank_rows
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.start import check_rows, make_launcher, make_spec
+from pytest_gsw.session.start import check_rows, make_launcher, make_specs
 from pytest_gsw.session.stash import NOT_READY, environment_of
 
 
@@ -27,7 +27,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     """Print it; that some row cannot be submitted is the session's failure."""
     config, rows = session.config, runnable(session.items)
     launcher = make_launcher(config, settings, {}, ())
-    specs = {item.baseline.id: make_spec(item, settings) for item in rows}
+    specs = make_specs(rows, settings)
     specs_of = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, JobSpec)}
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     environ = environment_of(config)

@@ -123,13 +123,13 @@ def take_over(
             continue
         if job is not None and (submission.ended is not None or fleet.launcher.jobs_outlive_session):
             fleet.attach(job, submission)
-            attached[row_id] = dataclasses.replace(submission, job_id=job.id, cluster=job.cluster)
+            attached[row_id] = dataclasses.replace(submission, job_id=job.id)
             del specs[row_id]
             _tell_changes(submission, spec, tell)
         elif submission.job_id is None:
             left[row_id] = submission
         else:  # its job ended with its session; those before it did not
-            left[row_id] = dataclasses.replace(submission, job_id=None, cluster="", intended_s=0.0)
+            left[row_id] = dataclasses.replace(submission, job_id=None, intended_s=0.0)
     return left, attached
 
 

@@ -31,7 +31,7 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.possible import impossible_table
 from pytest_gsw.session import answers
-from pytest_gsw.session.checking import Planned, unready
+from pytest_gsw.session.checking import Planned, other_clusters, unready
 from pytest_gsw.session.chosen import recorded_rows, runnable
 from pytest_gsw.session.differences import tell_differences
 from pytest_gsw.session.ending import begin_live
@@ -96,7 +96,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     )
     config.stash[FLEET] = fleet
     config.stash[OTHERS] = _others(config, settings, rows, nights)
-    specs = {item.baseline.id: make_spec(item, settings) for item in rows}
+    specs = make_specs(rows, settings)
     _note_rows(config, settings, journal, [*rows, *blank_rows(session.items)])
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
@@ -260,7 +260,14 @@ def _gpu_seconds(baseline: Baseline) -> float:
     return baseline.gpus * (expected_run_s(baseline) or 1.0)
 
 
-def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
+def make_specs(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, JobSpec | RunError]:
+    """How each row is started, or why it cannot be, by its id."""
+    specs = {item.baseline.id: _make_spec(item, settings) for item in rows}
+    specs |= other_clusters([spec for spec in specs.values() if isinstance(spec, JobSpec)], settings)
+    return specs
+
+
+def _make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
     """How a row is started, or why it cannot be."""
     try:
         spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(

@@ -72,6 +72,46 @@ def test_recipes_that_are_not_there_are_told_once(pytester: pytest.Pytester, sub
     assert not submitted.exists()
 
 
+def test_a_list_of_clusters_is_refused(pytester: pytest.Pytester, submitted: Path) -> None:
+    with (pytester.path / "clusters.yaml").open("a") as file:
+        file.write("    sbatch: ['--clusters=eos,dgx']\n")
+    result = run(pytester)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at setup of tiny_1b_bf16[[]H100x8]*",
+            "a session runs on one Slurm cluster, and the row names several: eos,dgx",
+            "",
+            "named by   clusters.yaml:7  --clusters=eos,dgx",
+            "rows       tiny_1b_bf16[[]H100x8] and 1 more row",
+            "baseline   site/tiny.yaml:*",
+            "next       name one cluster there",
+        ]
+    )
+    assert not submitted.exists()
+
+
+def test_a_row_on_another_cluster_is_refused(pytester: pytest.Pytester, submitted: Path) -> None:
+    (pytester.path / "site" / "tiny.yaml").write_text(tiny_table(TWO_ROWS[0]))
+    (pytester.path / "site" / "other.yaml").write_text(
+        tiny_table(TWO_ROWS[1]).replace("directory: tiny", "directory: b")
+    )
+    (pytester.path / "recipes" / "b").mkdir()
+    (pytester.path / "recipes" / "b" / "launch.sh").write_text("#!/bin/bash\n#SBATCH -M dgx\n")
+    result = run(pytester)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at setup of tiny_1b_bf16[[]H100x8]*",
+            "a session runs on one Slurm cluster, and the row names none, where tiny_1b_bf16[[]H100x16] names dgx",
+            f"named by   {pytester.path}/recipes/b/launch.sh:2",
+            "next       name one cluster for all rows, or run those of each cluster in a session of their own",
+        ],
+        consecutive=False,
+    )
+    assert submitted.read_text().count("\n") == 1
+
+
 def test_a_plan_shows_the_row_and_why_it_cannot_be_submitted(pytester: pytest.Pytester, submitted: Path) -> None:
     (pytester.path / "recipes" / "other").mkdir()
     (pytester.path / "recipes" / "tiny" / "launch.sh").unlink()

@@ -79,8 +79,6 @@ class SlurmCluster:
         preemption: Whether jobs of the partition ``high`` take the nodes of those in ``low``, which end
             in PREEMPTED, and in ``requeued``, which go back to the queue if they may: after ten seconds, not 120.
         limits: Whether limits of accounting hold, such as MaxSubmitJobs.
-        name: How Slurm calls it.
-        beside: A cluster that runs, whose accounting this one shares: ``-M`` reaches both from either.
     """
 
     def __init__(
@@ -94,8 +92,6 @@ class SlurmCluster:
         start_timeout_s: float = 120,
         preemption: bool = False,
         limits: bool = False,
-        name: str = "gsw",
-        beside: SlurmCluster | None = None,
     ) -> None:
         self.node_names = tuple(f"n{number:03}" for number in range(1, nodes + 1))
         self.gpus_per_node = gpus_per_node
@@ -105,9 +101,6 @@ class SlurmCluster:
         self.start_timeout_s = start_timeout_s
         self.preemption = preemption
         self.limits = limits
-        self.name = name
-        self.beside = beside
-        self.slurmdbd_port = 0
         self.directory = Path()
         self._deadline = 0.0
         self._memory_cgroup: Path | None = None
@@ -156,16 +149,13 @@ class SlurmCluster:
         own = _own_memory_cgroup()
         self._memory_cgroup = own / self.directory.name if own is not None else None
         self._configure()
-        if self.beside is None:
-            self._start_munged()
+        self._start_munged()
         if self.accounting:
-            if self.beside is None:
-                self._start_mariadbd()
-                self.start_slurmdbd()
-            here = f"cluster={self.name}"
-            self._run("sacctmgr", "-i", "add", "cluster", self.name)
-            self._run("sacctmgr", "-i", "add", "account", "eng", here, "Description=tests", "Organization=tests")
-            self._run("sacctmgr", "-i", "add", "user", "root", "Account=eng", here)
+            self._start_mariadbd()
+            self.start_slurmdbd()
+            self._run("sacctmgr", "-i", "add", "cluster", "gsw")
+            self._run("sacctmgr", "-i", "add", "account", "eng", "Description=tests", "Organization=tests")
+            self._run("sacctmgr", "-i", "add", "user", "root", "Account=eng")
         self.start_slurmctld()
         for node in self.node_names:
             self._spawn_slurmd(node)
@@ -180,7 +170,6 @@ class SlurmCluster:
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
         ports = _free_ports(2 + len(self.node_names))
-        self.slurmdbd_port = ports[1] if self.beside is None else self.beside.slurmdbd_port
         slurm_conf = self._slurm_conf(ports)
         (self.directory / "slurm.conf").write_text(slurm_conf)
         # A node of a busy machine may answer late; slurmctld would end the job that it is to launch. Clients are to say
@@ -194,11 +183,11 @@ class SlurmCluster:
         )
         (self.directory / "cgroup.conf").write_text(self._cgroup_conf())
         slurmdbd_conf = self.directory / "slurmdbd.conf"
-        slurmdbd_conf.write_text(self._slurmdbd_conf())
+        slurmdbd_conf.write_text(self._slurmdbd_conf(ports))
         slurmdbd_conf.chmod(0o600)  # slurmdbd refuses any other mode
 
     def _slurm_conf(self, ports: Sequence[int]) -> str:
-        slurmctld_port, slurmdbd_port, first, last = ports[0], self.slurmdbd_port, ports[2], ports[-1]
+        slurmctld_port, slurmdbd_port, first, last = ports[0], ports[1], ports[2], ports[-1]
         host = socket.gethostname().partition(".")[0]
         accounting = (
             "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=127.0.0.1\n"
@@ -215,7 +204,7 @@ class SlurmCluster:
             else "TaskPlugin=task/none\nSelectTypeParameters=CR_Core"
         )
         return f"""\
-ClusterName={self.name}
+ClusterName=gsw
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={slurmctld_port}
 SlurmUser=root
@@ -263,13 +252,13 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 State
             "ConstrainRAMSpace=yes\nAllowedSwapSpace=0\nMinRAMSpace=10\n"
         )
 
-    def _slurmdbd_conf(self) -> str:
+    def _slurmdbd_conf(self, ports: Sequence[int]) -> str:
         return f"""\
 AuthType=auth/munge
 AuthInfo=socket={self._munge_socket}
 DbdHost=localhost
 DbdAddr=127.0.0.1
-DbdPort={self.slurmdbd_port}
+DbdPort={ports[1]}
 SlurmUser=root
 PidFile={self.directory}/slurmdbd.pid
 StorageType=accounting_storage/mysql
@@ -284,7 +273,7 @@ StorageLoc=slurm_acct_db
 
     @property
     def _munge_socket(self) -> Path:
-        return (self.beside or self).directory / "munge" / "socket"
+        return self.directory / "munge" / "socket"
 
     @property
     def _database_socket(self) -> Path:

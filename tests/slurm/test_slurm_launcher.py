@@ -285,6 +285,18 @@ def test_how_jobs_end(small: SlurmCluster, make_spec: SpecMaker) -> None:
     small.start_slurmd("n001")
 
 
+def test_a_job_on_a_cluster_that_is_named(small: SlurmCluster, make_spec: SpecMaker) -> None:
+    launcher, options = SlurmLauncher(small.environ), ("--mem=50M", "--clusters=gsw")
+    job = launcher.submit(make_spec("exit 3", options=options, unique_name=True))
+    assert wait(launcher, [job])[job.spec.row_id].exit_code == 3
+    small.purge(job.id)
+    assert launcher.find(job.spec, job.submitted_s) == job
+    assert [one.id for one in launcher.named([job.spec], job.submitted_s) if one.name == job.name] == [job.id]
+    running = launcher.submit(make_spec("sleep 300", options=options))
+    launcher.cancel([running])
+    assert wait(launcher, [running])[running.spec.row_id].state is JobState.CANCELLED
+
+
 def test_only_accounting_knows_a_purged_job(small: SlurmCluster, make_spec: SpecMaker) -> None:
     launcher = SlurmLauncher(small.environ)
     job = launcher.submit(make_spec("exit 3"))

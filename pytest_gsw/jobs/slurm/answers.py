@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.jobs.model import JobKey, JobState, JobStatus, JobStep
+from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.jobs.states import job_state
 
 #: ``sbatch --parsable``'s answer, and what a reader might take for it: a word that is a number.
@@ -22,9 +22,7 @@ _JOB_OR_STEP = re.compile(r"(?P<job>[0-9]{1,18})(?:\.(?P<step>[0-9A-Za-z+_.]{1,4
 #: Seconds since the epoch, and a status as wait(2) has it.
 _EPOCH = re.compile(r"[0-9]{1,12}")
 _WAIT_STATUS = re.compile(r"[0-9]{1,9}")
-_END_COLUMNS = 10
-#: What squeue has in front of each cluster's lines where it asks several.
-_CLUSTER = re.compile(r"CLUSTER: (\S{1,255})\s*")
+_COLUMNS, _END_COLUMNS = 9, 10
 #: Entries that are no steps of the recipe: its script, and what belongs to the job from outside.
 _NO_STEPS = frozenset({"batch", "extern"})
 _SCONTROL_FIELDS = ("JobState", "ExitCode", "Reason", "NodeList", "SubmitTime", "StartTime", "EndTime")
@@ -39,8 +37,6 @@ class Answer:
     status: JobStatus
     #: The batch shell's output, where ``scontrol`` told it.
     output: Path | None = None
-    #: The other clusters of its federation that have the job, where ``scontrol`` told them.
-    elsewhere: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class Output:
         return [line for line in lines if line and not _MANUAL.fullmatch(line)]
 
 
-def parse_sbatch(text: str) -> JobKey | None:
+def parse_sbatch(text: str) -> tuple[str, str] | None:
     """The job in ``sbatch --parsable``'s answer, which is one line: ``481220``, or ``481220;eos`` of the cluster eos.
 
     A site's wrapper may print lines of text around it. Where another number stands by itself in one of them,
@@ -90,20 +86,14 @@ def parse_version(text: str) -> str:
     return match[1] if match else ""
 
 
-def parse_squeue(text: str) -> dict[JobKey, Answer]:
-    """``squeue``'s lines by job; ``CLUSTER: eos`` says whose lines follow, other lines say nothing."""
-    answers, cluster = {}, ""
-    for line in text.split("\n"):
-        match = _CLUSTER.fullmatch(line)
-        cluster = cluster if match is None else match[1]
-        for job_id, *facts, name in _rows(line, 9):
-            answers[cluster, job_id] = Answer(name.removesuffix("|"), _status(*facts))
-    return answers
+def parse_squeue(text: str) -> dict[str, Answer]:
+    """``squeue``'s lines by job id; other lines say nothing."""
+    return {job_id: Answer(name.removesuffix("|"), _status(*facts)) for job_id, *facts, name in _rows(text)}
 
 
-def parse_sacct(text: str) -> dict[JobKey, Answer]:
-    """``sacct``'s lines by job."""
-    return {(cluster, job_id): Answer(name, _status(*facts)) for job_id, cluster, *facts, name in _rows(text, 10)}
+def parse_sacct(text: str) -> dict[str, Answer]:
+    """``sacct``'s lines by job id."""
+    return {job_id: Answer(name, _status(*facts)) for job_id, *facts, name in _rows(text)}
 
 
 def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, start: str, end: str) -> JobStatus:
@@ -178,11 +168,7 @@ def parse_scontrol(text: str) -> dict[str, Answer]:
         derived, output = fields.get("DerivedExitCode", ""), _word(fields.get("StdOut", ""))
         if status.state.ended and _CODE.fullmatch(derived):
             status = replace(status, derived_exit_code=derived)
-        active = fields.get("FedActiveSiblings", "").split(",")
-        elsewhere = tuple(name for name in map(_word, active) if name not in {"", fields.get("FedOrigin")})
-        answers[fields["JobId"]] = Answer(
-            fields.get("JobName", ""), status, Path(output) if output else None, elsewhere
-        )
+        answers[fields["JobId"]] = Answer(fields.get("JobName", ""), status, Path(output) if output else None)
     return answers
 
 
@@ -203,10 +189,10 @@ def scancel_problem(output: Output) -> str:
     return serious[-1] if serious else "" if lines else f"exit code {output.returncode}"
 
 
-def _rows(text: str, columns: int) -> Iterator[list[str]]:
+def _rows(text: str) -> Iterator[list[str]]:
     for line in text.split("\n"):
-        fields = [field.strip() for field in line.split("|", columns - 1)]
-        if len(fields) == columns and fields[0].isascii() and fields[0].isdigit():
+        fields = [field.strip() for field in line.split("|", _COLUMNS - 1)]
+        if len(fields) == _COLUMNS and fields[0].isascii() and fields[0].isdigit():
             yield fields
 
 

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.jobs.environment import job_environment, query_environment
@@ -29,6 +29,14 @@ VERSION_TIMEOUT_S = 5.0
 COMMAND_TIMEOUT_S = 150.0
 #: A recipe that submits its job itself imports a framework and packs its code before.
 LAUNCH_TIMEOUT_S = 900.0
+
+
+class Ask(Protocol):
+    """Runs one of Slurm's commands."""
+
+    def __call__(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
+        """What it says, with this text as its input."""
+        ...
 
 
 class Client:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from pytest_gsw.jobs.directives import directive_words
+from pytest_gsw.jobs.directives import cluster_of
 from pytest_gsw.jobs.launching import segment_options
-from pytest_gsw.jobs.model import Job, JobKey, JobSpec
-from pytest_gsw.jobs.sbatch_options import options_in, value_of
+from pytest_gsw.jobs.model import Job, JobSpec
+from pytest_gsw.jobs.sbatch_options import options_in
 
 # The name comes last in all of these, so that a bar in another user's job name does no harm.
 # A field of squeue's that has a suffix and no width is never cut.
 _SQUEUE_FORMAT = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,StartTime:|,EndTime:|,Name:|"
-_SACCT_FIELDS = "JobIDRaw,Cluster,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
+_SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
 _ENDS_FIELDS = "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName"
 
 #: The first version that knows ``--segment``.
@@ -48,50 +48,45 @@ def squeue_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
     return ("squeue", *_at(cluster), "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", ",".join(ids))
 
 
-def squeue_of_id_command(job_id: str, clusters: str = "", *, mine: bool) -> tuple[str, ...]:
-    """Ask slurmctld for a job of this id: this user's, or anybody's; without ``-h``, to know of which cluster it is."""
+def squeue_of_id_command(job_id: str, cluster: str = "", *, mine: bool) -> tuple[str, ...]:
+    """Ask slurmctld for a job of this id: this user's, or anybody's."""
     own = ("--me",) if mine else ()
-    return ("squeue", *_at(clusters), *own, "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", job_id)
+    return ("squeue", *_at(cluster), *own, "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", job_id)
 
 
-def squeue_by_name_command(name: str, clusters: str = "") -> tuple[str, ...]:
-    """Ask slurmctld for this user's jobs of a name; with ``-h`` it would not say of which cluster each is."""
-    return ("squeue", *_at(clusters), "--me", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, f"--name={name}")
+def squeue_by_name_command(name: str, cluster: str = "") -> tuple[str, ...]:
+    """Ask slurmctld for this user's jobs of a name."""
+    return ("squeue", *_at(cluster), "--me", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, f"--name={name}")
 
 
-def sacct_by_name_command(name: str, since_s: float, clusters: str = "") -> tuple[str, ...]:
+def sacct_by_name_command(name: str, since_s: float, cluster: str = "") -> tuple[str, ...]:
     """Ask accounting for this user's jobs of a name since then: slurmctld forgets them soon."""
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
     mine = (f"--user={os.getuid()}", f"--name={name}", "-S", since)
-    return ("sacct", *_anywhere(clusters), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
+    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
 
 
-def squeue_of_user_command(clusters: str = "") -> tuple[str, ...]:
+def squeue_of_user_command(cluster: str = "") -> tuple[str, ...]:
     """Ask slurmctld for all of this user's jobs; it is asked for no more with names, which squeue itself picks out."""
-    return ("squeue", *_at(clusters), "--me", "--all", "-t", "all", "-O", _SQUEUE_FORMAT)
+    return ("squeue", *_at(cluster), "--me", "--all", "-t", "all", "-O", _SQUEUE_FORMAT)
 
 
-def squeue_ids_command(clusters: str = "", *, mine: bool) -> tuple[str, ...]:
+def squeue_ids_command(cluster: str = "", *, mine: bool) -> tuple[str, ...]:
     """Ask slurmctld which jobs wait or run: this user's, or everybody's."""
-    return ("squeue", *_at(clusters), *(("--me",) if mine else ()), "-h", "--all", "-O", "JobID")
+    return ("squeue", *_at(cluster), *(("--me",) if mine else ()), "-h", "--all", "-O", "JobID")
 
 
-def sacct_of_user_command(since_s: float, clusters: str = "") -> tuple[str, ...]:
+def sacct_of_user_command(since_s: float, cluster: str = "") -> tuple[str, ...]:
     """Ask accounting for all of this user's jobs since then."""
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
     mine = (f"--user={os.getuid()}", "-S", since)
-    return ("sacct", *_anywhere(clusters), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
+    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
 
 
-def sacct_of_id_command(job_id: str, clusters: str = "", *, mine: bool) -> tuple[str, ...]:
+def sacct_of_id_command(job_id: str, cluster: str = "", *, mine: bool) -> tuple[str, ...]:
     """Ask accounting for the newest job of this id: this user's, or anybody's."""
     own = (f"--user={os.getuid()}",) if mine else ()
-    return ("sacct", *_anywhere(clusters), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *own, "-j", job_id)
-
-
-def sacct_where_command(ids: Sequence[str], clusters: str = "") -> tuple[str, ...]:
-    """Ask accounting which of several clusters have these jobs; where none is named, of the federation's."""
-    return ("sacct", *_anywhere(clusters), "-X", "-n", "-P", "-o", _SACCT_FIELDS, "-j", ",".join(ids))
+    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *own, "-j", job_id)
 
 
 def sacct_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
@@ -137,17 +132,9 @@ def scancel_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
     return ("scancel", *_at(cluster), "-Q", "--", *ids)
 
 
-def scancel_commands(jobs: Iterable[JobKey]) -> list[tuple[str, ...]]:
-    """End all these jobs, with one command for each cluster."""
-    ids: dict[str, list[str]] = {}
-    for cluster, job_id in sorted(jobs):
-        ids.setdefault(cluster, []).append(job_id)
-    return [scancel_command(some, cluster) for cluster, some in ids.items()]
-
-
 def scancel_by_name_command(job: Job) -> tuple[str, ...]:
-    """End a job by its name, where it is or may be."""
-    return ("scancel", *_at(job.cluster or clusters_of(job.spec)), "--me", f"--name={job.name}")
+    """End a job by its name."""
+    return ("scancel", *_at(cluster_of(job.spec)), "--me", f"--name={job.name}")
 
 
 def version_command() -> tuple[str, ...]:
@@ -155,26 +142,5 @@ def version_command() -> tuple[str, ...]:
     return ("sbatch", "--version")
 
 
-def clusters_of(spec: JobSpec) -> str:
-    """Where options or variables send a job: to ``eos``, to one of ``eos,dgx``, or of ``all``; empty where none do."""
-    named = (spec.environment.get(name, "") for name in ("SBATCH_CLUSTERS", "SLURM_CLUSTERS"))
-    return value_of(spec.options, "clusters") or next(filter(None, named), "")
-
-
-def clusters_with_script(spec: JobSpec) -> str:
-    """The same, where else the launch script may tell: of a job that has no id yet."""
-    return clusters_of(spec) or value_of(directive_words(spec.script), "clusters") or ""
-
-
-def is_one(clusters: str) -> bool:
-    """Whether that is one cluster, perhaps the one that is asked where none is named."""
-    return "," not in clusters and clusters.lower() != "all"
-
-
-def _at(clusters: str) -> tuple[str, ...]:
-    return (f"--clusters={clusters}",) if clusters else ()
-
-
-def _anywhere(clusters: str) -> tuple[str, ...]:
-    """Where accounting looks: a federation may have moved a job that was sent to no cluster by its name."""
-    return _at(clusters) or ("--federation",)
+def _at(cluster: str) -> tuple[str, ...]:
+    return (f"--clusters={cluster}",) if cluster else ()

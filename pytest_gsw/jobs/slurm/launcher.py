@@ -17,14 +17,15 @@ from pathlib import Path
 
 from pytest_gsw.errors import JobError, LogError, SubmissionError
 from pytest_gsw.jobs import layout
+from pytest_gsw.jobs.directives import cluster_of
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.experiments import batch_output_in, log_in
 from pytest_gsw.jobs.launching import SBATCH, launch_command
-from pytest_gsw.jobs.model import NEVER_STARTS, Job, JobSpec, JobState, JobStatus, Named, in_words
+from pytest_gsw.jobs.model import NEVER_STARTS, Job, JobSpec, JobState, JobStatus, Named
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm.answers import scancel_problem
 from pytest_gsw.jobs.slurm.client import COMMAND_TIMEOUT_S, QUERY_TIMEOUT_S, Client
-from pytest_gsw.jobs.slurm.commands import scancel_by_name_command, scancel_command, scancel_commands
+from pytest_gsw.jobs.slurm.commands import scancel_by_name_command, scancel_command
 from pytest_gsw.jobs.slurm.poll import Poller
 from pytest_gsw.jobs.slurm.ready import unready
 from pytest_gsw.jobs.slurm.submission import Submissions
@@ -107,17 +108,14 @@ class SlurmLauncher:
         Raises:
             JobError: Slurm did not take the request, so that jobs may go on.
         """
-        before = [one.key for job in jobs for one in self._submissions.scripts.before(job)]
-        groups = self._poller.places.groups(self._confirmed(jobs))
-        commands = [scancel_command([job.id for job in some], place) for place, some in groups]
-        commands += scancel_commands(before)
-        answers = [(command, scancel_problem(self._client.act(command))) for command in commands]
-        problems = [(command, problem) for command, problem in answers if problem]
-        if problems:
-            raise JobError(
-                f"jobs may still run: scancel failed: {problems[0][1]}",
-                advice=" && ".join(shlex.join(command) for command, _ in problems),
-            )
+        before = sorted(one.id for job in jobs for one in self._submissions.scripts.before(job))
+        ids = [*(job.id for job in self._confirmed(jobs)), *before]
+        if not ids:
+            return
+        command = scancel_command(ids, cluster_of(jobs[0].spec))
+        problem = scancel_problem(self._client.act(command))
+        if problem:
+            raise JobError(f"jobs may still run: scancel failed: {problem}", advice=shlex.join(command))
 
     def find_log(self, job: Job) -> Path:
         """The one log of a job, where its recipe puts it.
@@ -168,7 +166,7 @@ class SlurmLauncher:
             if its.state.ended and (its.state is not JobState.COMPLETED or its.exit_code):
                 directory = self._submissions.scripts.directory_of(replace(job, id=one.id)) or Path()
                 log = min(directory.glob(f"*_{one.id}*.out"), default=directory)  # log-… comes before sbatch_…
-                return f": job {in_words(one.key)} {its.state.value} {its.exit_code}:{its.signal}: look at {log}"
+                return f": job {one.id} {its.state.value} {its.exit_code}:{its.signal}: look at {log}"
         return ""
 
     def _confirmed(self, jobs: Sequence[Job]) -> list[Job]:

@@ -9,8 +9,8 @@ Where the truth is asked for, in this order:
    tell: it is off or down, or its record is late. It knows the worst exit code of all steps, not which step it was.
 
 What none of them tells is UNKNOWN, with the reason: an empty answer is no end. An answer is a job's by its id and
-its name: a controller that lost its state gives ids out again, and two rows of a session may have the same one. Each
-question goes to one cluster; a job that a federation has moved is followed.
+its name: a controller that lost its state gives ids out again, and two rows of a session may have the same one. All
+jobs of a session are on one cluster.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_gsw.jobs.directives import cluster_of
 from pytest_gsw.jobs.model import Job, JobState, JobStatus
 from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_ends, parse_scontrol, parse_squeue, why
-from pytest_gsw.jobs.slurm.asking import Ask, ids_of, key_of
+from pytest_gsw.jobs.slurm.client import Ask
 from pytest_gsw.jobs.slurm.commands import (
-    clusters_of,
     sacct_command,
     scontrol_all_command,
     scontrol_command,
     scontrol_requests,
     squeue_command,
 )
-from pytest_gsw.jobs.slurm.places import Places, is_federated
 
 #: How far the clocks of this machine and of the controller may be apart.
 CLOCK_SKEW_S = 300.0
@@ -40,7 +39,6 @@ CLOCK_SKEW_S = 300.0
 RECORD_WAIT_S = 60.0
 
 _COMPLETING = "COMPLETING"
-_REVOKED = JobState.REVOKED
 
 
 class Poller:
@@ -50,97 +48,61 @@ class Poller:
         self._ask = ask
         self._clock = clock
         #: Since when the accounting record of a row's ended job is awaited.
-        self._awaited_s: dict[tuple[str, str, str], float] = {}
-        #: The names of jobs by cluster and id, as squeue told them last.
-        self._names: dict[tuple[str, str], str] = {}
+        self._awaited_s: dict[tuple[str, str], float] = {}
+        #: The names of jobs by id, as squeue told them last.
+        self._names: dict[str, str] = {}
         #: Where batch shells write to, as far as scontrol has told.
-        self._outputs: dict[tuple[str, str, str], Path] = {}
-        self.places = Places(ask)
+        self._outputs: dict[tuple[str, str], Path] = {}
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row. Never raises; what could not be learnt is UNKNOWN."""
-        statuses = self._poll_where_they_are(jobs)
-        elsewhere = [job for job in jobs if _is_elsewhere(job, statuses[job.spec.row_id])]
-        return statuses | self._follow(elsewhere, statuses) if elsewhere else statuses
+        return self._poll(jobs) if jobs else {}
 
     def bears_its_name(self, job: Job) -> bool | None:
         """Whether the job that has this id is this one, by what squeue told last; ``None`` where it did not."""
-        place = self.places.of(job)
-        name = None if place is None else self._names.get((place, job.id))
+        name = self._names.get(job.id)
         return None if name is None else name == job.name
 
     def ask_names(self, jobs: Sequence[Job]) -> str:
         """Ask squeue for the names of these jobs; why it did not tell, empty where it did."""
-        for place, some in self.places.groups(jobs):
-            asked, _ = self._squeue(place, some)
-            if asked.returncode != 0 and not _knows_no_such_job(asked):
-                return f"squeue: {why(asked)}"
-        return next((_no_place(job) for job in jobs if self.places.of(job) is None), "")
+        if not jobs:
+            return ""
+        asked, _ = self._squeue(jobs)
+        return f"squeue: {why(asked)}" if asked.returncode != 0 and not _knows_no_such_job(asked) else ""
 
     def output_of(self, job: Job) -> Path | None:
         """Where a job's batch shell writes to; ``None`` where scontrol does not tell."""
-        if key_of(job) not in self._outputs:
-            for place, some in self.places.groups([job]):
-                self._scontrol(place, some)
-        return self._outputs.get(key_of(job))
+        if _key(job) not in self._outputs:
+            self._scontrol([job])
+        return self._outputs.get(_key(job))
 
-    def _poll_where_they_are(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        statuses: dict[str, JobStatus] = {}
-        for place, some in self.places.groups(jobs):
-            told = self._poll(place, some)
-            statuses |= {row_id: replace(one, cluster=place) for row_id, one in told.items()} if place else told
-        lost = [job for job in jobs if job.spec.row_id not in statuses]
-        return statuses | {job.spec.row_id: JobStatus(JobState.UNKNOWN, reason=_no_place(job)) for job in lost}
-
-    def _follow(self, jobs: Sequence[Job], statuses: Mapping[str, JobStatus]) -> dict[str, JobStatus]:
-        """The statuses of jobs that are not where they were asked for, if the federation tells where they are."""
-        for place, some in self.places.groups(job for job in jobs if statuses[job.spec.row_id].state is _REVOKED):
-            told = self._scontrol(place, some)
-            for job in some:
-                elsewhere = told[job.id].elsewhere if job.id in told else ()
-                if len(elsewhere) == 1:
-                    self.places.put(job, elsewhere[0])
-        asked = {job.spec.row_id: statuses[job.spec.row_id].cluster for job in jobs}
-        self.places.look_for([job for job in jobs if self.places.of(job) == asked[job.spec.row_id]])
-        moved = [job for job in jobs if self.places.of(job) != asked[job.spec.row_id]]
-        found = self._poll_where_they_are(moved)
-        for job in jobs:
-            row_id = job.spec.row_id
-            if row_id not in found or _is_elsewhere(job, found[row_id]):
-                self.places.forget(job)
-                if statuses[row_id].state is _REVOKED:
-                    reason = f"the federation has moved job {job.id}, and no cluster says that it has it"
-                    found[row_id] = _unknown(reason, statuses[row_id])
-        return found
-
-    def _scontrol(self, place: str, jobs: Sequence[Job]) -> dict[str, Answer]:
+    def _scontrol(self, jobs: Sequence[Job]) -> dict[str, Answer]:
         """What slurmctld knows of these jobs, by their ids."""
-        ids = ids_of(jobs)
+        ids, cluster = _ids(jobs), cluster_of(jobs[0].spec)
         if len(ids) == 1:
-            asked = self._ask(scontrol_command(ids[0], place))
+            asked = self._ask(scontrol_command(ids[0], cluster))
         else:
-            asked = self._ask(scontrol_all_command(place), given=scontrol_requests(ids))
+            asked = self._ask(scontrol_all_command(cluster), given=scontrol_requests(ids))
         told = parse_scontrol(asked.stdout)
         for job in jobs:
             output = told[job.id].output if job.id in told else None
             if output is not None and _ours(job, told[job.id]).state is not JobState.UNKNOWN:
-                self._outputs[key_of(job)] = output
+                self._outputs[_key(job)] = output
         return told
 
-    def _squeue(self, place: str, jobs: Sequence[Job]) -> tuple[Output, dict[str, Answer]]:
-        asked = self._ask(squeue_command(ids_of(jobs), place))
-        answers = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
-        queued = {job_id: answer for (_, job_id), answer in answers.items()}
-        self._names |= {(place, job_id): answer.job_name for job_id, answer in queued.items()}
+    def _squeue(self, jobs: Sequence[Job]) -> tuple[Output, dict[str, Answer]]:
+        asked = self._ask(squeue_command(_ids(jobs), cluster_of(jobs[0].spec)))
+        queued = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
+        self._names |= {job_id: answer.job_name for job_id, answer in queued.items()}
         return asked, queued
 
-    def _poll(self, place: str, jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        asked, queued = self._squeue(place, jobs)
+    def _poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+        asked, queued = self._squeue(jobs)
         statuses = {job.spec.row_id: _ours(job, queued[job.id]) for job in jobs if job.id in queued}
         ended = [job for job in jobs if not _goes_on(statuses.get(job.spec.row_id))]
         if not ended:
             return _with_siblings(jobs, statuses, queued.items())
-        told = self._ask(sacct_command(ids_of(ended), place))
+        told = self._ask(sacct_command(_ids(ended), cluster_of(jobs[0].spec)))
         recorded = parse_ends(told.stdout) if told.returncode == 0 else {}
         finals = {job.spec.row_id: _recorded(job, recorded) for job in ended}
         # slurmctld still has the job, so scontrol has it too; one that left it needs no asking.
@@ -151,7 +113,7 @@ class Poller:
             and not _has_ended(finals[job.spec.row_id])
             and (told.returncode != 0 or not _has_code(statuses[job.spec.row_id]) or self._waited(job))
         ]
-        shown = self._scontrol(place, untold) if untold else {}
+        shown = self._scontrol(untold) if untold else {}
         for job in untold:
             if job.id not in shown:
                 continue
@@ -167,10 +129,10 @@ class Poller:
     def _if_its_steps_are_known(self, job: Job, status: JobStatus, told: Output) -> JobStatus:
         """The end of a job; one that looks good is no end before it is known, for a while, how its steps ended."""
         if status.state is not JobState.COMPLETED or status.exit_code or status.signal:
-            self._awaited_s.pop(key_of(job), None)
+            self._awaited_s.pop(_key(job), None)
             return status
         if status.derived_exit_code if status.steps is None else all(step.state.ended for step in status.steps):
-            self._awaited_s.pop(key_of(job), None)
+            self._awaited_s.pop(_key(job), None)
             return status
         if not self._waited(job):
             return replace(
@@ -189,21 +151,22 @@ class Poller:
     def _waited(self, job: Job) -> bool:
         """Whether the record of an ended job has been awaited for long enough."""
         now_s = self._clock()
-        return now_s - self._awaited_s.setdefault(key_of(job), now_s) >= RECORD_WAIT_S
+        return now_s - self._awaited_s.setdefault(_key(job), now_s) >= RECORD_WAIT_S
+
+
+def _ids(jobs: Iterable[Job]) -> list[str]:
+    """The jobs' ids, each once."""
+    return list(dict.fromkeys(job.id for job in jobs))
+
+
+def _key(job: Job) -> tuple[str, str]:
+    """Identify a row's job, also if a controller has given out its id twice."""
+    return job.spec.row_id, job.id
 
 
 def _goes_on(status: JobStatus | None) -> bool:
-    """Whether squeue's word is all that its cluster knows: the job waits or runs, or was moved."""
-    if status is None or status.state is JobState.UNKNOWN:
-        return False
-    return status.state is _REVOKED or not status.state.ended
-
-
-def _is_elsewhere(job: Job, status: JobStatus) -> bool:
-    """Whether a job may be at another cluster of its federation; accounting does not list what was revoked."""
-    return status.state is _REVOKED or (
-        status.state is JobState.UNKNOWN and not status.raw_state and is_federated(job.id)
-    )
+    """True if squeue says that the job waits or runs."""
+    return status is not None and status.state is not JobState.UNKNOWN and not status.state.ended
 
 
 def _has_code(queued: JobStatus) -> bool:
@@ -253,11 +216,7 @@ def _recorded(job: Job, recorded: Mapping[str, Answer]) -> JobStatus | None:
 
 
 def _unknown(reason: str, status: JobStatus) -> JobStatus:
-    return JobStatus(JobState.UNKNOWN, raw_state=status.raw_state, reason=reason, cluster=status.cluster)
-
-
-def _no_place(job: Job) -> str:
-    return f"which of the clusters {clusters_of(job.spec)} has job {job.id} is not known"
+    return JobStatus(JobState.UNKNOWN, raw_state=status.raw_state, reason=reason)
 
 
 def _conclusion(job: Job, queued: JobStatus | None, final: JobStatus | None, asked: Output, told: Output) -> JobStatus:

@@ -11,12 +11,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 
 from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.directives import CLUSTER_VARIABLES, cluster_of
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.slurm.asking import Ask
+from pytest_gsw.jobs.slurm.client import Ask
 from pytest_gsw.jobs.slurm.commands import (
-    clusters_with_script,
-    is_one,
     sacctmgr_qos_command,
     scontrol_config_command,
     scontrol_partitions_command,
@@ -24,7 +23,7 @@ from pytest_gsw.jobs.slurm.commands import (
 from pytest_gsw.jobs.slurm.partitions import VARIABLES, Excess, Request, excess_of, parse_partitions, request_of
 
 #: What of a job's own environment tells how it is submitted.
-_VARIABLES = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "SBATCH_CLUSTERS", "SLURM_CLUSTERS", *VARIABLES)
+_VARIABLES = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", *CLUSTER_VARIABLES, *VARIABLES)
 #: A site's plugins that change what a job asks for, in ``scontrol show config``; these change no partition or limit.
 _PLUGINS = re.compile(r"^(?:JobSubmitPlugins|CliFilterPlugins)\s*=\s*(.+?)\s*$", re.MULTILINE)
 _HARMLESS_PLUGINS = frozenset({"(null)", "logging", "none", "require_timelimit", "throttle"})
@@ -35,7 +34,7 @@ _OVER_LIMITS = re.compile(r"Partition(?:Max|Min)Nodes|PartitionTimeLimit")
 def unready(specs: Sequence[JobSpec], ask: Ask, environ: Mapping[str, str]) -> dict[str, SubmissionError]:
     """By row, why its job would not run: there is no ``sbatch``, or its partition has too little for it."""
     found: dict[str, SubmissionError] = {}
-    clusters: dict[str, list[_Alike]] = {}
+    some: list[_Alike] = []
     for alike in _alike(specs):
         first = alike[0]
         # With the recipe's virtual environment, which has llmb-run.
@@ -43,11 +42,9 @@ def unready(specs: Sequence[JobSpec], ask: Ask, environ: Mapping[str, str]) -> d
         command = "llmb-run" if first.launcher == "llmb-run" else "sbatch"
         if shutil.which(command, path=path) is None:
             found |= {spec.row_id: _not_on_path(command, path) for spec in alike}
-        elif is_one(cluster := clusters_with_script(first)):
-            clusters.setdefault(cluster, []).append((request_of(first, environ), alike))
-    for cluster, some in clusters.items():
-        found |= _beyond_partitions(some, ask, cluster)
-    return found
+        else:
+            some.append((request_of(first, environ), alike))
+    return found | _beyond_partitions(some, ask, cluster_of(specs[0])) if some else found
 
 
 #: Jobs that ask for the same but for their sizes and limits.

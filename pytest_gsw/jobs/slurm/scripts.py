@@ -16,19 +16,14 @@ from pathlib import Path
 from pytest_gsw.common.redact import masked_text, printable
 from pytest_gsw.common.words import moment, shortened
 from pytest_gsw.errors import RefusedError, SchedulerAwayError, SubmissionError
+from pytest_gsw.jobs.directives import cluster_of
 from pytest_gsw.jobs.experiments import Told, told_by
 from pytest_gsw.jobs.launching import launch_command
-from pytest_gsw.jobs.model import Job, JobSpec, Named, in_words
+from pytest_gsw.jobs.model import Job, JobSpec, Named
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm.answers import Output, parse_sacct, parse_squeue
 from pytest_gsw.jobs.slurm.client import Client
-from pytest_gsw.jobs.slurm.commands import (
-    clusters_with_script,
-    is_one,
-    sacct_of_id_command,
-    scancel_commands,
-    squeue_of_id_command,
-)
+from pytest_gsw.jobs.slurm.commands import sacct_of_id_command, scancel_command, squeue_of_id_command
 from pytest_gsw.jobs.slurm.refusals import is_away, submission_evidence
 
 _SUFFIX = ".launch"
@@ -44,7 +39,7 @@ SUBMISSION_SKEW_S = 60.0
 
 #: Finds the job of a spec by its name, submitted since then.
 ByName = Callable[[JobSpec, float], Job | None]
-#: All of the user's jobs since then, where these rows' jobs may be.
+#: All of the user's jobs since then, on the cluster of these rows.
 AllSince = Callable[[Sequence[JobSpec], float], Sequence[Named]]
 
 
@@ -181,14 +176,15 @@ class LaunchScripts:
         if _is_another_rows(found, spec):
             raise _not_its_job(spec, job_id, "is another row's", (("its name", found.name),))
         other = "" if bears_its_name else found.name
-        return Job(job_id, spec, submitted_s, cluster=found.cluster, other_name=other)
+        return Job(job_id, spec, submitted_s, other_name=other)
 
     def _cancel(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> str:
         """End those of these jobs that are the user's and were submitted since then; which they are, in words."""
-        own = [one.key for one in self._own(spec, job_ids, since_s - 1)]
-        for command in scancel_commands(own):
-            self._client.act(command)
-        return f"; cancelled: {', '.join(map(in_words, own))}" if own else ""
+        own = sorted(one.id for one in self._own(spec, job_ids, since_s - 1))
+        if not own:
+            return ""
+        self._client.act(scancel_command(own, cluster_of(spec)))
+        return f"; cancelled: {', '.join(own)}"
 
     def _own(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> list[Named]:
         """Those of these jobs that are the user's and no other row's, and were submitted since then."""
@@ -196,18 +192,16 @@ class LaunchScripts:
         return [one for one in known if (one.status.submit_s or 0) >= since_s and not _is_another_rows(one, spec)]
 
     def _by_id(self, spec: JobSpec, job_id: str, *, mine: bool = True) -> Named | None:
-        """The user's job of an id, or anybody's, where the row's job may be; an id alone may be another's job."""
-        clusters = clusters_with_script(spec)
+        """The user's job of an id, or anybody's; an id alone may be another's job."""
+        cluster = cluster_of(spec)
         for command, parse in (
-            (squeue_of_id_command(job_id, clusters, mine=mine), parse_squeue),
-            (sacct_of_id_command(job_id, clusters, mine=mine), parse_sacct),
+            (squeue_of_id_command(job_id, cluster, mine=mine), parse_squeue),
+            (sacct_of_id_command(job_id, cluster, mine=mine), parse_sacct),
         ):
             asked = self._client.ask(command)
-            told = parse(asked.stdout) if asked.returncode == 0 else {}
-            for (cluster, number), answer in told.items():
-                if number == job_id:
-                    place = clusters if is_one(clusters) else cluster
-                    return Named(job_id, answer.job_name, answer.status, place)
+            answer = parse(asked.stdout).get(job_id) if asked.returncode == 0 else None
+            if answer is not None:
+                return Named(job_id, answer.job_name, answer.status)
         return None
 
     def _may_be_its_jobs(self, spec: JobSpec, since_s: float) -> tuple[tuple[str, str], ...]:
@@ -219,7 +213,7 @@ class LaunchScripts:
         other = (said for said in self._all_said() if said != self._said_by(spec))
         others = {job_id for said in other for job_id in told_by(_text(said)).job_ids}
         found = [
-            f"{in_words(job.key)} ({job.name})"
+            f"{job.id} ({job.name})"
             for job in self._all_since([spec], since_s)
             if job.id not in others
             and not job.name.startswith(_OF_SESSIONS)

@@ -5,24 +5,21 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.errors import QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
-from pytest_gsw.jobs.directives import check_one_job
-from pytest_gsw.jobs.model import Job, JobKey, JobSpec, JobState, Named, in_words
+from pytest_gsw.jobs.directives import check_one_job, cluster_of
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, Named
 from pytest_gsw.jobs.orphans import PATIENCE_S, SubmissionLock
 from pytest_gsw.jobs.reads import STDOUT_BEFORE_23_02
 from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_sacct, parse_sbatch, parse_squeue
 from pytest_gsw.jobs.slurm.client import LAUNCH_TIMEOUT_S, Client
 from pytest_gsw.jobs.slurm.commands import (
-    clusters_with_script,
-    is_one,
     sacct_by_name_command,
     sacct_of_user_command,
     scancel_command,
-    scancel_commands,
     squeue_by_name_command,
     squeue_ids_command,
     squeue_of_user_command,
@@ -83,7 +80,7 @@ class Submissions:
             # nobody has read would be cancelled by nobody.
             self._cancel_unread(spec, submitted_s)
             raise
-        found = _submitted(answer, spec)
+        found = self._submitted(answer, spec, command)
         # Of one that could not even be reached the fleet asks before it submits again.
         if found is None and not is_certain(answer, spec) and (may_have_been_taken(answer) or not is_away(answer)):
             try:
@@ -94,7 +91,7 @@ class Submissions:
             self._check_room(spec, command, answer)
             said_no = RefusedError if answer.returncode and not answer.timed_out else SubmissionError
             raise refusal(SchedulerAwayError if is_away(answer) else said_no, spec, command, answer)
-        return Job(found[1], spec, submitted_s, cluster=found[0])
+        return Job(found, spec, submitted_s)
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job that was submitted for this spec since then, by its name.
@@ -108,7 +105,7 @@ class Submissions:
 
     def _by_name(self, spec: JobSpec, since_s: float) -> Job | None:
         found = self._find_submission(spec, since_s)
-        return None if found is None else Job(found[1], spec, since_s, cluster=found[0])
+        return None if found is None else Job(found, spec, since_s)
 
     def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
         """All jobs that bear these rows' own names, whichever attempt they are, with two questions for all of them.
@@ -125,29 +122,22 @@ class Submissions:
         return self._all_of(specs, since_s)
 
     def _all_of(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
-        """All of the user's jobs since then, where these rows' jobs may be, but those that a row's own waits for.
+        """All of the user's jobs since then, but those that a row's own waits for.
 
         One that goes on when that has ended, or failed when that COMPLETED, is none of these: it was not waited for.
         """
-        found: list[Named] = []
-        groups: dict[str, list[JobSpec]] = {}
-        for spec in specs:
-            groups.setdefault(clusters_with_script(spec), []).append(spec)
-        for clusters, group in groups.items():
-            answers: dict[JobKey, Answer] = {}
-            for command, parse in (
-                (sacct_of_user_command(since_s - CLOCK_SKEW_S, clusters), parse_sacct),
-                (squeue_of_user_command(clusters), parse_squeue),
-            ):
-                asked = self._client.ask(command)
-                if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
-                    raise unanswered("the run's rows were", group[0], command, asked)
-                # squeue comes last: what slurmctld says of a job is newer.
-                answers |= _each_once(parse(asked.stdout), clusters)
-            found += [
-                Named(job_id, told.job_name, told.status, cluster)
-                for (cluster, job_id), told in _each_once(answers, clusters).items()
-            ]
+        answers: dict[str, Answer] = {}
+        cluster = cluster_of(specs[0])
+        for command, parse in (
+            (sacct_of_user_command(since_s - CLOCK_SKEW_S, cluster), parse_sacct),
+            (squeue_of_user_command(cluster), parse_squeue),
+        ):
+            asked = self._client.ask(command)
+            if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
+                raise unanswered("the run's rows were", specs[0], command, asked)
+            # squeue comes last: what slurmctld says of a job is newer.
+            answers |= parse(asked.stdout)
+        found = [Named(job_id, told.job_name, told.status) for job_id, told in answers.items()]
         before = self.scripts.all_before()  # as scripts have said by now
         states = {job.id: job.status.state for job in found}
         ends = {key: states.get(follower or "", JobState.PENDING) for key, follower in before.items()}
@@ -178,36 +168,55 @@ class Submissions:
         limit = full_queue(answer)
         if limit is None:
             return
-        asked = self._client.ask(squeue_ids_command(clusters_with_script(spec), mine=limit[1]))
+        asked = self._client.ask(squeue_ids_command(cluster_of(spec), mine=limit[1]))
         if asked.returncode != 0 or asked.stdout.strip():
             raise refusal(QueueFullError, spec, command, answer, f"the queue takes no more jobs ({limit[0]})")
 
-    def _find_submission(self, spec: JobSpec, submitted_s: float) -> JobKey | None:
+    def _submitted(self, answer: Output, spec: JobSpec, command: Sequence[str]) -> str | None:
+        """The job that sbatch names; ``None`` if it names none.
+
+        Raises:
+            SubmissionError: It is on a cluster that nobody would ask about it.
+        """
+        found = parse_sbatch(answer.stdout) if answer.returncode == 0 else None
+        if found is None:
+            return None
+        cluster, job_id = found
+        if cluster.lower() not in {"", cluster_of(spec).lower()}:
+            self._client.act(scancel_command([job_id], cluster))
+            raise SubmissionError(
+                f"sbatch sent the job to the cluster {cluster}, which is not the session's: cancelled",
+                submission_evidence(spec, command),
+                advice=f"name it in the cluster file: sbatch: [--clusters={cluster}]",
+            )
+        return job_id
+
+    def _find_submission(self, spec: JobSpec, submitted_s: float) -> str | None:
         """The job of a submission whose answer was lost, found by its name; else it would run unseen.
 
         Raises:
             SchedulerAwayError: The controller does not answer: no word of a job is not the word that there is none.
         """
-        clusters = clusters_with_script(spec)
-        command = squeue_by_name_command(spec.name, clusters)
+        cluster = cluster_of(spec)
+        command = squeue_by_name_command(spec.name, cluster)
         asked = self._client.ask(command)
         if asked.returncode != 0:
             raise unanswered(f"{spec.row_id} was", spec, command, asked)
-        answers = _each_once(parse_squeue(asked.stdout), clusters)
+        answers = parse_squeue(asked.stdout)
         if not answers:
             # It may have ended, and slurmctld forgets such jobs soon.
-            command = sacct_by_name_command(spec.name, submitted_s - CLOCK_SKEW_S, clusters)
+            command = sacct_by_name_command(spec.name, submitted_s - CLOCK_SKEW_S, cluster)
             asked = self._client.ask(command)
             if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
                 raise unanswered(f"{spec.row_id} was", spec, command, asked)
-            answers = _each_once(parse_sacct(asked.stdout), clusters)
+            answers = parse_sacct(asked.stdout)
         named = {job: told.status.submit_s or 0 for job, told in answers.items() if told.job_name == spec.name}
         if spec.unique_name:
             if len(named) > 1:
                 raise SubmissionError(
                     f"{len(named)} jobs have the name that only one can have: {spec.name}",
-                    (("jobs", ", ".join(map(in_words, sorted(named)))),),
-                    advice=" && ".join(map(shlex.join, scancel_commands(named))),
+                    (("jobs", ", ".join(sorted(named))),),
+                    advice=shlex.join(scancel_command(sorted(named), cluster)),
                 )
             return _only(named)
         # An earlier session's job may have the name as well. One by this machine's clock comes before
@@ -223,7 +232,7 @@ class Submissions:
         except RunError:
             return  # out of reach; the journal has the row, and --gsw-resume asks again
         if found is not None:
-            self._client.act(scancel_command([found[1]], found[0]))
+            self._client.act(scancel_command([found], cluster_of(spec)))
 
 
 def _is_counted(state: JobState, follower: JobState | None) -> bool:
@@ -233,24 +242,5 @@ def _is_counted(state: JobState, follower: JobState | None) -> bool:
     return follower is JobState.COMPLETED and state is not follower if state.ended else follower.ended
 
 
-def _submitted(answer: Output, spec: JobSpec) -> JobKey | None:
-    """The job that sbatch names; ``None`` where it names none, or one of several clusters and not which."""
-    found = parse_sbatch(answer.stdout) if answer.returncode == 0 else None
-    if found is None or found[0]:
-        return found
-    clusters = clusters_with_script(spec)
-    return (clusters, found[1]) if is_one(clusters) else None
-
-
-def _each_once(answers: Mapping[JobKey, Answer], clusters: str) -> dict[JobKey, Answer]:
-    """Answers of the clusters that were asked; a federation lists a job on each cluster that has it, or has had it."""
-    found: dict[tuple[str, str], tuple[JobKey, Answer]] = {}
-    for (cluster, job_id), answer in answers.items():
-        same = (job_id, answer.job_name)
-        if same not in found or found[same][1].status.state is JobState.REVOKED:
-            found[same] = (clusters if is_one(clusters) else cluster, job_id), answer
-    return dict(found.values())
-
-
-def _only(jobs: Collection[JobKey]) -> JobKey | None:
+def _only(jobs: Collection[str]) -> str | None:
     return next(iter(jobs)) if len(jobs) == 1 else None

@@ -41,7 +41,6 @@ from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.fleet.watching import LOG_LOOK_S
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
-from pytest_gsw.jobs.slurm.asking import IDS_PER_COMMAND
 from pytest_gsw.jobs.slurm.client import COMMAND_TIMEOUT_S
 
 DAY_S = 86400.0
@@ -435,16 +434,15 @@ class Cluster:
             away = self._is_away()
             answers: dict[str, JobStatus] = {}
             records = self._records
-            for start in range(0, len(jobs), IDS_PER_COMMAND):
-                if away:
-                    self._spend(NO_ANSWER_S)
-                else:
-                    self._request("squeue")
-                some = {job.spec.row_id: records[job.id] for job in jobs[start : start + IDS_PER_COMMAND]}
-                for row_id, record in some.items():
-                    answers[row_id] = record.status if record.ended or not away else _SILENCE
-                if away or any(record.ended for record in some.values()):
-                    self._request("sacct")
+            if away:
+                self._spend(NO_ANSWER_S)
+            else:
+                self._request("squeue")
+            for job in jobs:
+                record = records[job.id]
+                answers[job.spec.row_id] = record.status if record.ended or not away else _SILENCE
+            if away or any(records[job.id].ended for job in jobs):
+                self._request("sacct")
             return answers
 
     def cancel(self, jobs: Sequence[Job]) -> None:

@@ -62,13 +62,13 @@ def fleet_of(launcher: FakeLauncher, clock: Clock, *specs: JobSpec, **options: o
 
 
 def test_a_job_that_no_submission_named_is_ended_and_its_row_is_an_error(clock: Clock) -> None:
-    launcher = Counted(clock, {"a": [RUNNING]}, others=[Named("12", "gsw-a", RUNNING, "eos"), Named("3", "x", RUNNING)])
+    launcher = Counted(clock, {"a": [RUNNING]}, others=[Named("12", "gsw-a", RUNNING), Named("3", "x", RUNNING)])
     fleet = fleet_of(launcher, clock, spec("a"), spec("b"))
     with pytest.raises(JobError) as told:
         fleet.take("a")
     assert str(told.value) == (
-        "the row has 1 job that no submission of it named: 12 of eos\n\n"
-        "no row's   12 of eos gsw-a RUNNING\n"
+        "the row has 1 job that no submission of it named: 12\n\n"
+        "no row's   12 gsw-a RUNNING\n"
         "next       let the recipe submit one job for a row, and name it; then run the row again"
     )
     assert launcher.cancelled == [["a", "a"]], "the row's own job and the other one, with one request"

@@ -1167,36 +1167,6 @@ class ForgetfulLauncher(FakeLauncher):
         return Path("/stage/shared.out") if self.shared_log else super().find_log(job)
 
 
-class TwoClusters(ForgetfulLauncher):
-    """Gives out one id on two clusters, and one file for what their batch shells say where it is told to."""
-
-    shared_output = False
-
-    def submit(self, spec: JobSpec) -> Job:
-        return replace(super().submit(spec), cluster="eos" if spec.row_id == "a" else "dgx")
-
-    def find_log(self, job: Job) -> Path:
-        return Path(f"/stage/{job.spec.row_id}/7.out")
-
-    def batch_output(self, job: Job) -> Path | None:
-        return Path("/r/slurm-7.out") if self.shared_output else Path(f"/r/{job.cluster}/slurm-7.out")
-
-
-def test_rows_that_have_one_id_on_two_clusters_share_nothing_but_that(clock: Clock) -> None:
-    launcher = TwoClusters(clock)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({name: spec(name) for name in "ab"})
-    assert [fleet.take(row).status for row in "ab"] == [COMPLETED, COMPLETED]
-    launcher = TwoClusters(clock)
-    launcher.shared_output = True
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({name: spec(name) for name in "ab"})
-    assert {fleet.next_over() for _ in "ab"} == {"a", "b"}
-    for row in "ab":
-        with pytest.raises(LogError, match=r"^one batch output is that of two jobs, of a and b\n"):
-            fleet.take(row)
-
-
 def test_an_id_that_two_rows_have_makes_errors_of_both_and_their_jobs_are_ended(clock: Clock) -> None:
     launcher = ForgetfulLauncher(clock)
     launcher.ids = ("7", "8", "7")

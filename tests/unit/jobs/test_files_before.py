@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.clusters.model import Cluster, find_cluster
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.files_before import launcher_problem, recipe_problem, stage_problem
+from pytest_gsw.jobs.files_before import cluster_problem, launcher_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import make_job_spec
@@ -106,6 +106,46 @@ def test_without_recipes_the_staging_area_has_them(site: Site) -> None:
     )
     site.write("    accelerator: H100\n", environ={"STAGE_PATH": f"{site.path}/stage"})
     assert "stage      STAGE_PATH of the environment\n" in site.recipe()
+
+
+@pytest.mark.parametrize(
+    ("option", "environment", "line", "named", "place"),
+    [
+        ("--clusters=eos,dgx", "", "", "eos,dgx", "clusters.yaml:6  --clusters=eos,dgx"),
+        ("-Mall", "", "", "all", "clusters.yaml:6  --clusters=all"),
+        ("-Q", "SBATCH_CLUSTERS: 'eos,dgx'", "", "eos,dgx", "SBATCH_CLUSTERS"),
+        ("-Q", "SLURM_CLUSTERS: ALL", "", "ALL", "SLURM_CLUSTERS"),
+        ("-Q", "", "#SBATCH -M eos,dgx", "eos,dgx", "{recipe}/launch.sh:2"),
+    ],
+)
+def test_a_list_of_clusters(site: Site, option: str, environment: str, line: str, named: str, place: str) -> None:
+    recipe = site.path / "recipes" / "tiny"
+    recipe.mkdir(parents=True)
+    (recipe / "launch.sh").write_text(f"#!/bin/bash\n{line}\n")
+    site.write(f"{KEYS}    sbatch: ['{option}']\n    environment: {{{environment}}}\n")
+    assert str(cluster_problem(site.spec, site.cluster, site.spec)) == (
+        f"a session runs on one Slurm cluster, and the row names several: {named}\n\n"
+        f"named by   {place.format(recipe=recipe)}\n"
+        "next       name one cluster there"
+    )
+
+
+def test_rows_on_two_clusters(site: Site) -> None:
+    site.write(f"{KEYS}    sbatch: [--clusters=eos]\n")
+    first, none = dataclasses.replace(site.spec, row_id="first"), dataclasses.replace(site.spec, options=())
+    other = dataclasses.replace(none, environment={"SBATCH_CLUSTERS": "dgx"})
+    assert cluster_problem(site.spec, site.cluster, first) is None
+    told = [
+        str(cluster_problem(spec, site.cluster, dataclasses.replace(before, row_id="first")))
+        for spec, before in ((other, first), (none, first), (other, none))
+    ]
+    advice = "next       name one cluster for all rows, or run those of each cluster in a session of their own"
+    begin = "a session runs on one Slurm cluster, and the row names"
+    assert told == [
+        f"{begin} dgx, where first names eos\n\nnamed by   SBATCH_CLUSTERS\n{advice}",
+        f"{begin} none, where first names eos\n\nnamed by   clusters.yaml:6  --clusters=eos\n{advice}",
+        f"{begin} dgx, where first names none\n\nnamed by   SBATCH_CLUSTERS\n{advice}",
+    ]
 
 
 def test_a_recipe_beside_its_table(site: Site) -> None:

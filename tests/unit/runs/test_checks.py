@@ -54,6 +54,17 @@ def test_how_a_job_ended(status: JobStatus, fact: str) -> None:
     assert caught.value.fact == fact
 
 
+def test_a_job_that_a_federation_has_moved() -> None:
+    with pytest.raises(JobError) as caught:
+        check_job(run(None, JobStatus(JobState.REVOKED, exit_code=0)))
+    assert str(caught.value) == (
+        "job 481221 ended REVOKED\n\n"
+        "job        481221 REVOKED 0:0\n"
+        "next       a federation of clusters has moved the job, which may run on: scancel 481221; "
+        "keep jobs on one cluster with --clusters=NAME under `sbatch` of the cluster"
+    )
+
+
 def test_a_complete_log_does_not_save_a_cancelled_job(log: Path) -> None:
     with pytest.raises(JobError):
         check_job(run(log, replace(GOOD, state=JobState.CANCELLED)))

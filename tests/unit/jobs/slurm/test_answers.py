@@ -38,16 +38,16 @@ def test_squeue() -> None:
     at = {"submit_s": 1795207822.0}
     started = {**at, "start_s": 1795207823.0}
     assert parse_squeue(SQUEUE) == {
-        ("gsw", "1"): Answer(
+        "1": Answer(
             "gsw-a",
             JobStatus(JobState.FAILED, "FAILED", 7, 0, "NonZeroExitCode", "n001", **started, end_s=1795207825.0),
         ),
         # %e of a job that runs is when its time is up, and %S of one that waits when it may start.
-        ("gsw", "2"): Answer("gsw-b", JobStatus(JobState.RUNNING, "RUNNING", nodes="n[001-002]", **started)),
-        ("gsw", "3"): Answer("gsw-c", JobStatus(JobState.PENDING, "PENDING", reason="PartitionNodeLimit", **at)),
-        ("gsw", "4"): Answer("gsw-d", JobStatus(JobState.PENDING, "PENDING", reason="Priority", **at)),
-        ("gsw", "5"): Answer("gsw-e", JobStatus(JobState.RUNNING, "COMPLETING", nodes="n003", **started)),
-        ("gsw", "6"): Answer("gsw|f", JobStatus(JobState.UNKNOWN, "VANISHED", nodes="n003", **started)),
+        "2": Answer("gsw-b", JobStatus(JobState.RUNNING, "RUNNING", nodes="n[001-002]", **started)),
+        "3": Answer("gsw-c", JobStatus(JobState.PENDING, "PENDING", reason="PartitionNodeLimit", **at)),
+        "4": Answer("gsw-d", JobStatus(JobState.PENDING, "PENDING", reason="Priority", **at)),
+        "5": Answer("gsw-e", JobStatus(JobState.RUNNING, "COMPLETING", nodes="n003", **started)),
+        "6": Answer("gsw|f", JobStatus(JobState.UNKNOWN, "VANISHED", nodes="n003", **started)),
     }
 
 
@@ -74,10 +74,10 @@ def test_squeue_tells_the_exit_code_of_an_ended_job(code: str, exit_code: int | 
 
 
 SACCT = """\
-1|gsw|FAILED|7:0|None|n001|1795207822|1795207823|1795207825|gsw-a
-2|gsw|CANCELLED by 1000|0:15|None|None assigned|1795207822|Unknown|1795207825|gsw-b
-3|gsw|PENDING|0:0|PartitionNodeLimit|None assigned|1795207822|Unknown|Unknown|gsw-c
-4|eos|OUT_OF_MEMORY|0:125|OutOfMemory|n001|1795207822|1795207823|1795207825|gsw|d
+1|FAILED|7:0|None|n001|1795207822|1795207823|1795207825|gsw-a
+2|CANCELLED by 1000|0:15|None|None assigned|1795207822|Unknown|1795207825|gsw-b
+3|PENDING|0:0|PartitionNodeLimit|None assigned|1795207822|Unknown|Unknown|gsw-c
+4|OUT_OF_MEMORY|0:125|OutOfMemory|n001|1795207822|1795207823|1795207825|gsw|d
 """
 
 
@@ -85,20 +85,20 @@ def test_sacct() -> None:
     times = {"submit_s": 1795207822.0, "start_s": 1795207823.0, "end_s": 1795207825.0}
     answers = parse_sacct(SACCT)
     assert answers == {
-        ("gsw", "1"): Answer("gsw-a", JobStatus(JobState.FAILED, "FAILED", 7, 0, "", "n001", **times)),
-        ("gsw", "2"): Answer(
+        "1": Answer("gsw-a", JobStatus(JobState.FAILED, "FAILED", 7, 0, "", "n001", **times)),
+        "2": Answer(
             "gsw-b",
             JobStatus(JobState.CANCELLED, "CANCELLED by 1000", 0, 15, submit_s=1795207822.0, end_s=1795207825.0),
         ),
-        ("gsw", "3"): Answer(
+        "3": Answer(
             "gsw-c",
             JobStatus(JobState.PENDING, "PENDING", reason="PartitionNodeLimit", submit_s=1795207822.0),
         ),
-        ("eos", "4"): Answer(
+        "4": Answer(
             "gsw|d", JobStatus(JobState.OUT_OF_MEMORY, "OUT_OF_MEMORY", 0, 125, "OutOfMemory", "n001", **times)
         ),
     }
-    assert (answers["gsw", "1"].status.queue_s, answers["gsw", "1"].status.run_s) == (1.0, 2.0)
+    assert (answers["1"].status.queue_s, answers["1"].status.run_s) == (1.0, 2.0)
 
 
 SCONTROL = (
@@ -176,7 +176,7 @@ PIECES = st.sampled_from(
 def test_no_text_makes_a_parser_raise(text: str) -> None:
     for parse in (parse_squeue, parse_sacct, parse_scontrol):
         for job, answer in parse(text).items():
-            assert (job if parse is parse_scontrol else job[1]).isdigit()
+            assert job.isdigit()
             assert not answer.status.state.ended or answer.status.raw_state
     parse_sbatch(text)
     scancel_problem(Output(1, text, text))
@@ -189,7 +189,7 @@ def test_no_unknown_word_ends_a_job(word: str) -> None:
     if word.upper().strip() not in known and not word.upper().strip().startswith("CANCELLED"):
         for answer in parse_squeue(f"1|{word}||r|n|1|2|3|name").values():
             assert not answer.status.state.ended
-        for answer in parse_sacct(f"1|gsw|{word}|0:0|r|n|1|2|3|name").values():
+        for answer in parse_sacct(f"1|{word}|0:0|r|n|1|2|3|name").values():
             assert (answer.status.state.ended, answer.status.exit_code) == (False, None)
 
 

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.jobs.directives import cluster_of
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm.commands import (
-    clusters_of,
     sacct_by_name_command,
     sacct_command,
     sbatch_command,
     scancel_command,
-    scancel_commands,
     scontrol_all_command,
     scontrol_command,
     scontrol_requests,
@@ -79,8 +78,8 @@ def test_queries() -> None:
     assert squeue_by_name_command("gsw-x") == (
         *("squeue", "--me", "--all", "-t", "all", "-O", SQUEUE_FIELDS, "--name=gsw-x"),
     )
-    assert sacct_by_name_command("gsw-x", 0.0)[:2] == ("sacct", "--federation")
-    assert sacct_by_name_command("gsw-x", 0.0, "eos,dgx")[:2] == ("sacct", "--clusters=eos,dgx")
+    assert sacct_by_name_command("gsw-x", 0.0)[:2] == ("sacct", "-X")
+    assert sacct_by_name_command("gsw-x", 0.0, "eos")[:2] == ("sacct", "--clusters=eos")
     assert sacct_by_name_command("gsw-x", 0.0)[-4:-1] == (f"--user={os.getuid()}", "--name=gsw-x", "-S")
     assert sacct_command(["1", "2"]) == (
         *("sacct", "-n", "-P", "-o"),
@@ -97,17 +96,24 @@ def test_queries() -> None:
     "options", [("-M", "eos"), ("-Meos",), ("--clusters=eos",), ("--clusters", "eos"), ("-QMeos",)]
 )
 def test_questions_follow_a_job_to_its_cluster(options: tuple[str, ...]) -> None:
-    clusters = clusters_of(dataclasses.replace(SPEC, options=("--account=eng", *options)))
-    assert clusters == "eos"
-    assert scancel_command(["1"], clusters) == ("scancel", "--clusters=eos", "-Q", "--", "1")
+    cluster = cluster_of(dataclasses.replace(SPEC, options=("--account=eng", *options)))
+    assert cluster == "eos"
+    assert scancel_command(["1"], cluster) == ("scancel", "--clusters=eos", "-Q", "--", "1")
 
 
-def test_no_cluster() -> None:
-    assert clusters_of(SPEC) == ""
-
-
-def test_what_ends_jobs_of_several_clusters() -> None:
-    assert scancel_commands([("eos", "7"), ("", "9"), ("eos", "8")]) == [
-        ("scancel", "-Q", "--", "9"),
-        ("scancel", "--clusters=eos", "-Q", "--", "7", "8"),
-    ]
+@pytest.mark.parametrize(
+    ("line", "environment", "cluster"),
+    [
+        ("", {}, ""),
+        ("#SBATCH --exclusive -M dgx", {}, "dgx"),
+        ("#SBATCH -Mdgx", {}, "dgx"),
+        ("#SBATCH -Meos", {"SBATCH_CLUSTERS": "dgx"}, "dgx"),
+        ("", {"SLURM_CLUSTERS": "dgx"}, "dgx"),
+    ],
+)
+def test_questions_follow_a_job_where_its_script_or_a_variable_sends_it(
+    tmp_path: Path, line: str, environment: dict[str, str], cluster: str
+) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text(f"#!/bin/bash\n{line}\ntrue\n#SBATCH -M eos\n")
+    assert cluster_of(dataclasses.replace(SPEC, script=script, environment=environment)) == cluster

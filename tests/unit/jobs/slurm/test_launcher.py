@@ -90,13 +90,6 @@ def test_no_jobs_are_no_question(say: Say) -> None:
     assert SlurmLauncher({}).poll([]) == {}
 
 
-def test_many_ids_are_split(say: Say) -> None:
-    commands = say(squeue=PURGED, sacct=NOTHING)
-    jobs = [job_of(number) for number in range(2500)]
-    assert len(SlurmLauncher({}).poll(jobs)) == 2500
-    assert names(commands) == ["squeue", "sacct"] * 3
-
-
 @pytest.mark.parametrize(
     ("squeue", "sacct", "scontrol", "reason"),
     [
@@ -218,10 +211,46 @@ def test_a_query_that_takes_too_long(tmp_path: Path) -> None:
 
 
 def test_submission(say: Say) -> None:
-    commands = say(sbatch=said("481220;eos\n"))
+    commands = say(sbatch=said("481220\n"))
     job = SlurmLauncher({}).submit(SPEC)
-    assert (job.cluster, job.id, job.spec) == ("eos", "481220", SPEC)
+    assert (job.id, job.spec) == ("481220", SPEC)
     assert commands == [SlurmLauncher({}).command(SPEC)]
+
+
+def test_one_named_cluster_is_asked_about_its_jobs(say: Say) -> None:
+    commands = say(
+        sbatch=said("7;eos\n"),
+        squeue=said("7|COMPLETED||None|n1|1000|1001|1002|gsw-a|\n"),
+        sacct=NO_ACCOUNTING,
+        scontrol=said("JobId=7 JobName=gsw-a JobState=RUNNING\n"),
+        scancel=NOTHING,
+    )
+    spec = dataclasses.replace(SPEC, options=("-M", "eos"), unique_name=True)
+    launcher = SlurmLauncher({})
+    job = launcher.submit(spec)
+    launcher.poll([job])
+    launcher.cancel([job])
+    launcher.find(spec, 1000.0)
+    launcher.named([spec], 1000.0)
+    assert names(commands) == ["sbatch", "squeue", "sacct", "scontrol", "scancel", "squeue", "sacct", "squeue"]
+    assert {command[1] for command in commands[1:]} == {"--clusters=eos"}
+
+
+@pytest.mark.parametrize("options", [(), ("-M", "eos"), ("-M", "eos,dgx")])
+def test_a_job_that_sbatch_sends_to_another_cluster_is_cancelled_there(say: Say, options: tuple[str, ...]) -> None:
+    """No question of the session's would go there."""
+    commands = say(sbatch=said("7;dgx\n"), scancel=NOTHING)
+    with pytest.raises(SubmissionError) as refused:
+        SlurmLauncher({}).submit(dataclasses.replace(SPEC, options=options))
+    assert refused.value.fact == "sbatch sent the job to the cluster dgx, which is not the session's: cancelled"
+    assert refused.value.advice == "name it in the cluster file: sbatch: [--clusters=dgx]"
+    assert commands[1:] == [("scancel", "--clusters=dgx", "-Q", "--", "7")]
+
+
+def test_a_job_that_a_federation_has_moved_is_revoked(say: Say) -> None:
+    commands = say(squeue=said("1|REVOKED|0|None||1000|N/A|1002|gsw-a|\n"), sacct=NOTHING)
+    assert (poll().state, poll().exit_code) == (JobState.REVOKED, 0)
+    assert names(commands) == ["squeue", "sacct"] * 2
 
 
 @pytest.mark.parametrize(
@@ -339,9 +368,7 @@ def test_a_queue_that_takes_no_more_jobs_is_full_while_jobs_are_in_it(say: Say, 
 
 def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
     commands = say(
-        sacct=said(
-            "7|gsw|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n8|gsw|FAILED|1:0|None|n1|1000|1001|1002|again2.gsw-a\n"
-        ),
+        sacct=said("7|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n8|FAILED|1:0|None|n1|1000|1001|1002|again2.gsw-a\n"),
         squeue=said("7|COMPLETED|0|None|n1|1000|1001|1002|gsw-a|\n9|PENDING||None||1000|N/A|N/A|other|\n"),
     )
     found = SlurmLauncher({}).named([SPEC] * 500, 1000.0)
@@ -391,7 +418,7 @@ def test_a_lost_answer_is_found_though_the_job_has_ended(say: Say) -> None:
     say(
         sbatch=Output(124, "", "sbatch gave no answer within 120 s", timed_out=True),
         squeue=said(""),
-        sacct=said("7|gsw|COMPLETED|0:0|None|n1|99999999999|99999999999|99999999999|gsw-a\n"),
+        sacct=said("7|COMPLETED|0:0|None|n1|99999999999|99999999999|99999999999|gsw-a\n"),
     )
     assert SlurmLauncher({}).submit(SPEC).id == "7"
 
@@ -753,16 +780,6 @@ def test_a_job_of_the_rows_own_name_is_the_rows(
     assert cancelled == ended
 
 
-def test_a_job_that_a_script_names_is_on_the_cluster_that_has_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    spec = dataclasses.replace(SPEC, launcher="nemo-run", options=("--clusters=dgx,eos",))
-    job = named_by_a_script(
-        monkeypatch, tmp_path, spec, "CLUSTER: eos\n7|RUNNING||None|n1|1000|1001|9999|of-its-own\n", ""
-    )
-    assert (job.cluster, job.id, job.name) == ("eos", "7", "of-its-own")
-
-
 def test_where_slurm_does_not_answer_its_words_are_told_without_secrets(say: Say, tmp_path: Path) -> None:
     say(squeue=Output(1, "", "squeue: error: proxy refused not-for-others-9\n"))
     spec = dataclasses.replace(SPEC, environment={"HF_TOKEN": "not-for-others-9"})
@@ -875,7 +892,7 @@ def chained(
 def test_a_job_ends_with_those_that_it_waits_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     launcher, job, commands = chained(monkeypatch, tmp_path)
     launcher.cancel([job])
-    assert [command[-1] for command in commands if command[0] == "scancel"] == ["12", "11"]
+    assert [command[-2:] for command in commands if command[0] == "scancel"] == [("12", "11")]
 
 
 def test_another_rows_job_does_not_end_with_the_job_of_a_script_that_names_it(

@@ -175,9 +175,9 @@ def test_no_qos_makes_a_partition_larger(tmp_path: Path) -> None:
     assert told(slurm, spec(tmp_path, "--partition=small", nodes=3)) == ""
 
 
-def test_one_cluster_of_several_is_asked_by_its_name(tmp_path: Path) -> None:
+def test_a_named_cluster_is_asked_by_its_name(tmp_path: Path) -> None:
     slurm = Slurm()
-    assert told(slurm, spec(tmp_path, "--clusters=eos"), spec(tmp_path, "--clusters=eos,dgx", nodes=99)) == ""
+    assert told(slurm, spec(tmp_path, "--clusters=eos"), spec(tmp_path, "--clusters=eos", "-Q")) == ""
     assert slurm.asked == ["scontrol --clusters=eos -a -o show partition"]
 
 
