@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from pytest_gsw.session.collect import BaselineFile
     from pytest_gsw.tables.model import Accepted, Baseline
 
-#: The plugin that a session with rows has besides this one.
+#: The plugins that a session with rows has besides this one: its hooks, and what NVIDIA's recipes need.
 _HOOKS = "pytest_gsw.session.hooks"
+_WING = "pytest_gsw.nvidia.plugin"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,6 +47,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Where rows are asked for, add their hooks before those of any conftest.py: the last that are added come first."""
     if are_given(early_config, early_config.known_args_namespace):
         _add_hooks(early_config)
+        _add_wing(early_config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,6 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # It forgets the modules that a session within this process imports, but their packages keep them: the
         # next session would have some of them twice. What is imported here is not forgotten.
         from pytest_gsw.session import builtin, hooks, row, running  # noqa: F401
+
+        import_module(_WING)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFile | None:
@@ -100,9 +104,15 @@ def _add_hooks(config: pytest.Config) -> None:
         )
 
 
+def _add_wing(config: pytest.Config) -> None:
+    if not config.pluginmanager.has_plugin(_WING):
+        config.pluginmanager.register(import_module(_WING), _WING)
+
+
 def _begin(config: pytest.Config) -> None:
     from pytest_gsw.session.hooks import begin
 
+    _add_wing(config)
     begin(config)
     _add_hooks(config)
 

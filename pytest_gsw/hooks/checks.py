@@ -105,6 +105,12 @@ _FORMAT: Mapping[str, _Check] = {
     "wraps": _FLAG,
     "shows_progress": _FLAG,
 }
+_SUITE_METHODS: Mapping[str, tuple[str, ...]] = {
+    "of_table": ("path",),
+    "case_of": ("row",),
+    "told": (),
+    "conclude": ("records",),
+}
 _PARSER_METHODS: Mapping[str, tuple[str, ...]] = {"feed": ("offset", "record"), "log": ()}
 
 _COUNT: _Check = ("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)
@@ -173,6 +179,11 @@ _METRIC: Mapping[str, _Check] = {
 def metric_problems(metric: object) -> list[str]:
     """What keeps an object from being a site's metric, a line each; none if nothing does."""
     return [*_wrong(metric, _METRIC), *_wrong_methods(metric, {"read": ("log",)})]
+
+
+def suite_problems(suite: object) -> list[str]:
+    """What keeps an object from having the rows of a suite, a line each; none if nothing does."""
+    return list(_wrong_methods(suite, _SUITE_METHODS))
 
 
 def is_own(value: object) -> bool:

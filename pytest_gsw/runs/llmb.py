@@ -12,11 +12,10 @@ from pytest_gsw.common.files import text_of
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.recipe_lines import NUMBERS
 from pytest_gsw.logs.settings import number_of
+from pytest_gsw.nvidia.figures import Case, has_dtype
 from pytest_gsw.runs.agreement import Compared
 from pytest_gsw.runs.bridge import configuration_beside
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.suite_rows import has_dtype
-from pytest_gsw.tables.suites import Case
 
 #: The file has a page of lines ``  key: value`` below the names of its sections.
 _MOST_BYTES = 256 << 10

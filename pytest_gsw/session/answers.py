@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gsw.clusters.model import check_keys
+from pytest_gsw.clusters.model import Cluster, check_keys
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.hooks.checks import format_problems, is_own, launcher_problems, spec_problems
+from pytest_gsw.hooks.checks import format_problems, is_own, launcher_problems, spec_problems, suite_problems
 from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.formats.series import BuiltIn
-from pytest_gsw.session.item import BaselineItem
-from pytest_gsw.session.settings import Settings
+from pytest_gsw.results.suites import SuiteRows
+
+if TYPE_CHECKING:
+    from pytest_gsw.session.item import BaselineItem
+    from pytest_gsw.session.settings import Settings
 
 
 def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | None:
@@ -42,6 +48,27 @@ def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | No
         except ConfigurationError as error:
             raise pytest.UsageError(quoted(str(error), os.environ)) from None
     return launcher
+
+
+def ask_for_suite(config: pytest.Config, path: Path, cluster: Cluster | None, baselines: Sequence[Path]) -> SuiteRows:
+    """The rows of a suite, as the hook answers.
+
+    Raises:
+        ConfigurationError: The suite is wrong, or no plugin knows it.
+        pytest.UsageError: The hook raised, or what it returned has no rows of a suite.
+    """
+    hook = config.hook.pytest_gsw_suite_rows
+    try:
+        suite: SuiteRows | None = hook(config=config, suite=path, cluster=cluster, baselines=baselines)
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        raise pytest.UsageError(_shown(hook_error(error, config.pluginmanager.list_name_plugin()))) from None
+    if suite is None:
+        raise ConfigurationError(f"--gsw-suite: no plugin knows the suite {path}")
+    if problems := suite_problems(suite):
+        raise pytest.UsageError(_shown(wrong_answer(hook, not_that(suite, "suite", problems))))
+    return suite
 
 
 def _shown(error: RunError) -> str:

@@ -1,16 +1,14 @@
-"""Which documented rows are figures of a suite's cases, and what such a figure is on another number of GPUs."""
+"""Which documented rows are figures of the certification's cases."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.suites import Case
 
 #: By a workload of the recipes, what tables of Megatron-Bridge's documents call it. The recipes' README says so of
 #: Llama 3.1 70B ("reuse existing Megatron-Bridge llama3 configs"), and of Nemotron 3 with 120b ("super").
@@ -32,6 +30,21 @@ _MX = frozenset({"deepseek-v3_671b", "gpt_oss_120b", "kimi-k2_1t", "nemotron_3_1
 _MX_TOO = frozenset({("llama3.1_70b", "b200"), ("llama3.1_70b", "b300")})
 #: What is no pre-training, or keeps the batch size while GPUs grow: the recipes' grows with them.
 _OTHER_TASK = re.compile(r"\b(sft|lora|peft|fine-?tun\w*|strong-scaling|checkpoint-resume)\b", re.IGNORECASE)
+
+
+class Case(NamedTuple):
+    """One workload in one dtype: what needs a passing run."""
+
+    #: As the file has it, in lower case: ``gb200``.
+    accelerator: str
+    #: With its size: ``llama3.1_70b``.
+    workload: str
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"{self.workload} {self.dtype}"
 
 
 class Figures(NamedTuple):
@@ -92,43 +105,3 @@ def has_dtype(case: Case, row: Baseline, is_mx: bool | None = None) -> bool:
 
 def _is_mx(case: Case) -> bool:
     return (case.workload in _MX and case.accelerator != "h100") or (case.workload, case.accelerator) in _MX_TOO
-
-
-def transferred(row: Baseline, gpus: int) -> Baseline | None:
-    """A row on another number of GPUs with the same work for each of them, and so with the same step time.
-
-    The batch grows with the GPUs, as it does in the recipes (weak scaling); which layout they have there, beyond the
-    degrees of one replica, is the recipe's affair. ``None`` where the batch or the nodes cannot be divided so, or the
-    row documents figures of a site's own.
-    """
-    batch, ratio = row.global_batch_size, gpus / row.gpus
-    if batch is None or batch * gpus % row.gpus or gpus % min(row.gpus_per_node, gpus) or row.metrics:
-        return None
-    stated = row.documented
-    figures = replace(
-        stated,
-        tokens_per_s=_times(stated.tokens_per_s, ratio),
-        samples_per_s=_times(stated.samples_per_s, ratio),
-        days_to_train_1t_tokens=_times(stated.days_to_train_1t_tokens, 1 / ratio),
-    )
-    title = f"{row.source.title or row.id}, transferred per GPU from {row.gpus} GPUs"
-    return replace(
-        row,
-        id=_id_on(row, gpus),
-        gpus=gpus,
-        global_batch_size=batch * gpus // row.gpus,
-        parallelism=replace(row.parallelism, dp=None, fsdp=None),
-        documented=figures,
-        accepted={},
-        source=replace(row.source, title=title),
-    )
-
-
-def _id_on(row: Baseline, gpus: int) -> str:
-    """``llama3_70b_fp8[H100x512-26.04-of-64]`` for ``llama3_70b_fp8[H100x64-26.04]``."""
-    head, _, behind = row.id.partition(f"[{row.accelerator}x{row.gpus}")
-    return f"{head}[{row.accelerator}x{gpus}{behind[:-1]}-of-{row.gpus}]"
-
-
-def _times(figure: float | None, ratio: float) -> float | None:
-    return None if figure is None else figure * ratio

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gsw.nvidia.criterion import Case, CaseRun, Conclusion, conclude, lines
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
-from pytest_gsw.results.criterion import Case, CaseRun, Conclusion, conclude, lines
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW
 

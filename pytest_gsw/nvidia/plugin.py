@@ -1,0 +1,19 @@
+"""What the wing answers to the hooks of docs/hooks.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_gsw.clusters.model import Cluster
+
+if TYPE_CHECKING:
+    from pytest_gsw.nvidia.suite import Certification
+
+
+def pytest_gsw_suite_rows(suite: Path, cluster: Cluster | None, baselines: Sequence[Path]) -> Certification:
+    """The rows of the certification's ``exemplar.yaml``."""
+    from pytest_gsw.nvidia.suite import certification  # few sessions have one
+
+    return certification(suite, cluster, baselines)
