@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.results.record import Record
     from pytest_gsw.results.suites import SuiteRows
+    from pytest_gsw.runs.evidence import Evidence
     from pytest_gsw.tables.metrics import Metric
     from pytest_gsw.tables.model import Accepted, Baseline
 
@@ -47,6 +48,17 @@ def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogForma
     :param config: The pytest config.
     :param baseline: The row; ``baseline.log_format`` names what is wanted.
     :returns: A log format, or ``None`` to leave it to others.
+    """
+
+
+@pytest.hookspec
+def pytest_gsw_evidence(config: pytest.Config, log: Path, job_id: str) -> Sequence[Evidence] | None:
+    """Called for each job before its log is measured, for what else was written of the job beside the log.
+
+    :param config: The pytest config.
+    :param log: The job's log.
+    :param job_id: The scheduler's id.
+    :returns: What each file says; a log of which one says that it is not the row's is an error of the row.
     """
 
 

@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.nvidia.evidence import evidence_beside
+from pytest_gsw.runs.evidence import Evidence
 
 if TYPE_CHECKING:
     from pytest_gsw.nvidia.suite import Certification
+
+
+def pytest_gsw_evidence(log: Path, job_id: str) -> Sequence[Evidence]:
+    """What llmb-run and Megatron-Bridge have written."""
+    return evidence_beside(log, job_id)
 
 
 def pytest_gsw_suite_rows(suite: Path, cluster: Cluster | None, baselines: Sequence[Path]) -> Certification:

@@ -15,7 +15,7 @@ from pytest_gsw.jobs.experiments import logs_below
 from pytest_gsw.jobs.layout import FoundLog, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import steps_of
-from pytest_gsw.runs.llmb import Task, task_beside
+from pytest_gsw.nvidia.evidence import Task, task_beside
 from pytest_gsw.runs.newest import Newest, newest_complete
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import write

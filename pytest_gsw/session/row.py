@@ -61,7 +61,8 @@ class SessionRow:
         """What is known of the row; the session sets it, unless it is interrupted before it knows more."""
         config = self._config
         launcher, nights = config.stash[FLEET].launcher, config.stash[NIGHTS]
-        return LiveRow(self.baseline, self._settings, launcher, nights, environment_of(config))
+        environ = environment_of(config)
+        return LiveRow(self.baseline, self._settings, launcher, nights, environ, evidence_of=self.jobs.known_evidence)
 
     @cached_property
     def jobs(self) -> Measuring:

@@ -113,7 +113,9 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
             item.row.source = ReplayedRow(row, settings, spec, recorded[row_id])
         else:
             submitted = attached.get(row_id) or lost.get(row_id)
-            item.row.source = LiveRow(row, settings, launcher, nights, environ, spec, submitted)
+            item.row.source = LiveRow(
+                row, settings, launcher, nights, environ, spec, submitted, item.row.jobs.known_evidence
+            )
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     fleet.submit(bad, lost)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
