@@ -16,7 +16,7 @@ from typing import Any
 from pytest_gsw.cli.answer import Answer, csv_text, json_answer
 from pytest_gsw.cli.excluding import WORDS, decide, excluded_lines
 from pytest_gsw.cli.runs import NOISE_NOTE, noise_cell, opened, run_directory, series_of
-from pytest_gsw.cli.site import evidence_of, format_of
+from pytest_gsw.cli.site import evidence_of, format_of, wing
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.errors import ConfigurationError, RunError
@@ -24,7 +24,6 @@ from pytest_gsw.history.comparison import changes_of
 from pytest_gsw.history.import_logs import import_logs
 from pytest_gsw.history.import_runs import import_runs
 from pytest_gsw.history.imported import Imported
-from pytest_gsw.history.llmb import import_llmb
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
 from pytest_gsw.history.past import Change, Past, newest_pasts
 from pytest_gsw.history.store import History
@@ -258,7 +257,8 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
     if option == "--from-logs":
         formats = partial(format_of, plugins=asked.plugins)
         return import_logs(path, rows, asked.cluster, history.has_job, formats, evidence_of)
-    return import_llmb(path, rows, asked.cluster, history.has_job)
+    found: Imported = wing("installations").import_llmb(path, rows, asked.cluster, history.has_job)
+    return found
 
 
 def _rows(asked: argparse.Namespace) -> tuple[Baseline, ...]:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from pytest_gsw.clusters.model import LAUNCHER_KEYS
 from pytest_gsw.common.words import shortened
+from pytest_gsw.jobs.launching import Launch
 from pytest_gsw.jobs.layout import JOB_ID
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, JobStep
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
@@ -123,6 +124,7 @@ _BY_TYPE: Mapping[str, _Check] = {
     "int": _COUNT,
     "int | None": _or_none("a whole number", _is_whole),
     "float | None": _MOMENT,
+    "Launch": ("a Launch", lambda value: isinstance(value, Launch)),
     "Path": ("a pathlib.Path", lambda value: isinstance(value, Path)),
     "tuple[str, ...]": ("a tuple of texts", _is_tuple_of(str)),
     "Mapping[str, str]": ("a mapping of texts to texts", _are_variables),

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from pytest_gsw.jobs.launching import SBATCH, Launch
+
 
 class JobState(enum.Enum):
     """The closed table of job states. *Unknown* is a state of its own and never means "done".
@@ -42,8 +44,6 @@ _OPEN = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
 
 #: What the recipes' stderr has in the place of the log's ``.out``.
 ERROR_SUFFIX = ".err"
-
-_SUBMIT_THEMSELVES = frozenset({"nemo-run", "llmb-run"})
 
 #: Slurm's reason of a job that waits for one which has failed: it stays pending for ever.
 NEVER_STARTS = "DependencyNeverSatisfied"
@@ -81,8 +81,8 @@ class JobSpec:
     #: Where the batch shell's output goes on Slurm, with ``%j`` for the job's id; ``None``: where the script has it,
     #: or else to the directory that it is submitted from.
     batch_output: str | None = None
-    #: How the job is submitted: sbatch, nemo-run, configured-sbatch or llmb-run.
-    launcher: str = "sbatch"
+    #: How the job is submitted to Slurm.
+    launch: Launch = field(default=SBATCH, repr=False)
     #: What the launch script is told by arguments, where it takes any.
     arguments: tuple[str, ...] = ()
     #: Where the job's log is, as a glob below :attr:`stage`; ``{job_id}`` is the job's id.
@@ -106,7 +106,7 @@ class JobSpec:
     @property
     def submits_itself(self) -> bool:
         """Whether what is run here submits the job, and is not sbatch: then its output tells which job that is."""
-        return self.launcher in _SUBMIT_THEMSELVES
+        return self.launch.submits_itself
 
     @property
     def script_path(self) -> Path:

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.nvidia.evidence import evidence_beside
+from pytest_gsw.nvidia.launchers import Launched, launched
 from pytest_gsw.runs.evidence import Evidence
+from pytest_gsw.tables.model import Baseline
 
 if TYPE_CHECKING:
     from pytest_gsw.nvidia.suite import Certification
+
+
+_LAUNCHED = pytest.StashKey[Launched]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_gsw_make_job_spec(
+    config: pytest.Config, baseline: Baseline, cluster: Cluster
+) -> Generator[None, JobSpec | None, JobSpec | None]:
+    """The recipes' own launchers."""
+    spec = yield
+    return spec and launched(spec, baseline, cluster, config.stash.setdefault(_LAUNCHED, {}))
 
 
 def pytest_gsw_evidence(log: Path, job_id: str) -> Sequence[Evidence]:

@@ -22,6 +22,7 @@ from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.jobs.environment import job_image, kept_variables
 from pytest_gsw.jobs.journal import Journal, Submission
+from pytest_gsw.jobs.launching import SBATCH, launcher_for
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.reads import exported_to
@@ -41,7 +42,7 @@ from pytest_gsw.session.lost import LEFT_ALONE
 from pytest_gsw.session.metrics import site_metrics, unknown_metric
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.others import Others
-from pytest_gsw.session.replayed import launched_logs, newest_chooser
+from pytest_gsw.session.replayed import newest_chooser
 from pytest_gsw.session.resume import own_run, take_over, unwritable
 from pytest_gsw.session.screen import make_ticker, repeat_teller, write
 from pytest_gsw.session.settings import Settings
@@ -227,7 +228,7 @@ def make_launcher(
             if (job := record.jobs.last) is not None
         }
         choose = newest_chooser(config, rows) if settings.replay_last else None
-        return ReplayLauncher(settings.replay, runs, choose, launched_logs(rows))
+        return ReplayLauncher(settings.replay, runs, choose)
     launcher = answers.ask_for_launcher(config, settings)
     if launcher is None:
         assert settings.cluster is not None
@@ -281,6 +282,13 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
         return hook_error(error, item.config.pluginmanager.list_name_plugin())
     answers.check_answers(item, spec, log_format)
     assert isinstance(spec, JobSpec)  # it was checked
+    launcher = launcher_for(item.baseline, _where(settings))
+    if spec.launch is SBATCH and launcher != SBATCH.name:
+        return SubmissionError(
+            f"no plugin launches jobs by {launcher}",
+            evidence=(("baseline", str(item.baseline.location)),),
+            advice="load the plugin that does, or leave 'launcher' out of the table and the cluster",
+        )
     if log_format is None:
         return SubmissionError(
             f"nobody reads logs of the format '{item.baseline.log_format}'{nearest(item.baseline.log_format, FORMATS)}",

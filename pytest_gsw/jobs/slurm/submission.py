@@ -148,7 +148,7 @@ class Submissions:
                 Named(job_id, told.job_name, told.status, cluster)
                 for (cluster, job_id), told in _each_once(answers, clusters).items()
             ]
-        before = self.scripts.all_before()  # as scripts have said by now
+        before = self.scripts.all_before(specs[0].launch) if specs else {}  # as scripts have said by now
         states = {job.id: job.status.state for job in found}
         ends = {key: states.get(follower or "", JobState.PENDING) for key, follower in before.items()}
         return tuple(job for job in found if _is_counted(job.status.state, ends.get((job.name, job.id))))

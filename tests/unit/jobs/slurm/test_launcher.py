@@ -16,6 +16,7 @@ from pytest_gsw.jobs.slurm.answers import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.refusals import refusal
 from pytest_gsw.jobs.slurm.scripts import LaunchScripts
+from tests.unit.nvidia.started import launch
 
 SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
 JOB = Job("1", SPEC, submitted_s=1000.0)
@@ -659,7 +660,7 @@ def test_the_version_is_asked_for_once(say: Say, answer: Output | BaseException,
 @pytest.mark.parametrize(("version", "segment"), [("slurm-wlm 22.05.8", ()), ("slurm 24.05.1", ("--segment=8",))])
 def test_a_segment_is_asked_for_where_slurm_knows_it(say: Say, version: str, segment: tuple[str, ...]) -> None:
     commands = say(sbatch=said(f"{version}\n"))
-    laid_out = dataclasses.replace(SPEC, launcher="configured-sbatch", environment={"GPU_TYPE": "gb200"}, nodes=8)
+    laid_out = dataclasses.replace(SPEC, launch=launch("configured-sbatch"), environment={"GPU_TYPE": "gb200"}, nodes=8)
     launcher = SlurmLauncher({})
     own = {tuple(word for word in launcher.command(laid_out) if "segment" in word) for _ in range(2)}
     assert own == {segment}
@@ -681,7 +682,7 @@ def test_nodes_to_avoid_are_excluded_with_those_that_must_be(say: Say) -> None:
 def test_a_job_that_is_older_than_the_script_that_names_it_is_not_taken(
     say: Say, tmp_path: Path, submitted_s: int, is_taken: bool
 ) -> None:
-    spec = dataclasses.replace(SPEC, launcher="nemo-run")
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"))
     (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
     say(squeue=said(f"7|RUNNING||None|n1|{submitted_s}|1001|9999|of-its-own\n"))
     launcher = SlurmLauncher({}, work_directory=tmp_path)
@@ -720,7 +721,7 @@ def named_by_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: Job
 def test_a_job_that_is_not_the_scripts_own_is_not_taken(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, others: str, why: str
 ) -> None:
-    spec = dataclasses.replace(SPEC, launcher="nemo-run")
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"))
     with pytest.raises(SubmissionError, match=f"^launch.sh names job 7, which {why}\n"):
         named_by_a_script(monkeypatch, tmp_path, spec, own, others)
 
@@ -747,7 +748,7 @@ def test_a_job_of_the_rows_own_name_is_the_rows(
 
     (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
     monkeypatch.setattr(slurm, "_run", run)
-    spec = dataclasses.replace(SPEC, launcher="nemo-run", unique_name=True)
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"), unique_name=True)
     with pytest.raises(SubmissionError, match=f"^launch.sh names job 7, which {says}\n"):
         SlurmLauncher({}, work_directory=tmp_path).find(spec, 1000.0)
     assert cancelled == ended
@@ -756,7 +757,7 @@ def test_a_job_of_the_rows_own_name_is_the_rows(
 def test_a_job_that_a_script_names_is_on_the_cluster_that_has_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    spec = dataclasses.replace(SPEC, launcher="nemo-run", options=("--clusters=dgx,eos",))
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"), options=("--clusters=dgx,eos",))
     job = named_by_a_script(
         monkeypatch, tmp_path, spec, "CLUSTER: eos\n7|RUNNING||None|n1|1000|1001|9999|of-its-own\n", ""
     )
@@ -777,7 +778,11 @@ def error_of_script(directory: Path, body: str) -> SubmissionError:
     script.write_text(f"#!/bin/bash\n{body}\n")
     script.chmod(0o755)
     spec = dataclasses.replace(
-        SPEC, script=script, directory=directory, launcher="nemo-run", environment={"HF_TOKEN": "not-for-others-9"}
+        SPEC,
+        script=script,
+        directory=directory,
+        launch=launch("nemo-run"),
+        environment={"HF_TOKEN": "not-for-others-9"},
     )
     client = slurm.Client({"PATH": os.environ["PATH"]}, 5.0, 5.0)
     scripts = LaunchScripts(client, None, directory / "said", lambda *_: None, lambda *_: ())
@@ -868,7 +873,7 @@ def chained(
         return NO_ACCOUNTING if command[0] == "sacct" else NOTHING
 
     monkeypatch.setattr(slurm, "_run", run)
-    spec = dataclasses.replace(SPEC, launcher="nemo-run", unique_name=True)
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"), unique_name=True)
     return SlurmLauncher({}, work_directory=tmp_path), Job("12", spec, 1000.0), commands
 
 

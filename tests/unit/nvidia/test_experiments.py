@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.experiments import Told, batch_output_in, log_in, told_by
+from pytest_gsw.jobs.launching import Told
+from pytest_gsw.nvidia.experiments import batch_output_in, log_in, told_by
 
 TASK = """\
 Experiment Status for tiny_1764

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import LogError
+from pytest_gsw.jobs.launching import Told
 
 #: NeMo-Run puts a time behind the experiment's name.
 _EXPERIMENT = re.compile(r"^[ \t]{0,8}Experiment Status for (\S{1,400})_\d{1,18}[ \t]{0,8}$", re.MULTILINE)
@@ -32,22 +32,6 @@ _EXPERIMENTS = "experiments"
 _BELOW = ("workloads/*/experiments", "*/experiments", "experiments")
 #: An experiment's directory of tasks of one name, of one run, and of one task.
 _DEEPEST = 4
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a launch script's output says of the jobs that it has submitted."""
-
-    #: The job that trains; ``None`` for none, for several of which no one is it, and for one without a directory.
-    job_id: str | None = None
-    #: Where its files are; ``None`` where llmb-run does not say so, of a job that it gave to sbatch itself.
-    directory: Path | None = None
-    #: Why there is no such job, in words; empty where there is one.
-    problem: str = ""
-    #: Every job that is named, whatever is wrong.
-    job_ids: tuple[str, ...] = ()
-    #: The jobs that it waits for, as one that imports a checkpoint, and where their files are.
-    waits_for: tuple[tuple[str, Path], ...] = ()
 
 
 def told_by(output: str) -> Told:
