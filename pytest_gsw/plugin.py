@@ -46,8 +46,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Where rows are asked for, add their hooks before those of any conftest.py: the last that are added come first."""
     if are_given(early_config, early_config.known_args_namespace):
-        _add_hooks(early_config)
-        _add_wing(early_config)
+        _add(early_config, _HOOKS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -96,25 +95,20 @@ def _has_rows(config: pytest.Config) -> bool:
     return config.pluginmanager.has_plugin(_HOOKS)
 
 
-def _add_hooks(config: pytest.Config) -> None:
-    if not _has_rows(config) and config.pluginmanager.register(import_module(_HOOKS), _HOOKS) is None:
+def _add(config: pytest.Config, name: str) -> None:
+    if not config.pluginmanager.has_plugin(name) and config.pluginmanager.register(import_module(name), name) is None:
         raise pytest.UsageError(
-            f"-p no:{_HOOKS} leaves nobody to judge rows\n"
+            f"-p no:{name} leaves nobody to judge rows\n"
             "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin"
         )
-
-
-def _add_wing(config: pytest.Config) -> None:
-    if not config.pluginmanager.has_plugin(_WING):
-        config.pluginmanager.register(import_module(_WING), _WING)
 
 
 def _begin(config: pytest.Config) -> None:
     from pytest_gsw.session.hooks import begin
 
-    _add_wing(config)
+    _add(config, _WING)
     begin(config)
-    _add_hooks(config)
+    _add(config, _HOOKS)
 
 
 # -- the built-in answers to the hooks of docs/hooks.md ---------------------------------------

@@ -10,13 +10,13 @@ import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from functools import partial
+from importlib import import_module
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, csv_text, json_answer
 from pytest_gsw.cli.excluding import WORDS, decide, excluded_lines
 from pytest_gsw.cli.runs import NOISE_NOTE, noise_cell, opened, run_directory, series_of
-from pytest_gsw.cli.site import evidence_of, format_of, wing
+from pytest_gsw.cli.site import format_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.errors import ConfigurationError, RunError
@@ -255,9 +255,9 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
         raise ConfigurationError(f"--cluster: '{asked.cluster}' is no name of a cluster that jobs ran on")
     rows = _rows(asked)
     if option == "--from-logs":
-        formats = partial(format_of, plugins=asked.plugins)
-        return import_logs(path, rows, asked.cluster, history.has_job, formats, evidence_of)
-    found: Imported = wing("installations").import_llmb(path, rows, asked.cluster, history.has_job)
+        return import_logs(path, rows, asked.cluster, history.has_job, lambda row: format_of(row, asked.plugins))
+    wing = import_module("pytest_gsw.nvidia.installations")  # which nothing knows but by its name
+    found: Imported = wing.import_llmb(path, rows, asked.cluster, history.has_job)
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, json_answer
-from pytest_gsw.cli.site import cluster_of, evidence_of, format_called, format_of, tables_on
+from pytest_gsw.cli.site import cluster_of, format_called, format_of, tables_on
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import percent
@@ -26,6 +26,7 @@ from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.results.accepted_text import unused_text
 from pytest_gsw.runs.checks import read_steps
+from pytest_gsw.runs.evidence import evidence_beside
 from pytest_gsw.runs.measure import measure_as_documented
 from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.runs.run import Run
@@ -160,13 +161,8 @@ def _row_metrics(
     """A log as a run of a documented row: the plugin's own checks, measurement and verdict."""
     if statistic is not None:
         raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
-    run = Run(
-        job_id="",
-        status=JobStatus(JobState.REPLAYED),
-        log=path,
-        beside=errors_beside(path),
-        evidence=evidence_of(path, ""),
-    )
+    status, others = JobStatus(JobState.REPLAYED), evidence_beside(path, "")
+    run = Run("", status, path, evidence=others, beside=errors_beside(path))
     try:
         log = read_steps(row, run, log_format)
         measurement = measure_as_documented(row, run, log, log_format)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from pytest_gsw.clusters.model import Cluster, cluster_files, find_cluster, release_of
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.runs.evidence import Evidence
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
@@ -57,16 +54,6 @@ def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:
     from pytest_gsw.session import site
 
     return site.log_format(row, plugins)
-
-
-def evidence_of(log: Path, job_id: str) -> tuple[Evidence, ...]:
-    """What NVIDIA's launchers and frameworks have written of a job beside its log; a site's plugins are not asked."""
-    return tuple(wing("evidence").evidence_beside(log, job_id))
-
-
-def wing(module: str) -> Any:
-    """A module of the wing of NVIDIA's recipes, which nothing imports but by its name."""
-    return import_module(f"pytest_gsw.nvidia.{module}")
 
 
 def format_called(name: str, plugins: Sequence[str]) -> LogFormat:

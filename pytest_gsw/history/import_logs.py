@@ -23,7 +23,7 @@ from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from pytest_gsw.runs.checks import read_steps
-from pytest_gsw.runs.evidence import Evidence
+from pytest_gsw.runs.evidence import evidence_beside
 from pytest_gsw.runs.measure import measure_as_documented
 from pytest_gsw.runs.provenance import is_simulated, provenance_in
 from pytest_gsw.runs.run import Run
@@ -41,11 +41,8 @@ class _Candidate:
     path: Path
     job_id: str
     rows: tuple[Baseline, ...]
-    evidence: tuple[Evidence, ...]
 
 
-#: What else was written of a job, by its log and its id.
-EvidenceOf: TypeAlias = Callable[[Path, str], tuple[Evidence, ...]]
 #: How logs of a row are read; ``None`` where nobody can.
 FormatOf: TypeAlias = Callable[[Baseline], LogFormat | None]
 
@@ -56,12 +53,7 @@ def built_in(row: Baseline) -> LogFormat | None:
 
 
 def import_logs(
-    directory: Path,
-    rows: Iterable[Baseline],
-    cluster: str,
-    known: Known,
-    format_of: FormatOf = built_in,
-    evidence_of: EvidenceOf = lambda *_: (),
+    directory: Path, rows: Iterable[Baseline], cluster: str, known: Known, format_of: FormatOf = built_in
 ) -> Imported:
     """The records of all logs below a directory that are named like those of known rows; links are not followed.
 
@@ -79,7 +71,7 @@ def import_logs(
     left_out: list[str] = []
     found = count_known = 0
     for path in _logs(directory):
-        candidate = _candidate(path, globs, evidence_of)
+        candidate = _candidate(path, globs)
         if candidate is None:
             left_out.append(f"{path}: is named like the log of no row")
             continue
@@ -114,15 +106,12 @@ def _logs(directory: Path) -> Iterator[Path]:
                 yield path
 
 
-def _candidate(path: Path, globs: Sequence[tuple[Baseline, Path]], evidence_of: EvidenceOf) -> _Candidate | None:
+def _candidate(path: Path, globs: Sequence[tuple[Baseline, Path]]) -> _Candidate | None:
     """The rows that a log may be of: those of its directory as well as its name, else those of its name."""
     named = [(row, glob, job_id) for row, glob in globs if (job_id := job_id_in(path.name, glob.name)) is not None]
     placed = [one for one in named if path.parent.match("/".join(one[1].parts[-4:-1]))]
     chosen = placed or named
-    if not chosen:
-        return None
-    job_id = chosen[0][2]
-    return _Candidate(path, job_id, tuple(row for row, _, _ in chosen), evidence_of(path, job_id))
+    return _Candidate(path, chosen[0][2], tuple(row for row, _, _ in chosen)) if chosen else None
 
 
 def _measured(candidate: _Candidate, format_of: FormatOf) -> tuple[Baseline, Measurement] | str:
@@ -159,8 +148,8 @@ def _measure(candidate: _Candidate, row: Baseline, format_of: FormatOf) -> Measu
     if log_format is None:
         return f"nobody reads logs of the format '{row.log_format}'"
     path = candidate.path
-    status = JobStatus(JobState.REPLAYED)
-    run = Run(candidate.job_id, status, path, evidence=candidate.evidence, beside=errors_beside(path))
+    status, evidence = JobStatus(JobState.REPLAYED), evidence_beside(path, candidate.job_id)
+    run = Run(candidate.job_id, status, path, evidence=evidence, beside=errors_beside(path))
     try:
         log = read_steps(row, run, log_format)
         return measure_as_documented(row, run, log, log_format)

@@ -106,12 +106,6 @@ _FORMAT: Mapping[str, _Check] = {
     "wraps": _FLAG,
     "shows_progress": _FLAG,
 }
-_SUITE_METHODS: Mapping[str, tuple[str, ...]] = {
-    "of_table": ("path",),
-    "case_of": ("row",),
-    "told": (),
-    "conclude": ("records",),
-}
 _PARSER_METHODS: Mapping[str, tuple[str, ...]] = {"feed": ("offset", "record"), "log": ()}
 
 _COUNT: _Check = ("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)
@@ -185,7 +179,8 @@ def metric_problems(metric: object) -> list[str]:
 
 def suite_problems(suite: object) -> list[str]:
     """What keeps an object from having the rows of a suite, a line each; none if nothing does."""
-    return list(_wrong_methods(suite, _SUITE_METHODS))
+    methods = {"of_table": ("path",), "case_of": ("row",), "told": (), "conclude": ("records",)}
+    return list(_wrong_methods(suite, methods))
 
 
 def is_own(value: object) -> bool:

@@ -66,9 +66,9 @@ def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | 
 
 def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
     """Why a job cannot write its results where they go; ``None`` where it can."""
-    own = spec.launch.place(spec)
-    if own is not None:
-        return _unwritable(*own, own[1], (), "correct it under `environment` of the cluster")
+    home = spec.launch.home
+    if place := spec.environment.get(home):
+        return _unwritable(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
     results = spec.stage / fixed_part(spec.log_glob)
     return _unwritable("the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there")
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import LogError, SubmissionError
-from pytest_gsw.tables.model import Baseline
 
 if TYPE_CHECKING:
     from pytest_gsw.jobs.layout import FoundLog
@@ -49,6 +47,8 @@ class Launch:
     reads_variables = True
     #: Whether a job writes into a directory of its own, where its files are found by its id.
     has_directory = False
+    #: The variable that names where jobs write in place of the staging area.
+    home = ""
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """What is run in the recipe's directory, where that submits the job itself."""
@@ -94,36 +94,9 @@ class Launch:
         """The logs of the row's jobs below a directory that is replayed, where the recipe's own layout has none."""
         return ()
 
-    def place(self, spec: JobSpec) -> tuple[str, Path] | None:
-        """Where a job writes that does not write to the staging area, and the variable that says so."""
-        return None
-
     def problem(self, spec: JobSpec) -> SubmissionError | None:
         """Why a row cannot be submitted so, as far as that is certain by what its recipe says of itself."""
         return None
 
 
 SBATCH = Launch()
-
-
-def launcher_for(baseline: Baseline, cluster: Cluster) -> str:
-    """How a row's job is submitted on a cluster: as its table says, or else the cluster.
-
-    Raises:
-        SubmissionError: It cannot be so there.
-    """
-    if cluster.simulated or cluster.scheduler == "replay":
-        return SBATCH.name
-    launcher = baseline.recipe.launcher or cluster.launcher or SBATCH.name
-    if launcher != SBATCH.name and cluster.scheduler != "slurm":
-        raise SubmissionError(
-            f"the launcher {launcher} submits jobs to Slurm, and {cluster.name} has the scheduler {cluster.scheduler}",
-            (("baseline", str(baseline.location)),),
-            advice="run the row on a cluster with 'scheduler: slurm', or leave 'launcher' out",
-        )
-    return launcher
-
-
-def tasks_per_node(baseline: Baseline, cluster: Cluster) -> int:
-    """Tasks that a job starts on each node, one for each GPU."""
-    return min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)

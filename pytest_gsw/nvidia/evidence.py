@@ -67,8 +67,8 @@ class Task(Evidence):
             quantization: What is computed in fewer bits, by the configuration beside the log or by the log itself.
         """
         facts = self.facts
-        gpu, own_gpu = _letters(facts.get("gpu_type", "")), _letters(row.accelerator)
-        model, own = _letters(facts.get("model_name", "")), (_letters(row.model), _letters(row.workload))
+        gpu, own_gpu = letters(facts.get("gpu_type", "")), letters(row.accelerator)
+        model, own = letters(facts.get("model_name", "")), (letters(row.model), letters(row.workload))
         proxy = facts.get("proxy") == "true" and not row.proxy
         compared = (
             # A workload may be called by more than its model: llama3.1_mlperf, nemotron4-15b.
@@ -132,7 +132,7 @@ def _identity(text: str, facts: Mapping[str, str]) -> Identity:
     )
 
 
-def _letters(name: str) -> str:
+def letters(name: str) -> str:
     """A name as all spellings have it: ``llama3.1`` and ``Llama-3.1`` differ in nothing else."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 

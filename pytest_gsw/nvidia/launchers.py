@@ -12,23 +12,25 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
-from pytest_gsw.errors import RefusedError, SubmissionError
+from pytest_gsw.common.redact import printable
+from pytest_gsw.errors import LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.files_before import directory_keys
-from pytest_gsw.jobs.launching import VIRTUAL_ENVIRONMENTS, Launch, Told, launcher_for, tasks_per_node
+from pytest_gsw.jobs.launching import VIRTUAL_ENVIRONMENTS, Launch, Told
 from pytest_gsw.jobs.layout import FoundLog
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.reads import row_variables
 from pytest_gsw.jobs.sbatch_options import options_in, value_of
 from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.jobs.spec import profiling_in
-from pytest_gsw.nvidia import bridge, experiments
 from pytest_gsw.nvidia.evidence import Task, task_beside
 from pytest_gsw.nvidia.installations import installed_environment, of_llmb_run, workload_of
 from pytest_gsw.tables.images import IMAGE_VARIABLE
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.releases import container_of, is_container
 
 #: By the directory that is replayed, the logs in it of jobs that llmb-run has launched, each with its task.
 Launched = dict[Path, list[tuple[FoundLog, Task]]]
@@ -68,6 +70,68 @@ _LAUNCHED_BY = {
     "configured_sbatch": "configured-sbatch",
 }
 
+#: NeMo-Run puts a time behind the experiment's name.
+_EXPERIMENT = re.compile(r"^[ \t]{0,8}Experiment Status for (\S{1,400})_\d{1,18}[ \t]{0,8}$", re.MULTILINE)
+_TASK = re.compile(r"^[ \t]{0,8}Task (\d{1,6}):[ \t]{0,8}(\S{0,400})", re.MULTILINE)
+_JOB = re.compile(r"^[ \t]{0,16}- Job id:[ \t]{1,8}(\d{1,18})[ \t]{0,8}$", re.MULTILINE)
+_PLACE = re.compile(r"^[ \t]{0,16}- Local Directory:[ \t]{1,8}(/[^\n]{0,4000})$", re.MULTILINE)
+#: What llmb-run says itself of a job, of either kind of launcher.
+_LLMB_RUN = re.compile(r"^JobID: (\d{1,18}), Workdir: (/[^\n]{0,4000})$", re.MULTILINE)
+_LLMB_RUN_SBATCH = re.compile(
+    r"^SUBMITTED: [^\n]{0,400}\bjobid=(\d{1,18})(?:;\S{1,255})?(?: workdir=(/[^\n]{0,4000}))?[ \t]{0,8}$", re.MULTILINE
+)
+_LOG = re.compile(r"log-.{1,240}_(?P<job>\d{1,18})_(?P<start>\d{1,9})\.out")
+_BATCH_OUTPUT = re.compile(r"(?:sbatch_.{1,240}_|slurm-)(?P<job>\d{1,18})\.out")
+_SHOWN = 5
+_EXPERIMENTS = "experiments"
+#: Where experiments lie below an installation, its workloads, and one of these or a staging area.
+_BELOW = ("workloads/*/experiments", "*/experiments", "experiments")
+#: An experiment's directory of tasks of one name, of one run, and of one task.
+_DEEPEST = 4
+
+
+class _Names(NamedTuple):
+    """What options are called that the two scripts call differently."""
+
+    time: str
+    image: str
+
+
+_TRAIN, _SETUP = "train.sh", "setup_experiment.py"
+_SCRIPTS: Mapping[str, _Names] = {
+    _TRAIN: _Names("--time", "--container-image"),
+    _SETUP: _Names("--time_limit", "--container_image"),
+}
+#: By workload, the family and the recipe that ``setup_experiment.py`` knows it by.
+_RECIPES: Mapping[str, tuple[str, str]] = {
+    "deepseek_v3": ("deepseek", "deepseek_v3"),
+    "deepseek_v4_flash": ("deepseek", "deepseek_v4_flash"),
+    "gpt_oss_120b": ("gpt_oss", "gpt_oss_120b"),
+    "kimi_k2": ("kimi", "kimi_k2"),
+    "llama3_8b": ("llama", "llama3_8b"),
+    "llama3_70b": ("llama", "llama3_70b"),
+    "llama3.1_405b": ("llama", "llama31_405b"),
+    "nemotron3_nano": ("nemotronh", "nemotron_3_nano"),
+    "nemotron3_super": ("nemotronh", "nemotron_3_super"),
+    "nemotron3_ultra": ("nemotronh", "nemotron_3_ultra"),
+    "nemotron3.5_lightning": ("nemotronh", "nemotron_3_5_lightning"),
+    "qwen3_30b": ("qwen", "qwen3_30b_a3b"),
+    "qwen3_235b": ("qwen", "qwen3_235b_a22b"),
+}
+_PRECISIONS = {"bf16": "bf16", "fp8": "fp8_cs", "mxfp8": "fp8_mx", "nvfp4": "nvfp4"}
+#: Where a run's configuration goes in its container: NeMo-Run mounts the experiment's directory there.
+_CONFIGURATION = "/nemo_run/configs/ConfigContainer.yaml"
+#: Options that change a recipe and that the row's own do not override.
+_LAYOUT = (
+    *("--tensor_model_parallel_size", "--pipeline_model_parallel_size", "--virtual_pipeline_model_parallel_size"),
+    *("--context_parallel_size", "--expert_model_parallel_size", "--expert_tensor_parallel_size", "--config_variant"),
+)
+_SHORT = frozenset({"-tp", "-pp", "-vp", "-cp", "-ep", "-et", "-cv"})
+#: Of an option so much at least is written; less may stand for another one.
+_LEAST = len("--tensor")
+#: Rows of other tasks name them at the end of their ids.
+_TASKS = ("sft", "lora")
+
 
 class Recipe(Launch):
     """A recipe that is given to sbatch.
@@ -101,13 +165,43 @@ class Recipe(Launch):
         return replace(spec, launch=self)
 
     def told_by(self, output: str) -> Told:
-        """By NeMo-Run's words or by llmb-run's."""
-        return experiments.told_by(output)
+        """The job that a launch script's output names, by NeMo-Run's words or by llmb-run's.
+
+        Each task of an experiment waits for the one before it. The last one trains, and has the experiment's name.
+        """
+        output = printable(output)  # FORCE_COLOR may be exported
+        own = dict.fromkeys((*_LLMB_RUN.findall(output), *_LLMB_RUN_SBATCH.findall(output)))
+        if own:
+            # What it has launched may name a job as well, which is the same one.
+            jobs = tuple(dict.fromkeys((*(job_id for job_id, _ in own), *_JOB.findall(output))))
+            if len(own) > 1 or len(jobs) > 1:
+                return Told(problem=f"it names {max(len(own), len(jobs))} jobs, and one row is one job", job_ids=jobs)
+            ((job_id, place),) = own
+            return Told(job_id, Path(place.rstrip()) if place else None, job_ids=jobs)
+        before, *parts = _TASK.split(output)
+        numbers, names, texts = parts[::3], parts[1::3], parts[2::3]
+        jobs = tuple(dict.fromkeys(_JOB.findall(output)))
+        if not texts:
+            return Told(problem="its output has no line 'Task 0:'", job_ids=jobs)
+        experiment = _EXPERIMENT.search(before)
+        is_chain = experiment is not None and experiment[1] == names[-1] and len(jobs) == len(texts)
+        if numbers != [*map(str, range(len(texts)))] or (len(texts) > 1 and not is_chain):
+            some = ", ".join(numbers[:_SHOWN])
+            return Told(problem=f"its output has the tasks {some}, and one row is one job, task 0", job_ids=jobs)
+        tasks = []
+        for number, said in zip(numbers, (before + texts[0], *texts[1:]), strict=True):
+            ids, places = list(dict.fromkeys(_JOB.findall(said))), _PLACE.findall(said)
+            for name, values in (("Job id", ids), ("Local Directory", places)):
+                if len(values) != 1:
+                    fact = f"task {number} in its output has {len(values) or 'no'} '- {name}:'"
+                    return Told(problem=fact, job_ids=jobs)
+            tasks.append((ids[0], Path(places[0].rstrip())))
+        return Told(*tasks[-1], job_ids=jobs, waits_for=tuple(tasks[:-1]))
 
     def logs_below(self, place: Path) -> Sequence[FoundLog]:
         """Those of jobs that llmb-run has launched, by what it says of each beside its log."""
         if place not in self._launched:
-            logs = (FoundLog(log, job_id) for log, job_id in experiments.logs_below(place))
+            logs = (FoundLog(log, job_id) for log, job_id in _logs_below(place))
             told = ((log, task_beside(log.path, log.job_id)) for log in logs)
             self._launched[place] = [(log, task) for log, task in told if task is not None]
         return [log for log, task in self._launched[place] if task.is_of(self.baseline)]
@@ -142,6 +236,7 @@ class Experiment(Recipe):
     """A recipe whose jobs have a directory each."""
 
     has_directory = True
+    home = "LLMB_INSTALL"
 
     def started(self, spec: JobSpec) -> JobSpec:
         """With the variables that these recipes demand of whoever launches them, besides those of all recipes."""
@@ -149,7 +244,7 @@ class Experiment(Recipe):
         own = {
             "JOB_TOTAL_GPUS": str(self.baseline.gpus),
             "GPU_TYPE": given.get("GPU_TYPE") or (self.cluster.accelerator or self.baseline.accelerator).lower(),
-            "GPUS_PER_NODE": given.get("GPUS_PER_NODE") or str(tasks_per_node(self.baseline, self.cluster)),
+            "GPUS_PER_NODE": given.get("GPUS_PER_NODE") or str(_tasks_per_node(self.baseline, self.cluster)),
         }
         environment = {**given, **own}
         unset = tuple(name for name in spec.unset if name not in environment)
@@ -170,21 +265,37 @@ class Experiment(Recipe):
         return found
 
     def log_in(self, directory: Path, job_id: str) -> Path:
-        """That of its last start."""
-        return experiments.log_in(directory, job_id)
+        """A job's log in its experiment's directory: that of its last start.
+
+        Raises:
+            LogError: There is none (yet).
+        """
+        names = _names_in(directory)
+        logs = filter(None, map(_LOG.fullmatch, names))
+        starts = [(int(log["start"]), log[0]) for log in logs if log["job"] == job_id]
+        if starts:
+            return directory / max(starts)[1]
+        if f"slurm-{job_id}.out" in names:
+            return directory / f"slurm-{job_id}.out"
+        near = tuple(("there is", str(directory / name)) for name in names[-_SHOWN:])
+        raise LogError(
+            f"no log of job {job_id}",
+            (
+                ("searched", f"{directory}/log-*_{job_id}_*.out"),
+                *(near or (("there is", f"nothing in {directory}"),)),
+            ),
+            advice=f"ls -lt {directory}",
+        )
 
     def batch_output_in(self, directory: Path, job_id: str) -> Path | None:
-        """As NeMo-Run or sbatch names it."""
-        return experiments.batch_output_in(directory, job_id)
+        """The batch shell's output of a job, beside its log; ``None`` where there is none."""
+        outputs = filter(None, map(_BATCH_OUTPUT.fullmatch, _names_in(directory)))
+        return next((directory / output[0] for output in outputs if output["job"] == job_id), None)
 
     def job_id_of(self, log: str) -> str | None:
-        """As NeMo-Run names logs."""
-        return experiments.job_id_in_experiment(log)
-
-    def place(self, spec: JobSpec) -> tuple[str, Path] | None:
-        """Where llmb-run has its installation."""
-        installed = spec.environment.get("LLMB_INSTALL", "")
-        return ("LLMB_INSTALL", Path(installed)) if installed else None
+        """The job's id in the name of a log in an experiment's directory; ``None`` where it is not named so."""
+        found = _LOG.fullmatch(log)
+        return None if found is None else found["job"]
 
 
 class Configured(Experiment):
@@ -200,7 +311,7 @@ class Configured(Experiment):
         task = "_".join(filter(None, (workload, row.size, row.dtype, f"gpus{row.gpus}")))
         experiment = Path(root) / "workloads" / workload / "experiments" / task / spec.name
         at = len(spec.options) - len(self.cluster.sbatch)
-        own = f"--ntasks-per-node={tasks_per_node(row, self.cluster)}"
+        own = f"--ntasks-per-node={_tasks_per_node(row, self.cluster)}"
         return replace(
             spec,
             environment={**spec.environment, "LLMB_EXPERIMENT_DIR": str(experiment)},
@@ -227,29 +338,23 @@ class _SubmitsItself(Experiment):
 
         sbatch itself reads SBATCH_JOB_NAME, whatever a batch script has: by its name the job is found again if the
         script's answer is lost.
-        """
-        limit = {} if spec.time_limit_s is None else {"TIME_LIMIT": _clock(spec.time_limit_s)}
-        return {**self.as_variables(spec), **limit, **_named_as(spec)}
-
-    def as_variables(self, spec: JobSpec) -> dict[str, str]:
-        """Options of sbatch as variables.
 
         Raises:
-            RefusedError: One of them has no variable, and the launch script does not read what stands for all of them.
+            RefusedError: An option has no variable, and the launch script does not read what stands for all of them.
         """
+        limit = {} if spec.time_limit_s is None else {"TIME_LIMIT": _clock(spec.time_limit_s)}
         options = _asked(spec)
         variables = {_ALWAYS[name]: value or "" for name, value in options.items() if name in _ALWAYS}
         rest = {name: value for name, value in options.items() if name not in _ALWAYS}
-        if self.reads_additional(spec):
+        text = script_text(spec.script) if self.runs_script else None  # of one that is not there nobody knows
+        if text is None or _ADDITIONAL in text:
             given = spec.environment.get(_ADDITIONAL, "")
             texts = [given, *(name if value is None else f"{name}={value}" for name, value in rest.items())]
             joined = ";".join(filter(None, texts))
-            return variables | ({_ADDITIONAL: joined} if joined else {})
-        return variables | _variables_of_sbatch(spec, rest)
-
-    def reads_additional(self, spec: JobSpec) -> bool:
-        """Whether what stands for all options is read."""
-        return True
+            variables |= {_ADDITIONAL: joined} if joined else {}
+        else:
+            variables |= _variables_of_sbatch(spec, rest)
+        return {**variables, **limit, **_named_as(spec)}
 
 
 class NemoRun(_SubmitsItself):
@@ -259,25 +364,17 @@ class NemoRun(_SubmitsItself):
     takes_arguments = True
 
     def started(self, spec: JobSpec) -> JobSpec:
-        """In the virtual environment of llmb-run's installation, where there is one and no other is named."""
+        """With its arguments, in the virtual environment of llmb-run's installation if no other is named."""
         spec = super().started(spec)
         environment, install = spec.environment, spec.environment.get("LLMB_INSTALL")
         if install and environment.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
             environment = {**environment, **installed_environment(spec.script, install)}
-        return self.told(replace(spec, environment=environment))
-
-    def told(self, spec: JobSpec) -> JobSpec:
-        """With the script's arguments."""
-        return replace(spec, arguments=(*self.cluster.arguments, *self.baseline.recipe.arguments))
+        arguments = (*self.cluster.arguments, *self.baseline.recipe.arguments)
+        return replace(spec, environment=environment, arguments=arguments)
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The script with its arguments."""
         return (f"./{spec.script.name}", *spec.arguments)
-
-    def reads_additional(self, spec: JobSpec) -> bool:
-        """As the script says; of one that is not there nobody knows."""
-        text = script_text(spec.script)
-        return text is None or _ADDITIONAL in text
 
     def launches(self, wanted: str) -> bool:
         """No other recipe."""
@@ -289,9 +386,9 @@ class Bridge(NemoRun):
 
     reads_variables = False
 
-    def told(self, spec: JobSpec) -> JobSpec:
+    def started(self, spec: JobSpec) -> JobSpec:
         """With the row, its container and its size as arguments."""
-        row, cluster = self.baseline, self.cluster
+        spec, row, cluster = super().started(spec), self.baseline, self.cluster
         if profiling_in(spec.environment) is not None:
             raise SubmissionError(
                 f"{spec.script.name} profiles by its own arguments, and not as the session asks for it",
@@ -299,7 +396,7 @@ class Bridge(NemoRun):
                 advice=f"leave the profiling out, or run {spec.script} --help and profile by hand",
             )
         # Told without its value: after --env that may be a secret.
-        changed = next(filter(bridge.changes_training, cluster.arguments), None)
+        changed = next(filter(_changes_training, cluster.arguments), None)
         if changed is not None:
             name = changed.partition("=")[0]
             raise SubmissionError(
@@ -308,20 +405,29 @@ class Bridge(NemoRun):
                 advice="leave it out there, and write it as recipe.arguments of a table of your own; "
                 "if it is the value of an option, write both as one word: --option=name=value",
             )
-        image = bridge.image_for(row, spec.environment)
-        layout = spec.nodes, int(spec.environment["GPUS_PER_NODE"])
-        own = bridge.arguments_of(row, row.recipe.arguments, spec.script, layout, image)
+        image = _image_for(row, spec.environment)
+        own, script, per_node = row.recipe.arguments, spec.script, spec.environment["GPUS_PER_NODE"]
+        if script.name == _TRAIN:
+            if not own:
+                raise _unsaid(row, "name its recipe and settings as recipe.arguments of the table")
+            # The other script writes it there by itself.
+            selected = (*own, f"logger.save_config_filepath={_CONFIGURATION}")
+            size = ("--nodes", str(spec.nodes), "--gpus-per-node", per_node)
+        else:
+            selected = own or _selectors(row, script)
+            size = ("--num_gpus", str(row.gpus), "--gpus_per_node", per_node)
         return replace(
             spec,
             # Whatever the shell exports, it is this one that runs.
             environment={**spec.environment, IMAGE_VARIABLE: image},
-            arguments=(*cluster.arguments, *own),  # of two the scripts take the last one
+            # Of two the scripts take the last one.
+            arguments=(*cluster.arguments, *selected, *size, _SCRIPTS[script.name].image, image),
         )
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """With what it is told of Slurm."""
         limit = None if spec.time_limit_s is None else _clock(spec.time_limit_s)
-        return (*super().command(spec), *bridge.slurm_arguments(spec.script, _asked(spec), limit))
+        return (*super().command(spec), *_slurm_arguments(spec.script, _asked(spec), limit))
 
     def variables(self, spec: JobSpec) -> dict[str, str]:
         """What has no value: all others are arguments."""
@@ -370,26 +476,33 @@ class LlmbRun(_SubmitsItself):
 _LAUNCHERS: Mapping[str, type[Recipe]] = {one.name: one for one in (Recipe, Configured, NemoRun, LlmbRun)}
 
 
-def launch_of(name: str, script: Path) -> type[Recipe]:
-    """How a launcher of this name launches a script."""
-    return Bridge if name == NemoRun.name and bridge.is_of_bridge(script) else _LAUNCHERS[name]
-
-
 def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launched) -> JobSpec:
-    """How a row is started by its launcher, by how sbatch would start it.
+    """How a row is started as its table says, or else its cluster, by how sbatch would start it.
 
     Raises:
         SubmissionError: It cannot be.
     """
     if cluster.simulated:
         return spec
-    if cluster.scheduler == "replay":  # nothing is started; it tells how logs are named
-        name = baseline.recipe.launcher or Recipe.name
-        return replace(spec, launch=launch_of(name, spec.script)(baseline, cluster, found))
-    started = launch_of(launcher_for(baseline, cluster), spec.script)(baseline, cluster, found).started(spec)
-    if started.submits_itself:
-        started.launch.variables(started)  # what cannot be said to the script is told before anything is submitted
+    is_replay = cluster.scheduler == "replay"  # of which it tells how logs are named
+    name = baseline.recipe.launcher or (not is_replay and cluster.launcher) or Recipe.name
+    if name != Recipe.name and cluster.scheduler not in {"slurm", "replay"}:
+        raise SubmissionError(
+            f"the launcher {name} submits jobs to Slurm, and {cluster.name} has the scheduler {cluster.scheduler}",
+            (("baseline", str(baseline.location)),),
+            advice="run the row on a cluster with 'scheduler: slurm', or leave 'launcher' out",
+        )
+    kind = Bridge if name == NemoRun.name and spec.script.name in _SCRIPTS else _LAUNCHERS[name]
+    launch = kind(baseline, cluster, found)
+    started = replace(spec, launch=launch) if is_replay else launch.started(spec)
+    if not is_replay:
+        launch.variables(started)  # what cannot be said to the script is told before anything is submitted
     return started
+
+
+def _tasks_per_node(baseline: Baseline, cluster: Cluster) -> int:
+    """Tasks that a job starts on each node, one for each GPU."""
+    return min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)
 
 
 def _named_as(spec: JobSpec) -> dict[str, str]:
@@ -437,3 +550,113 @@ def _named(options: Sequence[str]) -> dict[str, str | None]:
             )
         found[option.name] = option.value
     return found
+
+
+def _logs_below(place: Path) -> list[tuple[Path, str]]:
+    """The log of the last start of each job, with the job's id, in all experiments of a place.
+
+    That is an installation (``$LLMB_INSTALL``), its workloads, one of these, a staging area, or a directory in one's
+    experiments. Whatever else lies in an installation is not looked at: it may be of millions of files.
+    """
+    roots = [place]
+    if _EXPERIMENTS not in place.parts:
+        roots = sorted(root for pattern in _BELOW for root in place.glob(pattern))
+    found: dict[tuple[str, str], tuple[int, str]] = {}
+    for root in roots:
+        for directory, below, names in os.walk(root):
+            if directory.count(os.sep) - str(root).count(os.sep) >= _DEEPEST:
+                below.clear()
+            for log in filter(None, map(_LOG.fullmatch, names)):
+                key = directory, log["job"]
+                found[key] = max(found.get(key, (-1, "")), (int(log["start"]), log[0]))
+            for output in filter(None, map(_BATCH_OUTPUT.fullmatch, names)):
+                if output[0].startswith("slurm-") and f"llmb-config_{output['job']}.yaml" in names:
+                    found.setdefault((directory, output["job"]), (-1, output[0]))
+    return [(Path(directory, name), job_id) for (directory, job_id), (_, name) in sorted(found.items())]
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []  # not there yet
+
+
+def _changes_training(word: str) -> bool:
+    """Whether an argument of a cluster changes what is trained: a setting of the recipe, or its layout."""
+    name = word.partition("=")[0]
+    if not word.startswith("-"):
+        return name != word
+    return name in _SHORT or (len(name) >= _LEAST and any(option.startswith(name) for option in _LAYOUT))
+
+
+def _slurm_arguments(script: Path, asked: Mapping[str, str | None], limit: str | None) -> tuple[str, ...]:
+    """What a script is told of Slurm, of options of sbatch by their long names that have a value.
+
+    Raises:
+        RefusedError: It does not start without one that is not there.
+    """
+    for name in ("account", "partition"):
+        if not asked.get(name):
+            raise RefusedError(
+                f"{script.name} submits the job itself, and asks for its {name}",
+                (("script", str(script)),),
+                advice=f"write '{name}: NAME' at the cluster, or export SLURM_{name.upper()}",
+            )
+    given = {name: value for name, value in asked.items() if value is not None}
+    time = given.pop("time", limit)
+    named = [(f"--{name}", given.pop(name)) for name in ("account", "partition", "gres") if name in given]
+    if time is not None:
+        named.append((_SCRIPTS[script.name].time, time))
+    if given:
+        named.append(("--additional_slurm_params", ";".join(f"{name}={value}" for name, value in given.items())))
+    return tuple(word for pair in named for word in pair)
+
+
+def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
+    """The recipe of a row of the summaries, by what the row states."""
+    recipe, precision = _RECIPES.get(baseline.workload), _PRECISIONS.get(baseline.dtype)
+    if recipe is None or precision is None:
+        raise _unsaid(baseline, "name it as recipe.arguments of a table: --model_family_name, --model_recipe_name, …")
+    parser = script_text(script.with_name("argument_parser.py"))
+    if parser is not None and "--model_recipe_name" not in parser:
+        raise _unsaid(baseline, "its checkout is older than container 26.02: git switch to the branch of the container")
+    task = next((task for task in _TASKS if baseline.id.endswith(f"-{task}]")), "pretrain")
+    facts = {
+        "--max_steps": baseline.recipe.steps,
+        "--global_batch_size": baseline.global_batch_size,
+        "--micro_batch_size": baseline.micro_batch_size,
+        "--seq_length": baseline.sequence_length,
+    }
+    chosen = ("--model_family_name", recipe[0], "--model_recipe_name", recipe[1], "--task", task)
+    target = ("--gpu", baseline.accelerator.lower(), "--compute_dtype", precision)
+    told = (word for name, value in facts.items() if value is not None for word in (name, str(value)))
+    return (*chosen, *target, *told)
+
+
+def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
+    """The container to run in: the one that the job's variables choose, if it may be the row's, or else the row's.
+
+    Raises:
+        SubmissionError: The table states none, or another one is chosen.
+    """
+    containers = [release for release in baseline.source.releases if is_container(release)]
+    stated = baseline.recipe.image or baseline.attributes.get("container")
+    stated = stated or next((f"nvcr.io/nvidia/{release}" for release in containers), None)
+    chosen = environment.get(IMAGE_VARIABLE, "").strip()
+    if not chosen and stated is None:
+        raise _unsaid(baseline, f"name its container: recipe.image of the table, or {IMAGE_VARIABLE} of the cluster")
+    ran, wanted = container_of(chosen), container_of(stated or "")
+    if ran is not None and wanted is not None and ran != wanted:
+        raise SubmissionError(
+            f"the row's figures are of {wanted}, and {IMAGE_VARIABLE} chooses {ran}",
+            (("image", chosen), ("baseline", str(baseline.location))),
+            advice=f"choose an image of {wanted}, or run the rows of the other: --gsw-release={ran}",
+        )
+    return chosen or str(stated)
+
+
+def _unsaid(baseline: Baseline, advice: str) -> SubmissionError:
+    return SubmissionError(
+        "the row does not say how Megatron-Bridge is to run it", (("baseline", str(baseline.location)),), advice=advice
+    )

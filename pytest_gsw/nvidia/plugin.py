@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LAUNCHED = pytest.StashKey[Launched]()
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_gsw_make_job_spec(
     config: pytest.Config, baseline: Baseline, cluster: Cluster
 ) -> Generator[None, JobSpec | None, JobSpec | None]:
@@ -36,6 +36,7 @@ def pytest_gsw_evidence(log: Path, job_id: str) -> Sequence[Evidence]:
     return evidence_beside(log, job_id)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_gsw_suite_rows(suite: Path, cluster: Cluster | None, baselines: Sequence[Path]) -> Certification:
     """The rows of the certification's ``exemplar.yaml``."""
     from pytest_gsw.nvidia.suite import certification  # few sessions have one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 
 from pytest_gsw.logs.model import Identity
@@ -31,3 +32,8 @@ class Evidence:
             quantization: What was computed in fewer bits, by all that is written of the job; ``None`` if unknown.
         """
         return ()
+
+
+def evidence_beside(log: Path, job_id: str) -> tuple[Evidence, ...]:
+    """What is written beside a log, where there is no session whose hooks could be asked: by NVIDIA's recipes."""
+    return tuple(import_module("pytest_gsw.nvidia.evidence").evidence_beside(log, job_id))

@@ -121,11 +121,12 @@ def _environments(planned: Sequence[Planned], _here: Here) -> Findings:
 
 def _stages(planned: Sequence[Planned], here: Here) -> Findings:
     """Staging areas that cannot be written to."""
-    return _once(
-        planned,
-        lambda one: (one.spec.stage, one.spec.log_glob.partition("/")[0], one.spec.launch.place(one.spec)),
-        lambda one: stage_problem(one.spec, here.cluster),
-    )
+    return _once(planned, _of_stage, lambda one: stage_problem(one.spec, here.cluster))
+
+
+def _of_stage(one: Planned) -> tuple[object, ...]:
+    spec = one.spec
+    return spec.stage, spec.log_glob.partition("/")[0], spec.environment.get(spec.launch.home)
 
 
 def _variables(planned: Sequence[Planned], here: Here) -> Findings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +48,6 @@ class Measuring:
     def __init__(self, config: pytest.Config, baseline: Baseline) -> None:
         self._config = config
         self._baseline = baseline
-        self._evidence: dict[Path, tuple[Evidence, ...]] = {}
         self._jobs: dict[_JobKey, Measured] = {}
         #: The peak of the row's accelerator, or why a hook does not tell it, once it was asked for.
         self._peak: float | HookError | None = None
@@ -102,31 +101,23 @@ class Measuring:
         measured = self._jobs.get(_job_key(run.job_id, run.status)) if run else None
         return {} if measured is None else agreed_with_row(self._baseline, measured.run, measured.log)
 
-    def evidence(self, run: Run) -> tuple[Evidence, ...]:
-        """What else was written of a job, beside its log, as hooks have it.
+    def with_evidence(self, run: Run) -> Run:
+        """A run, and the jobs before it, with what else was written of each beside its log, as hooks have it.
 
         Raises:
             HookError: One raised, or returned something else.
         """
-        if run.log is None or run.log in self._evidence:
-            return () if run.log is None else self._evidence[run.log]
+        found: list[Any] = []
         hook = self._config.hook.pytest_gsw_evidence
-        try:
-            found = [one for some in hook(config=self._config, log=run.log, job_id=run.job_id) for one in some]
-        except Exception as error:
-            raise self._raised(error) from None
+        if run.log is not None:
+            try:
+                found += (one for some in hook(config=self._config, log=run.log, job_id=run.job_id) for one in some)
+            except Exception as error:
+                raise self._raised(error) from None
         wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]
         if wrong:
             raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
-        self._evidence[run.log] = tuple(found)
-        return self._evidence[run.log]
-
-    def known_evidence(self, run: Run) -> tuple[Evidence, ...]:
-        """The same, without what a hook does not tell: that is told where the job is measured."""
-        try:
-            return self.evidence(run)
-        except HookError:
-            return ()
+        return dataclasses.replace(run, evidence=tuple(found), earlier=tuple(map(self.with_evidence, run.earlier)))
 
     def _ask_peak(self) -> float | HookError | None:
         accelerator, dtype = self._baseline.accelerator, self._baseline.dtype
@@ -152,7 +143,7 @@ class Measuring:
                 evidence=(("baseline", str(baseline.location)),),
                 advice="correct log_format there, or install the plugin that provides it",
             )
-        run = dataclasses.replace(run, image_was_chosen=source.image_was_chosen(run), evidence=self.evidence(run))
+        run = dataclasses.replace(run, image_was_chosen=source.image_was_chosen(run))
         log = read_steps(baseline, run, log_format)
         if baseline.expected_failure:
             return Measured(run, log)

@@ -61,8 +61,7 @@ class SessionRow:
         """What is known of the row; the session sets it, unless it is interrupted before it knows more."""
         config = self._config
         launcher, nights = config.stash[FLEET].launcher, config.stash[NIGHTS]
-        environ = environment_of(config)
-        return LiveRow(self.baseline, self._settings, launcher, nights, environ, evidence_of=self.jobs.known_evidence)
+        return LiveRow(self.baseline, self._settings, launcher, nights, environment_of(config))
 
     @cached_property
     def jobs(self) -> Measuring:
@@ -90,7 +89,7 @@ class SessionRow:
         run: Run | None = None
         try:
             run = fleet.take(self.baseline.id)
-            run = self.source.with_earlier_jobs(run)
+            run = self.jobs.with_evidence(self.source.with_earlier_jobs(run))
             self.source.check_logs(run)
             self._check_observers()
             if self.baseline.expected_failure and ran_out_of_memory(run):

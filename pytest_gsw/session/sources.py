@@ -9,7 +9,7 @@ import dataclasses
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,7 +31,6 @@ from pytest_gsw.performance.together import Night
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.nodes import number_of
 from pytest_gsw.results.record import Record
-from pytest_gsw.runs.evidence import Evidence
 from pytest_gsw.runs.provenance import Provenance, provenance_in
 from pytest_gsw.runs.run import Run, unset_boost
 from pytest_gsw.session.nights import Nights
@@ -189,7 +188,6 @@ class LiveRow(RowSource):
         environ: The session's environment.
         spec: How the session starts the row, or would; ``None`` where that is not known.
         submitted: What an earlier session submitted for the row, in one that goes on with it.
-        evidence_of: What else was written of a job, beside its log.
     """
 
     def __init__(
@@ -201,13 +199,11 @@ class LiveRow(RowSource):
         environ: Mapping[str, str],
         spec: JobSpec | None = None,
         submitted: Submission | None = None,
-        evidence_of: Callable[[Run], Sequence[Evidence]] = lambda _: (),
     ) -> None:
         super().__init__(baseline, settings, spec)
         self.repeats, self.launcher = settings.repeats, launcher.name
         self._launcher, self._nights, self._environ = launcher, nights, environ
         self._submitted = submitted
-        self._evidence_of = evidence_of
 
     def check_logs(self, run: Run) -> None:
         """Nothing was recorded yet, but a script that submits its job itself may have asked for other nodes."""
@@ -229,7 +225,7 @@ class LiveRow(RowSource):
             return f"--gsw-profile={self.settings.profile.kind}"
         if in_traced_results(run.log):
             return "NCCL tracing"
-        why = next((one.not_comparable for one in self._evidence_of(run) if one.not_comparable is not None), None)
+        why = next((one.not_comparable for one in run.evidence if one.not_comparable is not None), None)
         if why is not None:
             return why
         started, variables = self._started(), self.variables(run)
@@ -267,7 +263,7 @@ class LiveRow(RowSource):
 
     def _told_beside(self, run: Run) -> dict[str, str]:
         """What a file beside the log says, and that the GPUs' boost was turned up, which changes what is measured."""
-        told = {name: value for one in self._evidence_of(run) for name, value in one.environment.items()}
+        told = {name: value for one in run.evidence for name, value in one.environment.items()}
         if unset_boost(run) is not None:
             return {**told, "vboost": BOOST_NOT_SET}
         started = self._started()

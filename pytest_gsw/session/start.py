@@ -22,7 +22,6 @@ from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.faults import hook_error
 from pytest_gsw.jobs.environment import job_image, kept_variables
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.launching import SBATCH, launcher_for
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.reads import exported_to
@@ -114,9 +113,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
             item.row.source = ReplayedRow(row, settings, spec, recorded[row_id])
         else:
             submitted = attached.get(row_id) or lost.get(row_id)
-            item.row.source = LiveRow(
-                row, settings, launcher, nights, environ, spec, submitted, item.row.jobs.known_evidence
-            )
+            item.row.source = LiveRow(row, settings, launcher, nights, environ, spec, submitted)
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     fleet.submit(bad, lost)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
@@ -282,13 +279,6 @@ def make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
         return hook_error(error, item.config.pluginmanager.list_name_plugin())
     answers.check_answers(item, spec, log_format)
     assert isinstance(spec, JobSpec)  # it was checked
-    launcher = launcher_for(item.baseline, _where(settings))
-    if spec.launch is SBATCH and launcher != SBATCH.name:
-        return SubmissionError(
-            f"no plugin launches jobs by {launcher}",
-            evidence=(("baseline", str(item.baseline.location)),),
-            advice="load the plugin that does, or leave 'launcher' out of the table and the cluster",
-        )
     if log_format is None:
         return SubmissionError(
             f"nobody reads logs of the format '{item.baseline.log_format}'{nearest(item.baseline.log_format, FORMATS)}",

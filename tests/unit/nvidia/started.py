@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.jobs.launching import Launch
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import Profile, make_job_spec
-from pytest_gsw.nvidia.launchers import launch_of, launched
+from pytest_gsw.nvidia.launchers import launched
 from pytest_gsw.tables.model import Baseline
 from tests.unit.rows import LLAMA2_FP8_X128
 
@@ -21,4 +21,5 @@ def started(
 
 
 def launch(name: str) -> Launch:
-    return launch_of(name, Path("launch.sh"))(LLAMA2_FP8_X128, Cluster("eos", "slurm"), {})
+    row = replace(LLAMA2_FP8_X128, recipe=replace(LLAMA2_FP8_X128.recipe, launcher=name))
+    return started(row, Cluster("eos", "slurm", stage="/stage")).launch

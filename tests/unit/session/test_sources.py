@@ -41,9 +41,7 @@ def live(
     evidence: tuple[Evidence, ...] = (),
 ) -> LiveRow:
     launcher = cast("Launcher", SimpleNamespace(name="flux", version="0.62"))
-    return LiveRow(
-        ROW, settings(replay), launcher, Nights(None, Path("/nowhere"), None), {}, spec, submitted, lambda _: evidence
-    )
+    return LiveRow(ROW, settings(replay), launcher, Nights(None, Path("/nowhere"), None), {}, spec, submitted)
 
 
 def recorded(**changed: object) -> ReplayedRow:
@@ -64,7 +62,7 @@ def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None
 
 def test_a_job_that_its_launcher_has_profiled_is_not_comparable(tmp_path: Path) -> None:
     beside = Evidence(tmp_path / "launched.yaml", Identity(), "it was profiled", {"vboost": "true"})
-    row, run = live(evidence=(beside,)), Run("481221", GOOD, tmp_path / "run.log")
+    row, run = live(), Run("481221", GOOD, tmp_path / "run.log", evidence=(beside,))
     assert row.not_comparable(run) == "it was profiled"
     assert row.environment(run)["vboost"] == "true"
 
