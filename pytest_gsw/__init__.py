@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         SubmissionError,
     )
     from pytest_gsw.jobs.environment import job_environment
+    from pytest_gsw.jobs.launching import Launch, Told
     from pytest_gsw.jobs.layout import log_of
     from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher, Named
     from pytest_gsw.jobs.orphans import SubmissionLock
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.verdict import Outcome, Verdict, judge
     from pytest_gsw.results.facts import JobFacts
     from pytest_gsw.results.record import Record
+    from pytest_gsw.results.suites import Concluded
+    from pytest_gsw.runs.evidence import Evidence
     from pytest_gsw.runs.metrics import MetricLog
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
@@ -43,6 +46,7 @@ _NAMES = {
         *("SchedulerAwayError", "SubmissionError"),
     ),
     "jobs.environment": ("job_environment",),
+    "jobs.launching": ("Launch", "Told"),
     "jobs.layout": ("log_of",),
     "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launcher", "Named"),
     "jobs.orphans": ("SubmissionLock",),
@@ -51,6 +55,8 @@ _NAMES = {
     "performance.measurement": ("Measurement",),
     "performance.verdict": ("Outcome", "Verdict", "judge"),
     "results.record": ("JobFacts", "Record"),
+    "results.suites": ("Concluded",),
+    "runs.evidence": ("Evidence",),
     "runs.metrics": ("MetricLog",),
     "tables.metrics": ("Direction", "Metric"),
     "tables.model": ("Accepted", "Baseline", "Figures", "Parallelism", "Recipe", "Source"),
@@ -61,8 +67,10 @@ __all__ = [
     "Accepted",
     "Baseline",
     "Cluster",
+    "Concluded",
     "ConfigurationError",
     "Direction",
+    "Evidence",
     "Figures",
     "GswError",
     "Identity",
@@ -73,6 +81,7 @@ __all__ = [
     "JobState",
     "JobStatus",
     "LastWords",
+    "Launch",
     "Launcher",
     "LineFormat",
     "LogError",
@@ -96,6 +105,7 @@ __all__ = [
     "StepLog",
     "SubmissionError",
     "SubmissionLock",
+    "Told",
     "Verdict",
     "job_environment",
     "judge",
