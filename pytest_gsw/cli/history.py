@@ -256,7 +256,7 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
     rows = _rows(asked)
     if option == "--from-logs":
         return import_logs(path, rows, asked.cluster, history.has_job, lambda row: format_of(row, asked.plugins))
-    wing = import_module("pytest_gsw.nvidia.installations")  # which nothing knows but by its name
+    wing = import_module("pytest_gsw.nvidia.database")  # which nothing knows but by its name
     found: Imported = wing.import_llmb(path, rows, asked.cluster, history.has_job)
     return found
 

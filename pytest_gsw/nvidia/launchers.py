@@ -11,13 +11,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import printable
-from pytest_gsw.errors import LogError, RefusedError, SubmissionError
+from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.files_before import directory_keys
 from pytest_gsw.jobs.launching import VIRTUAL_ENVIRONMENTS, Launch, Told
 from pytest_gsw.jobs.layout import FoundLog
@@ -27,10 +28,10 @@ from pytest_gsw.jobs.sbatch_options import options_in, value_of
 from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.jobs.spec import profiling_in
 from pytest_gsw.nvidia.evidence import Task, task_beside
-from pytest_gsw.nvidia.installations import installed_environment, of_llmb_run, workload_of
 from pytest_gsw.tables.images import IMAGE_VARIABLE
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.releases import container_of, is_container
+from pytest_gsw.tables.yamlfile import Stated, read_spelling
 
 #: By the directory that is replayed, the logs in it of jobs that llmb-run has launched, each with its task.
 Launched = dict[Path, list[tuple[FoundLog, Task]]]
@@ -368,7 +369,7 @@ class NemoRun(_SubmitsItself):
         spec = super().started(spec)
         environment, install = spec.environment, spec.environment.get("LLMB_INSTALL")
         if install and environment.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
-            environment = {**environment, **installed_environment(spec.script, install)}
+            environment = {**environment, **_installed_environment(spec.script, install)}
         arguments = (*self.cluster.arguments, *self.baseline.recipe.arguments)
         return replace(spec, environment=environment, arguments=arguments)
 
@@ -463,10 +464,10 @@ class LlmbRun(_SubmitsItself):
         if beside.is_file():
             return beside
         installed = (spec.directory.parent.parent, Path(spec.environment.get("LLMB_INSTALL", spec.directory)))
-        configured = (of_llmb_run(place, *keys) for place in installed for keys in ((), ("launcher",)))
+        configured = (_of_llmb_run(place, *keys) for place in installed for keys in ((), ("launcher",)))
         repository = next((found["llmb_repo"] for found in configured if "llmb_repo" in found), None)
         found = () if repository is None else Path(repository).glob("**/metadata.yaml")
-        return next((metadata for metadata in found if workload_of(metadata) == spec.directory.name), beside)
+        return next((metadata for metadata in found if _workload_of(metadata) == spec.directory.name), beside)
 
     def launches(self, wanted: str) -> bool:
         """All but those that it gives to sbatch itself: it does not say where such a job writes."""
@@ -482,8 +483,6 @@ def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launche
     Raises:
         SubmissionError: It cannot be.
     """
-    if cluster.simulated:
-        return spec
     is_replay = cluster.scheduler == "replay"  # of which it tells how logs are named
     name = baseline.recipe.launcher or (not is_replay and cluster.launcher) or Recipe.name
     if name != Recipe.name and cluster.scheduler not in {"slurm", "replay"}:
@@ -494,9 +493,10 @@ def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launche
         )
     kind = Bridge if name == NemoRun.name and spec.script.name in _SCRIPTS else _LAUNCHERS[name]
     launch = kind(baseline, cluster, found)
-    started = replace(spec, launch=launch) if is_replay else launch.started(spec)
-    if not is_replay:
-        launch.variables(started)  # what cannot be said to the script is told before anything is submitted
+    if is_replay:
+        return replace(spec, launch=launch)
+    started = launch.started(spec)
+    launch.variables(started)  # what cannot be said to the script is told before anything is submitted
     return started
 
 
@@ -660,3 +660,33 @@ def _unsaid(baseline: Baseline, advice: str) -> SubmissionError:
     return SubmissionError(
         "the row does not say how Megatron-Bridge is to run it", (("baseline", str(baseline.location)),), advice=advice
     )
+
+
+def _installed_environment(script: Path, install: str) -> dict[str, str]:
+    """The virtual environment of a recipe that llmb-run's installer made."""
+    own = _of_llmb_run(Path(install), "workloads", "config", _workload_of(script.with_name("metadata.yaml")))
+    variable = "CONDA_PREFIX" if own.get("venv_type") == "conda" else "VIRTUAL_ENV"
+    return {variable: own["venv_path"]} if "venv_path" in own else {}
+
+
+def _of_llmb_run(install: Path, *keys: str) -> dict[str, str]:
+    """The texts at these keys of what llmb-run's installer has written down of an installation."""
+    return _texts_at(install / "cluster_config.yaml", *keys)
+
+
+def _workload_of(metadata: Path) -> str:
+    """The name that llmb-run has for a recipe, as its metadata say it: ``pretrain_llama3.1``."""
+    general = _texts_at(metadata, "general")
+    return "_".join(general.get(key, "") for key in ("workload_type", "workload"))
+
+
+@lru_cache(maxsize=64)  # the rows of a session have few recipes
+def _texts_at(path: Path, *keys: str) -> dict[str, str]:
+    """The texts of a mapping within a YAML file; none if the file has no such mapping, or cannot be read."""
+    try:
+        node: object = read_spelling(path)
+    except FileError:
+        return {}
+    for key in keys:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return {key: one.text for key, one in node.items() if isinstance(one, Stated)} if isinstance(node, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What ``llmb-run``, NVIDIA's launcher of these recipes, has installed, and its database ``.llmb/jobs.sqlite3``.
+"""The jobs of ``llmb-run``, NVIDIA's launcher of these recipes: its database ``.llmb/jobs.sqlite3``.
 
 Its table ``jobs`` (schema 2 of llmb-run 1.16) is read by the names of the columns that are there; what is missing is
 said. Nothing is written to it.
@@ -11,12 +11,11 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.words import counted
-from pytest_gsw.errors import ConfigurationError, FileError
+from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.imported import Imported, Known, figure_alone, imported_record
 from pytest_gsw.history.sqlite import read_table
 from pytest_gsw.jobs.model import JobState
@@ -26,7 +25,6 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.yamlfile import Stated, read_spelling
 
 #: What a job cannot be told without, and what only some releases keep.
 _NEEDED = ("job_id", "model_size", "dtype", "scale", "slurm_state", "train_step_time_seconds")
@@ -171,33 +169,3 @@ def _duration_s(text: object) -> float | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
-
-
-def installed_environment(script: Path, install: str) -> dict[str, str]:
-    """The virtual environment of a recipe that llmb-run's installer made."""
-    own = of_llmb_run(Path(install), "workloads", "config", workload_of(script.with_name("metadata.yaml")))
-    variable = "CONDA_PREFIX" if own.get("venv_type") == "conda" else "VIRTUAL_ENV"
-    return {variable: own["venv_path"]} if "venv_path" in own else {}
-
-
-def of_llmb_run(install: Path, *keys: str) -> dict[str, str]:
-    """The texts at these keys of what llmb-run's installer has written down of an installation."""
-    return _texts_at(install / "cluster_config.yaml", *keys)
-
-
-def workload_of(metadata: Path) -> str:
-    """The name that llmb-run has for a recipe, as its metadata say it: ``pretrain_llama3.1``."""
-    general = _texts_at(metadata, "general")
-    return "_".join(general.get(key, "") for key in ("workload_type", "workload"))
-
-
-@lru_cache(maxsize=64)  # the rows of a session have few recipes
-def _texts_at(path: Path, *keys: str) -> dict[str, str]:
-    """The texts of a mapping within a YAML file; none if the file has no such mapping, or cannot be read."""
-    try:
-        node: object = read_spelling(path)
-    except FileError:
-        return {}
-    for key in keys:
-        node = node.get(key) if isinstance(node, Mapping) else None
-    return {key: one.text for key, one in node.items() if isinstance(one, Stated)} if isinstance(node, Mapping) else {}
