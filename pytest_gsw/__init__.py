@@ -23,9 +23,8 @@ if TYPE_CHECKING:
         SubmissionError,
     )
     from pytest_gsw.jobs.environment import job_environment
-    from pytest_gsw.jobs.launching import Launch, Told
     from pytest_gsw.jobs.layout import log_of
-    from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher, Named
+    from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launch, Launcher, Named, Told
     from pytest_gsw.jobs.orphans import SubmissionLock
     from pytest_gsw.logs.formats.lineformat import LineFormat, StepLine
     from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Parser, Step, StepLog
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_gsw.results.facts import JobFacts
     from pytest_gsw.results.record import Record
     from pytest_gsw.results.suites import Concluded
-    from pytest_gsw.runs.evidence import Evidence
+    from pytest_gsw.runs.agreement import Evidence
     from pytest_gsw.runs.metrics import MetricLog
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
@@ -46,9 +45,8 @@ _NAMES = {
         *("SchedulerAwayError", "SubmissionError"),
     ),
     "jobs.environment": ("job_environment",),
-    "jobs.launching": ("Launch", "Told"),
     "jobs.layout": ("log_of",),
-    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launcher", "Named"),
+    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launch", "Launcher", "Named", "Told"),
     "jobs.orphans": ("SubmissionLock",),
     "logs.formats.lineformat": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "LastWords", "LogFormat", "Parser", "Step", "StepLog"),
@@ -56,7 +54,7 @@ _NAMES = {
     "performance.verdict": ("Outcome", "Verdict", "judge"),
     "results.record": ("JobFacts", "Record"),
     "results.suites": ("Concluded",),
-    "runs.evidence": ("Evidence",),
+    "runs.agreement": ("Evidence",),
     "runs.metrics": ("MetricLog",),
     "tables.metrics": ("Direction", "Metric"),
     "tables.model": ("Accepted", "Baseline", "Figures", "Parallelism", "Recipe", "Source"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.results.record import Record
     from pytest_gsw.results.suites import SuiteRows
-    from pytest_gsw.runs.evidence import Evidence
+    from pytest_gsw.runs.agreement import Evidence
     from pytest_gsw.tables.metrics import Metric
     from pytest_gsw.tables.model import Accepted, Baseline
 

@@ -65,9 +65,6 @@ def pytest_configure(config: pytest.Config) -> None:
         # next session would have some of them twice. What is imported here is not forgotten.
         from pytest_gsw.session import builtin, hooks, row, running  # noqa: F401
 
-        for name in (_WING, "pytest_gsw.nvidia.launchers", "pytest_gsw.nvidia.suite"):
-            import_module(name)
-
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFile | None:
     """Collect baseline tables: YAML files below the baselines' directories, or named on the command line."""

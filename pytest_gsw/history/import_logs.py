@@ -22,8 +22,8 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
+from pytest_gsw.runs.agreement import evidence_beside
 from pytest_gsw.runs.checks import read_steps
-from pytest_gsw.runs.evidence import evidence_beside
 from pytest_gsw.runs.measure import measure_as_documented
 from pytest_gsw.runs.provenance import is_simulated, provenance_in
 from pytest_gsw.runs.run import Run

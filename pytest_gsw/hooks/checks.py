@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 
 from pytest_gsw.clusters.model import LAUNCHER_KEYS
 from pytest_gsw.common.words import shortened
-from pytest_gsw.jobs.launching import Launch
 from pytest_gsw.jobs.layout import JOB_ID
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, JobStep
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, JobStep, Launch
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
 
 #: What an attribute must be: a few words, and whether a value is that.

@@ -13,9 +13,8 @@ from typing import Literal
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.directives import time_asked_s
-from pytest_gsw.jobs.launching import VIRTUAL_ENVIRONMENTS
 from pytest_gsw.jobs.layout import log_glob, slurm_name
-from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec
 from pytest_gsw.jobs.reads import check_traces, own_variables, scripts_of
 from pytest_gsw.jobs.sbatch_options import value_of
 from pytest_gsw.tables.definition import accepted_to_expect

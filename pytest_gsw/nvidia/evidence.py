@@ -11,15 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_gsw.common.files import text_of
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.recipe_lines import NUMBERS
 from pytest_gsw.logs.settings import number_of
-from pytest_gsw.nvidia.figures import Case, has_dtype
-from pytest_gsw.runs.agreement import Compared
-from pytest_gsw.runs.evidence import Evidence
+from pytest_gsw.runs.agreement import Compared, Evidence
 from pytest_gsw.tables.model import Baseline
 
 #: The file has a page of lines ``  key: value`` below the names of its sections.
@@ -46,6 +44,26 @@ _CONFIGURED_NUMBERS = {
     ("train", "micro_batch_size"): "micro_batch_size",
 }
 _PRECISION = "mixed_precision"
+
+#: The workloads whose launch scripts train fp8 with MXFP8 scaling, but for H100; all others scale each tensor.
+_MX = frozenset({"deepseek-v3_671b", "gpt_oss_120b", "kimi-k2_1t", "nemotron_3_120b", "qwen3_235b"})
+#: The recipes' launch.sh of Llama 3.1: 70b in fp8 on these is MXFP8 as well.
+_MX_TOO = frozenset({("llama3.1_70b", "b200"), ("llama3.1_70b", "b300")})
+
+
+class Case(NamedTuple):
+    """One workload in one dtype: what needs a passing run."""
+
+    #: As the file has it, in lower case: ``gb200``.
+    accelerator: str
+    #: With its size: ``llama3.1_70b``.
+    workload: str
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"{self.workload} {self.dtype}"
 
 
 def evidence_beside(log: Path, job_id: str) -> list[Evidence]:
@@ -130,6 +148,26 @@ def _identity(text: str, facts: Mapping[str, str]) -> Identity:
         image=image[1] if image is not None else None,
         **{ours: given[name] for name, ours in NUMBERS.items() if name in given},
     )
+
+
+def has_dtype(case: Case, row: Baseline, is_mx: bool | None = None) -> bool:
+    """Whether a row is of a case's dtype: ``fp8`` is what the recipe's launch script makes of it.
+
+    Args:
+        case: The case, or a job that was launched as one.
+        row: The row.
+        is_mx: Whether its fp8 is MXFP8 by what the job itself states; ``None`` where it does not.
+    """
+    if case.dtype != "fp8":
+        return row.dtype == case.dtype
+    stated = row.attributes.get("precision", row.dtype).lower().replace("_", "-")
+    if row.dtype not in {"fp8", "mxfp8"}:
+        return False
+    return stated == "fp8" or (stated in {"mxfp8", "fp8-mx"}) == (_is_mx(case) if is_mx is None else is_mx)
+
+
+def _is_mx(case: Case) -> bool:
+    return (case.workload in _MX and case.accelerator != "h100") or (case.workload, case.accelerator) in _MX_TOO
 
 
 def letters(name: str) -> str:

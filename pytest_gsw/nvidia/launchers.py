@@ -20,9 +20,8 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.files_before import directory_keys
-from pytest_gsw.jobs.launching import VIRTUAL_ENVIRONMENTS, Launch, Told
 from pytest_gsw.jobs.layout import FoundLog
-from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec, Launch, Told
 from pytest_gsw.jobs.reads import row_variables
 from pytest_gsw.jobs.sbatch_options import options_in, value_of
 from pytest_gsw.jobs.script_text import script_text

@@ -14,7 +14,7 @@ from pytest_gsw.logs.causes import FoundCause
 from pytest_gsw.logs.failures import COMMAND, command_line, find_cause
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
-from pytest_gsw.runs.evidence import Evidence
+from pytest_gsw.runs.agreement import Evidence
 from pytest_gsw.runs.problem import Problem
 
 #: Causes that Slurm tells by the state alone; a log that names the same one says no more.

@@ -15,8 +15,8 @@ from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.jobs.spec import steps_of
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.runs.agreement import Evidence
 from pytest_gsw.runs.checks import agreed_with_row, read_steps
-from pytest_gsw.runs.evidence import Evidence
 from pytest_gsw.runs.measure import measure, of_all_jobs
 from pytest_gsw.runs.metrics import read_metrics
 from pytest_gsw.runs.run import Run

@@ -16,8 +16,7 @@ from pathlib import Path
 from pytest_gsw.common.redact import masked_text, printable
 from pytest_gsw.common.words import moment, shortened
 from pytest_gsw.errors import RefusedError, SchedulerAwayError, SubmissionError
-from pytest_gsw.jobs.launching import Launch, Told
-from pytest_gsw.jobs.model import Job, JobSpec, Named, in_words
+from pytest_gsw.jobs.model import Job, JobSpec, Launch, Named, Told, in_words
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm.answers import Output, parse_sacct, parse_squeue
 from pytest_gsw.jobs.slurm.client import Client

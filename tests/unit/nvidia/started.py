@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.jobs.launching import Launch
-from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.model import JobSpec, Launch
 from pytest_gsw.jobs.spec import Profile, make_job_spec
 from pytest_gsw.nvidia.launchers import launched
 from pytest_gsw.tables.model import Baseline

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.launching import Told
+from pytest_gsw.jobs.model import Told
 from tests.unit.nvidia.started import launch
 
 NEMO_RUN = launch("nemo-run")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.nvidia.figures import Case, figures_of
+from pytest_gsw.nvidia.evidence import Case
+from pytest_gsw.nvidia.suite import figures_of
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline, transferred
 

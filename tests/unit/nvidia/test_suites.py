@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import FileError
-from pytest_gsw.nvidia.figures import Case
+from pytest_gsw.nvidia.evidence import Case
 from pytest_gsw.nvidia.suite import Suite, read_suite
 from tests.unit.tables.texts import billion_laughs
 

@@ -16,7 +16,7 @@ from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
-from pytest_gsw.runs.evidence import Evidence
+from pytest_gsw.runs.agreement import Evidence
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings
