@@ -96,7 +96,7 @@ def _has_rows(config: pytest.Config) -> bool:
 def _add(config: pytest.Config, name: str) -> None:
     if not config.pluginmanager.has_plugin(name) and config.pluginmanager.register(import_module(name), name) is None:
         raise pytest.UsageError(
-            f"-p no:{name} leaves nobody to judge rows\n"
+            f"-p no:{name} leaves nobody to {'judge' if name == _HOOKS else 'launch'} rows\n"
             "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin"
         )
 
