@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 #: The plugins that a session with rows has besides this one: its hooks, and what NVIDIA's recipes need.
 _HOOKS = "pytest_gsw.session.hooks"
 _WING = "pytest_gsw.nvidia.plugin"
+_LEFT_BY = {_HOOKS: "judge", _WING: "launch"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -96,7 +97,7 @@ def _has_rows(config: pytest.Config) -> bool:
 def _add(config: pytest.Config, name: str) -> None:
     if not config.pluginmanager.has_plugin(name) and config.pluginmanager.register(import_module(name), name) is None:
         raise pytest.UsageError(
-            f"-p no:{name} leaves nobody to {'judge' if name == _HOOKS else 'launch'} rows\n"
+            f"-p no:{name} leaves nobody to {_LEFT_BY[name]} rows\n"
             "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin"
         )
 

@@ -25,10 +25,13 @@ def pytest_gsw_make_job_spec(
 ) -> Generator[None, JobSpec | None, JobSpec | None]:
     """The recipes' own launchers; a simulation has none of them."""
     spec = yield
-    if spec is None or cluster.simulated:
+    if cluster.simulated:
         return spec
+    from pytest_gsw.jobs.model import JobSpec
     from pytest_gsw.nvidia.launchers import launched
 
+    if not isinstance(spec, JobSpec):  # of which the session says that it is none
+        return spec
     return launched(spec, baseline, cluster, config.stash.setdefault(_LAUNCHED, {}))
 
 
