@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from pytest_gsw.jobs.environment import job_environment
     from pytest_gsw.jobs.layout import log_of
-    from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher, Named
+    from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launch, Launcher, Named, Told
     from pytest_gsw.jobs.orphans import SubmissionLock
     from pytest_gsw.logs.formats.lineformat import LineFormat, StepLine
     from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Parser, Step, StepLog
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.verdict import Outcome, Verdict, judge
     from pytest_gsw.results.facts import JobFacts
     from pytest_gsw.results.record import Record
+    from pytest_gsw.results.suites import Concluded
+    from pytest_gsw.runs.agreement import Evidence
     from pytest_gsw.runs.metrics import MetricLog
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
@@ -44,13 +46,15 @@ _NAMES = {
     ),
     "jobs.environment": ("job_environment",),
     "jobs.layout": ("log_of",),
-    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launcher", "Named"),
+    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launch", "Launcher", "Named", "Told"),
     "jobs.orphans": ("SubmissionLock",),
     "logs.formats.lineformat": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "LastWords", "LogFormat", "Parser", "Step", "StepLog"),
     "performance.measurement": ("Measurement",),
     "performance.verdict": ("Outcome", "Verdict", "judge"),
     "results.record": ("JobFacts", "Record"),
+    "results.suites": ("Concluded",),
+    "runs.agreement": ("Evidence",),
     "runs.metrics": ("MetricLog",),
     "tables.metrics": ("Direction", "Metric"),
     "tables.model": ("Accepted", "Baseline", "Figures", "Parallelism", "Recipe", "Source"),
@@ -61,8 +65,10 @@ __all__ = [
     "Accepted",
     "Baseline",
     "Cluster",
+    "Concluded",
     "ConfigurationError",
     "Direction",
+    "Evidence",
     "Figures",
     "GswError",
     "Identity",
@@ -73,6 +79,7 @@ __all__ = [
     "JobState",
     "JobStatus",
     "LastWords",
+    "Launch",
     "Launcher",
     "LineFormat",
     "LogError",
@@ -96,6 +103,7 @@ __all__ = [
     "StepLog",
     "SubmissionError",
     "SubmissionLock",
+    "Told",
     "Verdict",
     "job_environment",
     "judge",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.together import Night
     from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.results.record import Record
+    from pytest_gsw.results.suites import SuiteRows
+    from pytest_gsw.runs.agreement import Evidence
     from pytest_gsw.tables.metrics import Metric
     from pytest_gsw.tables.model import Accepted, Baseline
 
@@ -46,6 +48,17 @@ def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogForma
     :param config: The pytest config.
     :param baseline: The row; ``baseline.log_format`` names what is wanted.
     :returns: A log format, or ``None`` to leave it to others.
+    """
+
+
+@pytest.hookspec
+def pytest_gsw_evidence(config: pytest.Config, log: Path, job_id: str) -> Sequence[Evidence] | None:
+    """Called for each job before its log is measured, for what else was written of the job beside the log.
+
+    :param config: The pytest config.
+    :param log: The job's log.
+    :param job_id: The scheduler's id.
+    :returns: What each file says; a log of which one says that it is not the row's is an error of the row.
     """
 
 
@@ -82,6 +95,20 @@ def pytest_gsw_metrics(config: pytest.Config) -> Sequence[Metric] | None:
     :param config: The pytest config.
     :returns: Metrics, each with ``read``, which gives its numbers from a
         :class:`~pytest_gsw.runs.metrics.MetricLog`.
+    """
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_gsw_suite_rows(
+    config: pytest.Config, suite: Path, cluster: Cluster | None, baselines: Sequence[Path]
+) -> SuiteRows | None:
+    """Called once, before anything is collected, for the rows of ``--gsw-suite``.
+
+    :param config: The pytest config.
+    :param suite: What the option names.
+    :param cluster: Where the rows run, ``None`` where logs are replayed without one.
+    :param baselines: The session's tables, files and directories; none where nothing names them.
+    :returns: The rows of the suite, or ``None`` to leave it to others.
     """
 
 

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from pytest_gsw.session.collect import BaselineFile
     from pytest_gsw.tables.model import Accepted, Baseline
 
-#: The plugin that a session with rows has besides this one.
+#: The plugins that a session with rows has besides this one: its hooks, and what NVIDIA's recipes need.
 _HOOKS = "pytest_gsw.session.hooks"
+_WING = "pytest_gsw.nvidia.plugin"
+_LEFT_BY = {_HOOKS: "judge", _WING: "launch"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +47,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Where rows are asked for, add their hooks before those of any conftest.py: the last that are added come first."""
     if are_given(early_config, early_config.known_args_namespace):
-        _add_hooks(early_config)
+        _add(early_config, _HOOKS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -92,10 +94,10 @@ def _has_rows(config: pytest.Config) -> bool:
     return config.pluginmanager.has_plugin(_HOOKS)
 
 
-def _add_hooks(config: pytest.Config) -> None:
-    if not _has_rows(config) and config.pluginmanager.register(import_module(_HOOKS), _HOOKS) is None:
+def _add(config: pytest.Config, name: str) -> None:
+    if not config.pluginmanager.has_plugin(name) and config.pluginmanager.register(import_module(name), name) is None:
         raise pytest.UsageError(
-            f"-p no:{_HOOKS} leaves nobody to judge rows\n"
+            f"-p no:{name} leaves nobody to {_LEFT_BY[name]} rows\n"
             "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin"
         )
 
@@ -103,8 +105,9 @@ def _add_hooks(config: pytest.Config) -> None:
 def _begin(config: pytest.Config) -> None:
     from pytest_gsw.session.hooks import begin
 
+    _add(config, _WING)
     begin(config)
-    _add_hooks(config)
+    _add(config, _HOOKS)
 
 
 # -- the built-in answers to the hooks of docs/hooks.md ---------------------------------------

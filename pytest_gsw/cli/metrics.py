@@ -25,6 +25,7 @@ from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.results.accepted_text import unused_text
+from pytest_gsw.runs.agreement import evidence_beside
 from pytest_gsw.runs.checks import read_steps
 from pytest_gsw.runs.measure import measure_as_documented
 from pytest_gsw.runs.provenance import provenance_in
@@ -161,7 +162,8 @@ def _row_metrics(
     """A log as a run of a documented row: the plugin's own checks, measurement and verdict."""
     if statistic is not None:
         raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
-    run = Run(job_id="", status=JobStatus(JobState.REPLAYED), log=path, beside=errors_beside(path))
+    status, others = JobStatus(JobState.REPLAYED), evidence_beside(path, "")
+    run = Run("", status, path, evidence=others, beside=errors_beside(path))
     try:
         log = read_steps(row, run, log_format)
         measurement = measure_as_documented(row, run, log, log_format)

@@ -27,8 +27,7 @@ from pytest_gsw.demo.writers.events import Event
 from pytest_gsw.demo.writers.registry import WRITERS
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.suite_rows import transferred
+from pytest_gsw.tables.model import Baseline, transferred
 
 DEFAULT_SECONDS = 1.0
 

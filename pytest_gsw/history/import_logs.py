@@ -22,6 +22,7 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
+from pytest_gsw.runs.agreement import evidence_beside
 from pytest_gsw.runs.checks import read_steps
 from pytest_gsw.runs.measure import measure_as_documented
 from pytest_gsw.runs.provenance import is_simulated, provenance_in
@@ -147,7 +148,8 @@ def _measure(candidate: _Candidate, row: Baseline, format_of: FormatOf) -> Measu
     if log_format is None:
         return f"nobody reads logs of the format '{row.log_format}'"
     path = candidate.path
-    run = Run(candidate.job_id, JobStatus(JobState.REPLAYED), log=path, beside=errors_beside(path))
+    status, evidence = JobStatus(JobState.REPLAYED), evidence_beside(path, candidate.job_id)
+    run = Run(candidate.job_id, status, path, evidence=evidence, beside=errors_beside(path))
     try:
         log = read_steps(row, run, log_format)
         return measure_as_documented(row, run, log, log_format)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from pytest_gsw.clusters.model import LAUNCHER_KEYS
 from pytest_gsw.common.words import shortened
 from pytest_gsw.jobs.layout import JOB_ID
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStep
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStep, Launch
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
 
 #: What an attribute must be: a few words, and whether a value is that.
@@ -117,6 +117,7 @@ _BY_TYPE: Mapping[str, _Check] = {
     "int": _COUNT,
     "int | None": _or_none("a whole number", _is_whole),
     "float | None": _MOMENT,
+    "Launch": ("a Launch", lambda value: isinstance(value, Launch)),
     "Path": ("a pathlib.Path", lambda value: isinstance(value, Path)),
     "tuple[str, ...]": ("a tuple of texts", _is_tuple_of(str)),
     "Mapping[str, str]": ("a mapping of texts to texts", _are_variables),
@@ -172,6 +173,12 @@ _METRIC: Mapping[str, _Check] = {
 def metric_problems(metric: object) -> list[str]:
     """What keeps an object from being a site's metric, a line each; none if nothing does."""
     return [*_wrong(metric, _METRIC), *_wrong_methods(metric, {"read": ("log",)})]
+
+
+def suite_problems(suite: object) -> list[str]:
+    """What keeps an object from having the rows of a suite, a line each; none if nothing does."""
+    methods = {"of_table": ("path",), "case_of": ("row",), "told": (), "conclude": ("records",)}
+    return list(_wrong_methods(suite, methods))
 
 
 def is_own(value: object) -> bool:

@@ -17,7 +17,6 @@ from pytest_gsw.clusters.model import CONTRACT_VARIABLES
 from pytest_gsw.common.words import enumerated
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.environment import job_environment
-from pytest_gsw.jobs.launching import launch_variables
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.script_text import script_text
 
@@ -93,9 +92,9 @@ class Demand:
 def variables_problem(spec: JobSpec, environ: Mapping[str, str], demands: Sequence[Demand]) -> SubmissionError | None:
     """Why the launch script, which has these demands, would end at once; ``None`` where that is not certain."""
     script = spec.script_path
-    if not demands or spec.launcher == "llmb-run":  # which sets what its scripts demand
+    if not demands or not spec.launch.runs_script:
         return None
-    environment = {**job_environment(environ, spec), **(launch_variables(spec) if spec.submits_itself else {})}
+    environment = {**job_environment(environ, spec), **spec.launch.variables(spec)}
     if not environment.keys().isdisjoint(_MAY_SET) or any(map(_OTHER_VARIABLES.match, spec.options)):
         return None
     unmet = [demand for demand in demands if not demand.is_met(environment)]

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from pytest_gsw.clusters.model import CONTRACT_VARIABLES
 from pytest_gsw.common.redact import MASK, fingerprint, is_secret, masked_text, printable
 from pytest_gsw.common.words import one_line
-from pytest_gsw.jobs.launching import SBATCH, with_virtual_environment
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.tables.images import IMAGE_VARIABLE, image_of
 
@@ -88,7 +87,7 @@ def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]
         name: value for name, value in session.items() if _is_for_jobs(name, inside_a_job) and name not in spec.unset
     }
     environment = inherited | dict(spec.environment)
-    return with_virtual_environment(environment, spec.environment) if spec.launcher != SBATCH else environment
+    return spec.launch.environment(environment, spec)
 
 
 def job_variable(session: Mapping[str, str], spec: JobSpec, name: str) -> str:

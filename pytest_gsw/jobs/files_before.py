@@ -15,13 +15,10 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.bridge import is_of_bridge
 from pytest_gsw.jobs.directives import OPTIONS, cluster_of, named_clusters
-from pytest_gsw.jobs.launching import SBATCH, of_llmb_run, workload_of
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.reads import unread
-from pytest_gsw.jobs.script_text import script_text
 from pytest_gsw.jobs.spec import recipe_directory, stage_of
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.nodes import read_text
@@ -32,24 +29,12 @@ _NOT_THERE = "not there"
 _BY_HOOK = ("hook", "pytest_gsw_make_job_spec")
 
 
-#: How a recipe of v25.05 or later is launched, in its metadata, and which launcher that is.
-_LAUNCHER_TYPE = re.compile(
-    r"^ {1,8}launcher_type:[ \t]{0,8}['\"]?([a-z_]{1,40})['\"]?(?=[ \t\r]{0,8}(?:$|[ \t]#))[^\n]{0,80}", re.MULTILINE
-)
-_LAUNCHED_BY = {
-    "nemo": "nemo-run",
-    "megatron_bridge": "nemo-run",
-    "sbatch": "sbatch",
-    "configured_sbatch": "configured-sbatch",
-}
-
-
 def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
     """Why the recipe's launch script cannot be submitted, or run here; ``None`` where it can."""
     problem = _directory_problem(spec, baseline, cluster)
-    if problem is not None or spec.launcher == "llmb-run":  # which has what it runs elsewhere
+    if problem is not None or not spec.launch.runs_script:
         return problem
-    script, keys = spec.script_path, tuple(_directory_keys(spec, baseline, cluster))
+    script, keys = spec.script_path, tuple(directory_keys(spec, baseline, cluster))
     what = _missing(script, stat.S_ISREG, "no file")
     if what:
         return SubmissionError(
@@ -64,32 +49,10 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
     return None
 
 
-def launcher_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
-    """Why a recipe is not launched so, by what it says of itself; ``None`` where it may be, or does not say it."""
-    metadata = _metadata_of(spec)
-    text = script_text(metadata) or ""
-    said = _LAUNCHER_TYPE.search(text)
-    wanted = None if said is None else _LAUNCHED_BY.get(said[1])
-    if said is None or wanted is None:
-        return None
-    # With one of the two, the training would begin on this machine, or the job submit another one. llmb-run knows all
-    # of them, and does not say where a job writes that it gives to sbatch itself.
-    by_llmb_run = spec.launcher == "llmb-run"
-    if wanted != SBATCH if by_llmb_run else (wanted == "nemo-run") == (spec.launcher == "nemo-run"):
-        return None
-    line = text.count("\n", 0, said.start()) + 1
-    return SubmissionError(
-        f"the recipe is launched by {wanted}, and the row by {spec.launcher}",
-        (("recipe", f"{from_here(metadata)}:{line}  {said[0].strip()}"), *_directory_keys(spec, baseline, cluster)),
-        advice=f"set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}",
-    )
-
-
 def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | None:
     """Why the job would not be the row's: its table sets a variable that no script reads; ``None`` if unknown."""
-    # llmb-run runs another copy, and Megatron-Bridge is given arguments.
-    found = unread(baseline.recipe.environment, spec.script_path)
-    if found is None or spec.launcher == "llmb-run" or is_of_bridge(spec.script):
+    found = unread(baseline.recipe.environment, spec.script_path) if spec.launch.reads_variables else None
+    if found is None:
         return None
     name, nearest = found
     line = _line_where(baseline, re.compile(rf"(?<!\w){re.escape(name)}['\"]?[ \t]*:").search)
@@ -118,24 +81,11 @@ def cluster_problem(spec: JobSpec, cluster: Cluster, first: JobSpec) -> Submissi
     return SubmissionError(f"a session runs on one Slurm cluster, and {fact}", (("named by", place),), advice=advice)
 
 
-def _metadata_of(spec: JobSpec) -> Path:
-    """What a recipe says of itself: beside its script, or in the checkout of recipes that llmb-run launches it from."""
-    beside = spec.script_path.with_name("metadata.yaml")
-    if spec.launcher != "llmb-run" or beside.is_file():
-        return beside
-    installed = (spec.directory.parent.parent, Path(spec.environment.get("LLMB_INSTALL", spec.directory)))
-    configured = (of_llmb_run(place, *keys) for place in installed for keys in ((), ("launcher",)))
-    repository = next((found["llmb_repo"] for found in configured if "llmb_repo" in found), None)
-    found = () if repository is None else Path(repository).glob("**/metadata.yaml")
-    return next((metadata for metadata in found if workload_of(metadata) == spec.directory.name), beside)
-
-
 def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
     """Why a job cannot write its results where they go; ``None`` where it can."""
-    installed = spec.environment.get("LLMB_INSTALL", "") if spec.launcher != SBATCH else ""
-    if installed:
-        place = Path(installed)
-        return _unwritable("LLMB_INSTALL", place, place, (), "correct it under `environment` of the cluster")
+    home = spec.launch.home
+    if place := spec.environment.get(home):
+        return _unwritable(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
     results = spec.stage / fixed_part(spec.log_glob)
     return _unwritable("the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there")
 
@@ -162,7 +112,7 @@ def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> S
     what = _missing(directory, stat.S_ISDIR)
     if not what:
         return None
-    keys, root = tuple(_directory_keys(spec, baseline, cluster)), _root_of_recipes(cluster)
+    keys, root = tuple(directory_keys(spec, baseline, cluster)), _root_of_recipes(cluster)
     if root is not None and root in directory.parents and _missing(root, stat.S_ISDIR):
         # It is no single recipe's affair: all rows that have theirs there are told the same.
         return SubmissionError(
@@ -207,7 +157,7 @@ def _root_of_recipes(cluster: Cluster) -> Path | None:
     return None if cluster.recipes is None else Path(cluster.recipes.partition("{recipe}")[0].rstrip("/") or "/")
 
 
-def _directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Iterator[tuple[str, str]]:
+def directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Iterator[tuple[str, str]]:
     """Which keys say where a recipe's directory is."""
     if spec.directory != recipe_directory(cluster, baseline, stage_of(cluster, baseline)):
         yield _BY_HOOK

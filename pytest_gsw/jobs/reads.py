@@ -242,9 +242,9 @@ def own_variables(baseline: Baseline, scripts: Scripts, log_path: str) -> dict[s
     return {**fixed, **others, **_output_variables(scripts, log_path)}
 
 
-def left_to_llmb_run() -> dict[str, str | None]:
-    """What is unset for llmb-run, which hands its environment on to scripts that lie where it alone knows."""
-    return dict.fromkeys((*_ROW, *_CHOICES))
+def row_variables() -> tuple[str, ...]:
+    """The variables by which recipes are told which row they run, and how."""
+    return (*_ROW, *_CHOICES)
 
 
 def _output_variables(scripts: Scripts, log_path: str) -> dict[str, str]:

@@ -13,8 +13,6 @@ from pathlib import Path
 from pytest_gsw.common.words import moment
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.experiments import job_id_in_experiment
-from pytest_gsw.jobs.launching import SBATCH
 from pytest_gsw.jobs.layout import FoundLog
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
@@ -47,7 +45,6 @@ class ReplayLauncher:
         source: Where logs are.
         recorded: The recorded runs.
         choose: Which of the logs of several jobs of a row is meant; ``None`` where nobody says.
-        launched: The logs of a row's jobs that llmb-run has launched, below the source.
     """
 
     name = "replay"
@@ -61,10 +58,8 @@ class ReplayLauncher:
         source: Path,
         recorded: Mapping[str, RecordedRun] | None = None,
         choose: Callable[[JobSpec, Sequence[FoundLog]], FoundLog] | None = None,
-        launched: Callable[[Path, JobSpec], Sequence[FoundLog]] | None = None,
     ) -> None:
         self._source = source
-        self._launched = launched
         self._choose = choose
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
@@ -128,8 +123,7 @@ class ReplayLauncher:
         traced = layout.is_nccl_traced(spec.environment)
         places = [place for place in dict.fromkeys((self._source, spec.stage)) if _is_below(place, self._source)]
         found = [log for place in places for glob in _globs(spec) for log in layout.find_logs(place, glob, traced)]
-        if not found and self._launched is not None:
-            found = [*self._launched(self._source, spec)]
+        found = found or [*spec.launch.logs_below(self._source)]
         if self._choose is not None and len({log.job_id for log in found}) == len(found) > 1:
             found = [self._choose(spec, found)]
         if len(found) != 1:
@@ -160,8 +154,7 @@ def _is_below(place: Path, source: Path) -> bool:
 def _job_id_of_file(log: Path, spec: JobSpec) -> str:
     """The job's id that the log's name tells; a log that the user has renamed has its name for one."""
     job_id = layout.job_id_in(log.name, spec.log_glob)
-    if job_id is None and spec.launcher != SBATCH:
-        job_id = job_id_in_experiment(log.name)
+    job_id = job_id or spec.launch.job_id_of(log.name)
     if job_id is not None:
         return job_id
     if layout.looks_like_a_log(log.name):

@@ -12,24 +12,13 @@ from typing import Literal
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.bridge import arguments_of, changes_training, image_for, is_of_bridge
 from pytest_gsw.jobs.directives import time_asked_s
-from pytest_gsw.jobs.launching import (
-    SBATCH,
-    VIRTUAL_ENVIRONMENTS,
-    experiment_directory,
-    experiment_environment,
-    installed_environment,
-    launch_variables,
-    launcher_for,
-    tasks_per_node,
-)
 from pytest_gsw.jobs.layout import log_glob, slurm_name
-from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.reads import check_traces, left_to_llmb_run, own_variables, scripts_of
+from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec
+from pytest_gsw.jobs.reads import check_traces, own_variables, scripts_of
 from pytest_gsw.jobs.sbatch_options import value_of
 from pytest_gsw.tables.definition import accepted_to_expect
-from pytest_gsw.tables.images import IMAGE_VARIABLE, image_of
+from pytest_gsw.tables.images import image_of
 from pytest_gsw.tables.keys import PLACEHOLDERS
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline, Recipe
@@ -149,7 +138,7 @@ def make_job_spec(
     The session's id makes the job's name unique. Without a limit on the run time it is the default one, and with
     profiling the script's own.
     """
-    recipe, launcher = baseline.recipe, launcher_for(baseline, cluster)
+    recipe = baseline.recipe
     stage = stage_of(cluster, baseline)
     directory = recipe_directory(cluster, baseline, stage)
     slug = slurm_name(baseline.id)
@@ -161,25 +150,9 @@ def make_job_spec(
     # user. A name of its own lets rows run side by side; where two jobs of one row must
     # not, the row's name without the session's keeps them apart.
     name = f"gsw-{slug}" if recipe.one_job_per_row else f"gsw-{run_id}-{slug}"
-    experiment = experiment_directory(baseline, environment, stage, name) if launcher == "configured-sbatch" else None
-    if launcher != SBATCH:
-        environment |= experiment_environment(baseline, cluster, environment, experiment)
-    takes_arguments = launcher == "nemo-run"
-    if takes_arguments and environment.get("LLMB_INSTALL") and environment.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
-        environment |= installed_environment(script, environment["LLMB_INSTALL"])
-    if takes_arguments and is_of_bridge(script):
-        # Whatever the shell exports, it is this one that runs.
-        environment[IMAGE_VARIABLE] = image_for(baseline, environment)
-    arguments = _arguments(baseline, cluster, script, environment, profile) if takes_arguments else ()
-    if baseline.recipe.arguments and not takes_arguments and cluster.scheduler == "slurm":
-        raise SubmissionError(
-            f"the launcher {launcher} gives {recipe.script} no arguments, and the row's table has some",
-            (("baseline", str(baseline.location)),),
-            advice="write 'launcher: nemo-run' below 'recipe' in the table, or leave the arguments out",
-        )
     # A recipe that came with its table may be in a directory that users may not write to.
-    written_to = experiment or (stage if recipe.beside_table and launcher == SBATCH else None)
-    spec = JobSpec(
+    written_to = stage if recipe.beside_table else None
+    return JobSpec(
         row_id=baseline.id,
         name=name,
         unique_name=not recipe.one_job_per_row,
@@ -191,17 +164,11 @@ def make_job_spec(
         environment={**{name: value for name, value in own.items() if value is not None}, **environment},
         # That of another row, or of the user's shell, is not this row's.
         unset=tuple(name for name, value in own.items() if value is None and name not in environment),
-        options=_options(baseline, cluster, launcher),
+        options=_options(baseline, cluster),
         time_limit_s=time_limit_s or (None if profile else limit_with_script_s(baseline, cluster, script)),
         batch_output=None if written_to is None else f"{written_to}/slurm-%j.out",
-        # Of a replay it tells how logs are named.
-        arguments=arguments,
-        launcher=launcher if cluster.scheduler != "replay" else recipe.launcher or launcher,
-        log_glob=glob if launcher == SBATCH else "",
+        log_glob=glob,
     )
-    if launcher != SBATCH and spec.submits_itself:
-        launch_variables(spec)  # what cannot be said to the script is told before anything is submitted
-    return spec
 
 
 def stage_of(cluster: Cluster, baseline: Baseline) -> Path:
@@ -255,33 +222,6 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
     }
 
 
-def _arguments(
-    baseline: Baseline, cluster: Cluster, script: Path, environment: Mapping[str, str], profile: Profile | None
-) -> tuple[str, ...]:
-    """What a launch script that submits its job itself is told by arguments."""
-    own = baseline.recipe.arguments
-    if not is_of_bridge(script):
-        return (*cluster.arguments, *own)
-    if profile is not None:
-        raise SubmissionError(
-            f"{script.name} profiles by its own arguments, and not as the session asks for it",
-            (("baseline", str(baseline.location)),),
-            advice=f"leave the profiling out, or run {script} --help and profile by hand",
-        )
-    # Told without its value: after --env that may be a secret.
-    changed = next(filter(changes_training, cluster.arguments), None)
-    if changed is not None:
-        raise SubmissionError(
-            f"the arguments of {cluster.name} change what is trained, which is the row's: {changed.partition('=')[0]}",
-            (("baseline", str(baseline.location)),),
-            advice="leave it out there, and write it as recipe.arguments of a table of your own; "
-            "if it is the value of an option, write both as one word: --option=name=value",
-        )
-    layout = nodes_for(baseline, cluster), int(environment["GPUS_PER_NODE"])
-    # The row's come last: of two the scripts take the last one.
-    return (*cluster.arguments, *arguments_of(baseline, own, script, layout, environment[IMAGE_VARIABLE]))
-
-
 def _own_variables(
     baseline: Baseline, cluster: Cluster, launch_script: Path, log_path: str, profile: Profile | None
 ) -> dict[str, str | None]:
@@ -292,8 +232,7 @@ def _own_variables(
     scripts = scripts_of(launch_script)
     if profile is not None and profile.kind == "nccl-trace":
         check_traces(scripts, launch_script)
-    left = left_to_llmb_run() if launcher_for(baseline, cluster) == "llmb-run" else {}
-    return {**left, **no_size, **own_variables(baseline, scripts, log_path)}
+    return {**no_size, **own_variables(baseline, scripts, log_path)}
 
 
 def _given(baseline: Baseline, cluster: Cluster, nodes: int) -> dict[str, str]:
@@ -319,7 +258,7 @@ def _given(baseline: Baseline, cluster: Cluster, nodes: int) -> dict[str, str]:
     }
 
 
-def _options(baseline: Baseline, cluster: Cluster, launcher: str) -> tuple[str, ...]:
+def _options(baseline: Baseline, cluster: Cluster) -> tuple[str, ...]:
     if cluster.scheduler != "slurm":
         return ()
     named = {
@@ -329,5 +268,4 @@ def _options(baseline: Baseline, cluster: Cluster, launcher: str) -> tuple[str, 
         "--constraint": cluster.constraint,
         "--dependency": "singleton" if baseline.recipe.one_job_per_row else None,
     }
-    own = (f"--ntasks-per-node={tasks_per_node(baseline, cluster)}",) if launcher == "configured-sbatch" else ()
-    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *own, *cluster.sbatch)
+    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *cluster.sbatch)

@@ -24,8 +24,6 @@ from pytest_gsw.logs.requeues import is_requeued
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.skips import with_skipped
 from pytest_gsw.runs.agreement import CONTAINER, RELEASE, Compared, agreed, compare
-from pytest_gsw.runs.bridge import configuration_beside
-from pytest_gsw.runs.llmb import task_beside
 from pytest_gsw.runs.problem import Problem
 from pytest_gsw.runs.run import (
     CAUSE_OF_STATE,
@@ -139,7 +137,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
         read = read_log(file, log_format)
         log = reading(path, lambda: with_skipped(file, read))
         check_identity(baseline, run, log.identity)
-        _check_task(baseline, run, path, log.identity)
+        _check_evidence(baseline, run, log.identity)
         check_end(run, file, log, log_format)
     not_finite = log.not_finite
     if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
@@ -243,11 +241,10 @@ def compared_with_row(baseline: Baseline, run: Run, said: Identity) -> tuple[Com
 
 
 def agreed_with_row(baseline: Baseline, run: Run, log: StepLog) -> dict[str, str]:
-    """What a measured log states as its row does, by its name; the release also where llmb-run alone states it."""
+    """What a measured log states as its row does, by its name; the release also where it stands beside it alone."""
     found = agreed(compared_with_row(baseline, run, log.identity))
-    task = task_beside(run.log, run.job_id) if baseline.source.releases and run.log is not None else None
-    if task is not None:
-        stated = agreed(compared_with_row(baseline, run, task.identity))
+    for one in run.evidence if baseline.source.releases else ():
+        stated = agreed(compared_with_row(baseline, run, one.identity))
         found = {**{name: stated[name] for name in (RELEASE, CONTAINER) if name in stated}, **found}
     steps = baseline.recipe.steps
     return {**found, "steps": str(steps)} if steps is not None and log.total_steps == steps else found
@@ -294,33 +291,32 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
     )
 
 
-def _check_task(baseline: Baseline, run: Run, log: Path, said: Identity) -> None:
-    """Make sure that what llmb-run and Megatron-Bridge write beside the log is the row's, where they have.
+def _check_evidence(baseline: Baseline, run: Run, said: Identity) -> None:
+    """Make sure that what else was written of the job is the row's.
 
     Raises:
         LogError: It is another's.
     """
-    task, configuration = task_beside(log, run.job_id), configuration_beside(log)
-    for one in (task, configuration):
-        if one is None:
-            continue
+    quantized = [one.identity.quantization for one in run.evidence]
+    quantization = next((one for one in quantized if one is not None), said.quantization)
+    for one in run.evidence:
         try:
             check_identity(baseline, run, one.identity)
         except LogError as error:
             raise LogError(error.fact, (*error.evidence, ("said in", str(one.path))), advice=error.advice) from None
-    configured = None if configuration is None else configuration.identity.quantization
-    others = () if task is None else task.differing(baseline, configured or said.quantization)
-    if task is not None and others:
-        raise LogError(
-            _another_run([one.name for one in others]),
-            evidence=(
-                *((one.name, one.text) for one in others),
-                ("said in", str(task.path)),
-                ("baseline", str(baseline.location)),
-                *job_evidence(run),
-            ),
-            advice=_ANOTHER_RUN,
-        )
+    for one in run.evidence:
+        others = one.differing(baseline, quantization)
+        if others:
+            raise LogError(
+                _another_run([other.name for other in others]),
+                evidence=(
+                    *((other.name, other.text) for other in others),
+                    ("said in", str(one.path)),
+                    ("baseline", str(baseline.location)),
+                    *job_evidence(run),
+                ),
+                advice=_ANOTHER_RUN,
+            )
 
 
 def _another_run(names: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from pytest_gsw.logs.causes import FoundCause
 from pytest_gsw.logs.failures import COMMAND, command_line, find_cause
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
+from pytest_gsw.runs.agreement import Evidence
 from pytest_gsw.runs.problem import Problem
 
 #: Causes that Slurm tells by the state alone; a log that names the same one says no more.
@@ -42,6 +43,8 @@ class Run:
     earlier: tuple[Run, ...] = ()
     #: Whether the environment chose the container image, so that the table's is not what is to run.
     image_was_chosen: bool = False
+    #: What else was written of the job.
+    evidence: tuple[Evidence, ...] = ()
     #: What the recipe wrote beside its log: what went to stderr, as most recipes keep it apart.
     beside: tuple[Path, ...] = ()
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gsw.clusters.model import check_keys
+from pytest_gsw.clusters.model import Cluster, check_keys
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.hooks.checks import format_problems, is_own, launcher_problems, spec_problems
+from pytest_gsw.errors import ConfigurationError, GswError, RunError
+from pytest_gsw.hooks.checks import format_problems, is_own, launcher_problems, spec_problems, suite_problems
 from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.formats.series import BuiltIn
-from pytest_gsw.session.item import BaselineItem
-from pytest_gsw.session.settings import Settings
+from pytest_gsw.results.suites import SuiteRows
+
+if TYPE_CHECKING:
+    from pytest_gsw.session.item import BaselineItem
+    from pytest_gsw.session.settings import Settings
 
 
 def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | None:
@@ -24,24 +30,44 @@ def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | No
     Raises:
         pytest.UsageError: The hook raised, or what it returned is no launcher.
     """
-    hook = config.hook.pytest_gsw_make_launcher
-    try:
-        launcher: Launcher | None = hook(config=config, cluster=settings.cluster, run_directory=settings.run_directory)
-        problems = [] if launcher is None or is_own(launcher) else launcher_problems(launcher)
-    except RunError:
-        raise
-    except Exception as error:
-        raise pytest.UsageError(_shown(hook_error(error, config.pluginmanager.list_name_plugin()))) from None
-    if launcher is None:
-        return None
-    if problems:
-        raise pytest.UsageError(_shown(wrong_answer(hook, not_that(launcher, "launcher", problems))))
-    if settings.cluster is not None:
+    given = {"cluster": settings.cluster, "run_directory": settings.run_directory}
+    launcher: Launcher | None = _ask(config, "pytest_gsw_make_launcher", launcher_problems, "launcher", given)
+    if launcher is not None and settings.cluster is not None:
         try:
             check_keys(settings.cluster, launcher.name, getattr(launcher, "cluster_keys", ()))
         except ConfigurationError as error:
             raise pytest.UsageError(quoted(str(error), os.environ)) from None
     return launcher
+
+
+def ask_for_suite(config: pytest.Config, path: Path, cluster: Cluster | None, baselines: Sequence[Path]) -> SuiteRows:
+    """The rows of a suite, as the hook answers.
+
+    Raises:
+        ConfigurationError: The suite is wrong, or no plugin knows it.
+        pytest.UsageError: The hook raised, or what it returned has no rows of a suite.
+    """
+    given = {"suite": path, "cluster": cluster, "baselines": baselines}
+    suite: SuiteRows | None = _ask(config, "pytest_gsw_suite_rows", suite_problems, "suite", given)
+    if suite is None:
+        raise ConfigurationError(f"--gsw-suite: no plugin knows the suite {path}")
+    return suite
+
+
+def _ask(
+    config: pytest.Config, name: str, problems_of: Callable[[object], list[str]], kind: str, given: Mapping[str, Any]
+) -> Any:
+    hook = getattr(config.hook, name)
+    try:
+        found = hook(config=config, **given)
+        problems = [] if found is None or is_own(found) else problems_of(found)
+    except GswError:
+        raise
+    except Exception as error:
+        raise pytest.UsageError(_shown(hook_error(error, config.pluginmanager.list_name_plugin()))) from None
+    if problems:
+        raise pytest.UsageError(_shown(wrong_answer(hook, not_that(found, kind, problems))))
+    return found
 
 
 def _shown(error: RunError) -> str:

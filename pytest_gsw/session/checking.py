@@ -15,13 +15,7 @@ from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.fleet.intake import too_large
 from pytest_gsw.hooks.checks import is_own
 from pytest_gsw.jobs.demands import demands_of, variables_problem
-from pytest_gsw.jobs.files_before import (
-    cluster_problem,
-    environment_problem,
-    launcher_problem,
-    recipe_problem,
-    stage_problem,
-)
+from pytest_gsw.jobs.files_before import cluster_problem, environment_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.modules_before import modules_of, modules_problem
 from pytest_gsw.jobs.staged import of_other_releases, release_problem
@@ -122,7 +116,7 @@ def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
 def _of_recipe(one: Planned) -> tuple[object, ...]:
     """What rows share that one look at their recipe answers for."""
     recipe, spec = one.baseline.recipe, one.spec
-    return spec.directory, spec.script, spec.launcher, one.baseline.location.path, *recipe.environment
+    return spec.directory, spec.script, spec.launch.name, one.baseline.location.path, *recipe.environment
 
 
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
@@ -131,9 +125,9 @@ def _releases(planned: Sequence[Planned], here: Here) -> Findings:
     return {row.id: release_problem(row, staged, here.cluster) for row, staged in of_other_releases(scripts)}
 
 
-def _launchers(planned: Sequence[Planned], here: Here) -> Findings:
+def _launchers(planned: Sequence[Planned], _here: Here) -> Findings:
     """Recipes that say of themselves that they are launched otherwise; of another release, this would be no advice."""
-    return _once(planned, _of_recipe, lambda one: launcher_problem(one.spec, one.baseline, here.cluster))
+    return _once(planned, _of_recipe, lambda one: one.spec.launch.problem(one.spec))
 
 
 def _environments(planned: Sequence[Planned], _here: Here) -> Findings:
@@ -143,11 +137,12 @@ def _environments(planned: Sequence[Planned], _here: Here) -> Findings:
 
 def _stages(planned: Sequence[Planned], here: Here) -> Findings:
     """Staging areas that cannot be written to."""
-    return _once(
-        planned,
-        lambda one: (one.spec.stage, one.spec.log_glob.partition("/")[0], one.spec.environment.get("LLMB_INSTALL")),
-        lambda one: stage_problem(one.spec, here.cluster),
-    )
+    return _once(planned, _of_stage, lambda one: stage_problem(one.spec, here.cluster))
+
+
+def _of_stage(one: Planned) -> tuple[object, ...]:
+    spec = one.spec
+    return spec.stage, spec.log_glob.partition("/")[0], spec.environment.get(spec.launch.home)
 
 
 def _variables(planned: Sequence[Planned], here: Here) -> Findings:

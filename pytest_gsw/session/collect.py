@@ -13,7 +13,7 @@ from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.selection import SELECTION, OfTheSession, table_in
-from pytest_gsw.session.stash import SUITE
+from pytest_gsw.session.stash import SETTINGS
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import LOG_FORMATS
 from pytest_gsw.tables.model import Baseline, BlankRow
@@ -83,6 +83,7 @@ class BaselineFile(OfTheSession, pytest.File):
         item: BaselineItem = BaselineItem.from_parent(
             self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", baseline=row
         )
-        if SUITE in self.config.stash:
-            item.user_properties.append(("gsw_suite_case", self.config.stash[SUITE].case_of(row)))
+        suite = self.config.stash[SETTINGS].suite
+        if suite is not None:
+            item.user_properties.append(("gsw_suite_case", suite.case_of(row)))
         return item

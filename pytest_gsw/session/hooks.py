@@ -33,7 +33,7 @@ from pytest_gsw.session.release import bundled_rows
 from pytest_gsw.session.selection import SELECTION, point_at_tables
 from pytest_gsw.session.settings import Settings, read_settings
 from pytest_gsw.session.shared import is_typed
-from pytest_gsw.session.stash import OF_SELECTION, SETTINGS, SUITE
+from pytest_gsw.session.stash import OF_SELECTION, SETTINGS
 from pytest_gsw.session.summary import tell_summary
 from pytest_gsw.session.tally import TALLY, Tally
 from pytest_gsw.session.telling import TellsFact, show_fact
@@ -65,10 +65,6 @@ def begin(config: pytest.Config) -> None:
             from pytest_gsw.session.reporters import add_reporters
 
             add_reporters(config)
-        if settings.suite is not None:
-            from pytest_gsw.session.suite import rows_of_suite
-
-            config.stash[SUITE] = rows_of_suite(settings.suite, settings.baselines)
         point_at_tables(config, settings.baselines)
         if not config.option.collectonly:
             from pytest_gsw.session.row_lines import RowLines
@@ -162,7 +158,7 @@ def pytest_collection_modifyitems(
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """How much is about to run, and what of a suite."""
-    suite = config.stash.get(SUITE, None)
+    suite = config.stash[SETTINGS].suite
     told = [] if suite is None or config.getoption("verbose") < 0 else [f"gsw: {line}" for line in suite.told()]
     return [*told, *config.stash.get(OF_SELECTION, ()), *_told_of_rows(config, items)]
 

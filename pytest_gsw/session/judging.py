@@ -89,6 +89,7 @@ class Judging:
         Raises:
             RunError: The job cannot be measured.
         """
+        run = self._jobs.with_evidence(run)
         repeats, jobs = self._source.settings.repeats, len(run.jobs)
         is_last = jobs >= repeats.most and not self._others.may_speak
         if is_last or self._baseline.expected_failure or self._source.not_comparable(run) is not None:

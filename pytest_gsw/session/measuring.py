@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.jobs.spec import steps_of
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.runs.agreement import Evidence
 from pytest_gsw.runs.checks import agreed_with_row, read_steps
 from pytest_gsw.runs.measure import measure, of_all_jobs
 from pytest_gsw.runs.metrics import read_metrics
@@ -98,6 +100,24 @@ class Measuring:
         """What the log of the row's last job states as the row does."""
         measured = self._jobs.get(_job_key(run.job_id, run.status)) if run else None
         return {} if measured is None else agreed_with_row(self._baseline, measured.run, measured.log)
+
+    def with_evidence(self, run: Run) -> Run:
+        """A run, and the jobs before it, with what else was written of each beside its log, as hooks have it.
+
+        Raises:
+            HookError: One raised, or returned something else.
+        """
+        found: list[Any] = []
+        hook = self._config.hook.pytest_gsw_evidence
+        if run.log is not None:
+            try:
+                found += (one for some in hook(config=self._config, log=run.log, job_id=run.job_id) for one in some)
+            except Exception as error:
+                raise self._raised(error) from None
+        wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]
+        if wrong:
+            raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
+        return dataclasses.replace(run, evidence=tuple(found), earlier=tuple(map(self.with_evidence, run.earlier)))
 
     def _ask_peak(self) -> float | HookError | None:
         accelerator, dtype = self._baseline.accelerator, self._baseline.dtype

@@ -10,7 +10,6 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import command
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.environment import masked_command, masked_environment
-from pytest_gsw.jobs.launching import SBATCH, launch_variables
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results import progress_text
@@ -61,8 +60,6 @@ def _of_row(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Lau
         "jobs": settings.repeats.first,
         "directory": spec.directory,
         "command": command(*masked_command(launcher.command(spec))),
-        "environment": masked_environment(
-            {**spec.environment, **(launch_variables(spec) if spec.submits_itself else {})}
-        ),
-        "log": spec.stage / spec.log_glob if spec.launcher == SBATCH else "in the directory of its experiment",
+        "environment": masked_environment({**spec.environment, **spec.launch.variables(spec)}),
+        "log": "in the directory of its experiment" if spec.launch.has_directory else spec.stage / spec.log_glob,
     }

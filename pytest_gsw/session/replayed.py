@@ -1,21 +1,18 @@
-"""Which logs of a replay are a row's: the newest of several jobs, what llmb-run has launched."""
+"""Which log of a replay is a row's, of those of several jobs: the newest that completed."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, minute
-from pytest_gsw.jobs.experiments import logs_below
 from pytest_gsw.jobs.layout import FoundLog, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import steps_of
-from pytest_gsw.runs.llmb import Task, task_beside
 from pytest_gsw.runs.newest import Newest, newest_complete
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import write
@@ -39,22 +36,6 @@ def newest_chooser(
         return newest.log
 
     return choose
-
-
-def launched_logs(rows: Sequence[BaselineItem]) -> Callable[[Path, JobSpec], Sequence[FoundLog]]:
-    """What finds a row's jobs that llmb-run has launched: by what it says of each beside its log."""
-    by_row = {item.baseline.id: item.baseline for item in rows}
-    known: dict[Path, list[tuple[FoundLog, Task]]] = {}
-
-    def find(source: Path, spec: JobSpec) -> Sequence[FoundLog]:
-        if source not in known:
-            logs = (FoundLog(log, job_id) for log, job_id in logs_below(source))
-            told = ((log, task_beside(log.path, log.job_id)) for log in logs)
-            known[source] = [(log, task) for log, task in told if task is not None]
-        row = by_row[spec.row_id]
-        return [log for log, task in known[source] if task.is_of(row)]
-
-    return find
 
 
 def _passed_over_text(newest: Newest) -> str:

@@ -89,7 +89,7 @@ class SessionRow:
         run: Run | None = None
         try:
             run = fleet.take(self.baseline.id)
-            run = self.source.with_earlier_jobs(run)
+            run = self.jobs.with_evidence(self.source.with_earlier_jobs(run))
             self.source.check_logs(run)
             self._check_observers()
             if self.baseline.expected_failure and ran_out_of_memory(run):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 
 import pytest
 
 from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import RunError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.rows import stray_text
@@ -20,7 +22,7 @@ from pytest_gsw.session.lost import left_over
 from pytest_gsw.session.resume import leave_run
 from pytest_gsw.session.screen import clear_live, write
 from pytest_gsw.session.start import start_fleet, tell_delivery
-from pytest_gsw.session.stash import ALARMS, FINISHED, FLEET, NIGHTS, RECORD, SETTINGS, SUITE
+from pytest_gsw.session.stash import ALARMS, CRITERION, FINISHED, FLEET, NIGHTS, RECORD, SETTINGS
 from pytest_gsw.session.tally import TALLY
 
 
@@ -136,14 +138,18 @@ def _note_alarms(config: pytest.Config) -> None:
 
 
 def _conclude_suite(session: pytest.Session) -> None:
-    """With ``--gsw-suite``: hold the records against the certification's criterion."""
+    """With ``--gsw-suite``: keep what the session comes to by it; one that does not meet it is not green."""
     config = session.config
-    shows = config.stash[SETTINGS].plan or config.option.collectonly or runs_nothing(config)
-    if SUITE not in config.stash or shows:
+    settings = config.stash[SETTINGS]
+    if settings.suite is None or settings.plan or config.option.collectonly or runs_nothing(config):
         return
-    from pytest_gsw.session.suite_end import conclude_suite
+    from pytest_gsw.results.rebuild import read_run
 
-    session.exitstatus = conclude_suite(config, int(session.exitstatus))
+    records, _ = read_run(settings.run_directory, config.stash[TALLY].records)
+    concluded = settings.suite.conclude(records)
+    config.stash[CRITERION] = tuple(quoted(concluded.lines, os.environ))
+    if session.exitstatus in {outcomes.GREEN, outcomes.OPEN} and not concluded.is_met:
+        session.exitstatus = outcomes.FAILED if concluded.is_missed else outcomes.OPEN
 
 
 def _close(session: pytest.Session, fleet: Fleet) -> None:

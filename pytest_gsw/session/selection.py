@@ -12,7 +12,7 @@ import pytest
 from pytest_gsw.clusters.model import why_it_does_not_fit
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session.node_ids import node_id_below
-from pytest_gsw.session.stash import SETTINGS, SUITE
+from pytest_gsw.session.stash import SETTINGS
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import Table, read_table, table_files
@@ -85,8 +85,8 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
 
 def table_in(config: pytest.Config, path: Path) -> Table:
     """The rows of a table that the session may have; a FileError lists the faults of one that is wrong."""
-    table = read_table(path)
-    return Table(config.stash[SUITE].of_table(path), ()) if SUITE in config.stash else table
+    table, suite = read_table(path), config.stash[SETTINGS].suite
+    return table if suite is None else Table(tuple(suite.of_table(path)), ())
 
 
 def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:

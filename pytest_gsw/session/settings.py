@@ -19,6 +19,7 @@ import pytest
 
 from pytest_gsw.clusters.local import ready_cluster
 from pytest_gsw.clusters.model import DEMO, Cluster, cluster_files, find_cluster
+from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import positive
 from pytest_gsw.demo.faults import fault_texts
 from pytest_gsw.errors import ConfigurationError
@@ -35,7 +36,7 @@ from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 if TYPE_CHECKING:
     from pytest_gsw.jobs.journal import Past
     from pytest_gsw.jobs.spec import Profile
-    from pytest_gsw.session.suite import AskedSuite
+    from pytest_gsw.results.suites import SuiteRows
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ class Settings:
     #: The values of the run that is resumed which ini file and cluster do not give by now, a line each.
     changed_since: tuple[str, ...]
     #: What selects the rows, and ends the session with its criterion; ``None`` where there is no suite.
-    suite: AskedSuite | None
+    suite: SuiteRows | None
+    #: What the option names.
+    suite_path: Path | None
     #: Accepted loss of throughput for every row, over what rows say: the option's, else the cluster's.
     tolerance: float | None
     #: Gain of throughput that is believed of every row, likewise.
@@ -96,7 +99,7 @@ class Settings:
         """Beside those that name the cluster, the options without which a row would not be there, or be another."""
         by_cluster = self.cluster.release if self.cluster else None
         release = [f"--gsw-release={self.release}"] if self.release not in {None, by_cluster} else []
-        return (*release, *([self.suite.option] if self.suite else []))
+        return (*release, *([f"--gsw-suite={from_here(self.suite_path)}"] if self.suite_path else []))
 
     @property
     def judges(self) -> bool:
@@ -147,7 +150,8 @@ def read_settings(config: pytest.Config) -> Settings:
         release=None if asked is None else asked.release,
         shared={name: tuple(map(str, given)) for name, given in paths.items()} | kept | shared.shared_judging(values),
         changed_since=shared.changed_since(own, of_run),
-        suite=_suite(values, cluster, asked),
+        suite=_suite(config, values, cluster, asked),
+        suite_path=values["suite"],
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
         repeats=Repeats(_count("repeat", values["repeat"]) or 1, _retries("confirm", values["confirm"])),
@@ -255,13 +259,18 @@ def _cluster(
     return ready_cluster(cluster, run_directory, os.environ, {"GSW_DEMO": faults} if faults else {})
 
 
-def _suite(values: Mapping[str, Any], cluster: Cluster | None, asked: Asked | None) -> AskedSuite | None:
-    if values["suite"] is None:
+def _suite(
+    config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None, asked: Asked | None
+) -> SuiteRows | None:
+    path: Path | None = values["suite"]
+    if path is None:
         return None
-    from pytest_gsw.session.suite import asked_suite  # few sessions have one
+    if cluster is None and values["replay"] is None:
+        raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
+    from pytest_gsw.session.answers import ask_for_suite
 
-    judges = cluster is not None or values["replay"] is not None
-    return asked_suite(values["suite"], cluster, judges=judges, has_tables=bool(asked or values["baselines"]))
+    named = bool(asked or values["baselines"])
+    return ask_for_suite(config, path, cluster, _baselines(values["baselines"], asked) if named else ())
 
 
 def _baselines(given: tuple[Path, ...], asked: Asked | None) -> tuple[Path, ...]:

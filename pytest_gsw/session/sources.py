@@ -31,7 +31,6 @@ from pytest_gsw.performance.together import Night
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.nodes import number_of
 from pytest_gsw.results.record import Record
-from pytest_gsw.runs.llmb import Task, task_beside
 from pytest_gsw.runs.provenance import Provenance, provenance_in
 from pytest_gsw.runs.run import Run, unset_boost
 from pytest_gsw.session.nights import Nights
@@ -205,7 +204,6 @@ class LiveRow(RowSource):
         self.repeats, self.launcher = settings.repeats, launcher.name
         self._launcher, self._nights, self._environ = launcher, nights, environ
         self._submitted = submitted
-        self._told: tuple[Path | None, Task | None] = (None, None)
 
     def check_logs(self, run: Run) -> None:
         """Nothing was recorded yet, but a script that submits its job itself may have asked for other nodes."""
@@ -227,9 +225,9 @@ class LiveRow(RowSource):
             return f"--gsw-profile={self.settings.profile.kind}"
         if in_traced_results(run.log):
             return "NCCL tracing"
-        task = self._task(run)
-        if task is not None and task.not_comparable is not None:
-            return task.not_comparable
+        why = next((one.not_comparable for one in run.evidence if one.not_comparable is not None), None)
+        if why is not None:
+            return why
         started, variables = self._started(), self.variables(run)
         if variables is None and started is not None:
             variables = started.environment
@@ -255,28 +253,22 @@ class LiveRow(RowSource):
         if run is None:
             return {}
         version = getattr(self._launcher, "version", "")
-        return {**self.provenance(run).versions, **self._boost(run), **({self.launcher: version} if version else {})}
+        own = {self.launcher: version} if version else {}
+        return {**self.provenance(run).versions, **self._told_beside(run), **own}
 
     def variables(self, run: Run | None) -> Mapping[str, str] | None:
         """Those that whoever submitted the job gave it."""
         known = self._submission_of(run) or self._started()
         return None if known is None else known.variables
 
-    def _boost(self, run: Run) -> dict[str, str]:
-        """That the GPUs' boost was turned up, which changes what is measured, by whoever launched the job."""
+    def _told_beside(self, run: Run) -> dict[str, str]:
+        """What a file beside the log says, and that the GPUs' boost was turned up, which changes what is measured."""
+        told = {name: value for one in run.evidence for name, value in one.environment.items()}
         if unset_boost(run) is not None:
-            return {"vboost": BOOST_NOT_SET}
+            return {**told, "vboost": BOOST_NOT_SET}
         started = self._started()
-        if started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true":
-            return {"vboost": "true"}
-        task = self._task(run)
-        return {} if task is None else task.boost
-
-    def _task(self, run: Run) -> Task | None:
-        """What llmb-run says of the job; looked for once."""
-        if run.log is not self._told[0]:
-            self._told = run.log, None if run.log is None else task_beside(run.log, run.job_id)
-        return self._told[1]
+        is_asked = started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true"
+        return {**told, "vboost": "true"} if is_asked else told
 
     def past(self, run: Run, accepted: Accepted | None) -> Past:
         """By the history."""

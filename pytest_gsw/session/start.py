@@ -41,7 +41,7 @@ from pytest_gsw.session.lost import LEFT_ALONE
 from pytest_gsw.session.metrics import site_metrics, unknown_metric
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.others import Others
-from pytest_gsw.session.replayed import launched_logs, newest_chooser
+from pytest_gsw.session.replayed import newest_chooser
 from pytest_gsw.session.resume import own_run, take_over, unwritable
 from pytest_gsw.session.screen import make_ticker, repeat_teller, write
 from pytest_gsw.session.settings import Settings
@@ -225,7 +225,7 @@ def make_launcher(
             if (job := record.jobs.last) is not None
         }
         choose = newest_chooser(config, rows) if settings.replay_last else None
-        return ReplayLauncher(settings.replay, runs, choose, launched_logs(rows))
+        return ReplayLauncher(settings.replay, runs, choose)
     launcher = answers.ask_for_launcher(config, settings)
     if launcher is None:
         assert settings.cluster is not None

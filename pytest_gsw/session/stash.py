@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pytest_gsw.session.alarming import SessionAlarms
     from pytest_gsw.session.nights import Nights
     from pytest_gsw.session.others import Others
-    from pytest_gsw.session.suite import SuiteRows
 
 SETTINGS = pytest.StashKey[Settings]()
 FLEET: pytest.StashKey[Fleet] = pytest.StashKey()
@@ -34,8 +33,6 @@ RECORD: pytest.StashKey[Record] = pytest.StashKey()
 NOT_READY = pytest.StashKey[bool]()
 #: Set once all rows have run.
 FINISHED = pytest.StashKey[bool]()
-#: With ``--gsw-suite``: the rows of the session.
-SUITE: pytest.StashKey[SuiteRows] = pytest.StashKey()
 #: What is told of the suite's criterion at the end.
 CRITERION = pytest.StashKey["tuple[str, ...]"]()
 #: The alarms of the session's night.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -338,3 +338,43 @@ def blank_id(row: Mapping[str, Any]) -> str:
 def row_matches(pattern: str | None, row_id: str) -> bool:
     """Whether a pattern is of a row's id or node id; only ``*`` and ``?`` are special in it, and ``None`` is of all."""
     return pattern is None or fnmatch.fnmatchcase(row_id, pattern.rpartition("::")[2].replace("[", "[[]"))
+
+
+def transferred(row: Baseline, gpus: int) -> Baseline | None:
+    """A row on another number of GPUs with the same work for each of them, and so with the same step time.
+
+    The batch grows with the GPUs, as it does in the recipes (weak scaling); which layout they have there, beyond the
+    degrees of one replica, is the recipe's affair. ``None`` where the batch or the nodes cannot be divided so, or the
+    row documents figures of a site's own.
+    """
+    batch, ratio = row.global_batch_size, gpus / row.gpus
+    if batch is None or batch * gpus % row.gpus or gpus % min(row.gpus_per_node, gpus) or row.metrics:
+        return None
+    stated = row.documented
+    figures = replace(
+        stated,
+        tokens_per_s=_times(stated.tokens_per_s, ratio),
+        samples_per_s=_times(stated.samples_per_s, ratio),
+        days_to_train_1t_tokens=_times(stated.days_to_train_1t_tokens, 1 / ratio),
+    )
+    title = f"{row.source.title or row.id}, transferred per GPU from {row.gpus} GPUs"
+    return replace(
+        row,
+        id=_id_on(row, gpus),
+        gpus=gpus,
+        global_batch_size=batch * gpus // row.gpus,
+        parallelism=replace(row.parallelism, dp=None, fsdp=None),
+        documented=figures,
+        accepted={},
+        source=replace(row.source, title=title),
+    )
+
+
+def _id_on(row: Baseline, gpus: int) -> str:
+    """``llama3_70b_fp8[H100x512-26.04-of-64]`` for ``llama3_70b_fp8[H100x64-26.04]``."""
+    head, _, behind = row.id.partition(f"[{row.accelerator}x{row.gpus}")
+    return f"{head}[{row.accelerator}x{gpus}{behind[:-1]}-of-{row.gpus}]"
+
+
+def _times(figure: float | None, ratio: float) -> float | None:
+    return None if figure is None else figure * ratio

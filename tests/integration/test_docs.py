@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import textwrap
@@ -16,6 +17,7 @@ from pytest_gsw.logs.causes import Signature
 from pytest_gsw.logs.failures import SIGNATURES
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.keys import FILE_FIELDS
+from tests.integration.conftest import tiny_table
 from tests.shown import as_pattern
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,6 +89,31 @@ def test_the_examples_of_log_format_and_peak_flops(pytester: pytest.Pytester) ->
     result.stdout.fnmatch_lines(
         [f"own_1b_bf16[[]X100x8]  PASSED     throughput -1.4 %  0.71 s/step  MFU {mfu * 100:.1f} % *"]
     )
+
+
+@pytest.mark.parametrize(("started", "outcome"), [("512", "passed"), ("256", "errors"), ("512", "skipped")])
+def test_the_example_of_evidence(pytester: pytest.Pytester, started: str, outcome: str) -> None:
+    pytester.makeconftest(example("pytest_gsw_evidence"))
+    lines = "".join(f"completed step: {n}, seconds: 1.0, loss: 9.0\n" for n in range(20))
+    (pytester.path / "run.log").write_text(lines)
+    (pytester.path / "started.json").write_text(f'{{"batch": {started}, "traced": {json.dumps(outcome == "skipped")}}}')
+    row = "gpus: 8, step_time_s: 1.000, global_batch_size: 512, line: 10"
+    (pytester.path / "tiny.yaml").write_text(tiny_table(row))
+    result = pytester.runpytest("--gsw-replay=run.log", "tiny.yaml")
+    result.assert_outcomes(**{outcome: 1})
+    if outcome == "errors":
+        result.stdout.fnmatch_lines(["*global batch size 256 in the log, 512 in the row", "said in *started.json"])
+
+
+@pytest.mark.parametrize(("fault", "status"), [("none", 0), ("*x128]=slow:40%", 1)])
+def test_the_example_of_suite_rows(pytester: pytest.Pytester, fault: str, status: int) -> None:
+    (pytester.path / "own.txt").write_text("llama2_70b_fp8[H100x64]\nllama2_70b_fp8[H100x128]\n")
+    demo = () if fault == "none" else (f"--gsw-demo={fault}",)
+    result = run(
+        pytester, "pytest_gsw_suite_rows", "--gsw-suite=own.txt", f"--gsw-baselines={ROOT}/baselines/maxtext", *demo
+    )
+    assert result.ret == status, result.stdout.str()
+    result.stdout.fnmatch_lines(["gsw: suite of 2 rows", f"*{2 - status} of 2 passed"])
 
 
 def test_the_example_of_judge(pytester: pytest.Pytester) -> None:

@@ -19,6 +19,7 @@ RAISING = {
     "pytest_gsw_make_job_spec(baseline)": "if baseline.gpus == 128: return {}['rule']",
     "pytest_gsw_log_format(baseline)": "if baseline.gpus == 128: return {}['rule']",
     "pytest_gsw_job_state_changed(baseline)": "if baseline.gpus == 128: return {}['rule']",
+    "pytest_gsw_evidence(log)": "if '128' in log.name: return {}['rule']",
     "pytest_gsw_run_recorded(record)": "if record.row.gpus == 128: return {}['rule']",
 }
 
@@ -216,3 +217,17 @@ def test_a_session_that_does_not_know_all_jobs_of_its_run_fails(pytester: pytest
     )
     result.assert_outcomes(passed=1, deselected=140)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_suite_that_has_no_rows_ends_the_session(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("def pytest_gsw_suite_rows():\n    return type('Half', (), {'told': lambda self: []})()\n")
+    result = pytester.runpytest(*TWO, "--gsw-suite=own.txt")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: an implementation of pytest_gsw_suite_rows returned Half, which is no suite:",
+            "  of_table: missing, wanted of_table(path)",
+            "  conclude: missing, wanted conclude(records)",
+            "plugin     conftest.py",
+        ]
+    )

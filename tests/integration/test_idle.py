@@ -97,11 +97,14 @@ def test_a_conftest_may_name_the_plugin(project: Path) -> None:
     assert "1 passed, 140 deselected" in ended.stdout
 
 
-def test_rows_without_their_hooks_are_a_usage_error(project: Path) -> None:
-    ended = run(project, "-p", "pytest_gsw.plugin", "-p", "no:pytest_gsw.session.hooks", "--gsw-cluster=demo")
+@pytest.mark.parametrize(
+    ("name", "what"), [("pytest_gsw.session.hooks", "judge"), ("pytest_gsw.nvidia.plugin", "launch")]
+)
+def test_rows_without_their_hooks_are_a_usage_error(project: Path, name: str, what: str) -> None:
+    ended = run(project, "-p", "pytest_gsw.plugin", "-p", f"no:{name}", "--gsw-cluster=demo")
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert ended.stderr == (
-        "ERROR: -p no:pytest_gsw.session.hooks leaves nobody to judge rows\n"
+        f"ERROR: -p no:{name} leaves nobody to {what} rows\n"
         "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin\n\n"
     )
 

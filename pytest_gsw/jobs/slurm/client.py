@@ -13,7 +13,6 @@ from typing import BinaryIO, Protocol
 
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.jobs.environment import job_environment, query_environment
-from pytest_gsw.jobs.launching import launch_variables, segment_options
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm.answers import Output, parse_version
 from pytest_gsw.jobs.slurm.commands import sbatch_command, version_command
@@ -58,7 +57,7 @@ class Client:
 
     def sbatch_command(self, spec: JobSpec) -> tuple[str, ...]:
         """What submits a job; the version is asked for only if that matters."""
-        return sbatch_command(spec, self.version if segment_options(spec) else "")
+        return sbatch_command(spec, self.version if spec.launch.options(spec) else "")
 
     def ask(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
         """What a question's command says, with this text as its input; one that cannot be run is an answer, too."""
@@ -84,7 +83,7 @@ class Client:
             OSError: It cannot be run.
         """
         # A program is looked for in PATH, which the recipe's virtual environment may have changed.
-        environment = {**job_environment(self.environ, spec), **launch_variables(spec)}
+        environment = {**job_environment(self.environ, spec), **spec.launch.variables(spec)}
         make_directory(said.parent, private=True)
         problems = said.with_suffix(".err")
         with _private(said) as out, _private(problems) as err:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 
 from pytest_gsw.jobs.directives import cluster_of
-from pytest_gsw.jobs.launching import segment_options
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.sbatch_options import options_in
 
@@ -18,7 +17,7 @@ _SQUEUE_FORMAT = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,S
 _SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
 _ENDS_FIELDS = "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName"
 
-#: The first version that knows ``--segment``.
+#: The first version that knows what a launch adds by itself, as ``--segment``.
 _SEGMENTS_SINCE = "24.05"
 
 
@@ -36,10 +35,10 @@ def sbatch_command(spec: JobSpec, version: str = "") -> tuple[str, ...]:
     excluded = (f"--exclude={','.join((*named, *own))}",) if own else ()
     output = () if spec.batch_output is None else (f"--output={spec.batch_output}",)
     limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
-    segment = () if "" < version < _SEGMENTS_SINCE else segment_options(spec)
+    newer = () if "" < version < _SEGMENTS_SINCE else spec.launch.options(spec)
     return (
         *("sbatch", "--parsable", "-J", spec.name, "-N", str(spec.nodes), "--no-requeue"),
-        *(*output, *segment, *spec.options, *excluded, *limit, str(spec.script)),
+        *(*output, *newer, *spec.options, *excluded, *limit, str(spec.script)),
     )
 
 

@@ -19,8 +19,6 @@ from pytest_gsw.errors import JobError, LogError, SubmissionError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.directives import cluster_of
 from pytest_gsw.jobs.environment import session_environment
-from pytest_gsw.jobs.experiments import batch_output_in, log_in
-from pytest_gsw.jobs.launching import SBATCH, launch_command
 from pytest_gsw.jobs.model import NEVER_STARTS, Job, JobSpec, JobState, JobStatus, Named
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm.answers import scancel_problem
@@ -74,7 +72,7 @@ class SlurmLauncher:
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, in the directory of the recipe."""
-        return launch_command(spec) if spec.submits_itself else self._client.sbatch_command(spec)
+        return spec.launch.command(spec) if spec.submits_itself else self._client.sbatch_command(spec)
 
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
         """By row, why its job would not run, as far as that is certain before anything is submitted."""
@@ -123,7 +121,7 @@ class SlurmLauncher:
         Raises:
             LogError: There is none (yet), or more than one.
         """
-        if job.spec.launcher == SBATCH:
+        if not job.spec.launch.has_directory:
             return layout.log_of(job)
         directory = self._experiment_of(job)
         if directory is None:
@@ -131,13 +129,13 @@ class SlurmLauncher:
                 f"where job {job.id} writes is not known: its launch script did not say so",
                 advice=f"scontrol show job {job.id} may tell; run the row again",
             )
-        return log_in(directory, job.id)
+        return job.spec.launch.log_in(directory, job.id)
 
     def batch_output(self, job: Job) -> Path | None:
         """The batch shell's own output, where failures before training show; ``None`` if there is none."""
-        if job.spec.launcher != SBATCH:
+        if job.spec.launch.has_directory:
             directory = self._experiment_of(job)
-            return None if directory is None else batch_output_in(directory, job.id)
+            return None if directory is None else job.spec.launch.batch_output_in(directory, job.id)
         chosen = job.spec.batch_output
         usual = Path(chosen.replace("%j", job.id)) if chosen else job.spec.directory / f"slurm-{job.id}.out"
         if usual.is_file():

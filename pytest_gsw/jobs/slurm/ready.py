@@ -37,9 +37,9 @@ def unready(specs: Sequence[JobSpec], ask: Ask, environ: Mapping[str, str]) -> d
     some: list[_Alike] = []
     for alike in _alike(specs):
         first = alike[0]
-        # With the recipe's virtual environment, which has llmb-run.
+        # With the recipe's virtual environment, which has its program.
         path = job_environment(environ, first).get("PATH", os.defpath)
-        command = "llmb-run" if first.launcher == "llmb-run" else "sbatch"
+        command = first.launch.program
         if shutil.which(command, path=path) is None:
             found |= {spec.row_id: _not_on_path(command, path) for spec in alike}
         else:
@@ -56,7 +56,7 @@ def _alike(specs: Sequence[JobSpec]) -> list[list[JobSpec]]:
     groups: dict[tuple[object, ...], list[JobSpec]] = {}
     for spec in specs:
         told = tuple([spec.environment.get(name) for name in _VARIABLES])
-        groups.setdefault((spec.options, spec.script, spec.launcher, told), []).append(spec)
+        groups.setdefault((spec.options, spec.script, spec.launch.name, told), []).append(spec)
     return list(groups.values())
 
 

@@ -10,16 +10,14 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_gsw.common.redact import masked_text, printable
 from pytest_gsw.common.words import moment, shortened
 from pytest_gsw.errors import RefusedError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs.directives import cluster_of
-from pytest_gsw.jobs.experiments import Told, told_by
-from pytest_gsw.jobs.launching import launch_command
-from pytest_gsw.jobs.model import Job, JobSpec, Named
+from pytest_gsw.jobs.model import Job, JobSpec, Launch, Named, Told
 from pytest_gsw.jobs.orphans import SubmissionLock
 from pytest_gsw.jobs.slurm.answers import Output, parse_sacct, parse_squeue
 from pytest_gsw.jobs.slurm.client import Client
@@ -71,7 +69,7 @@ class LaunchScripts:
             SchedulerAwayError: The controller was out of reach, or the script gave no answer: there may be a job.
             SubmissionError: The script submitted none, or several.
         """
-        command, said = launch_command(spec), self._said_by(spec)
+        command, said = spec.launch.command(spec), self._said_by(spec)
         with self._turns[spec.directory]:
             submitted_s = time.time()
             try:
@@ -86,7 +84,7 @@ class LaunchScripts:
                     submission_evidence(spec, command),
                     advice=f"is the recipe set up? ls -l {spec.script}",
                 ) from error
-        told = told_by(answer.stdout)
+        told = spec.launch.told_by(answer.stdout)
         if told.job_id is not None:
             return self._job(spec, told.job_id, told.job_ids, submitted_s)
         if told.job_ids:
@@ -112,7 +110,7 @@ class LaunchScripts:
         said = self._said_by(spec)
         if not said.exists():
             return None  # the script has not begun
-        told = told_by(_text(said))
+        told = spec.launch.told_by(_text(said))
         if told.job_id is not None:
             return self._job(spec, told.job_id, told.job_ids, since_s)
         found = self._by_name(spec, since_s)
@@ -138,15 +136,16 @@ class LaunchScripts:
         ids = [job_id for job_id, _ in told.waits_for] if told.job_id == job.id else []
         return self._own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
 
-    def all_before(self) -> dict[tuple[str, str], str | None]:
+    def all_before(self, launches: Iterable[Launch]) -> dict[tuple[str, str], str | None]:
         """By name and id, the jobs of this run that another one waits for, and which one that is."""
-        told = ((said.stem, told_by(_text(said))) for said in self._all_said())
+        ways = [launch for launch in launches if launch.submits_itself]
+        told = ((said.stem, launch.told_by(_text(said))) for said in self._all_said() for launch in ways)
         return {(name, job_id): one.job_id for name, one in told for job_id, _ in one.waits_for}
 
     def _told_of(self, job: Job) -> Told:
         """What the launch script has said that has submitted a job."""
         texts = map(_text, (self._said_by(job.spec), *self._all_said()))
-        return next((told for told in map(told_by, texts) if job.id in told.job_ids), Told())
+        return next((told for told in map(job.spec.launch.told_by, texts) if job.id in told.job_ids), Told())
 
     def _job(self, spec: JobSpec, job_id: str, told_ids: Sequence[str], submitted_s: float) -> Job:
         """The job of an id that a script has named; the scheduler may have another name for it.
@@ -211,7 +210,7 @@ class LaunchScripts:
             SchedulerAwayError: Slurm does not answer.
         """
         other = (said for said in self._all_said() if said != self._said_by(spec))
-        others = {job_id for said in other for job_id in told_by(_text(said)).job_ids}
+        others = {job_id for said in other for job_id in spec.launch.told_by(_text(said)).job_ids}
         found = [
             f"{job.id} ({job.name})"
             for job in self._all_since([spec], since_s)

@@ -11,6 +11,7 @@ from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs import demands
 from pytest_gsw.jobs.demands import Demand, demands_in, demands_of
 from pytest_gsw.jobs.model import JobSpec
+from tests.unit.nvidia.started import launch
 
 HEAD = "#!/bin/bash\n#SBATCH --exclusive\n\nset -eu -o pipefail\n"
 
@@ -178,7 +179,7 @@ def test_a_script_that_refuses_the_staging_area(spec: JobSpec) -> None:
 def test_what_is_set_for_a_script_that_submits_by_itself(spec: JobSpec) -> None:
     spec.script.write_text(f'{HEAD}: "${{SBATCH_ACCOUNT:?}}"\nif [ -n "${{STAGE_PATH+x}}" ]; then\n    exit 1\nfi\n')
     environment = {"LLMB_INSTALL": "/llmb", "STAGE_PATH": "/stage"}
-    own = dataclasses.replace(spec, launcher="nemo-run", environment=environment, options=("--account=eng",))
+    own = dataclasses.replace(spec, launch=launch("nemo-run"), environment=environment, options=("--account=eng",))
     assert variables_problem(own, {"STAGE_PATH": "/other"}) is None
     assert variables_problem(dataclasses.replace(own, options=()), {}) is not None
-    assert variables_problem(dataclasses.replace(own, launcher="llmb-run", options=()), {}) is None
+    assert variables_problem(dataclasses.replace(own, launch=launch("llmb-run"), options=()), {}) is None

@@ -10,12 +10,12 @@ import pytest
 
 from pytest_gsw.clusters.model import Cluster, find_cluster
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.files_before import cluster_problem, launcher_problem, recipe_problem, stage_problem
+from pytest_gsw.jobs.files_before import cluster_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.spec import make_job_spec
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import tiny_table
+from tests.unit.nvidia.started import started
 
 ROW = "gpus: 8, step_time_s: 1.000, line: 10"
 
@@ -31,12 +31,10 @@ class Site:
         (self.path / "tiny.yaml").write_text(tiny_table(ROW).replace("directory: tiny", f"directory: {directory}"))
         self.cluster: Cluster = find_cluster("eos", [Path("clusters.yaml")], environ or {})
         (self.row,) = load_table(Path("tiny.yaml"))
-        self.spec: JobSpec = make_job_spec(self.row, self.cluster, run_id="1")
+        self.spec: JobSpec = started(self.row, self.cluster)
 
     def recipe(self) -> str:
-        problem = recipe_problem(self.spec, self.row, self.cluster) or launcher_problem(
-            self.spec, self.row, self.cluster
-        )
+        problem = recipe_problem(self.spec, self.row, self.cluster) or self.spec.launch.problem(self.spec)
         return "" if problem is None else str(problem)
 
     def stage(self) -> str:

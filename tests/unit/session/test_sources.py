@@ -13,8 +13,10 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.history.together import Beside, Together
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.logs.model import Identity
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.runs.agreement import Evidence
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import Settings
@@ -32,7 +34,12 @@ def settings(replay: Path | None = None) -> Settings:
     return cast("Settings", asked)
 
 
-def live(submitted: Submission | None = None, spec: JobSpec | None = None, replay: Path | None = None) -> LiveRow:
+def live(
+    submitted: Submission | None = None,
+    spec: JobSpec | None = None,
+    replay: Path | None = None,
+    evidence: tuple[Evidence, ...] = (),
+) -> LiveRow:
     launcher = cast("Launcher", SimpleNamespace(name="flux", version="0.62"))
     return LiveRow(ROW, settings(replay), launcher, Nights(None, Path("/nowhere"), None), {}, spec, submitted)
 
@@ -53,11 +60,11 @@ def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None
     assert not row.is_simulated(run)
 
 
-def test_a_job_that_llmb_run_has_profiled_is_not_comparable(tmp_path: Path) -> None:
-    log, config = tmp_path / "run.log", tmp_path / "llmb-config_481221.yaml"
-    log.write_text(IDENTITY)
-    config.write_text("job_config:\n  profile_enabled: true\n")
-    assert live().not_comparable(Run("481221", GOOD, log)) == "profile_enabled in llmb-config_481221.yaml"
+def test_a_job_that_its_launcher_has_profiled_is_not_comparable(tmp_path: Path) -> None:
+    beside = Evidence(tmp_path / "launched.yaml", Identity(), "it was profiled", {"vboost": "true"})
+    row, run = live(), Run("481221", GOOD, tmp_path / "run.log", evidence=(beside,))
+    assert row.not_comparable(run) == "it was profiled"
+    assert row.environment(run)["vboost"] == "true"
 
 
 def test_a_live_row_without_a_job_is_known_by_its_table() -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import SBATCH, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.answers import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.refusals import refusal
 from pytest_gsw.jobs.slurm.scripts import LaunchScripts
+from tests.unit.nvidia.started import launch
 
 SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
 JOB = Job("1", SPEC, submitted_s=1000.0)
@@ -686,7 +687,7 @@ def test_the_version_is_asked_for_once(say: Say, answer: Output | BaseException,
 @pytest.mark.parametrize(("version", "segment"), [("slurm-wlm 22.05.8", ()), ("slurm 24.05.1", ("--segment=8",))])
 def test_a_segment_is_asked_for_where_slurm_knows_it(say: Say, version: str, segment: tuple[str, ...]) -> None:
     commands = say(sbatch=said(f"{version}\n"))
-    laid_out = dataclasses.replace(SPEC, launcher="configured-sbatch", environment={"GPU_TYPE": "gb200"}, nodes=8)
+    laid_out = dataclasses.replace(SPEC, launch=launch("configured-sbatch"), environment={"GPU_TYPE": "gb200"}, nodes=8)
     launcher = SlurmLauncher({})
     own = {tuple(word for word in launcher.command(laid_out) if "segment" in word) for _ in range(2)}
     assert own == {segment}
@@ -708,7 +709,7 @@ def test_nodes_to_avoid_are_excluded_with_those_that_must_be(say: Say) -> None:
 def test_a_job_that_is_older_than_the_script_that_names_it_is_not_taken(
     say: Say, tmp_path: Path, submitted_s: int, is_taken: bool
 ) -> None:
-    spec = dataclasses.replace(SPEC, launcher="nemo-run")
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"))
     (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
     say(squeue=said(f"7|RUNNING||None|n1|{submitted_s}|1001|9999|of-its-own\n"))
     launcher = SlurmLauncher({}, work_directory=tmp_path)
@@ -747,7 +748,7 @@ def named_by_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: Job
 def test_a_job_that_is_not_the_scripts_own_is_not_taken(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, others: str, why: str
 ) -> None:
-    spec = dataclasses.replace(SPEC, launcher="nemo-run")
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"))
     with pytest.raises(SubmissionError, match=f"^launch.sh names job 7, which {why}\n"):
         named_by_a_script(monkeypatch, tmp_path, spec, own, others)
 
@@ -774,7 +775,7 @@ def test_a_job_of_the_rows_own_name_is_the_rows(
 
     (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
     monkeypatch.setattr(slurm, "_run", run)
-    spec = dataclasses.replace(SPEC, launcher="nemo-run", unique_name=True)
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"), unique_name=True)
     with pytest.raises(SubmissionError, match=f"^launch.sh names job 7, which {says}\n"):
         SlurmLauncher({}, work_directory=tmp_path).find(spec, 1000.0)
     assert cancelled == ended
@@ -794,7 +795,11 @@ def error_of_script(directory: Path, body: str) -> SubmissionError:
     script.write_text(f"#!/bin/bash\n{body}\n")
     script.chmod(0o755)
     spec = dataclasses.replace(
-        SPEC, script=script, directory=directory, launcher="nemo-run", environment={"HF_TOKEN": "not-for-others-9"}
+        SPEC,
+        script=script,
+        directory=directory,
+        launch=launch("nemo-run"),
+        environment={"HF_TOKEN": "not-for-others-9"},
     )
     client = slurm.Client({"PATH": os.environ["PATH"]}, 5.0, 5.0)
     scripts = LaunchScripts(client, None, directory / "said", lambda *_: None, lambda *_: ())
@@ -885,7 +890,7 @@ def chained(
         return NO_ACCOUNTING if command[0] == "sacct" else NOTHING
 
     monkeypatch.setattr(slurm, "_run", run)
-    spec = dataclasses.replace(SPEC, launcher="nemo-run", unique_name=True)
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"), unique_name=True)
     return SlurmLauncher({}, work_directory=tmp_path), Job("12", spec, 1000.0), commands
 
 
@@ -907,6 +912,8 @@ def test_another_rows_job_does_not_end_with_the_job_of_a_script_that_names_it(
 def test_a_job_that_another_one_waits_for_is_not_the_rows_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     launcher, job, _ = chained(monkeypatch, tmp_path)
     assert [one.id for one in launcher.named([job.spec], 1000.0)] == ["12"]
+    by_sbatch = dataclasses.replace(job.spec, launch=SBATCH, row_id="b", name="gsw-b")
+    assert [one.id for one in launcher.named([by_sbatch, job.spec], 1000.0)] == ["12"]
     (tmp_path / "gsw-a.launch").unlink()
     assert [one.id for one in launcher.named([job.spec], 1000.0)] == ["11", "12"]
 

@@ -13,6 +13,7 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm.answers import Output
 from pytest_gsw.jobs.slurm.partitions import parse_partitions
 from pytest_gsw.jobs.slurm.ready import unready
+from tests.unit.nvidia.started import launch
 
 #: As Slurm 22.05 tells, on one line each.
 BATCH = (
@@ -199,7 +200,7 @@ def test_what_a_partition_does_not_tell_has_no_limit() -> None:
 
 
 def test_llmb_run_that_is_not_there(tmp_path: Path) -> None:
-    own = dataclasses.replace(spec(tmp_path), launcher="llmb-run")
+    own = dataclasses.replace(spec(tmp_path), launch=launch("llmb-run"))
     assert told(Slurm(), own) == (
         "llmb-run is not on the PATH\n\n"
         f"PATH       {tmp_path}\n"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import FileError
-from pytest_gsw.tables.suites import Case, Suite, read_suite
+from pytest_gsw.nvidia.evidence import Case
+from pytest_gsw.nvidia.suite import Suite, read_suite
 from tests.unit.tables.texts import billion_laughs
 
 SUITE = """\

@@ -9,11 +9,12 @@ import pytest
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.nvidia.evidence import Task, task_beside
 from pytest_gsw.runs.checks import agreed_with_row, read_steps
-from pytest_gsw.runs.llmb import Task, task_beside
 from pytest_gsw.tables.model import Baseline
+from tests.unit.nvidia.ended import measured, run
 from tests.unit.rows import LLAMA2_FP8_X128
-from tests.unit.runs.ended import IDENTITY, measured, run, step_lines
+from tests.unit.runs.ended import IDENTITY, step_lines
 
 CONFIG = """\
 job_info:
@@ -121,9 +122,9 @@ def test_a_job_that_llmb_run_has_not_launched(tmp_path: Path) -> None:
 
 
 def test_the_boost_of_one_cluster(config: Path) -> None:
-    assert told(config).boost == {"vboost": "true"}
+    assert told(config).environment == {"vboost": "true"}
     config.write_text(CONFIG.replace("eos", "dgx"))
-    assert told(config).boost == {}
+    assert told(config).environment == {}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.experiments import Told, batch_output_in, log_in, told_by
+from pytest_gsw.jobs.model import Told
+from tests.unit.nvidia.started import launch
+
+NEMO_RUN = launch("nemo-run")
+told_by, log_in, batch_output_in = NEMO_RUN.told_by, NEMO_RUN.log_in, NEMO_RUN.batch_output_in
 
 TASK = """\
 Experiment Status for tiny_1764

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gsw.nvidia.suite import CaseResult as Case
+from pytest_gsw.nvidia.suite import CaseRun, Conclusion
+from pytest_gsw.nvidia.suite import conclusions_of as conclude
+from pytest_gsw.nvidia.suite import table as lines
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
-from pytest_gsw.results.criterion import Case, CaseRun, Conclusion, conclude, lines
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW
 

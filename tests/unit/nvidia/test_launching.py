@@ -10,11 +10,10 @@ import pytest
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.environment import job_environment
-from pytest_gsw.jobs.launching import launch_command, launch_variables
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import ReplayLauncher
 from pytest_gsw.jobs.slurm.commands import sbatch_command
-from pytest_gsw.jobs.spec import make_job_spec
+from tests.unit.nvidia.started import started
 from tests.unit.rows import LLAMA2_FP8_X128
 
 INSTALL = "/lustre/llmb"
@@ -39,13 +38,17 @@ def eos(tmp_path: Path) -> Cluster:
 
 
 def spec(cluster: Cluster) -> JobSpec:
-    return make_job_spec(LLAMA2_FP8_X128, cluster, run_id="r1")
+    return started(LLAMA2_FP8_X128, cluster)
+
+
+def variables(job: JobSpec) -> dict[str, str]:
+    return job.launch.variables(job)
 
 
 def test_a_script_that_submits_its_job(eos: Cluster) -> None:
     job = spec(eos)
-    assert launch_command(job) == ("./launch.sh",)
-    assert launch_variables(job.again(("n2",))) == {
+    assert job.launch.command(job) == ("./launch.sh",)
+    assert variables(job.again(("n2",))) == {
         "SBATCH_ACCOUNT": "eng",
         "ADDITIONAL_SLURM_PARAMS": "gres=gpu:8;qos=night;exclude=n1,n2;exclusive",
         "TIME_LIMIT": "00:30:00",
@@ -56,7 +59,7 @@ def test_a_script_that_submits_its_job(eos: Cluster) -> None:
 
 def test_a_script_before_25_10(eos: Cluster, tmp_path: Path) -> None:
     (tmp_path / "maxtext" / "launch.sh").write_text("sbatch\n")
-    own = launch_variables(spec(replace(eos, sbatch=("--qos=night", "--exclusive"))))
+    own = variables(spec(replace(eos, sbatch=("--qos=night", "--exclusive"))))
     assert {"SBATCH_GRES": "gpu:8", "SBATCH_QOS": "night", "SBATCH_EXCLUSIVE": "1"}.items() <= own.items()
     with pytest.raises(RefusedError, match="submits the job itself, and takes no --exclude"):
         spec(eos)
@@ -155,7 +158,8 @@ def test_the_virtual_environment_that_llmb_run_has_installed(
 
 
 def test_llmb_run(eos: Cluster) -> None:
-    assert launch_command(spec(replace(eos, launcher="llmb-run"))) == (
+    job = spec(replace(eos, launcher="llmb-run"))
+    assert job.launch.command(job) == (
         *("llmb-run", "submit", "-w", "maxtext", "-s", "70b", "--dtype", "fp8", "--scale", "128"),
     )
 
@@ -169,7 +173,7 @@ def test_what_llmb_run_hands_on_is_not_the_shells(eos: Cluster) -> None:
 
 def test_the_table_comes_before_the_cluster_and_needs_slurm(eos: Cluster) -> None:
     own = replace(LLAMA2_FP8_X128, recipe=replace(LLAMA2_FP8_X128.recipe, launcher="sbatch"))
-    assert make_job_spec(own, eos, run_id="r1").launcher == "sbatch"
+    assert started(own, eos).launch.name == "sbatch"
     with pytest.raises(SubmissionError, match="the launcher nemo-run submits jobs to Slurm"):
         spec(replace(eos, scheduler="local"))
 
@@ -179,6 +183,6 @@ def test_a_log_that_llmb_run_has_left_is_replayed(tmp_path: Path) -> None:
     log.touch()
     replayed = Cluster("replay", "replay")
     own = replace(LLAMA2_FP8_X128, recipe=replace(LLAMA2_FP8_X128.recipe, launcher="nemo-run"))
-    assert ReplayLauncher(log).submit(make_job_spec(own, replayed, run_id="r1")).id == "7"
+    assert ReplayLauncher(log).submit(started(own, replayed)).id == "7"
     with pytest.raises(LogError, match="is the log of another row"):
-        ReplayLauncher(log).submit(make_job_spec(LLAMA2_FP8_X128, replayed, run_id="r1"))
+        ReplayLauncher(log).submit(started(LLAMA2_FP8_X128, replayed))

@@ -19,6 +19,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.imported import Imported, Known, figure_alone, imported_record
 from pytest_gsw.history.sqlite import read_table
 from pytest_gsw.jobs.model import JobState
+from pytest_gsw.nvidia.evidence import letters
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.images import image_name
@@ -127,20 +128,15 @@ def _overrides(facts: Mapping[str, Any]) -> bool:
 
 def _ran(facts: Mapping[str, Any], row: Baseline) -> bool:
     """Whether a job ran a row, by all that its database says."""
-    names = {_letters(str(facts.get(name) or "")) for name in ("workload_key", "model_name")}
-    models = {_letters(row.model), _letters(row.workload)}
+    names = {letters(str(facts.get(name) or "")) for name in ("workload_key", "model_name")}
+    models = {letters(row.model), letters(row.workload)}
     return (
         bool(models & {name.removeprefix("pretrain") for name in names})
-        and _letters(str(facts["model_size"])) == _letters(row.size or "")
+        and letters(str(facts["model_size"])) == letters(row.size or "")
         and str(facts["dtype"]).lower() == row.dtype
         and str(facts["scale"]) == str(row.gpus)
         and bool(facts.get("proxy")) == row.proxy
     )
-
-
-def _letters(name: str) -> str:
-    """A name as all spellings have it: ``pretrain_llama3.1`` and ``Llama-3.1`` differ in nothing else."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _record(facts: Mapping[str, Any], row: Baseline, cluster: str, path: Path) -> Record:

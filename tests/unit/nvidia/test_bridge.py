@@ -10,11 +10,11 @@ import pytest
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import RefusedError, SubmissionError
 from pytest_gsw.jobs.environment import job_environment
-from pytest_gsw.jobs.launching import launch_command, launch_variables
-from pytest_gsw.jobs.spec import Profile, make_job_spec
+from pytest_gsw.jobs.spec import Profile
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
+from tests.unit.nvidia.started import started
 
 SUMMARIES = {row.id: row for row in load_tables(bundled_releases()["nemo:26.06"])}
 CARDS = {row.id: row for row in load_tables([bundled_baselines() / "releases" / "cards"])}
@@ -36,7 +36,8 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def command(row: Baseline, cluster: Cluster) -> list[str]:
-    return list(launch_command(make_job_spec(row, cluster, run_id="r1", time_limit_s=3600)))
+    spec = started(row, cluster, time_limit_s=3600)
+    return list(spec.launch.command(spec))
 
 
 def test_a_row_of_a_summary(cluster: Cluster) -> None:
@@ -63,14 +64,14 @@ def test_a_row_of_a_card_is_run_by_the_cards_own_command(cluster: Cluster) -> No
 
 
 def test_what_has_no_value_is_a_variable_of_sbatch(cluster: Cluster) -> None:
-    spec = make_job_spec(OF_SUMMARY, cluster, run_id="r1").again(("n2",))
-    assert launch_variables(spec) == {
+    spec = started(OF_SUMMARY, cluster).again(("n2",))
+    assert spec.launch.variables(spec) == {
         "SBATCH_EXCLUSIVE": "1",
         "SBATCH_JOB_NAME": "again2.gsw-r1-llama3.1_405b_fp8-H100x1024-26.06",
         "COLUMNS": "10000",
         "NEMORUN_HOME": "/lustre/stage",
     }
-    assert "qos=night;exclude=n2" in launch_command(spec)
+    assert "qos=night;exclude=n2" in spec.launch.command(spec)
 
 
 def test_the_clusters_own_arguments_come_before_the_rows(cluster: Cluster) -> None:
@@ -82,7 +83,7 @@ def test_a_cluster_does_not_change_what_is_trained(cluster: Cluster) -> None:
     with pytest.raises(
         SubmissionError, match=r"change what is trained, which is the row's: model\.num_layers"
     ) as raised:
-        make_job_spec(OF_CARD, replace(cluster, arguments=("--env", "HF_TOKEN", "model.num_layers=2")), run_id="r1")
+        started(OF_CARD, replace(cluster, arguments=("--env", "HF_TOKEN", "model.num_layers=2")))
     assert "num_layers=" not in str(raised.value)  # of an option such as --env it could be a secret
 
 
@@ -93,14 +94,14 @@ def test_a_cluster_does_not_change_how_it_is_laid_out(cluster: Cluster, words: t
     with pytest.raises(
         SubmissionError, match=f"change what is trained, which is the row's: {words[0].partition('=')[0]}"
     ):
-        make_job_spec(OF_SUMMARY, replace(cluster, arguments=("--offline", *words)), run_id="r1")
+        started(OF_SUMMARY, replace(cluster, arguments=("--offline", *words)))
 
 
 @pytest.mark.parametrize("row", [OF_SUMMARY, OF_CARD], ids=["summary", "card"])
 @pytest.mark.parametrize("key", ["account", "partition"])
 def test_what_the_scripts_do_not_start_without(cluster: Cluster, row: Baseline, key: str) -> None:
     with pytest.raises(RefusedError, match=f"submits the job itself, and asks for its {key}"):
-        make_job_spec(row, replace(cluster, **{key: None}), run_id="r1")
+        started(row, replace(cluster, **{key: None}))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_an_image_that_may_be_the_rows_is_taken(cluster: Cluster, image: str) ->
 
 
 def test_the_image_that_runs_is_the_one_that_is_recorded_whatever_the_shell_exports(cluster: Cluster) -> None:
-    spec = make_job_spec(OF_SUMMARY, cluster, run_id="r1")
+    spec = started(OF_SUMMARY, cluster)
     exported = job_environment({"RUN_CONF_IMAGE": "/images/mine.sqsh"}, spec)
     assert exported["RUN_CONF_IMAGE"] == "nvcr.io/nvidia/nemo:26.06"
 
@@ -123,7 +124,7 @@ def test_an_image_of_another_container_is_refused(cluster: Cluster, row: Baselin
     with pytest.raises(
         SubmissionError, match=r"the row's figures are of nemo:26\.\S+, and RUN_CONF_IMAGE chooses nemo"
     ):
-        make_job_spec(row, replace(cluster, environment={"RUN_CONF_IMAGE": image}), run_id="r1")
+        started(row, replace(cluster, environment={"RUN_CONF_IMAGE": image}))
 
 
 def test_a_checkout_before_26_02_takes_other_arguments(cluster: Cluster, tmp_path: Path) -> None:
@@ -131,15 +132,15 @@ def test_a_checkout_before_26_02_takes_other_arguments(cluster: Cluster, tmp_pat
     scripts.mkdir(parents=True)
     (scripts / "argument_parser.py").write_text('"--model_name"\n')
     with pytest.raises(SubmissionError) as caught:
-        make_job_spec(OF_SUMMARY, cluster, run_id="r1")
+        started(OF_SUMMARY, cluster)
     assert caught.value.advice.startswith("its checkout is older than container 26.02: ")
     (scripts / "argument_parser.py").write_text('"--model_recipe_name"\n')
-    make_job_spec(OF_SUMMARY, cluster, run_id="r1")
+    started(OF_SUMMARY, cluster)
 
 
 def test_profiling_is_not_asked_for_by_variables_that_nothing_reads(cluster: Cluster) -> None:
     with pytest.raises(SubmissionError, match="profiles by its own arguments"):
-        make_job_spec(OF_SUMMARY, cluster, run_id="r1", profile=Profile("nsight"))
+        started(OF_SUMMARY, cluster, profile=Profile("nsight"))
 
 
 def test_a_table_that_states_arguments_is_launched_with_them(cluster: Cluster) -> None:
@@ -147,7 +148,7 @@ def test_a_table_that_states_arguments_is_launched_with_them(cluster: Cluster) -
     assert command(replace(OF_SUMMARY, recipe=recipe), cluster) == ["./launch.sh", "--size=1"]
     sbatch = replace(OF_SUMMARY, recipe=replace(recipe, launcher="sbatch"))
     with pytest.raises(SubmissionError, match=r"the launcher sbatch gives launch\.sh no arguments"):
-        make_job_spec(sbatch, cluster, run_id="r1")
+        started(sbatch, cluster)
 
 
 @pytest.mark.parametrize("release", [name for name in bundled_releases() if name.startswith("nemo:26")])

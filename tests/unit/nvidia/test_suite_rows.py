@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.nvidia.evidence import Case
+from pytest_gsw.nvidia.suite import figures_of
 from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.suite_rows import figures_of, transferred
-from pytest_gsw.tables.suites import Case
+from pytest_gsw.tables.model import Baseline, transferred
 
 HEAD = """\
 framework: megatron-bridge

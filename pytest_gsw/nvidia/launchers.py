@@ -1,0 +1,691 @@
+"""How NVIDIA's recipes of release 25.04 and later are launched: their variables, and what stands for options of sbatch.
+
+``nemo-run``: the launch script runs on this machine and submits the job; Megatron-Bridge's own scripts take arguments.
+``llmb-run`` runs that script itself, by what it has installed. ``configured-sbatch``: sbatch, with a directory of the
+experiment's own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import printable
+from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError
+from pytest_gsw.jobs.files_before import directory_keys
+from pytest_gsw.jobs.layout import FoundLog
+from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec, Launch, Told
+from pytest_gsw.jobs.reads import row_variables
+from pytest_gsw.jobs.sbatch_options import options_in, value_of
+from pytest_gsw.jobs.script_text import script_text
+from pytest_gsw.jobs.spec import profiling_in
+from pytest_gsw.nvidia.evidence import Task, task_beside
+from pytest_gsw.tables.images import IMAGE_VARIABLE
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.releases import container_of, is_container
+from pytest_gsw.tables.yamlfile import Stated, read_spelling
+
+#: By the directory that is replayed, the logs in it of jobs that llmb-run has launched, each with its task.
+Launched = dict[Path, list[tuple[FoundLog, Task]]]
+
+#: By whom an option of sbatch is asked for where no command line is ours.
+_ADDITIONAL = "ADDITIONAL_SLURM_PARAMS"
+#: Variables that the recipes hand to sbatch, and so does sbatch itself.
+_ALWAYS = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "time": "TIME_LIMIT"}
+#: Further variables of sbatch; they come before what a batch script says. Others have none, as ``--exclude``.
+_OF_SBATCH = {
+    "constraint": "SBATCH_CONSTRAINT",
+    "gres": "SBATCH_GRES",
+    "qos": "SBATCH_QOS",
+    "wckey": "SBATCH_WCKEY",
+    "reservation": "SBATCH_RESERVATION",
+    "mem": "SBATCH_MEM_PER_NODE",
+    "gpus-per-node": "SBATCH_GPUS_PER_NODE",
+    "exclusive": "SBATCH_EXCLUSIVE",
+    "no-requeue": "SBATCH_NO_REQUEUE",
+    "signal": "SBATCH_SIGNAL",
+}
+#: Flags, which stand without a value.
+_FLAGS = frozenset({"exclusive", "no-requeue"})
+
+#: Nodes within one NVLink domain, and where a job is laid out by it.
+_NVLINK_NODES = 18
+_OF_ONE_NVLINK = frozenset({"gb200", "gb300"})
+
+#: How a recipe of v25.05 or later is launched, in its metadata, and which launcher that is.
+_LAUNCHER_TYPE = re.compile(
+    r"^ {1,8}launcher_type:[ \t]{0,8}['\"]?([a-z_]{1,40})['\"]?(?=[ \t\r]{0,8}(?:$|[ \t]#))[^\n]{0,80}", re.MULTILINE
+)
+_LAUNCHED_BY = {
+    "nemo": "nemo-run",
+    "megatron_bridge": "nemo-run",
+    "sbatch": "sbatch",
+    "configured_sbatch": "configured-sbatch",
+}
+
+#: NeMo-Run puts a time behind the experiment's name.
+_EXPERIMENT = re.compile(r"^[ \t]{0,8}Experiment Status for (\S{1,400})_\d{1,18}[ \t]{0,8}$", re.MULTILINE)
+_TASK = re.compile(r"^[ \t]{0,8}Task (\d{1,6}):[ \t]{0,8}(\S{0,400})", re.MULTILINE)
+_JOB = re.compile(r"^[ \t]{0,16}- Job id:[ \t]{1,8}(\d{1,18})[ \t]{0,8}$", re.MULTILINE)
+_PLACE = re.compile(r"^[ \t]{0,16}- Local Directory:[ \t]{1,8}(/[^\n]{0,4000})$", re.MULTILINE)
+#: What llmb-run says itself of a job, of either kind of launcher.
+_LLMB_RUN = re.compile(r"^JobID: (\d{1,18}), Workdir: (/[^\n]{0,4000})$", re.MULTILINE)
+_LLMB_RUN_SBATCH = re.compile(
+    r"^SUBMITTED: [^\n]{0,400}\bjobid=(\d{1,18})(?:;\S{1,255})?(?: workdir=(/[^\n]{0,4000}))?[ \t]{0,8}$", re.MULTILINE
+)
+_LOG = re.compile(r"log-.{1,240}_(?P<job>\d{1,18})_(?P<start>\d{1,9})\.out")
+_BATCH_OUTPUT = re.compile(r"(?:sbatch_.{1,240}_|slurm-)(?P<job>\d{1,18})\.out")
+_SHOWN = 5
+_EXPERIMENTS = "experiments"
+#: Where experiments lie below an installation, its workloads, and one of these or a staging area.
+_BELOW = ("workloads/*/experiments", "*/experiments", "experiments")
+#: An experiment's directory of tasks of one name, of one run, and of one task.
+_DEEPEST = 4
+
+
+class _Names(NamedTuple):
+    """What options are called that the two scripts call differently."""
+
+    time: str
+    image: str
+
+
+_TRAIN, _SETUP = "train.sh", "setup_experiment.py"
+_SCRIPTS: Mapping[str, _Names] = {
+    _TRAIN: _Names("--time", "--container-image"),
+    _SETUP: _Names("--time_limit", "--container_image"),
+}
+#: By workload, the family and the recipe that ``setup_experiment.py`` knows it by.
+_RECIPES: Mapping[str, tuple[str, str]] = {
+    "deepseek_v3": ("deepseek", "deepseek_v3"),
+    "deepseek_v4_flash": ("deepseek", "deepseek_v4_flash"),
+    "gpt_oss_120b": ("gpt_oss", "gpt_oss_120b"),
+    "kimi_k2": ("kimi", "kimi_k2"),
+    "llama3_8b": ("llama", "llama3_8b"),
+    "llama3_70b": ("llama", "llama3_70b"),
+    "llama3.1_405b": ("llama", "llama31_405b"),
+    "nemotron3_nano": ("nemotronh", "nemotron_3_nano"),
+    "nemotron3_super": ("nemotronh", "nemotron_3_super"),
+    "nemotron3_ultra": ("nemotronh", "nemotron_3_ultra"),
+    "nemotron3.5_lightning": ("nemotronh", "nemotron_3_5_lightning"),
+    "qwen3_30b": ("qwen", "qwen3_30b_a3b"),
+    "qwen3_235b": ("qwen", "qwen3_235b_a22b"),
+}
+_PRECISIONS = {"bf16": "bf16", "fp8": "fp8_cs", "mxfp8": "fp8_mx", "nvfp4": "nvfp4"}
+#: Where a run's configuration goes in its container: NeMo-Run mounts the experiment's directory there.
+_CONFIGURATION = "/nemo_run/configs/ConfigContainer.yaml"
+#: Options that change a recipe and that the row's own do not override.
+_LAYOUT = (
+    *("--tensor_model_parallel_size", "--pipeline_model_parallel_size", "--virtual_pipeline_model_parallel_size"),
+    *("--context_parallel_size", "--expert_model_parallel_size", "--expert_tensor_parallel_size", "--config_variant"),
+)
+_SHORT = frozenset({"-tp", "-pp", "-vp", "-cp", "-ep", "-et", "-cv"})
+#: Of an option so much at least is written; less may stand for another one.
+_LEAST = len("--tensor")
+#: Rows of other tasks name them at the end of their ids.
+_TASKS = ("sft", "lora")
+
+
+class Recipe(Launch):
+    """A recipe that is given to sbatch.
+
+    Args:
+        baseline: The row.
+        cluster: Where it runs.
+        launched: What is found of a replay, for all rows of the session.
+    """
+
+    takes_arguments = False
+
+    def __init__(self, baseline: Baseline, cluster: Cluster, launched: Launched) -> None:
+        self.baseline = baseline
+        self.cluster = cluster
+        self._launched = launched
+
+    def started(self, spec: JobSpec) -> JobSpec:
+        """How the row is started so, by how sbatch would start it.
+
+        Raises:
+            SubmissionError: It cannot be.
+        """
+        recipe = self.baseline.recipe
+        if recipe.arguments and not self.takes_arguments and self.cluster.scheduler == "slurm":
+            raise SubmissionError(
+                f"the launcher {self.name} gives {recipe.script} no arguments, and the row's table has some",
+                (("baseline", str(self.baseline.location)),),
+                advice="write 'launcher: nemo-run' below 'recipe' in the table, or leave the arguments out",
+            )
+        return replace(spec, launch=self)
+
+    def told_by(self, output: str) -> Told:
+        """The job that a launch script's output names, by NeMo-Run's words or by llmb-run's.
+
+        Each task of an experiment waits for the one before it. The last one trains, and has the experiment's name.
+        """
+        output = printable(output)  # FORCE_COLOR may be exported
+        own = dict.fromkeys((*_LLMB_RUN.findall(output), *_LLMB_RUN_SBATCH.findall(output)))
+        if own:
+            # What it has launched may name a job as well, which is the same one.
+            jobs = tuple(dict.fromkeys((*(job_id for job_id, _ in own), *_JOB.findall(output))))
+            if len(own) > 1 or len(jobs) > 1:
+                return Told(problem=f"it names {max(len(own), len(jobs))} jobs, and one row is one job", job_ids=jobs)
+            ((job_id, place),) = own
+            return Told(job_id, Path(place.rstrip()) if place else None, job_ids=jobs)
+        before, *parts = _TASK.split(output)
+        numbers, names, texts = parts[::3], parts[1::3], parts[2::3]
+        jobs = tuple(dict.fromkeys(_JOB.findall(output)))
+        if not texts:
+            return Told(problem="its output has no line 'Task 0:'", job_ids=jobs)
+        experiment = _EXPERIMENT.search(before)
+        is_chain = experiment is not None and experiment[1] == names[-1] and len(jobs) == len(texts)
+        if numbers != [*map(str, range(len(texts)))] or (len(texts) > 1 and not is_chain):
+            some = ", ".join(numbers[:_SHOWN])
+            return Told(problem=f"its output has the tasks {some}, and one row is one job, task 0", job_ids=jobs)
+        tasks = []
+        for number, said in zip(numbers, (before + texts[0], *texts[1:]), strict=True):
+            ids, places = list(dict.fromkeys(_JOB.findall(said))), _PLACE.findall(said)
+            for name, values in (("Job id", ids), ("Local Directory", places)):
+                if len(values) != 1:
+                    fact = f"task {number} in its output has {len(values) or 'no'} '- {name}:'"
+                    return Told(problem=fact, job_ids=jobs)
+            tasks.append((ids[0], Path(places[0].rstrip())))
+        return Told(*tasks[-1], job_ids=jobs, waits_for=tuple(tasks[:-1]))
+
+    def logs_below(self, place: Path) -> Sequence[FoundLog]:
+        """Those of jobs that llmb-run has launched, by what it says of each beside its log."""
+        if place not in self._launched:
+            logs = (FoundLog(log, job_id) for log, job_id in _logs_below(place))
+            told = ((log, task_beside(log.path, log.job_id)) for log in logs)
+            self._launched[place] = [(log, task) for log, task in told if task is not None]
+        return [log for log, task in self._launched[place] if task.is_of(self.baseline)]
+
+    def problem(self, spec: JobSpec) -> SubmissionError | None:
+        """Where the recipe says of itself that it is launched otherwise."""
+        metadata = self.metadata_of(spec)
+        text = script_text(metadata) or ""
+        said = _LAUNCHER_TYPE.search(text)
+        wanted = None if said is None else _LAUNCHED_BY.get(said[1])
+        if said is None or wanted is None or self.launches(wanted):
+            return None
+        line = text.count("\n", 0, said.start()) + 1
+        keys = directory_keys(spec, self.baseline, self.cluster)
+        return SubmissionError(
+            f"the recipe is launched by {wanted}, and the row by {self.name}",
+            (("recipe", f"{from_here(metadata)}:{line}  {said[0].strip()}"), *keys),
+            advice=f"set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}",
+        )
+
+    def metadata_of(self, spec: JobSpec) -> Path:
+        """What a recipe says of itself, beside its script."""
+        return spec.script_path.with_name("metadata.yaml")
+
+    def launches(self, wanted: str) -> bool:
+        """Whether a recipe that is launched so may be launched as this row is."""
+        # With one of the two, the training would begin on this machine, or the job submit another one.
+        return wanted != "nemo-run"
+
+
+class Experiment(Recipe):
+    """A recipe whose jobs have a directory each."""
+
+    has_directory = True
+    home = "LLMB_INSTALL"
+
+    def started(self, spec: JobSpec) -> JobSpec:
+        """With the variables that these recipes demand of whoever launches them, besides those of all recipes."""
+        given = spec.environment
+        own = {
+            "JOB_TOTAL_GPUS": str(self.baseline.gpus),
+            "GPU_TYPE": given.get("GPU_TYPE") or (self.cluster.accelerator or self.baseline.accelerator).lower(),
+            "GPUS_PER_NODE": given.get("GPUS_PER_NODE") or str(_tasks_per_node(self.baseline, self.cluster)),
+        }
+        environment = {**given, **own}
+        unset = tuple(name for name in spec.unset if name not in environment)
+        return super().started(replace(spec, environment=environment, unset=unset, log_glob="", batch_output=None))
+
+    def environment(self, environment: Mapping[str, str], spec: JobSpec) -> dict[str, str]:
+        """With the recipe's virtual environment first in PATH, where its own variables name one.
+
+        STAGE_PATH is taken away where LLMB_INSTALL says where all is: releases 25.05 to 25.08 do not start with both.
+        """
+        found = dict(environment)
+        home = next(filter(None, map(spec.environment.get, VIRTUAL_ENVIRONMENTS)), None)
+        if home:
+            found["PATH"] = f"{home}/bin{os.pathsep}{found.get('PATH', os.defpath)}"
+            found.pop("PYTHONHOME", None)
+        if found.get("LLMB_INSTALL"):
+            found.pop("STAGE_PATH", None)
+        return found
+
+    def log_in(self, directory: Path, job_id: str) -> Path:
+        """A job's log in its experiment's directory: that of its last start.
+
+        Raises:
+            LogError: There is none (yet).
+        """
+        names = _names_in(directory)
+        logs = filter(None, map(_LOG.fullmatch, names))
+        starts = [(int(log["start"]), log[0]) for log in logs if log["job"] == job_id]
+        if starts:
+            return directory / max(starts)[1]
+        if f"slurm-{job_id}.out" in names:
+            return directory / f"slurm-{job_id}.out"
+        near = tuple(("there is", str(directory / name)) for name in names[-_SHOWN:])
+        raise LogError(
+            f"no log of job {job_id}",
+            (
+                ("searched", f"{directory}/log-*_{job_id}_*.out"),
+                *(near or (("there is", f"nothing in {directory}"),)),
+            ),
+            advice=f"ls -lt {directory}",
+        )
+
+    def batch_output_in(self, directory: Path, job_id: str) -> Path | None:
+        """The batch shell's output of a job, beside its log; ``None`` where there is none."""
+        outputs = filter(None, map(_BATCH_OUTPUT.fullmatch, _names_in(directory)))
+        return next((directory / output[0] for output in outputs if output["job"] == job_id), None)
+
+    def job_id_of(self, log: str) -> str | None:
+        """The job's id in the name of a log in an experiment's directory; ``None`` where it is not named so."""
+        found = _LOG.fullmatch(log)
+        return None if found is None else found["job"]
+
+
+class Configured(Experiment):
+    """A recipe that is given to sbatch with a directory of the experiment's own."""
+
+    name = "configured-sbatch"
+
+    def started(self, spec: JobSpec) -> JobSpec:
+        """With a directory for each job name, which no other session has."""
+        spec = super().started(spec)
+        row, root = self.baseline, spec.environment.get("LLMB_INSTALL") or str(spec.stage)
+        workload = row.recipe.name.replace("/", "_")
+        task = "_".join(filter(None, (workload, row.size, row.dtype, f"gpus{row.gpus}")))
+        experiment = Path(root) / "workloads" / workload / "experiments" / task / spec.name
+        at = len(spec.options) - len(self.cluster.sbatch)
+        own = f"--ntasks-per-node={_tasks_per_node(row, self.cluster)}"
+        return replace(
+            spec,
+            environment={**spec.environment, "LLMB_EXPERIMENT_DIR": str(experiment)},
+            options=(*spec.options[:at], own, *spec.options[at:]),  # of two, sbatch takes the cluster's
+            batch_output=f"{experiment}/slurm-%j.out",
+        )
+
+    def options(self, spec: JobSpec) -> tuple[str, ...]:
+        """``--segment`` where nodes are laid out by NVLink: the largest equal parts that fit into one domain."""
+        wanted = spec.environment.get("GPU_TYPE") in _OF_ONE_NVLINK
+        if not wanted or value_of(spec.options, "segment") is not None:
+            return ()
+        size = next(size for size in range(min(spec.nodes, _NVLINK_NODES), 0, -1) if spec.nodes % size == 0)
+        return (f"--segment={size}",)
+
+
+class _SubmitsItself(Experiment):
+    """What submits the job itself."""
+
+    submits_itself = True
+
+    def variables(self, spec: JobSpec) -> dict[str, str]:
+        """What the recipes hand to sbatch.
+
+        sbatch itself reads SBATCH_JOB_NAME, whatever a batch script has: by its name the job is found again if the
+        script's answer is lost.
+
+        Raises:
+            RefusedError: An option has no variable, and the launch script does not read what stands for all of them.
+        """
+        limit = {} if spec.time_limit_s is None else {"TIME_LIMIT": _clock(spec.time_limit_s)}
+        options = _asked(spec)
+        variables = {_ALWAYS[name]: value or "" for name, value in options.items() if name in _ALWAYS}
+        rest = {name: value for name, value in options.items() if name not in _ALWAYS}
+        text = script_text(spec.script) if self.runs_script else None  # of one that is not there nobody knows
+        if text is None or _ADDITIONAL in text:
+            given = spec.environment.get(_ADDITIONAL, "")
+            texts = [given, *(name if value is None else f"{name}={value}" for name, value in rest.items())]
+            joined = ";".join(filter(None, texts))
+            variables |= {_ADDITIONAL: joined} if joined else {}
+        else:
+            variables |= _variables_of_sbatch(spec, rest)
+        return {**variables, **limit, **_named_as(spec)}
+
+
+class NemoRun(_SubmitsItself):
+    """A launch script that submits its job by NeMo-Run."""
+
+    name = "nemo-run"
+    takes_arguments = True
+
+    def started(self, spec: JobSpec) -> JobSpec:
+        """With its arguments, in the virtual environment of llmb-run's installation if no other is named."""
+        spec = super().started(spec)
+        environment, install = spec.environment, spec.environment.get("LLMB_INSTALL")
+        if install and environment.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
+            environment = {**environment, **_installed_environment(spec.script, install)}
+        arguments = (*self.cluster.arguments, *self.baseline.recipe.arguments)
+        return replace(spec, environment=environment, arguments=arguments)
+
+    def command(self, spec: JobSpec) -> tuple[str, ...]:
+        """The script with its arguments."""
+        return (f"./{spec.script.name}", *spec.arguments)
+
+    def launches(self, wanted: str) -> bool:
+        """No other recipe."""
+        return wanted == self.name
+
+
+class Bridge(NemoRun):
+    """One of Megatron-Bridge's own launch scripts: it is told by arguments what others are told by variables."""
+
+    reads_variables = False
+
+    def started(self, spec: JobSpec) -> JobSpec:
+        """With the row, its container and its size as arguments."""
+        spec, row, cluster = super().started(spec), self.baseline, self.cluster
+        if profiling_in(spec.environment) is not None:
+            raise SubmissionError(
+                f"{spec.script.name} profiles by its own arguments, and not as the session asks for it",
+                (("baseline", str(row.location)),),
+                advice=f"leave the profiling out, or run {spec.script} --help and profile by hand",
+            )
+        # Told without its value: after --env that may be a secret.
+        changed = next(filter(_changes_training, cluster.arguments), None)
+        if changed is not None:
+            name = changed.partition("=")[0]
+            raise SubmissionError(
+                f"the arguments of {cluster.name} change what is trained, which is the row's: {name}",
+                (("baseline", str(row.location)),),
+                advice="leave it out there, and write it as recipe.arguments of a table of your own; "
+                "if it is the value of an option, write both as one word: --option=name=value",
+            )
+        image = _image_for(row, spec.environment)
+        own, script, per_node = row.recipe.arguments, spec.script, spec.environment["GPUS_PER_NODE"]
+        if script.name == _TRAIN:
+            if not own:
+                raise _unsaid(row, "name its recipe and settings as recipe.arguments of the table")
+            # The other script writes it there by itself.
+            selected = (*own, f"logger.save_config_filepath={_CONFIGURATION}")
+            size = ("--nodes", str(spec.nodes), "--gpus-per-node", per_node)
+        else:
+            selected = own or _selectors(row, script)
+            size = ("--num_gpus", str(row.gpus), "--gpus_per_node", per_node)
+        return replace(
+            spec,
+            # Whatever the shell exports, it is this one that runs.
+            environment={**spec.environment, IMAGE_VARIABLE: image},
+            # Of two the scripts take the last one.
+            arguments=(*cluster.arguments, *selected, *size, _SCRIPTS[script.name].image, image),
+        )
+
+    def command(self, spec: JobSpec) -> tuple[str, ...]:
+        """With what it is told of Slurm."""
+        limit = None if spec.time_limit_s is None else _clock(spec.time_limit_s)
+        return (*super().command(spec), *_slurm_arguments(spec.script, _asked(spec), limit))
+
+    def variables(self, spec: JobSpec) -> dict[str, str]:
+        """What has no value: all others are arguments."""
+        self.command(spec)
+        flags = {name: value for name, value in _asked(spec).items() if value is None}
+        home = spec.environment.get("NEMORUN_HOME") or str(spec.stage)
+        return {**_variables_of_sbatch(spec, flags), **_named_as(spec), "NEMORUN_HOME": home}
+
+
+class LlmbRun(_SubmitsItself):
+    """llmb-run, which runs its own copy of the recipe."""
+
+    name = program = "llmb-run"
+    runs_script = False
+    reads_variables = False
+
+    def started(self, spec: JobSpec) -> JobSpec:
+        """Without what it would hand on to scripts that lie where it alone knows."""
+        unset = dict.fromkeys((*row_variables(), *spec.unset))
+        return super().started(replace(spec, unset=tuple(name for name in unset if name not in spec.environment)))
+
+    def command(self, spec: JobSpec) -> tuple[str, ...]:
+        """Its task, by what the row's variables say."""
+        environment = spec.environment
+        size = ("-s", environment["MODEL_SIZE"]) if "MODEL_SIZE" in environment else ()
+        task = ("-w", spec.directory.name, *size, "--dtype", environment["DTYPE"], "--scale", str(spec.gpus))
+        profile = ("--profile",) if environment.get("ENABLE_PROFILE") == "true" else ()
+        return ("llmb-run", "submit", *task, *profile)
+
+    def metadata_of(self, spec: JobSpec) -> Path:
+        """The recipe's own, or that in the checkout of recipes that it launches it from."""
+        beside = super().metadata_of(spec)
+        if beside.is_file():
+            return beside
+        installed = (spec.directory.parent.parent, Path(spec.environment.get("LLMB_INSTALL", spec.directory)))
+        configured = (_of_llmb_run(place, *keys) for place in installed for keys in ((), ("launcher",)))
+        repository = next((found["llmb_repo"] for found in configured if "llmb_repo" in found), None)
+        found = () if repository is None else Path(repository).glob("**/metadata.yaml")
+        return next((metadata for metadata in found if _workload_of(metadata) == spec.directory.name), beside)
+
+    def launches(self, wanted: str) -> bool:
+        """All but those that it gives to sbatch itself: it does not say where such a job writes."""
+        return wanted != Recipe.name
+
+
+_LAUNCHERS: Mapping[str, type[Recipe]] = {one.name: one for one in (Recipe, Configured, NemoRun, LlmbRun)}
+
+
+def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launched) -> JobSpec:
+    """How a row is started as its table says, or else its cluster, by how sbatch would start it.
+
+    Raises:
+        SubmissionError: It cannot be.
+    """
+    is_replay = cluster.scheduler == "replay"  # of which it tells how logs are named
+    name = baseline.recipe.launcher or (not is_replay and cluster.launcher) or Recipe.name
+    if name != Recipe.name and cluster.scheduler not in {"slurm", "replay"}:
+        raise SubmissionError(
+            f"the launcher {name} submits jobs to Slurm, and {cluster.name} has the scheduler {cluster.scheduler}",
+            (("baseline", str(baseline.location)),),
+            advice="run the row on a cluster with 'scheduler: slurm', or leave 'launcher' out",
+        )
+    kind = Bridge if name == NemoRun.name and spec.script.name in _SCRIPTS else _LAUNCHERS[name]
+    launch = kind(baseline, cluster, found)
+    if is_replay:
+        return replace(spec, launch=launch)
+    started = launch.started(spec)
+    launch.variables(started)  # what cannot be said to the script is told before anything is submitted
+    return started
+
+
+def _tasks_per_node(baseline: Baseline, cluster: Cluster) -> int:
+    """Tasks that a job starts on each node, one for each GPU."""
+    return min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)
+
+
+def _named_as(spec: JobSpec) -> dict[str, str]:
+    # Where a program asks for the width of its lines, no path is broken in two.
+    return {"SBATCH_JOB_NAME": spec.name, "COLUMNS": "10000"}
+
+
+def _clock(seconds: float) -> str:
+    """A time limit as the recipes have it, in whole minutes: ``00:55:00``."""
+    hours, minutes = divmod(max(1, -int(-seconds // 60)), 60)
+    return f"{hours:02}:{minutes:02}:00"
+
+
+def _asked(spec: JobSpec) -> dict[str, str | None]:
+    """The options of sbatch that a job is submitted with, by their long names."""
+    options = _named(spec.options)
+    own = (*spec.excluded_nodes, *spec.avoided_nodes)
+    if own:
+        options["exclude"] = ",".join(filter(None, (options.get("exclude"), *own)))
+    return options
+
+
+def _variables_of_sbatch(spec: JobSpec, options: Mapping[str, str | None]) -> dict[str, str]:
+    """Options as sbatch's own variables."""
+    variables: dict[str, str] = {}
+    for name, value in options.items():
+        if name not in _OF_SBATCH:
+            raise RefusedError(
+                f"{spec.script.name} submits the job itself, and takes no --{name}",
+                (("script", str(spec.script)), ("reads", f"no {_ADDITIONAL}")),
+                advice=f"leave --{name} out of the cluster's options, or let the script read {_ADDITIONAL}",
+            )
+        variables[_OF_SBATCH[name]] = "1" if name in _FLAGS else value or ""
+    return variables
+
+
+def _named(options: Sequence[str]) -> dict[str, str | None]:
+    """Options of sbatch by their long names; one without a value has ``None``."""
+    found: dict[str, str | None] = {}
+    for option in options_in(options):
+        if not option.name:
+            raise RefusedError(
+                f"{option.written} cannot be handed to a recipe that submits its job itself",
+                advice="write the option's long form in the cluster's sbatch list, such as --qos=acceptance",
+            )
+        found[option.name] = option.value
+    return found
+
+
+def _logs_below(place: Path) -> list[tuple[Path, str]]:
+    """The log of the last start of each job, with the job's id, in all experiments of a place.
+
+    That is an installation (``$LLMB_INSTALL``), its workloads, one of these, a staging area, or a directory in one's
+    experiments. Whatever else lies in an installation is not looked at: it may be of millions of files.
+    """
+    roots = [place]
+    if _EXPERIMENTS not in place.parts:
+        roots = sorted(root for pattern in _BELOW for root in place.glob(pattern))
+    found: dict[tuple[str, str], tuple[int, str]] = {}
+    for root in roots:
+        for directory, below, names in os.walk(root):
+            if directory.count(os.sep) - str(root).count(os.sep) >= _DEEPEST:
+                below.clear()
+            for log in filter(None, map(_LOG.fullmatch, names)):
+                key = directory, log["job"]
+                found[key] = max(found.get(key, (-1, "")), (int(log["start"]), log[0]))
+            for output in filter(None, map(_BATCH_OUTPUT.fullmatch, names)):
+                if output[0].startswith("slurm-") and f"llmb-config_{output['job']}.yaml" in names:
+                    found.setdefault((directory, output["job"]), (-1, output[0]))
+    return [(Path(directory, name), job_id) for (directory, job_id), (_, name) in sorted(found.items())]
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []  # not there yet
+
+
+def _changes_training(word: str) -> bool:
+    """Whether an argument of a cluster changes what is trained: a setting of the recipe, or its layout."""
+    name = word.partition("=")[0]
+    if not word.startswith("-"):
+        return name != word
+    return name in _SHORT or (len(name) >= _LEAST and any(option.startswith(name) for option in _LAYOUT))
+
+
+def _slurm_arguments(script: Path, asked: Mapping[str, str | None], limit: str | None) -> tuple[str, ...]:
+    """What a script is told of Slurm, of options of sbatch by their long names that have a value.
+
+    Raises:
+        RefusedError: It does not start without one that is not there.
+    """
+    for name in ("account", "partition"):
+        if not asked.get(name):
+            raise RefusedError(
+                f"{script.name} submits the job itself, and asks for its {name}",
+                (("script", str(script)),),
+                advice=f"write '{name}: NAME' at the cluster, or export SLURM_{name.upper()}",
+            )
+    given = {name: value for name, value in asked.items() if value is not None}
+    time = given.pop("time", limit)
+    named = [(f"--{name}", given.pop(name)) for name in ("account", "partition", "gres") if name in given]
+    if time is not None:
+        named.append((_SCRIPTS[script.name].time, time))
+    if given:
+        named.append(("--additional_slurm_params", ";".join(f"{name}={value}" for name, value in given.items())))
+    return tuple(word for pair in named for word in pair)
+
+
+def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
+    """The recipe of a row of the summaries, by what the row states."""
+    recipe, precision = _RECIPES.get(baseline.workload), _PRECISIONS.get(baseline.dtype)
+    if recipe is None or precision is None:
+        raise _unsaid(baseline, "name it as recipe.arguments of a table: --model_family_name, --model_recipe_name, …")
+    parser = script_text(script.with_name("argument_parser.py"))
+    if parser is not None and "--model_recipe_name" not in parser:
+        raise _unsaid(baseline, "its checkout is older than container 26.02: git switch to the branch of the container")
+    task = next((task for task in _TASKS if baseline.id.endswith(f"-{task}]")), "pretrain")
+    facts = {
+        "--max_steps": baseline.recipe.steps,
+        "--global_batch_size": baseline.global_batch_size,
+        "--micro_batch_size": baseline.micro_batch_size,
+        "--seq_length": baseline.sequence_length,
+    }
+    chosen = ("--model_family_name", recipe[0], "--model_recipe_name", recipe[1], "--task", task)
+    target = ("--gpu", baseline.accelerator.lower(), "--compute_dtype", precision)
+    told = (word for name, value in facts.items() if value is not None for word in (name, str(value)))
+    return (*chosen, *target, *told)
+
+
+def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
+    """The container to run in: the one that the job's variables choose, if it may be the row's, or else the row's.
+
+    Raises:
+        SubmissionError: The table states none, or another one is chosen.
+    """
+    containers = [release for release in baseline.source.releases if is_container(release)]
+    stated = baseline.recipe.image or baseline.attributes.get("container")
+    stated = stated or next((f"nvcr.io/nvidia/{release}" for release in containers), None)
+    chosen = environment.get(IMAGE_VARIABLE, "").strip()
+    if not chosen and stated is None:
+        raise _unsaid(baseline, f"name its container: recipe.image of the table, or {IMAGE_VARIABLE} of the cluster")
+    ran, wanted = container_of(chosen), container_of(stated or "")
+    if ran is not None and wanted is not None and ran != wanted:
+        raise SubmissionError(
+            f"the row's figures are of {wanted}, and {IMAGE_VARIABLE} chooses {ran}",
+            (("image", chosen), ("baseline", str(baseline.location))),
+            advice=f"choose an image of {wanted}, or run the rows of the other: --gsw-release={ran}",
+        )
+    return chosen or str(stated)
+
+
+def _unsaid(baseline: Baseline, advice: str) -> SubmissionError:
+    return SubmissionError(
+        "the row does not say how Megatron-Bridge is to run it", (("baseline", str(baseline.location)),), advice=advice
+    )
+
+
+def _installed_environment(script: Path, install: str) -> dict[str, str]:
+    """The virtual environment of a recipe that llmb-run's installer made."""
+    own = _of_llmb_run(Path(install), "workloads", "config", _workload_of(script.with_name("metadata.yaml")))
+    variable = "CONDA_PREFIX" if own.get("venv_type") == "conda" else "VIRTUAL_ENV"
+    return {variable: own["venv_path"]} if "venv_path" in own else {}
+
+
+def _of_llmb_run(install: Path, *keys: str) -> dict[str, str]:
+    """The texts at these keys of what llmb-run's installer has written down of an installation."""
+    return _texts_at(install / "cluster_config.yaml", *keys)
+
+
+def _workload_of(metadata: Path) -> str:
+    """The name that llmb-run has for a recipe, as its metadata say it: ``pretrain_llama3.1``."""
+    general = _texts_at(metadata, "general")
+    return "_".join(general.get(key, "") for key in ("workload_type", "workload"))
+
+
+@lru_cache(maxsize=64)  # the rows of a session have few recipes
+def _texts_at(path: Path, *keys: str) -> dict[str, str]:
+    """The texts of a mapping within a YAML file; none if the file has no such mapping, or cannot be read."""
+    try:
+        node: object = read_spelling(path)
+    except FileError:
+        return {}
+    for key in keys:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return {key: one.text for key, one in node.items() if isinstance(one, Stated)} if isinstance(node, Mapping) else {}

@@ -1,0 +1,50 @@
+"""What the wing answers to the hooks of docs/hooks.md. What an answer takes is imported where it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_gsw.clusters.model import Cluster
+    from pytest_gsw.jobs.model import JobSpec
+    from pytest_gsw.nvidia.launchers import Launched
+    from pytest_gsw.nvidia.suite import Certification
+    from pytest_gsw.runs.agreement import Evidence
+    from pytest_gsw.tables.model import Baseline
+
+_LAUNCHED: pytest.StashKey[Launched] = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_gsw_make_job_spec(
+    config: pytest.Config, baseline: Baseline, cluster: Cluster
+) -> Generator[None, JobSpec | None, JobSpec | None]:
+    """The recipes' own launchers; a simulation has none of them."""
+    spec = yield
+    if cluster.simulated:
+        return spec
+    from pytest_gsw.jobs.model import JobSpec
+    from pytest_gsw.nvidia.launchers import launched
+
+    if not isinstance(spec, JobSpec):  # of which the session says that it is none
+        return spec
+    return launched(spec, baseline, cluster, config.stash.setdefault(_LAUNCHED, {}))
+
+
+def pytest_gsw_evidence(log: Path, job_id: str) -> Sequence[Evidence]:
+    """What llmb-run and Megatron-Bridge have written."""
+    from pytest_gsw.nvidia.evidence import evidence_beside
+
+    return evidence_beside(log, job_id)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_gsw_suite_rows(suite: Path, cluster: Cluster | None, baselines: Sequence[Path]) -> Certification:
+    """The rows of the certification's ``exemplar.yaml``."""
+    from pytest_gsw.nvidia.suite import certification
+
+    return certification(suite, cluster, baselines)

@@ -1,0 +1,25 @@
+"""Ended jobs with what is written beside their logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.nvidia.evidence import evidence_beside
+from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.runs.checks import read_steps
+from pytest_gsw.runs.measure import measure_as_documented
+from pytest_gsw.runs.run import Run
+from pytest_gsw.tables.model import Baseline
+from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.runs import ended
+
+
+def run(log: Path) -> Run:
+    return replace(ended.run(log), evidence=tuple(evidence_beside(log, "481221")))
+
+
+def measured(log: Path, row: Baseline = LLAMA2_FP8_X128) -> Measurement:
+    of, log_format = run(log), FORMATS[row.log_format]
+    return measure_as_documented(row, of, read_steps(row, of, log_format), log_format)
