@@ -24,11 +24,10 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
+from pytest_gsw.reports.build import accepted_in, run_report, run_reports
 from pytest_gsw.reports.ci import TEXTS
-from pytest_gsw.reports.html import Run, accepted_in, write_report
-from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.read import exported_night
-from pytest_gsw.reports.since import since_facts
+from pytest_gsw.reports.html import write_report
+from pytest_gsw.reports.run_report import Night, Run, since_facts
 from pytest_gsw.results.rebuild import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import RUNS
@@ -62,7 +61,7 @@ def run(asked: argparse.Namespace) -> Answer:
         runs = {one.run_id: one.run for one in found}
         accepted = accepted_in(asked.baselines or [bundled_baselines()], records)
         try:
-            index = write_report(records, history, directory, runs=runs, accepted=accepted)
+            index = write_report(run_reports(records, history, runs, accepted), directory, history)
         except OSError as error:
             raise ConfigurationError(f"the report cannot be written: {error.strerror}: {error.filename}") from None
     return Answer(f"{index}: {_said(found)}")
@@ -91,10 +90,10 @@ def _night(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> Ni
         accepted = accepted_in(asked.baselines or [bundled_baselines()], records)
         try:
             with opened(asked) as history:
-                return exported_night(records, run, history, accepted)
+                return run_report(records, run, history, accepted)
         except RunError as error:  # the run is to be shown in any case
             sys.stderr.write(f"pytest-gsw report: without the history: {quoted(str(error), os.environ)}\n")
-    return exported_night(records, run)
+    return run_report(records, run)
 
 
 def _asked(given: str, history: History | None) -> _Asked:

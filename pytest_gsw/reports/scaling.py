@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-from pytest_gsw.reports.rows import Row, device, is_doubted, is_slow
+from pytest_gsw.reports.run_report import Row, device, is_doubted, is_slow
 from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.tables import metrics
 

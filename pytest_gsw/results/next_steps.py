@@ -30,12 +30,12 @@ _NODE_ID = re.compile(r"(?P<table>[^:]+)::(?P<case>[\w:+.-]+)(?P<scale>\[[\w:+.-
 _MOST_REPEATS = 9
 
 
-def needs_of(record: Record, *, drifts: bool = False) -> Attention:
-    """What a row needs attention for by its record, and where its nights say that it drifts."""
+def needs_of(record: Record) -> Attention:
+    """What a row needs attention for by its record."""
     needs = outcomes.of(record.outcome).attention.in_report
     if needs is not attention.PASSED:
         return needs
-    if drifts or record.drift:
+    if record.drift:
         return attention.DRIFT
     return attention.ACCEPTED if hides_loss(record) else needs
 

@@ -15,10 +15,8 @@ from pytest_gsw.history.model import LineKey, points_of
 from pytest_gsw.history.past import Lines, Past
 from pytest_gsw.history.spells import alarms_of_records, drifts, regressions
 from pytest_gsw.history.suspects import Suspect
-from pytest_gsw.reports import since
-from pytest_gsw.reports.read import accepted_in
-from pytest_gsw.reports.rows import Row
-from pytest_gsw.reports.told import Once
+from pytest_gsw.reports.build import Once, accepted_in
+from pytest_gsw.reports.run_report import Row, since_facts, since_of
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.settings import Settings
@@ -74,21 +72,18 @@ def session_alarms(
     return SessionAlarms(quoted(found, os.environ), once.read)
 
 
-def since_facts(record: Record, past: Past) -> tuple[tuple[str, str], ...]:
-    """Since when a row is too slow, and what changed then, by its past without this night; as the report has it."""
-    whole = past.with_tonight(point.point for point in points_of(record))
-    row = Row(record, record.row.id, whole.nights, whole.judged, whole.counted)
-    shown: tuple[tuple[str, str], ...] = quoted(since.since_facts(since.since_of(row)), os.environ)
-    return shown
+def row_alarms(
+    record: Record, past: Past, said: Sequence[Acknowledgement]
+) -> tuple[str | None, tuple[tuple[str, str], ...]]:
+    """The alarms of a row that stand, and since when it is too slow as the report has it; without secrets.
 
-
-def row_alarms(record: Record, past: Past, said: Sequence[Acknowledgement]) -> str | None:
-    """The alarms of a row that stand, by its past with the night that it is recorded of; without secrets."""
+    ``past`` are the runs of the row before this one.
+    """
     key = LineKey(record.row.id, record.run.cluster, record.row.experiment)
     whole = past.with_tonight(point.point for point in points_of(record))
     found = alarms((*regressions(key, whole), *drifts(key, whole)), said, time.time())
-    text: str = quoted("; ".join(line_of(one) for one in found if one.stands), os.environ)
-    return text or None
+    text = "; ".join(line_of(one) for one in found if one.stands)
+    return quoted((text or None, since_facts(since_of(Row(record, record.row.id, whole)))), os.environ)
 
 
 def _is_told(alarm: Alarm, slow: Collection[str]) -> bool:

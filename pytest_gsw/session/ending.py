@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_gsw.common.files import from_here, write_whole
 from pytest_gsw.results import jsonlines
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.incident import WholeNight
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import write
-from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import ALARMS, SETTINGS
-from pytest_gsw.session.tally import TALLY
+from pytest_gsw.session.tally import TALLY, Tally
+
+if TYPE_CHECKING:
+    from pytest_gsw.history.store import History
 
 #: The record of a row that has its line in the live file.
 _TOLD = pytest.StashKey[Record]()
@@ -60,26 +65,66 @@ def leave_files(config: pytest.Config, exit_status: int) -> bool:
     if tally is None or not tally.rows:
         return True
     done = True
-    if settings.report is not None or os.environ.get("GITHUB_ACTIONS") == "true":
-        done = _leave_report(config, settings, exit_status)
+    if settings.report is not None or _on_github():
+        try:
+            for line in _leave_report(config, tally, exit_status):
+                write(config, line)
+        except OSError as error:
+            write(config, f"gsw: the report cannot be written: {error.strerror}: {error.filename}")
+            done = False
     _append(config, jsonlines.end_line(settings.run_id, tally.outcomes, exit_status))
     return done
 
 
-def _leave_report(config: pytest.Config, settings: Settings, exit_status: int) -> bool:
-    # Few sessions write one.
-    from pytest_gsw.session.alarming import SessionAlarms
-    from pytest_gsw.session.leaving import leave_report
+def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iterator[str]:
+    """Write the report with the files for CI, and what GitHub Actions takes; the lines to print.
 
-    alarms = config.stash.get(ALARMS, None) or SessionAlarms()
+    Raises:
+        OSError: A file cannot be written.
+    """
+    # Few sessions write one.
+    from pytest_gsw.history.errors import HistoryError
+    from pytest_gsw.reports.build import Once, accepted_in, run_report
+    from pytest_gsw.reports.ci import TEXTS
+    from pytest_gsw.reports.ci.annotations import github
+    from pytest_gsw.reports.ci.markdown import markdown
+    from pytest_gsw.reports.html import write_report
+    from pytest_gsw.reports.run_report import Night, Run
+    from pytest_gsw.results.rebuild import read_whole_run
+    from pytest_gsw.session.alarming import SessionAlarms
+    from pytest_gsw.session.nights import history_at
+
+    settings, alarms = config.stash[SETTINGS], config.stash.get(ALARMS, None) or SessionAlarms()
+    records, missing = read_whole_run(settings.run_directory, tally.records)
+    accepted = accepted_in(settings.baselines, records)
+    run = Run(from_here(settings.run_directory), missing, exit_status, alarms.found)
+
+    def made(history: History | None) -> Night:
+        once = None if history is None else Once(history, alarms.nights)
+        report = run_report(records, run, history, accepted, once)
+        if settings.report is not None:
+            write_report([report], settings.report, history)
+        return report
+
     try:
-        lines = leave_report(settings, exit_status, os.environ, alarms)
-    except OSError as error:
-        write(config, f"gsw: the report cannot be written: {error.strerror}: {error.filename}")
-        return False
-    for line in lines:
-        write(config, line)
-    return True
+        with history_at(settings.history) as history:
+            report = made(history)
+    except HistoryError as error:
+        yield f"gsw: the report does without the history: {error}"
+        report = made(None)
+    if settings.report is not None:
+        for text in TEXTS.values():
+            write_whole(settings.report / text.file, f"{text.of(report).rstrip()}\n")
+        yield f"gsw: the report is {from_here(settings.report / 'index.html')}"
+    if _on_github():
+        if place := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(place).open("a", encoding="utf-8") as summary:  # others write there, too
+                summary.write(f"{markdown(report)}\n")
+        yield from github(report).splitlines()
+
+
+def _on_github() -> bool:
+    return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
 def _append(config: pytest.Config, line: str) -> None:

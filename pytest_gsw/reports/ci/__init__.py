@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pytest_gsw.reports.ci.markdown import markdown
 from pytest_gsw.reports.ci.openmetrics import openmetrics
-from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.run_report import Night
 
 
 class Text(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_gsw.common.words import one_line, workflow_command
 from pytest_gsw.reports.ci.night import Finding, counts_text, findings
-from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.run_report import Night
 from pytest_gsw.results.attention import Level
 
 

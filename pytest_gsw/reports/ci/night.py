@@ -10,9 +10,7 @@ from pytest_gsw.history.alarm_texts import acknowledged_text
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.rows import Row, is_slow
-from pytest_gsw.reports.since import since_line
+from pytest_gsw.reports.run_report import Night, Row, is_slow, since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.attention import Attention, Level

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_gsw.common.words import command
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results import attention, next_steps
 from pytest_gsw.results.next_steps import again, nights_command, offline
 
@@ -38,7 +38,7 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
     if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
         runs = (row.since.good_run_id, record.run.id)
         listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
-    if row.nights:
+    if row.past.nights:
         listed.append((_NIGHTS, nights_command(record)))
     first = next_command(row, directory)
     known = {text: what for what, text in (*listed, (_NIGHTS, nights_command(record)))}

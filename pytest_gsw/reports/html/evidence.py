@@ -10,7 +10,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.logs.failures import find_cause
 from pytest_gsw.logs.likely import likely_line
 from pytest_gsw.logs.reader import tail_lines
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results import attention
 
 #: Last lines that are shown.

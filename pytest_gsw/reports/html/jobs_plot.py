@@ -9,7 +9,7 @@ from pytest_gsw.common.words import counted, duration, shortened
 from pytest_gsw.reports.html.drawing import Plot, Scale, ground, key, named_ticks, polygon, round_numbers
 from pytest_gsw.reports.html.elements import element
 from pytest_gsw.reports.html.plots import MOST
-from pytest_gsw.reports.night import Night, NightJob
+from pytest_gsw.reports.run_report import Night, NightJob
 
 #: Jobs of a night that are drawn, how high each is, and how many may bear their names.
 _MOST_JOBS, _NAMED_JOBS = 200, 60

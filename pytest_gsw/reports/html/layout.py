@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.texts import minute, moment, percent
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.attention import BY_KIND
 from pytest_gsw.results.record import Record
 

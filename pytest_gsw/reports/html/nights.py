@@ -19,8 +19,7 @@ from pytest_gsw.common.words import command, counted
 from pytest_gsw.reports.html.elements import Content, element, html_text, markup, plain
 from pytest_gsw.reports.html.layout import command_line, page, section, table, time_element
 from pytest_gsw.reports.html.strip import by_kind, nights_strip
-from pytest_gsw.reports.night import Listed, Night
-from pytest_gsw.reports.rows import KINDS
+from pytest_gsw.reports.run_report import KINDS, Listed, Night
 from pytest_gsw.results import attention
 from pytest_gsw.results.attention import Attention
 

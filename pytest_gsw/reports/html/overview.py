@@ -21,7 +21,7 @@ from pytest_gsw.reports.html.layout import (
     time_element,
 )
 from pytest_gsw.reports.html.texts import minute, percent, shown_nodes
-from pytest_gsw.reports.night import Cause, Night, NightJob
+from pytest_gsw.reports.run_report import Cause, Night, NightJob
 from pytest_gsw.results import attention
 
 #: Its address.

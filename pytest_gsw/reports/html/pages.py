@@ -46,10 +46,8 @@ from pytest_gsw.reports.html.texts import (
 )
 from pytest_gsw.reports.html.turned import turned_section
 from pytest_gsw.reports.html.verdicts import verdict_tables
-from pytest_gsw.reports.night import Cause, Night, Unrecorded
-from pytest_gsw.reports.rows import KINDS, Row
-from pytest_gsw.reports.scaling import Rule
-from pytest_gsw.reports.since import since_line
+from pytest_gsw.reports.run_report import KINDS, Cause, Night, Row, Unrecorded, since_line
+from pytest_gsw.reports.scaling import Rule, workloads
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.next_steps import next_commands
 from pytest_gsw.results.summary import outcome_texts
@@ -102,7 +100,7 @@ def night_page(
         _attention(night),
         _improved(night),
         section("alarms", "Alarms", *_alarms(night)),
-        section("verdicts", "Verdicts", *verdict_tables([*night.rows, *night.unrecorded])),
+        section("verdicts", "Verdicts", *verdict_tables([*night.worst_first, *night.unrecorded])),
         section("scaling", "Scaling", *_scaling(night)),
         section("rows", "All rows", _all_rows(night)),
         section("nights", "Other runs", _others(others)),
@@ -134,7 +132,7 @@ def _counts(night: Night) -> ET.Element:
 
 def _scaling(night: Night) -> Iterator[ET.Element | None]:
     """How each workload scales, beside the document's figures; a picture has as many curves as there are shapes."""
-    for workload in night.workloads:
+    for workload in workloads(night.rows):
         for curves in map(workload.of, Rule):
             for begin in range(0, len(curves), len(CURVES)):
                 yield figure(scaling_plot(workload.name, curves[begin : begin + len(CURVES)]))
@@ -353,7 +351,7 @@ def _all_rows(night: Night) -> ET.Element | None:
     heads = ["row", "verdict", "throughput", "measured", "against", "MFU", "since", "nodes", "job", "ran"]
     caption = f"{counted(len(night.rows) + len(night.unrecorded), 'row')}, the worst first"
     places = {kind: place for place, kind in enumerate(KINDS)}
-    lines = [(places[row.kind], _list_line(row)) for row in night.rows]
+    lines = [(places[row.kind], _list_line(row)) for row in night.worst_first]
     lines += [(places[attention.ERROR.kind], _missing_line(one, len(heads))) for one in night.unrecorded]
     return table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
 

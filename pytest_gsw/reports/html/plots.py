@@ -30,7 +30,7 @@ from pytest_gsw.reports.html.drawing import (
     upright,
 )
 from pytest_gsw.reports.html.texts import jobs_text, listed
-from pytest_gsw.reports.rows import Failed, Row, failures_of
+from pytest_gsw.reports.run_report import Failed, Row, failures_of
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables import metrics
@@ -159,7 +159,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
         row: The row.
         pages: By run, the address of the row's page in it; empty for the one that shows the picture.
     """
-    possible = (night for night in row.measured if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
+    possible = (night for night in row.past.measured if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
     nights = tuple(possible)[-SHOWN_NIGHTS:]
     if not nights:
         return None
@@ -178,7 +178,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     if beyond := [f"{night.judged_s:.4g} s" for night in nights if not view[0] <= night.judged_s <= view[1]]:
         title += f"; beyond the picture: {listed(beyond, _NAMED_BEYOND)}"
     svg, legend = frame(y, _days(x)), []
-    frozen = [time_s for time_s in reference([night.time_s for night in row.counted]) if time_s >= first_s]
+    frozen = [time_s for time_s in reference([night.time_s for night in row.past.counted]) if time_s >= first_s]
     if len(frozen) > 1:
         svg.insert(0, band(max(x(frozen[0]) - 0.4, 0), x(frozen[-1]) + 0.4, "shade"))
         legend.append(key("runs of the reference", "shade", "band"))

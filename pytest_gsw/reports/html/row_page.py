@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from pytest_gsw.common.words import counted, duration
 from pytest_gsw.history.model import Point
-from pytest_gsw.reports.held import LISTED_RUNS, held_then, held_today
+from pytest_gsw.reports.build import LISTED_RUNS, held_then, held_today
 from pytest_gsw.reports.html.commands import all_commands
 from pytest_gsw.reports.html.drawing import figure
 from pytest_gsw.reports.html.elements import Content, element
@@ -36,8 +36,7 @@ from pytest_gsw.reports.html.texts import (
     shown_nodes,
     since_facts,
 )
-from pytest_gsw.reports.night import Night, advice_of
-from pytest_gsw.reports.rows import Failed, Row, device, failures_of
+from pytest_gsw.reports.run_report import Failed, Night, Row, advice_of, device, failures_of
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.accepted_text import accepted_line, hides_loss
 from pytest_gsw.results.facts import JobFacts
@@ -57,8 +56,18 @@ def row_page(
     ends: Sequence[LogEnd],
     links: Sequence[tuple[str, str]],
     pages: Mapping[str, str],
+    then_s: Mapping[str, float],
 ) -> ET.Element:
-    """All that is known of one row in one night; by run, the newest first, the addresses of its pages in others."""
+    """All that is known of one row in one run.
+
+    Args:
+        row: The row.
+        night: Its run.
+        ends: The ends of its logs.
+        links: Names of the run's pages, each with its address.
+        pages: By run, the newest first, the addresses of its pages in others.
+        then_s: See :func:`~pytest_gsw.reports.build.judged_by`.
+    """
     record, word = row.record, row.needs.word
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
     log, commands = section("log", "Last lines of the log", *_log(ends)), _commands(row, night)
@@ -74,7 +83,7 @@ def row_page(
         first,
         section("next", "What to type next", commands),
         section("figures", "Figures", _figures(row)),
-        section("nights", "Runs", figure(history_plot(row, pages)), _nights(row, pages)),
+        section("nights", "Runs", figure(history_plot(row, pages)), _nights(row, pages, then_s)),
         section("steps", "Steps", figure(steps_plot(record)), _steps(record)),
         section("jobs", "Jobs", _jobs(row)),
         last,
@@ -191,9 +200,9 @@ def _allowed(row: Row, metric: Metric) -> str:
 # -- nights, steps, jobs ---------------------------------------------------------------------------
 
 
-def _nights(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
+def _nights(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
     """The newest nights, those with an error among them, against what tonight is held against."""
-    nights: list[Point | Failed] = [*row.measured, *failures_of(row)]
+    nights: list[Point | Failed] = [*row.past.measured, *failures_of(row)]
     nights.sort(key=lambda one: (one.time_s, one.run_id))
     if not nights:
         return None
@@ -204,12 +213,12 @@ def _nights(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
         which = f"The newest {len(shown)} of {which}"
     heads = ["when", "verdict", "throughput", f"{row.record.judged_metric.label} (s)", "nodes", "job", "run"]
     caption = which if held_s is None else f"{which}; throughput against {held}, {held_s:.4g} s"
-    others = {one for one in row.held.values() if held_s is not None and f"{one:.4g}" != f"{held_s:.4g}"}
+    others = {one for one in then_s.values() if held_s is not None and f"{one:.4g}" != f"{held_s:.4g}"}
     caption += ", where no other figure is named" if others else ""
-    return table("nights", caption, heads, [_night(night, row, pages) for night in shown])
+    return table("nights", caption, heads, [_night(night, row, pages, then_s) for night in shown])
 
 
-def _night(night: Point | Failed, row: Row, pages: Mapping[str, str]) -> Sequence[Content]:
+def _night(night: Point | Failed, row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> Sequence[Content]:
     address = pages.get(night.run_id)
     run: Content = night.run_id if not address else element("a", night.run_id, href=address)
     when = time_element(night.begin_s)
@@ -222,7 +231,7 @@ def _night(night: Point | Failed, row: Row, pages: Mapping[str, str]) -> Sequenc
     return (
         when,
         verdict,
-        _change(night, row),
+        _change(night, row, then_s),
         f"{night.judged_s:.4g}",
         several(shown_nodes(night.nodes)),
         several(night.job_id),
@@ -230,9 +239,9 @@ def _night(night: Point | Failed, row: Row, pages: Mapping[str, str]) -> Sequenc
     )
 
 
-def _change(night: Point, row: Row) -> str:
+def _change(night: Point, row: Row, then_s: Mapping[str, float]) -> str:
     """The change that a run's verdict is of, and against what, where that is not what the table's caption says."""
-    (today_s, _), held_s = held_today(row), held_then(row, night)
+    (today_s, _), held_s = held_today(row), held_then(row, night, then_s)
     if held_s is None:
         return ""
     change, against = percent(held_s / night.judged_s - 1), f"{held_s:.4g} s"

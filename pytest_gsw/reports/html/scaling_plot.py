@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pytest_gsw.common.words import share
 from pytest_gsw.reports.html.drawing import EDGE, Plot, across, frame, key, level, line, point, ticks, upright
-from pytest_gsw.reports.rows import Row, is_doubted
+from pytest_gsw.reports.run_report import Row, is_doubted
 from pytest_gsw.reports.scaling import Curve, Rule
 from pytest_gsw.results import attention
 

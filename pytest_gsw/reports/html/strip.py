@@ -12,8 +12,7 @@ from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.html.drawing import in_view
 from pytest_gsw.reports.html.elements import element
 from pytest_gsw.reports.html.texts import minute, moment, percent
-from pytest_gsw.reports.night import Listed
-from pytest_gsw.reports.rows import KINDS, Row
+from pytest_gsw.reports.run_report import KINDS, Listed, Row
 from pytest_gsw.results import attention, outcomes
 
 #: Nights that are shown, and how high a column is, and how wide, in its own units.
@@ -125,7 +124,7 @@ def row_curve(row: Row) -> ET.Element | None:
     Nights that say nothing of the row are squares beside the line.
     """
     verdict = row.verdict
-    nights = row.measured[-SHOWN:]
+    nights = row.past.measured[-SHOWN:]
     if verdict is None or len(nights) < 2:
         return None
     changes = [verdict.reference_s / night.judged_s - 1 for night in nights]

@@ -12,9 +12,7 @@ from pytest_gsw.history import texts as history_texts
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL, Reason
-from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.rows import Row, Since
-from pytest_gsw.reports.since import since_line
+from pytest_gsw.reports.run_report import Night, Row, Since, since_line
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.record import Record
 

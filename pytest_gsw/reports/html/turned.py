@@ -10,7 +10,7 @@ from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.reports.html.elements import element
 from pytest_gsw.reports.html.layout import section, sign
 from pytest_gsw.reports.html.texts import minute, percent
-from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.run_report import Night
 from pytest_gsw.results import attention, outcomes
 
 #: Entries of one list; the table of alarms has the others.

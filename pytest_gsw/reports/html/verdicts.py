@@ -10,8 +10,7 @@ from pytest_gsw.common.words import counted, rounded
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import sign, table
 from pytest_gsw.reports.html.texts import percent
-from pytest_gsw.reports.night import Unrecorded
-from pytest_gsw.reports.rows import Row, device
+from pytest_gsw.reports.run_report import Row, Unrecorded, device
 from pytest_gsw.results import attention
 
 #: Numbers of GPUs beside each other: a screen of 1,024 pixels has room for as many.

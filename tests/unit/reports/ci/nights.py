@@ -9,8 +9,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from pytest_gsw.common.words import minute
-from pytest_gsw.reports.night import Night, Run
-from pytest_gsw.reports.rows import Row, Since
+from pytest_gsw.reports.run_report import Night, Row, Run, Since
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW, varied
 

@@ -15,7 +15,7 @@ from pytest_gsw.history.suspects import Failing, Suspect
 from pytest_gsw.history.texts import ClusterTold
 from pytest_gsw.performance.verdict import MetricVerdict, Outcome
 from pytest_gsw.reports.ci.openmetrics import openmetrics
-from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.run_report import Night
 from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, night_of, texts
 from tests.unit.results.records import varied

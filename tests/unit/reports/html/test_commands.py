@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.reports.html.commands import all_commands, next_command
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.record import Record
 from tests.unit.reports.nights import BROKEN, FAST, PASSED, SLOW
 from tests.unit.results.records import varied

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.commands import again, all_commands, next_command
 from pytest_gsw.reports.html.elements import element, html_text
 from pytest_gsw.reports.html.evidence import log_ends
@@ -24,8 +25,7 @@ from pytest_gsw.reports.html.texts import (
     since_facts,
     since_text,
 )
-from pytest_gsw.reports.read import nights_by_run
-from pytest_gsw.reports.rows import Row, Since
+from pytest_gsw.reports.run_report import Row, Since
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S
 from tests.unit.reports.ci.nights import night_of
@@ -51,7 +51,7 @@ def shown(record: Record, since: Since | None = None) -> Row:
     ],
 )
 def test_a_night_in_a_few_words(records: tuple[Record, ...], said: str) -> None:
-    (night,) = nights_by_run(records, None, runs(RUN))
+    (night,) = run_reports(records, None, runs(RUN))
     assert night_text(night) == said
 
 
