@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, Seen, Spell, acknowledgements, alarms, identity, least_worse
-from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import LineKey, Point, points_of, record_time_s, series_key
-from pytest_gsw.history.past import COMPARED, GONE_DAYS, Lines, Past, lines_of
+from pytest_gsw.history.past import COMPARED, GONE_DAYS, Drifting, Lines, Past, lines_of
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Nodes, Suspect
 from pytest_gsw.history.together import Beside, ClusterDrifting, Together

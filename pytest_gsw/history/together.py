@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pytest_gsw.history.drifting import ABOUT, changes_at, first_to_last
 from pytest_gsw.history.model import Point, night_of
-from pytest_gsw.history.past import Past
+from pytest_gsw.history.past import ABOUT, Past, changes_at, first_to_last
 from pytest_gsw.performance.drift import NEWEST, Drift, drift
 from pytest_gsw.performance.noise import REFERENCE_JOBS
 from pytest_gsw.performance.together import Before, Tonight, level_of

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from pytest_gsw.common.words import ByNumber, by_number, minute
 from pytest_gsw.history.alarms import Alarm, by_state
-from pytest_gsw.history.drifting import ABOUT, Drifting, changes_within
 from pytest_gsw.history.model import Told, cluster_of, points_of, record_time_s
-from pytest_gsw.history.past import Past
+from pytest_gsw.history.past import ABOUT, Drifting, Past, changes_within
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
 from pytest_gsw.history.texts import ClusterTold, changes_text
 from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE

@@ -86,7 +86,7 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
     from pytest_gsw.history.errors import HistoryError
     from pytest_gsw.reports.build import Once, accepted_in, run_report
     from pytest_gsw.reports.ci import TEXTS
-    from pytest_gsw.reports.ci.annotations import github
+    from pytest_gsw.reports.ci.findings import github
     from pytest_gsw.reports.ci.markdown import markdown
     from pytest_gsw.reports.html import write_report
     from pytest_gsw.reports.run_report import Night, Run

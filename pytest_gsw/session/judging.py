@@ -155,7 +155,7 @@ class Judging:
         if not slow:
             return self._source.slow_nodes if verdict.own is Outcome.REGRESSED else None
         # Only a session that knows of one needs the words.
-        from pytest_gsw.history.explaining import explaining, suspect_text
+        from pytest_gsw.history.texts import explaining, suspect_text
 
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
         found = explaining(slow, verdict, jobs)

@@ -125,7 +125,7 @@ def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -
     nights = config.stash.get(NIGHTS, None)
     if nights is None or not (nights.failing or nights.known_slow):
         return
-    from pytest_gsw.history.explaining import failing_text, slow_since_text, sound_text
+    from pytest_gsw.history.texts import failing_text, slow_since_text, sound_text
 
     if nights.failing:
         reporter.section("nodes that fail jobs")
@@ -165,7 +165,7 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     from pytest_gsw.results import summary
     from pytest_gsw.results.next_steps import next_commands
     from pytest_gsw.results.rebuild import read_run
-    from pytest_gsw.results.run_table import not_passed_lines, run_table
+    from pytest_gsw.results.summary import not_passed_lines, run_table
 
     records, _ = read_run(settings.run_directory, tally.records)
     missing = tally.errors_without(record.row.node_id for record in records)
@@ -190,7 +190,7 @@ def _tell_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, reco
     """Say that rows have shared nodes, which makes regressions of nothing."""
     if cluster is None or cluster.simulated or cluster.gpus_per_node is None:
         return
-    from pytest_gsw.results.sharing import worst_crowd
+    from pytest_gsw.results.summary import worst_crowd
 
     found = worst_crowd(records, cluster.gpus_per_node)
     if found is None:

@@ -60,7 +60,7 @@ class Tally:
         from pytest_gsw.performance.together import FEWEST_ROWS
 
         if self.rows >= FEWEST_ROWS:
-            from pytest_gsw.session.incident import report_cluster
+            from pytest_gsw.session.alarming import report_cluster
 
             report_cluster(session)
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gsw.common.words import counted, percent
-from pytest_gsw.history.alarm_texts import COLUMNS, cells
 from pytest_gsw.history.alarms import Alarm
-from pytest_gsw.reports.ci.night import Finding, counts_text, findings
+from pytest_gsw.history.texts import COLUMNS, cells
+from pytest_gsw.reports.ci.findings import Finding, counts_text, findings
 from pytest_gsw.reports.run_report import Night, device
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.accepted_text import hides_loss

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_gsw.common.words import command, counted, duration, share
-from pytest_gsw.history.alarm_texts import COLUMNS, cells
-from pytest_gsw.history.alarms import Alarm
-from pytest_gsw.history.explaining import failing_text, suspect_text
-from pytest_gsw.reports.html.commands import again, next_command
+from pytest_gsw.history.alarms import Alarm, Kind
+from pytest_gsw.history.texts import COLUMNS, cells, failing_text, good_text, suspect_text
 from pytest_gsw.reports.html.drawing import figure
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.evidence import likely_cause, log_ends_of
@@ -28,7 +26,7 @@ from pytest_gsw.reports.html.layout import (
     time_element,
 )
 from pytest_gsw.reports.html.nights import beside
-from pytest_gsw.reports.html.scaling_plot import CURVES, scaling_plot
+from pytest_gsw.reports.html.scaling_plot import CURVES, Rule, scaling_plot, workloads
 from pytest_gsw.reports.html.strip import nights_strip, row_curve
 from pytest_gsw.reports.html.texts import (
     WORST_FIRST,
@@ -44,12 +42,10 @@ from pytest_gsw.reports.html.texts import (
     signed,
     since_facts,
 )
-from pytest_gsw.reports.html.turned import turned_section
 from pytest_gsw.reports.html.verdicts import verdict_tables
 from pytest_gsw.reports.run_report import KINDS, Cause, Night, Row, Unrecorded, since_line
-from pytest_gsw.reports.scaling import Rule, workloads
 from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.next_steps import next_commands
+from pytest_gsw.results.next_steps import again, next_command, next_commands
 from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.unjudged import resume_command
 from pytest_gsw.tables.metrics import MFU
@@ -274,7 +270,7 @@ def _card(row: Row, directory: Path) -> ET.Element:
         row_curve(row),
         element("p", card_text(row), class_="fact"),
         fact_list([(what, shown_nodes(nodes)), *since_facts(row)]),
-        command_line(next_command(row, directory)),
+        command_line(next_command(row.record, row.needs, directory)),
         class_=f"card {row.kind}",
     )
 
@@ -388,3 +384,50 @@ def _others(others: Sequence[tuple[Night, str]]) -> ET.Element | None:
         for night, address in others
     ]
     return element("ul", *entries, class_="rows")
+
+
+#: Entries of one list; the table of alarms has the others.
+_TURNED = 8
+
+#: Where more is said of an alarm, and as what it is said here.
+_OF_ALARMS = {
+    Kind.INCIDENT: ("#alarms", "the whole cluster was slower", attention.REGRESSED.kind),
+    Kind.NODE: ("jobs.html#slow", "slow node", attention.REGRESSED.kind),
+    Kind.DRIFT: ("#alarms", "drifts", attention.DRIFT.kind),
+    Kind.REGRESSION: ("#alarms", outcomes.REGRESSED.word, attention.REGRESSED.kind),
+}
+
+
+def turned_section(night: Night) -> ET.Element | None:
+    """Short lists with their counts; nothing where no alarm is known."""
+    if not any(night.turned.values()):
+        return None
+    cards = [_turned_card(state, alarms, night) for state, alarms in night.turned.items()]
+    return section("lately", "New, ongoing and fixed", element("div", *cards, class_="turned"))
+
+
+def _turned_card(state: str, alarms: Sequence[Alarm], night: Night) -> ET.Element:
+    left = len(alarms) - _TURNED
+    more = element("li", f"and {left} more, ", element("a", "in the list of alarms", href="#alarms"))
+    shown = [*(_turned_alarm(one, night) for one in alarms[:_TURNED]), *([more] if left > 0 else [])]
+    return element(
+        "div",
+        element("h3", f"{state.capitalize()} ({len(alarms)})"),
+        element("ul", *shown, class_="rows") if shown else element("p", "nothing"),
+        class_=f"card {state}",
+    )
+
+
+def _turned_alarm(alarm: Alarm, night: Night) -> ET.Element:
+    address, what, kind = _OF_ALARMS[alarm.spell.kind]
+    spell = alarm.spell
+    name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
+    figure = alarm.change
+    if spell.kind is Kind.INCIDENT and night.incident is not None and alarm.stands:
+        # Of an incident of this night there is one figure, the night's own.
+        address, what, figure = "#cluster", "the whole cluster is slower", night.incident.change
+    change = "" if figure is None else f" {percent(figure)}"
+    change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
+    good = good_text(spell) if alarm.stands else ""
+    told = f"{change}, since {minute(alarm.since_s)}{f' ({good})' if good else ''}"
+    return element("li", sign(kind), " ", element("a", f"{name}{what}", href=address), told)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from pytest_gsw.common.words import counted, duration
+from pytest_gsw.common.words import command, counted, duration
 from pytest_gsw.history.model import Point
+from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import LISTED_RUNS, held_then, held_today
-from pytest_gsw.reports.html.commands import all_commands
 from pytest_gsw.reports.html.drawing import figure
 from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.evidence import LogEnd, likely_cause
@@ -40,6 +41,7 @@ from pytest_gsw.reports.run_report import Failed, Night, Row, advice_of, device,
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.accepted_text import accepted_line, hides_loss
 from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.next_steps import again, next_command, nights_command, offline
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import compared_text
 from pytest_gsw.results.summary import cause_of
@@ -303,3 +305,32 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         *sorted(record.run.environment.items()),
         ("variables", ", ".join(f"{name}={value}" for name, value in (record.run.variables or {}).items())),
     ]
+
+
+_NIGHTS = "list its runs"
+
+#: What the one command does that is of what a row needs alone.
+_OF_NEED = {
+    attention.REGRESSED: "see whether it stays",
+    attention.IMPROVED: "propose the new figure",
+    attention.DRIFT: "see the drift",
+    attention.INCONCLUSIVE: "run it often enough to tell",
+}
+
+
+def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
+    """Everything that can be typed for a row, each with what it does; the one to type next comes first."""
+    record = row.record
+    listed = [("run it again", again([record], directory))]
+    if record.run.log:
+        listed.append(("judge its log again", offline(record, directory)))
+    if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
+        runs = (row.since.good_run_id, record.run.id)
+        listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
+    if row.past.nights:
+        listed.append((_NIGHTS, nights_command(record)))
+    first = next_command(record, row.needs, directory)
+    known = {text: what for what, text in (*listed, (_NIGHTS, nights_command(record)))}
+    too_good = row.needs is attention.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
+    of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
+    return [(known.get(first, of_need), first), *(pair for pair in listed if pair[1] != first)]

@@ -14,7 +14,6 @@ from pytest_gsw.history.store import History
 from pytest_gsw.reports.build import judged_by
 from pytest_gsw.reports.html.elements import html_text
 from pytest_gsw.reports.html.evidence import log_ends_of
-from pytest_gsw.reports.html.jobs_plot import jobs_plot
 from pytest_gsw.reports.html.nights import (
     FOLDER,
     NIGHTS,
@@ -28,7 +27,7 @@ from pytest_gsw.reports.html.nights import (
     pages_there,
     prune,
 )
-from pytest_gsw.reports.html.overview import JOBS, jobs_page
+from pytest_gsw.reports.html.overview import JOBS, jobs_page, jobs_plot
 from pytest_gsw.reports.html.pages import INDEX, night_page
 from pytest_gsw.reports.html.row_page import row_page
 from pytest_gsw.reports.run_report import Listed, Night

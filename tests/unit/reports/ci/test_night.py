@@ -12,7 +12,7 @@ from pytest_gsw.history.model import Point
 from pytest_gsw.history.past import Past
 from pytest_gsw.history.texts import ClusterTold
 from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Reason
-from pytest_gsw.reports.ci.night import KINDS, counts_text, findings
+from pytest_gsw.reports.ci.findings import KINDS, counts_text, findings
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.run_report import Row, Since, since_line, since_of
 from pytest_gsw.results.attention import Level

@@ -23,7 +23,7 @@ from pytest_gsw.reports.html.drawing import (
     ticks,
     upright,
 )
-from pytest_gsw.reports.html.jobs_plot import jobs_plot
+from pytest_gsw.reports.html.overview import jobs_plot
 from pytest_gsw.reports.html.plots import history_plot, steps_plot, window_of
 from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.record import Record

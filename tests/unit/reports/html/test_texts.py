@@ -9,9 +9,9 @@ import pytest
 
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import run_reports
-from pytest_gsw.reports.html.commands import again, all_commands, next_command
 from pytest_gsw.reports.html.elements import element, html_text
 from pytest_gsw.reports.html.evidence import log_ends
+from pytest_gsw.reports.html.row_page import all_commands
 from pytest_gsw.reports.html.texts import (
     card_text,
     fact_text,
@@ -26,6 +26,8 @@ from pytest_gsw.reports.html.texts import (
     since_text,
 )
 from pytest_gsw.reports.run_report import Row, Since
+from pytest_gsw.results import next_steps
+from pytest_gsw.results.next_steps import again
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S
 from tests.unit.reports.ci.nights import night_of
@@ -35,6 +37,10 @@ from tests.unit.results.test_incident import night as slow_for_all
 
 RUN = Path(".gsw/runs/20261216-210000-7f3a")
 NODE = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8"
+
+
+def next_command(row: Row, directory: Path) -> str:
+    return next_steps.next_command(row.record, row.needs, directory)
 
 
 def shown(record: Record, since: Since | None = None) -> Row:

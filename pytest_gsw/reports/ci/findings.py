@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pytest_gsw.common.words import ByNumber, by_number, command, counted
-from pytest_gsw.history.alarm_texts import acknowledged_text
+from pytest_gsw.common.words import ByNumber, by_number, command, counted, one_line, workflow_command
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.model import cluster_of
+from pytest_gsw.history.texts import acknowledged_text
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.run_report import Night, Row, is_slow, since_line
 from pytest_gsw.results import attention, outcomes
@@ -150,3 +150,26 @@ def counts_text(night: Night) -> str:
     """How many rows there were and what they came to: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
     missing = len(night.unrecorded)
     return f"{counted(len(night.records) + missing, 'row')}: {counts_line(night.records, missing)}".removesuffix(": ")
+
+
+def github(night: Night) -> str:
+    """A workflow command for each finding, the worst first, and the night's counts as the last line.
+
+    GitHub shows the first ten of each level that a step says; the others stay in its log.
+    """
+    return "\n".join([*map(_command, findings(night)), one_line(counts_text(night))])
+
+
+def _command(finding: Finding) -> str:
+    path, line = finding.place
+    properties = {"file": path, "line": line, "title": finding.title}
+    # What somebody looks after already calls nobody; it is told all the same.
+    level = Level.NOTICE if finding.acknowledged else finding.level
+    return workflow_command(level.value, properties, _message(finding))
+
+
+def _message(finding: Finding) -> str:
+    since = [f"since {finding.since}"] if finding.since else []
+    known = [f"acknowledged: {finding.acknowledged}"] if finding.acknowledged else []
+    following = [f"next: {finding.next}"] if finding.next else []
+    return "\n".join([finding.text, *since, *known, *following])
