@@ -6,7 +6,7 @@ import argparse
 import os
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, json_answer
@@ -48,13 +48,10 @@ def run(asked: argparse.Namespace) -> Answer:
     with opened(asked) as history:
         newest = newest_definitions(series_of(history, asked.rows, asked.cluster))
         pasts = newest_pasts(history, newest, accepted)
-    trends = []
-    for key, past in pasts.items():
-        figure = accepted.get(key.row, {}).get(key.cluster)
-        # Under another definition it is a figure of other nights.
-        counts = figure is not None and figure.definition == key.definition
-        trends.append(_trend_of(key, replace(past, accepted=figure if counts else None)))
-    trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key))
+    trends = sorted(
+        (_trend_of(key, past) for key, past in pasts.items()),
+        key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key),
+    )
     status = 1 if any(one.found or one.of_cluster for one in trends) else 0
     if asked.json:
         return json_answer(quoted([_facts(one) for one in trends], os.environ), status)

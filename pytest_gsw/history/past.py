@@ -251,10 +251,13 @@ class Lines:
             newest_run = max(ends, default=None, key=lambda one: one[:2])
             for _, experiment, point in ends:
                 if newest_run is not None and point.run_id == newest_run[2].run_id:
-                    figure = accepted.get(row)
-                    # Under another definition it is a figure of other nights.
-                    counts = figure is not None and figure.definition == point.definition
-                    yield row, experiment, self.past(row, point.definition, experiment, figure if counts else None)
+                    figure = _of_definition(accepted.get(row), point.definition)
+                    yield row, experiment, self.past(row, point.definition, experiment, figure)
+
+
+def _of_definition(accepted: Accepted | None, definition: str) -> Accepted | None:
+    """An accepted figure, but not under another definition: it is a figure of other nights."""
+    return accepted if accepted is not None and accepted.definition == definition else None
 
 
 def lines_of(history: History, cluster: str, since_s: float = 0.0) -> Lines:
@@ -280,7 +283,7 @@ def pasts_of(
     Args:
         history: Where they are.
         series: The experiment of each, which is empty where the history itself may say it.
-        accepted: By row and cluster, what clusters have accepted: what rows are together begins with that.
+        accepted: By row and cluster, what clusters have accepted: the nights that count begin with that.
         read: What reads a cluster's nights, where they have been read already; else :func:`lines_of`.
 
     Raises:
@@ -295,7 +298,8 @@ def pasts_of(
         beside = Beside(Together({row: past for row, _, past in lines.newest(figures)}))
         for key, experiment in series.items():
             if key.cluster == cluster:
-                past = lines.past(key.row, key.definition, experiment)
+                figure = _of_definition(figures.get(key.row), key.definition)
+                past = lines.past(key.row, key.definition, experiment, figure)
                 pasts[key] = replace(past, beside=beside)
     return {key: pasts[key] for key in series}
 

@@ -46,7 +46,7 @@ AllAccepted = Mapping[str, Mapping[str, Accepted]]
 
 
 class Once:
-    """A history and directories of runs, of which each thing is read once: all that is told is of one moment.
+    """A history of which each cluster is read once: all that is shown is of one moment.
 
     Args:
         history: All runs.
@@ -56,19 +56,12 @@ class Once:
     def __init__(self, history: History, lines: Mapping[str, Lines] | None = None) -> None:
         self.history = history
         self.read = dict(lines or {})
-        self._begun: dict[Path, tuple[Begun, ...]] = {}
 
     def lines(self, cluster: str) -> Lines:
         """The nights of a cluster."""
         if cluster not in self.read:
             self.read[cluster] = lines_of(self.history, cluster)
         return self.read[cluster]
-
-    def begun(self, runs: Path) -> tuple[Begun, ...]:
-        """What the last runs in a directory of runs were to be."""
-        if runs not in self._begun:
-            self._begun[runs] = newest_begun(runs, EARLIER_RUNS)
-        return self._begun[runs]
 
 
 def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> AllAccepted | None:
@@ -161,7 +154,7 @@ def _report(
     accepted: AllAccepted,
     earlier: Mapping[tuple[str, str], tuple[Told, ...]],
 ) -> Night:
-    rows, broken = _rows(records, pasts, accepted, earlier)
+    rows, broken = _rows(records, pasts, earlier)
     alarms = run.alarms or ()
     if run.alarms is None and known is not None:
         alarms = quoted(alarms_of_records(known.history, records, accepted, time.time(), read=known.lines), os.environ)
@@ -206,7 +199,6 @@ def _together(records: Sequence[Record], pasts: Mapping[SeriesKey, Past]) -> dic
 def _rows(
     records: Sequence[Record],
     pasts: Mapping[SeriesKey, Past],
-    accepted: AllAccepted,
     earlier: Mapping[tuple[str, str], tuple[Told, ...]],
 ) -> tuple[list[Row], dict[str, str]]:
     """The rows of a run, and by node id why a record cannot be shown."""
@@ -214,8 +206,7 @@ def _rows(
     rows, broken = [], {}
     for record in records:
         try:
-            past = _past_of(record, pasts, accepted.get(record.row.id, {}).get(record.run.cluster))
-            row = Row(record, names[record.row.node_id], past, earlier=_before(record, earlier))
+            row = Row(record, names[record.row.node_id], _past_of(record, pasts), earlier=_before(record, earlier))
             if row.verdict is not None and row.needs is attention.INCONCLUSIVE:
                 inconclusive_text(record, row.verdict)
             rows.append(replace(row, since=since_of(row)))
@@ -224,15 +215,14 @@ def _rows(
     return rows, broken
 
 
-def _past_of(record: Record, pasts: Mapping[SeriesKey, Past], accepted: Accepted | None) -> Past:
-    """What is known of a row until a run of it, that run included; of an accepted figure only if it is the row's."""
+def _past_of(record: Record, pasts: Mapping[SeriesKey, Past]) -> Past:
+    """What is known of a row until a run of it, that run included."""
     key = series_key(record)
     if key is None:
         return Past()
     tonight = [point.point for point in points_of(record)]
     until_s = max([record_time_s(record), *(point.time_s for point in tonight)])
-    figure = accepted if accepted is not None and accepted.definition == record.row.definition else None
-    earlier = replace(pasts.get(key) or Past(), accepted=figure).without(record.run.id).without_jobs(tonight)
+    earlier = pasts.get(key, Past()).without(record.run.id).without_jobs(tonight)
     return earlier.until(until_s).with_tonight(tonight)
 
 
@@ -255,7 +245,9 @@ def _told_of(
     """
     clusters = {record.run.cluster for records in by_run.values() for record in records}
     clusters = (clusters | {run.noted.cluster for run in asked}) - {NO_CLUSTER, ""}
-    there = [one for runs in sorted({run.directory.parent for run in asked}) for one in known.begun(runs)]
+    there = [
+        one for runs in sorted({run.directory.parent for run in asked}) for one in newest_begun(runs, EARLIER_RUNS)
+    ]
     found: dict[tuple[str, str], tuple[Told, ...]] = {}
     for cluster in clusters:
         excluded = {event.subject for event in known.history.events(cluster, EXCLUDE)}

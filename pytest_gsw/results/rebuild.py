@@ -28,7 +28,7 @@ from pytest_gsw.results.junit_names import (
 )
 from pytest_gsw.results.next_steps import again, offline
 from pytest_gsw.results.record import Record, read_record, record_files, record_name
-from pytest_gsw.results.told import told
+from pytest_gsw.results.row_line import told
 from pytest_gsw.results.unjudged import never_judged
 
 

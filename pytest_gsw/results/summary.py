@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pytest_gsw.common.words import ByNumber, by_number, counted, percent
 from pytest_gsw.performance.verdict import Outcome, compare
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.attention import ACCEPTED
 from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.nodes import expand, named_nodes
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_line import line_of, shortened
+from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.tables.model import TOLERANCE
 
 _ROWS_SHOWN = 10

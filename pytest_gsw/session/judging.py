@@ -25,10 +25,10 @@ from pytest_gsw.performance.verdict import (
     with_metrics,
 )
 from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.accepted_text import accepted_text, ignored_text, outdated_text, unused_text
 from pytest_gsw.results.nodes import compressed, expand
 from pytest_gsw.results.recording import Found
-from pytest_gsw.results.told import has_failed
+from pytest_gsw.results.row_line import has_failed
+from pytest_gsw.results.row_text import accepted_text, ignored_text, outdated_text, unused_text
 from pytest_gsw.runs.checks import check_job
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.measuring import Measuring

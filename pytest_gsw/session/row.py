@@ -21,8 +21,7 @@ from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.recording import Asked, Found, record_of
-from pytest_gsw.results.row_line import telling_line
-from pytest_gsw.results.told import told
+from pytest_gsw.results.row_line import telling_line, told
 from pytest_gsw.runs.checks import check_identity, check_job, read_identity
 from pytest_gsw.runs.run import Run, ran_out_of_memory
 from pytest_gsw.session.judging import Judging

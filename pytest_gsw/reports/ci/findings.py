@@ -12,12 +12,11 @@ from pytest_gsw.history.texts import acknowledged_text
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.run_report import Night, Row, is_slow, since_line
 from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.attention import Attention, Level
 from pytest_gsw.results.incident import OF_CLUSTER, WholeNight
 from pytest_gsw.results.next_steps import next_command
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import inconclusive_line
+from pytest_gsw.results.row_text import accepted_line, inconclusive_line
 from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.results.summary import counts_line, throughput_change
 

@@ -14,10 +14,10 @@ from pytest_gsw.history.texts import COLUMNS, cells
 from pytest_gsw.reports.ci.findings import Finding, counts_text, findings
 from pytest_gsw.reports.run_report import Night, device
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention
 from pytest_gsw.results.incident import OF_CLUSTER
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.results.summary import throughput_change
 
 #: GitHub takes 1 MiB of all that one step says, and shows nothing of more; some of it is left to others.

@@ -39,11 +39,10 @@ from pytest_gsw.reports.html.texts import (
 )
 from pytest_gsw.reports.run_report import Failed, Night, Row, advice_of, device, failures_of
 from pytest_gsw.results import attention, outcomes, row_text
-from pytest_gsw.results.accepted_text import accepted_line, hides_loss
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.next_steps import again, next_command, nights_command, offline
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import compared_text
+from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Direction, Metric

@@ -14,7 +14,7 @@ from pytest_gsw.common.words import share
 from pytest_gsw.reports.html.drawing import EDGE, Plot, across, frame, key, level, line, point, ticks, upright
 from pytest_gsw.reports.run_report import Row, device, is_doubted, is_slow
 from pytest_gsw.results import attention
-from pytest_gsw.results.accepted_text import hides_loss
+from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.tables import metrics
 
 #: A class and a shape for each curve of a picture.
