@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from pytest_gsw.cli.answer import Answer, json_answer
@@ -21,7 +20,6 @@ from pytest_gsw.history.store import History
 from pytest_gsw.history.texts import COLUMNS, acknowledged_text, cells, next_line, state_text
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.model import Accepted
 
 #: What is done with an alarm.
 _ACKNOWLEDGE, _REOPEN = _ACTIONS = ("acknowledge", "reopen")
@@ -46,18 +44,9 @@ def run(asked: argparse.Namespace) -> Answer:
 
 def _found(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
     chosen = clusters_of(history, asked.cluster)
-    accepted = _accepted(asked.baselines)
-    found = [one for name in chosen for one in alarms_of(history, name, accepted.get(name), now_s=now_s)]
+    accepted = {row.id: row.accepted for row in load_tables(asked.baselines)}
+    found = [one for name in chosen for one in alarms_of(history, name, accepted, now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))
-
-
-def _accepted(tables: Sequence[Path] | None) -> Mapping[str, Mapping[str, Accepted]]:
-    """By cluster and row, what clusters have accepted."""
-    accepted: dict[str, dict[str, Accepted]] = {}
-    for row in load_tables(tables):
-        for cluster, figure in row.accepted.items():
-            accepted.setdefault(cluster, {})[row.id] = figure
-    return accepted
 
 
 def _named(found: Sequence[Alarm], given: str | None) -> Alarm:

@@ -9,12 +9,10 @@ from types import TracebackType
 from typing import Any
 
 from pytest_gsw.common.words import by_number
-from pytest_gsw.history.adding import add_records, plain
-from pytest_gsw.history.codec import decode
+from pytest_gsw.history.adding import Failure, add_records, decode, failures_of_cluster, plain
 from pytest_gsw.history.database import Database, Rows
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.events import Event, add_event, read_events, standing
-from pytest_gsw.history.failing import Failure, failures_of_cluster
 from pytest_gsw.history.model import LineKey, Point, RunSummary, SeriesKey, Told, by_run
 from pytest_gsw.history.schema import make_schema
 from pytest_gsw.results.record import Record

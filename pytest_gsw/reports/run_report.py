@@ -62,22 +62,6 @@ class Since:
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A night in which a row could not be measured."""
-
-    run_id: str
-    time_s: float
-    #: What happened, and to which job; known of tonight alone.
-    fact: str = ""
-    job_id: str = ""
-
-    @property
-    def begin_s(self) -> float:
-        """When its run began."""
-        return begin_of(self.run_id, self.time_s)
-
-
-@dataclass(frozen=True)
 class Row:
     """One row of a night."""
 
@@ -115,27 +99,19 @@ class Row:
     @cached_property
     def change(self) -> float | None:
         """Measured throughput over what the outcome rests on, less one; ``None`` where nothing was judged."""
-        verdict = self.verdict
-        return None if verdict is None else verdict.throughput_change
+        return self.record.throughput_change
+
+    @cached_property
+    def failures(self) -> tuple[Told, ...]:
+        """The runs in which it could not be measured, the oldest first, this one among them."""
+        this = Told(self.record.run.id, record_time_s(self.record), self.record.outcome)
+        known = (*self.earlier, this)
+        return tuple(one for one in known if outcomes.of(one.outcome).attention.in_report is attention.ERROR)
 
     @cached_property
     def jobs(self) -> tuple[JobFacts, ...]:
         """Its jobs in the order of their submission."""
         return tuple(sorted(self.record.jobs.all, key=as_submitted))
-
-
-def failures_of(row: Row) -> tuple[Failed, ...]:
-    """The nights in which a row could not be measured, the oldest first, tonight among them."""
-    before = [Failed(one.run_id, one.time_s) for one in row.earlier if _is_error(one.outcome)]
-    if row.needs is not attention.ERROR:
-        return tuple(before)
-    last = row.record.jobs.last
-    job_id = "" if last is None else last.id
-    return (*before, Failed(row.record.run.id, record_time_s(row.record), row.record.fact, job_id))
-
-
-def _is_error(outcome: str) -> bool:
-    return outcomes.of(outcome).attention.in_report is attention.ERROR
 
 
 def begin_of_job(job: JobFacts) -> float:

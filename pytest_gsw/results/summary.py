@@ -25,12 +25,6 @@ _ROWS_SHOWN = 10
 _JOB = re.compile(r"\bjob (?=[\w.;:-]{0,79}\d)[\w.;:-]{1,80}")
 
 
-def throughput_change(record: Record) -> float | None:
-    """What was measured against what the outcome rests on, as a fraction of throughput; ``None`` for no figure."""
-    verdict = record.judged
-    return None if verdict is None else verdict.throughput_change
-
-
 def counts_line(records: Sequence[Record], missing: int = 0) -> str:
     """``24 passed, 2 regressed, 1 inconclusive, 1 error``, behind ``1 incident`` where the whole cluster is slower.
 
@@ -219,7 +213,7 @@ def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
 def _shared_text(rows: Sequence[Record]) -> str:
     """``20 passed, 2 regressed, -43.8 % to +0.4 %``."""
     told = [one.of_rows(count) for one, count in outcomes.counts(record.outcome for record in rows).items()]
-    changes = [change for record in rows if (change := throughput_change(record)) is not None]
+    changes = [change for record in rows if (change := record.throughput_change) is not None]
     if len(changes) > 1:
         told.append(f"worst {percent(min(changes))}, best {percent(max(changes))}")
     elif changes:
@@ -249,7 +243,7 @@ def _cell(record: Record | None) -> str:
     """The change of a row, behind the outcome's word where it has not passed by its document."""
     if record is None:
         return ""
-    change = throughput_change(record)
+    change = record.throughput_change
     word = outcomes.of(record.outcome).shown
     if record.outcome == outcomes.PASSED.word and change is not None:
         word = ACCEPTED.word.upper() if hides_loss(record) else ""
@@ -258,7 +252,7 @@ def _cell(record: Record | None) -> str:
 
 def _rank(record: Record) -> tuple[int, float, ByNumber]:
     """The worst first: by outcome, and among equals by throughput."""
-    return -outcomes.of(record.outcome).severity, throughput_change(record) or 0.0, by_number(record.row.id)
+    return -outcomes.of(record.outcome).severity, record.throughput_change or 0.0, by_number(record.row.id)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pytest_gsw.results.next_steps import next_command
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, inconclusive_line
 from pytest_gsw.results.run_id import RUNS
-from pytest_gsw.results.summary import counts_line, throughput_change
+from pytest_gsw.results.summary import counts_line
 
 #: Of which kind the alarm of a finding is.
 _ALARMS = {attention.REGRESSED.kind: Kind.REGRESSION, attention.DRIFT.kind: Kind.DRIFT}
@@ -121,7 +121,7 @@ def _of_cluster(night: Night) -> Iterator[Finding]:
 
 
 def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
-    change = None if finding.record is None else throughput_change(finding.record)
+    change = None if finding.record is None else finding.record.throughput_change
     return KINDS.index(finding.kind), change or 0.0, by_number(finding.node_id)
 
 

@@ -18,7 +18,6 @@ from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attentio
 from pytest_gsw.results.incident import OF_CLUSTER
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss
-from pytest_gsw.results.summary import throughput_change
 
 #: GitHub takes 1 MiB of all that one step says, and shows nothing of more; some of it is left to others.
 LIMIT_BYTES = 900_000
@@ -148,7 +147,7 @@ def _cell(records: Sequence[Record]) -> str:
     if len(records) > 1:
         return ", ".join(f"{len(alike)} {word or outcomes.PASSED.text}" for word, alike in _by_word(records).items())
     (record,) = records
-    change = throughput_change(record)
+    change = record.throughput_change
     return " ".join(part for part in ("" if change is None else percent(change), _word(record)) if part)
 
 

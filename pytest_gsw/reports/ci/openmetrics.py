@@ -17,7 +17,6 @@ from pytest_gsw.reports.ci.findings import regressed_metrics
 from pytest_gsw.reports.run_report import Night
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.summary import throughput_change
 from pytest_gsw.tables.metrics import METRICS
 
 #: Outcomes that a record can have; each is 0 or 1 for each row, so that a row that recovers is seen to.
@@ -70,7 +69,7 @@ FAMILIES = (
     _Metric(
         "gsw_throughput_change_ratio",
         "Measured throughput against what the outcome rests on, less one.",
-        throughput_change,
+        lambda record: record.throughput_change,
     ),
     _Metric("gsw_allowed_loss_ratio", "Loss of throughput beyond which the row is a regression.", _allowed),
     _Metric("gsw_drift", "Whether the newest runs differ from the first ones.", lambda record: bool(record.drift)),

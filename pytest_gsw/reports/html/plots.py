@@ -30,7 +30,7 @@ from pytest_gsw.reports.html.drawing import (
     upright,
 )
 from pytest_gsw.reports.html.texts import jobs_text, listed
-from pytest_gsw.reports.run_report import Failed, Row, failures_of
+from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables import metrics
@@ -164,7 +164,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     if not nights:
         return None
     first_s = nights[0].time_s
-    failed = [one for one in failures_of(row) if can_be_drawn(one.time_s) and one.time_s >= first_s]
+    failed = [one for one in row.failures if can_be_drawn(one.time_s) and one.time_s >= first_s]
     if len(nights) + len(failed) < 2:
         return None
     last_s = max([nights[-1].time_s, *(one.time_s for one in failed)])
@@ -203,7 +203,11 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
         kind, mark = drawn or ("", "")
         svg.append(point(*place, told, kind, mark, addresses.get(night.run_id)))
     for one in failed:
-        told = ", ".join(filter(None, (error_text(one), one.job_id and f"job {one.job_id}", minute(one.time_s))))
+        fact, job = "", None
+        if one.run_id == row.record.run.id:
+            fact, job = row.record.fact, row.record.jobs.last
+        said = [f"error: {fact}" if fact else "error", f"job {job.id}" if job and job.id else "", minute(one.time_s)]
+        told = ", ".join(filter(None, said))
         svg.append(point(x(one.time_s), EDGE, told, "error", "cross", link=addresses.get(one.run_id)))
     marks = [key(outcome, *drawn) for outcome, drawn in _DRAWN.items() if outcome in outcomes]
     marks += [key("error", "error", "cross")] if failed else []
@@ -213,11 +217,6 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
     words += [f"{counted(len(failed), 'run')} with an error"] if failed else []
     return Plot(title, svg, "; ".join([*words, *([slower] if slower else [])]), (*passed, *marks, *legend))
-
-
-def error_text(failed: Failed) -> str:
-    """What kept a row from being measured: ``error: container import``."""
-    return f"error: {failed.fact}" if failed.fact else "error"
 
 
 def _levels(row: Row) -> list[tuple[float, str, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_gsw.common.words import command, counted, duration
-from pytest_gsw.history.model import Point
+from pytest_gsw.history.model import Point, Told
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import LISTED_RUNS, held_then, held_today
 from pytest_gsw.reports.html.drawing import figure
@@ -37,7 +37,7 @@ from pytest_gsw.reports.html.texts import (
     shown_nodes,
     since_facts,
 )
-from pytest_gsw.reports.run_report import Failed, Night, Row, advice_of, device, failures_of
+from pytest_gsw.reports.run_report import Night, Row, advice_of, device
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.next_steps import again, next_command, nights_command, offline
@@ -203,7 +203,7 @@ def _allowed(row: Row, metric: Metric) -> str:
 
 def _nights(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
     """The newest nights, those with an error among them, against what tonight is held against."""
-    nights: list[Point | Failed] = [*row.past.measured, *failures_of(row)]
+    nights: list[Point | Told] = [*row.past.measured, *row.failures]
     nights.sort(key=lambda one: (one.time_s, one.run_id))
     if not nights:
         return None
@@ -219,13 +219,14 @@ def _nights(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> 
     return table("nights", caption, heads, [_night(night, row, pages, then_s) for night in shown])
 
 
-def _night(night: Point | Failed, row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> Sequence[Content]:
+def _night(night: Point | Told, row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> Sequence[Content]:
     address = pages.get(night.run_id)
     run: Content = night.run_id if not address else element("a", night.run_id, href=address)
     when = time_element(night.begin_s)
-    if isinstance(night, Failed):
-        kind = attention.ERROR
-        return when, element("td", sign(kind.kind), f" {kind.word}", class_=kind.kind), "", "", "", night.job_id, run
+    if isinstance(night, Told):
+        kind, last = attention.ERROR, row.record.jobs.last
+        job_id = last.id if last is not None and night.run_id == row.record.run.id else ""
+        return when, element("td", sign(kind.kind), f" {kind.word}", class_=kind.kind), "", "", "", job_id, run
     known = outcomes.of(night.outcome)
     shown = known.attention.in_report.kind
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
