@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, json_answer
+from pytest_gsw.cli.answer import Answer, changes_facts, json_answer
 from pytest_gsw.cli.runs import clusters_of, opened
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day
@@ -114,7 +114,7 @@ def _facts(one: Alarm) -> dict[str, Any]:
         "last": {"time_s": spell.nights[-1].time_s, "run_id": spell.nights[-1].run_id},
         "nights": len(spell.nights),
         "throughput_change": one.change,
-        "changes": {name: {"before": old, "after": new} for name, (old, new) in (spell.changes or {}).items()},
+        "changes": changes_facts(spell.changes or {}),
         "acknowledged": None
         if known is None
         else {"why": known.why, "owner": known.owner, "until_s": known.until_s, "text": acknowledged_text(one)},

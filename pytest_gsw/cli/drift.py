@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, json_answer
+from pytest_gsw.cli.answer import Answer, changes_facts, json_answer
 from pytest_gsw.cli.runs import opened, series_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import by_number, counted, minute, percent
@@ -124,5 +124,5 @@ def _drift_facts(found: Drifting | ClusterDrifting) -> dict[str, Any]:
     return {
         "z": drift.z,
         "time_change": drift.shift,
-        "changes": {name: {"before": old, "after": new} for name, (old, new) in found.changes.items()},
+        "changes": changes_facts(found.changes),
     }

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, csv_text, json_answer
+from pytest_gsw.cli.answer import Answer, changes_facts, csv_text, json_answer
 from pytest_gsw.cli.excluding import WORDS, decide, excluded_lines
 from pytest_gsw.cli.runs import NOISE_NOTE, noise_cell, opened, run_directory, series_of
 from pytest_gsw.cli.site import format_of
@@ -172,7 +172,7 @@ def _change_facts(change: Change) -> dict[str, Any]:
     return {
         "time": _moment(change.since.time_s),
         "run_id": change.since.run_id,
-        "named": quoted({name: {"before": old, "after": new} for name, (old, new) in change.named.items()}, os.environ),
+        "named": quoted(changes_facts(change.named), os.environ),
         **{name: getattr(change, name) for name in ("ratio", "low", "high", "nights_before", "nights_since")},
     }
 

@@ -197,18 +197,17 @@ class Past:
             changes.append(_change([nights[one] for one in before], [nights[one] for one in since], named, noise))
         return tuple(changes)
 
-    def without(self, run_id: str) -> Past:
-        """The past of a run that is in the history itself, because it goes on."""
-        return replace(self, points=tuple(point for point in self.points if point.run_id != run_id))
+    def without(self, run_id: str, until_s: float = math.inf, jobs: Iterable[Point] = ()) -> Past:
+        """The past of a run that is in the history itself, because it goes on.
 
-    def without_jobs(self, jobs: Iterable[Point]) -> Past:
-        """The past without these jobs: of a run that is replayed, the history has the jobs already."""
+        Args:
+            run_id: The run.
+            until_s: The time at which the past is asked for.
+            jobs: Those of the run: of one that is replayed, the history has the jobs already.
+        """
         known = {(job.job_id, job.time_s) for job in jobs}
-        return replace(self, points=tuple(one for one in self.points if (one.job_id, one.time_s) not in known))
-
-    def until(self, time_s: float) -> Past:
-        """The past at a time."""
-        return replace(self, points=tuple(point for point in self.points if point.time_s <= time_s))
+        points = (one for one in self.points if one.run_id != run_id and one.time_s <= until_s)
+        return replace(self, points=tuple(one for one in points if (one.job_id, one.time_s) not in known))
 
     def with_tonight(self, points: Iterable[Point]) -> Past:
         """The past with the jobs of a night that is not in it; they come after all others."""

@@ -106,7 +106,7 @@ class Together:
 
     def until(self, time_s: float, run_id: str) -> Together:
         """The nights up to a time, without a run that is told by itself."""
-        return Together({row: past.without(run_id).until(time_s) for row, past in self.pasts.items()})
+        return Together({row: past.without(run_id, time_s) for row, past in self.pasts.items()})
 
     def since(self) -> ClusterNight | None:
         """The first of the newest nights all of which were incidents, ``None`` where the last one was none."""

@@ -22,7 +22,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.history.texts import ClusterTold, cluster_told
 from pytest_gsw.history.together import Together
 from pytest_gsw.performance.verdict import Outcome, compare
-from pytest_gsw.reports.run_report import Listed, Night, Row, Run, page_names, since_of
+from pytest_gsw.reports.run_report import Listed, Row, Run, RunReport, page_names, since_of
 from pytest_gsw.results import attention
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.junit_names import read_noted
@@ -80,7 +80,7 @@ def run_report(
     history: History | None = None,
     accepted: AllAccepted | None = None,
     known: Once | None = None,
-) -> Night:
+) -> RunReport:
     """The report of one run, without secrets.
 
     Args:
@@ -104,7 +104,7 @@ def run_reports(
     history: History | None = None,
     runs: Mapping[str, Run] | None = None,
     accepted: AllAccepted | None = None,
-) -> tuple[Night, ...]:
+) -> tuple[RunReport, ...]:
     """The reports of several runs, the newest first; ``runs`` is by id what their records do not say."""
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs or {}}
     for record in newest_of(records).values():
@@ -120,7 +120,7 @@ def _built(
     history: History | None,
     accepted: AllAccepted | None,
     known: Once | None = None,
-) -> list[Night]:
+) -> list[RunReport]:
     known = known or (None if history is None else Once(history))
     # A session quotes what it records; a record of an earlier release may hold anything.
     shown = {run_id: [quoted(record, os.environ) for record in of_run] for run_id, of_run in by_run.items()}
@@ -153,7 +153,7 @@ def _report(
     pasts: Mapping[SeriesKey, Past],
     accepted: AllAccepted,
     earlier: Mapping[tuple[str, str], tuple[Told, ...]],
-) -> Night:
+) -> RunReport:
     rows, broken = _rows(records, pasts, earlier)
     alarms = run.alarms or ()
     if run.alarms is None and known is not None:
@@ -161,7 +161,7 @@ def _report(
     theirs = [key for record in records if (key := series_key(record)) is not None and key in pasts]
     nodes = {key.cluster: of_cluster for key in theirs if (of_cluster := pasts[key].nodes) is not None}
     slow = {cluster: tuple(one for one in of.slow if not one.mended) for cluster, of in nodes.items()}
-    night = Night(
+    night = RunReport(
         run_id,
         replace(run, missing={**run.missing, **broken}),
         tuple(rows),
@@ -222,8 +222,7 @@ def _past_of(record: Record, pasts: Mapping[SeriesKey, Past]) -> Past:
         return Past()
     tonight = [point.point for point in points_of(record)]
     until_s = max([record_time_s(record), *(point.time_s for point in tonight)])
-    earlier = pasts.get(key, Past()).without(record.run.id).without_jobs(tonight)
-    return earlier.until(until_s).with_tonight(tonight)
+    return pasts.get(key, Past()).without(record.run.id, until_s, tonight).with_tonight(tonight)
 
 
 def _before(record: Record, told: Mapping[tuple[str, str], tuple[Told, ...]]) -> tuple[Told, ...]:

@@ -302,7 +302,7 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class NightJob:
+class RunJob:
     """One job of a night, and its row."""
 
     row: Row
@@ -338,7 +338,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Night:
+class RunReport:
     """One run."""
 
     run_id: str
@@ -482,9 +482,9 @@ class Night:
         )
 
     @cached_property
-    def jobs(self) -> tuple[NightJob, ...]:
+    def jobs(self) -> tuple[RunJob, ...]:
         """All its jobs in the order of their submission."""
-        jobs = (NightJob(row, job) for row in self.rows for job in row.jobs)
+        jobs = (RunJob(row, job) for row in self.rows for job in row.jobs)
         return tuple(sorted(jobs, key=lambda one: as_submitted(one.facts)))
 
     @cached_property

@@ -110,7 +110,7 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
     from pytest_gsw.reports.ci.findings import github
     from pytest_gsw.reports.ci.markdown import markdown
     from pytest_gsw.reports.html import write_report
-    from pytest_gsw.reports.run_report import Night, Run
+    from pytest_gsw.reports.run_report import Run, RunReport
     from pytest_gsw.results.rebuild import read_whole_run
     from pytest_gsw.session.alarming import SessionAlarms
     from pytest_gsw.session.nights import history_at
@@ -120,7 +120,7 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
     accepted = accepted_in(settings.baselines, records)
     run = Run(from_here(settings.run_directory), missing, exit_status, alarms.found)
 
-    def made(history: History | None) -> Night:
+    def made(history: History | None) -> RunReport:
         once = None if history is None else Once(history, alarms.nights)
         report = run_report(records, run, history, accepted, once)
         if settings.report is not None:

@@ -10,7 +10,7 @@ from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.texts import acknowledged_text
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.run_report import Night, Row, is_slow, since_line
+from pytest_gsw.reports.run_report import Row, RunReport, is_slow, since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention, Level
 from pytest_gsw.results.incident import OF_CLUSTER, WholeNight
@@ -79,7 +79,7 @@ class Finding:
         return self.table or self.node_id.partition("::")[0], 1
 
 
-def findings(night: Night) -> tuple[Finding, ...]:
+def findings(night: RunReport) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
     known = {(one.spell.kind, one.spell.subject, one.spell.cluster): one for one in night.alarms if one.stands}
     of_rows = (row for row in night.rows if night.incident is None or row.record.reason != Reason.INCIDENT.value)
@@ -104,7 +104,7 @@ def _with_alarm(finding: Finding, known: Mapping[tuple[Kind, str, str], Alarm]) 
     return replace(finding, alarm=known.get((kind, finding.row, cluster_of(finding.record))))
 
 
-def _of_cluster(night: Night) -> Iterator[Finding]:
+def _of_cluster(night: RunReport) -> Iterator[Finding]:
     """What there is of the whole cluster; its rows are named in it, and are no findings of their own."""
     incident = night.incident
     table = night.records[0].row.node_id.partition("::")[0] if night.records else ""
@@ -145,13 +145,13 @@ def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Fi
     return Finding(needs.kind, record.row.id, record.row.node_id, record.run.cluster, text, following, since, record)
 
 
-def counts_text(night: Night) -> str:
+def counts_text(night: RunReport) -> str:
     """How many rows there were and what they came to: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
     missing = len(night.unrecorded)
     return f"{counted(len(night.records) + missing, 'row')}: {counts_line(night.records, missing)}".removesuffix(": ")
 
 
-def github(night: Night) -> str:
+def github(night: RunReport) -> str:
     """A workflow command for each finding, the worst first, and the night's counts as the last line.
 
     GitHub shows the first ten of each level that a step says; the others stay in its log.

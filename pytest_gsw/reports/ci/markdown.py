@@ -12,7 +12,7 @@ from pytest_gsw.common.words import counted, percent
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.texts import COLUMNS, cells
 from pytest_gsw.reports.ci.findings import Finding, counts_text, findings
-from pytest_gsw.reports.run_report import Night, device
+from pytest_gsw.reports.run_report import RunReport, device
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention
 from pytest_gsw.results.incident import OF_CLUSTER
@@ -32,7 +32,7 @@ _NAMED = 8
 _HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
 
 
-def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
+def markdown(night: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
     """A summary of a night; what has no room in it is counted."""
     found = findings(night)
     head = _head(night, found)
@@ -43,7 +43,7 @@ def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
     return "\n".join([*head, *attention, *alarms, *rows]).rstrip("\n")
 
 
-def _head(night: Night, found: Sequence[Finding]) -> list[str]:
+def _head(night: RunReport, found: Sequence[Finding]) -> list[str]:
     title = f"{_what(found)} attention"
     where = ", ".join(map(_code, night.clusters[:10]))
     names = sorted({record.run.id for record in night.records}) or [night.run.directory.name]
@@ -56,7 +56,7 @@ def _head(night: Night, found: Sequence[Finding]) -> list[str]:
     return [*head, *_turned(night)]
 
 
-def _turned(night: Night) -> list[str]:
+def _turned(night: RunReport) -> list[str]:
     """What is new, ongoing and fixed; nothing where no alarm is known."""
     if not any(night.turned.values()):
         return []

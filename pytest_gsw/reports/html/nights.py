@@ -16,10 +16,20 @@ from pathlib import Path
 
 from pytest_gsw.common.files import write_whole
 from pytest_gsw.common.words import command, counted
-from pytest_gsw.reports.html.elements import Content, element, html_text, markup, plain
-from pytest_gsw.reports.html.layout import command_line, page, section, table, time_element
+from pytest_gsw.reports.html.layout import (
+    Content,
+    command_line,
+    element,
+    html_text,
+    markup,
+    page,
+    plain,
+    section,
+    table,
+    time_element,
+)
 from pytest_gsw.reports.html.strip import by_kind, nights_strip
-from pytest_gsw.reports.run_report import KINDS, Listed, Night
+from pytest_gsw.reports.run_report import KINDS, Listed, RunReport
 from pytest_gsw.results import attention
 from pytest_gsw.results.attention import Attention
 
@@ -50,7 +60,7 @@ def kept_page(run_id: str) -> str:
     return f"{FOLDER}/{folder_of(run_id)}.html"
 
 
-def listed_runs(nights: Iterable[Night]) -> tuple[Listed, ...]:
+def listed_runs(nights: Iterable[RunReport]) -> tuple[Listed, ...]:
     """The runs of the history and of a report, the oldest first; nothing where the history is not known."""
     known = {one.run_id: one for night in nights for one in night.listed}
     if known:

@@ -10,8 +10,9 @@ from pytest_gsw.common.words import counted, duration, share, shortened
 from pytest_gsw.history.suspects import FAILURES_DAYS, Suspect
 from pytest_gsw.history.texts import sound_text
 from pytest_gsw.reports.html.drawing import Plot, Scale, figure, ground, key, named_ticks, polygon, round_numbers
-from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.layout import (
+    Content,
+    element,
     fact_list,
     page,
     row_link,
@@ -22,7 +23,7 @@ from pytest_gsw.reports.html.layout import (
 )
 from pytest_gsw.reports.html.plots import MOST
 from pytest_gsw.reports.html.texts import minute, percent, shown_nodes
-from pytest_gsw.reports.run_report import Cause, Night, NightJob
+from pytest_gsw.reports.run_report import Cause, RunJob, RunReport
 from pytest_gsw.results import attention
 
 #: Its address.
@@ -32,7 +33,7 @@ JOBS = "jobs.html"
 _NODES, _CAUSES, _JOBS = 40, 100, 1500
 
 
-def jobs_page(night: Night, shown: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
+def jobs_page(night: RunReport, shown: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
     """The night's jobs: GPU-hours, the time line, failures by cause and by node, and nodes that make jobs slow."""
     title = f"Jobs of the run, {minute(night.begin_s)}"
     main = [
@@ -48,7 +49,7 @@ def jobs_page(night: Night, shown: Plot | None, links: Sequence[tuple[str, str]]
     return page(title, main, links, here=JOBS)
 
 
-def _sums(night: Night) -> list[tuple[str, str]]:
+def _sums(night: RunReport) -> list[tuple[str, str]]:
     jobs = night.jobs
     failed = sum(job.failed for job in jobs)
     waits_s = [job.facts.queue_s for job in jobs if job.facts.queue_s is not None]
@@ -71,7 +72,7 @@ def _spread(times_s: Sequence[float]) -> str:
     return f"median {duration(statistics.median(times_s))}, longest {duration(max(times_s))}"
 
 
-def _causes(night: Night) -> ET.Element | None:
+def _causes(night: RunReport) -> ET.Element | None:
     if not night.causes:
         return None
     lines = [_cause(cause) for cause in night.causes[:_CAUSES]]
@@ -83,7 +84,7 @@ def _cause(cause: Cause) -> Sequence[Content]:
     return cause.fact, f"{len(cause.rows)}", nodes, advice
 
 
-def _failing(night: Night) -> ET.Element | None:
+def _failing(night: RunReport) -> ET.Element | None:
     nodes = night.failing_nodes
     if not nodes:
         return None
@@ -92,7 +93,7 @@ def _failing(night: Night) -> ET.Element | None:
     return table("failing", caption, ["node", "failed jobs", "of jobs"], lines)
 
 
-def _blamed(night: Night) -> ET.Element | None:
+def _blamed(night: RunReport) -> ET.Element | None:
     """The nodes that fail jobs, by all jobs of the history."""
     lines = [
         [one.name, cluster, f"{one.failed}", f"{one.of}", share(one.usual)]
@@ -106,7 +107,7 @@ def _blamed(night: Night) -> ET.Element | None:
     return table("blamed", caption, heads, lines[:_NODES])
 
 
-def _slow(night: Night) -> ET.Element | None:
+def _slow(night: RunReport) -> ET.Element | None:
     """The nodes that make jobs slow, by all jobs of the history."""
     lines = [_slow_line(cluster, one) for cluster, slow in night.slow_nodes.items() for one in slow]
     if not lines:
@@ -115,7 +116,7 @@ def _slow(night: Night) -> ET.Element | None:
     return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
 
 
-def _sound(night: Night) -> Iterator[ET.Element]:
+def _sound(night: RunReport) -> Iterator[ET.Element]:
     """How many nodes are known to be sound: that nobody is slow is not known before."""
     for cluster, sound in night.sound_nodes.items():
         slow = "" if cluster in night.slow_nodes else "no node is known to make jobs slow; "
@@ -127,7 +128,7 @@ def _slow_line(cluster: str, one: Suspect) -> Sequence[Content]:
     return one.name, cluster, percent(one.change), since, f"{len(one.accusing)}", f"{len(one.clearing)}"
 
 
-def _jobs(night: Night) -> ET.Element | None:
+def _jobs(night: RunReport) -> ET.Element | None:
     jobs = night.jobs[:_JOBS]
     if not jobs:
         return None
@@ -136,7 +137,7 @@ def _jobs(night: Night) -> ET.Element | None:
     return table("jobs", caption, heads, map(_job, jobs))
 
 
-def _job(job: NightJob) -> list[Content]:
+def _job(job: RunJob) -> list[Content]:
     facts = job.facts
     return [
         row_link(job.row),
@@ -150,7 +151,7 @@ def _job(job: NightJob) -> list[Content]:
     ]
 
 
-def _failed_text(job: NightJob) -> str:
+def _failed_text(job: RunJob) -> str:
     """What stands before the state of a job that failed, although a state may say COMPLETED."""
     return "failed: " if job.failed else ""
 
@@ -164,7 +165,7 @@ _LONGEST_NAME, _LONGEST_JOB = 44, 20
 _TIME_UNITS = (("seconds", 1), ("minutes", 60), ("hours", 3600))
 
 
-def jobs_plot(night: Night) -> Plot | None:
+def jobs_plot(night: RunReport) -> Plot | None:
     """The night's jobs over time: how long each waited, and how long it ran. The one that ended last comes last."""
     jobs = sorted((job for job in night.jobs if _is_timed(job)), key=lambda one: one.facts.end_s or 0.0)
     if not jobs:
@@ -197,7 +198,7 @@ def jobs_plot(night: Night) -> Plot | None:
     return Plot(title, svg, f"{title}; pale bars are time in the queue, others run time, crosses failed", legend)
 
 
-def _bar(job: NightJob, x: Callable[[float], float], top: float, height: float) -> ET.Element:
+def _bar(job: RunJob, x: Callable[[float], float], top: float, height: float) -> ET.Element:
     """One job: whose it is, where bars are high enough for that, and below its time in the queue and its run."""
     facts = job.facts
     submitted, started, ended = x(job.begin_s), x(facts.start_s or job.begin_s), x(facts.end_s or 0.0)
@@ -222,7 +223,7 @@ def _bar(job: NightJob, x: Callable[[float], float], top: float, height: float) 
     )
 
 
-def _name(job: NightJob) -> str:
+def _name(job: RunJob) -> str:
     """The row and the job: of a row several jobs may be drawn."""
     which = f", job {shortened(job.facts.id, _LONGEST_JOB)}"
     return f"{shortened(job.row.record.row.id, _LONGEST_NAME - len(which))}{which}"
@@ -235,5 +236,5 @@ def _part(begin: float, wide: float, top: float, high: float, kind: str) -> ET.E
     return element("rect", x=f"{begin:g}%", y=top, width=f"{wide:.1f}%", height=high, class_=kind)
 
 
-def _is_timed(job: NightJob) -> bool:
+def _is_timed(job: RunJob) -> bool:
     return bool(job.facts.end_s and 0 < job.begin_s <= job.facts.end_s < MOST)

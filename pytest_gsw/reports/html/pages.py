@@ -10,11 +10,12 @@ from pytest_gsw.common.words import command, counted, duration, share
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.texts import COLUMNS, cells, failing_text, good_text, suspect_text
 from pytest_gsw.reports.html.drawing import figure
-from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.evidence import likely_cause, log_ends_of
 from pytest_gsw.reports.html.layout import (
+    Content,
     change,
     command_line,
+    element,
     fact_list,
     page,
     row_link,
@@ -43,7 +44,7 @@ from pytest_gsw.reports.html.texts import (
     since_facts,
 )
 from pytest_gsw.reports.html.verdicts import verdict_tables
-from pytest_gsw.reports.run_report import KINDS, Cause, Night, Row, Unrecorded, since_line
+from pytest_gsw.reports.run_report import KINDS, Cause, Row, RunReport, Unrecorded, since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.next_steps import again, next_command, next_commands
 from pytest_gsw.results.summary import outcome_texts
@@ -62,8 +63,8 @@ _CAUSES, _MISSING = 40, 200
 
 
 def night_page(
-    night: Night,
-    others: Sequence[tuple[Night, str]],
+    night: RunReport,
+    others: Sequence[tuple[RunReport, str]],
     links: Sequence[tuple[str, str]],
     address_of: Callable[[str], str | None] = lambda _: None,
     places: Mapping[str, str] | None = None,
@@ -104,7 +105,7 @@ def night_page(
     return page(title, main, links, here="" if root else INDEX, root=root)
 
 
-def _strip(night: Night, address_of: Callable[[str], str | None]) -> ET.Element | None:
+def _strip(night: RunReport, address_of: Callable[[str], str | None]) -> ET.Element | None:
     """The nights before and this one; nothing where none before is known. What is replayed is in its own column."""
     tonight = night.as_listed
     before = [one for one in night.listed if one.run_id != night.run_id and one.time_s <= tonight.time_s]
@@ -114,7 +115,7 @@ def _strip(night: Night, address_of: Callable[[str], str | None]) -> ET.Element 
     return nights_strip(shown, address_of, night.replay_of or night.run_id)
 
 
-def _counts(night: Night) -> ET.Element:
+def _counts(night: RunReport) -> ET.Element:
     """How many rows there are of each outcome: the numbers of the session's last line."""
     told = outcome_texts(night.records, len(night.unrecorded))
     entries = [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
@@ -126,7 +127,7 @@ def _counts(night: Night) -> ET.Element:
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
 
 
-def _scaling(night: Night) -> Iterator[ET.Element | None]:
+def _scaling(night: RunReport) -> Iterator[ET.Element | None]:
     """How each workload scales, beside the document's figures; a picture has as many curves as there are shapes."""
     for workload in workloads(night.rows):
         for curves in map(workload.of, Rule):
@@ -139,7 +140,7 @@ def _badge(kind: str, text: str) -> ET.Element:
     return element("li", element("a", sign(kind), f" {text}", href=target, class_=f"badge {kind}"))
 
 
-def _next(night: Night) -> ET.Element | None:
+def _next(night: RunReport) -> ET.Element | None:
     """What to type next for the whole run."""
     listed = next_commands(night.records, night.run.directory)
     if left := night.left:
@@ -149,7 +150,7 @@ def _next(night: Night) -> ET.Element | None:
     return element("dl", *pairs, class_="commands") if pairs else None
 
 
-def _nodes(night: Night) -> list[ET.Element | None]:
+def _nodes(night: RunReport) -> list[ET.Element | None]:
     """That nodes make jobs slow, or fail them."""
     slow = [signed(suspect_text(one)) for of_cluster in night.slow_nodes.values() for one in of_cluster]
     failing = [failing_text(one) for of_cluster in night.blamed_nodes.values() for one in of_cluster]
@@ -166,7 +167,7 @@ def _told(what: str, nodes: Sequence[str], kind: str, where: str) -> ET.Element 
     return element("p", sign(kind), " ", told, class_=f"card {kind}")
 
 
-def _incident(night: Night) -> ET.Element | None:
+def _incident(night: RunReport) -> ET.Element | None:
     """That the whole cluster was slower, and the rows that are part of it."""
     incident = night.incident
     if incident is None:
@@ -185,14 +186,14 @@ def _incident(night: Night) -> ET.Element | None:
     )
 
 
-def _drifting(night: Night) -> list[ET.Element]:
+def _drifting(night: RunReport) -> list[ET.Element]:
     """That clusters have become slower, night by night."""
     kind = attention.DRIFT.kind
     told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in night.told.items() if one.drift]
     return [element("p", sign(kind), text, class_=f"card {kind}") for text in told]
 
 
-def _run_facts(night: Night, kept: str) -> list[Content]:
+def _run_facts(night: RunReport, kept: str) -> list[Content]:
     name = element("code", night.run_id)
     parts: list[Content] = ["run ", element("a", name, href=kept) if kept else name]
     if night.begin_s and night.end_s and moment(night.begin_s) and moment(night.end_s):
@@ -201,7 +202,7 @@ def _run_facts(night: Night, kept: str) -> list[Content]:
     return [*parts, f", {night.gpu_hours:,.1f} GPU-hours, {_end_text(night)}"]
 
 
-def _end_text(night: Night) -> str:
+def _end_text(night: RunReport) -> str:
     if night.goes_on:
         return "its session goes on"
     if night.left and night.run.exit_status is None:
@@ -212,7 +213,7 @@ def _end_text(night: Night) -> str:
 # -- what needs attention --------------------------------------------------------------------------
 
 
-def _attention(night: Night) -> ET.Element | None:
+def _attention(night: RunReport) -> ET.Element | None:
     groups = [_group(night, one.kind) for one in _HEADED if one.is_urgent and one.kind in night.counts]
     if groups:
         return section("attention", "What needs attention", *groups)
@@ -226,13 +227,13 @@ def _attention(night: Night) -> ET.Element | None:
     return element("p", sign(attention.PASSED.kind), *told, class_="well")
 
 
-def _improved(night: Night) -> ET.Element | None:
+def _improved(night: RunReport) -> ET.Element | None:
     """Rows that need nobody, and whose documents are behind."""
     groups = [_group(night, one.kind) for one in _HEADED if not one.is_urgent and one.kind in night.counts]
     return section("faster", "Faster than allowed", *groups)
 
 
-def _group(night: Night, kind: str) -> ET.Element:
+def _group(night: RunReport, kind: str) -> ET.Element:
     heading = element("h3", sign(kind), f" {_heading(night, kind)}", id=kind)
     if kind == attention.ERROR.kind:
         shown = enumerate(night.causes[:_CAUSES], 1)
@@ -247,7 +248,7 @@ def _group(night: Night, kind: str) -> ET.Element:
     return element("div", heading, cards if rows else None, _more(len(rows) - _AT_LENGTH), under, class_="group")
 
 
-def _heading(night: Night, kind: str) -> str:
+def _heading(night: RunReport, kind: str) -> str:
     count = night.counts[kind]
     ran = night.outcomes.get(outcomes.UNEXPECTED_SUCCESS.word, 0) if kind == attention.REGRESSED.kind else 0
     parts = [f"{attention.BY_KIND[kind].heading} ({count - ran})"] if count > ran else []
@@ -301,7 +302,7 @@ def _error_row(row: Row) -> ET.Element:
     return element("li", row_link(row), f": {words}" if words else None)
 
 
-def _missing(night: Night) -> ET.Element | None:
+def _missing(night: RunReport) -> ET.Element | None:
     missing = night.unrecorded
     if not missing:
         return None
@@ -316,7 +317,7 @@ def _missing(night: Night) -> ET.Element | None:
     )
 
 
-def _alarms(night: Night) -> list[ET.Element]:
+def _alarms(night: RunReport) -> list[ET.Element]:
     """Those that stand, and behind a line those that are over."""
     if not night.alarms:
         return []
@@ -341,7 +342,7 @@ def _alarm(alarm: Alarm) -> list[Content]:
 # -- all verdicts ----------------------------------------------------------------------------------
 
 
-def _all_rows(night: Night) -> ET.Element | None:
+def _all_rows(night: RunReport) -> ET.Element | None:
     if not night.rows and not night.unrecorded:
         return None
     heads = ["row", "verdict", "throughput", "measured", "against", "MFU", "since", "nodes", "job", "ran"]
@@ -376,7 +377,7 @@ def _list_line(row: Row) -> list[Content]:
     ]
 
 
-def _others(others: Sequence[tuple[Night, str]]) -> ET.Element | None:
+def _others(others: Sequence[tuple[RunReport, str]]) -> ET.Element | None:
     if not others:
         return None
     entries = [
@@ -398,7 +399,7 @@ _OF_ALARMS = {
 }
 
 
-def turned_section(night: Night) -> ET.Element | None:
+def turned_section(night: RunReport) -> ET.Element | None:
     """Short lists with their counts; nothing where no alarm is known."""
     if not any(night.turned.values()):
         return None
@@ -406,7 +407,7 @@ def turned_section(night: Night) -> ET.Element | None:
     return section("lately", "New, ongoing and fixed", element("div", *cards, class_="turned"))
 
 
-def _turned_card(state: str, alarms: Sequence[Alarm], night: Night) -> ET.Element:
+def _turned_card(state: str, alarms: Sequence[Alarm], night: RunReport) -> ET.Element:
     left = len(alarms) - _TURNED
     more = element("li", f"and {left} more, ", element("a", "in the list of alarms", href="#alarms"))
     shown = [*(_turned_alarm(one, night) for one in alarms[:_TURNED]), *([more] if left > 0 else [])]
@@ -418,7 +419,7 @@ def _turned_card(state: str, alarms: Sequence[Alarm], night: Night) -> ET.Elemen
     )
 
 
-def _turned_alarm(alarm: Alarm, night: Night) -> ET.Element:
+def _turned_alarm(alarm: Alarm, night: RunReport) -> ET.Element:
     address, what, kind = _OF_ALARMS[alarm.spell.kind]
     spell = alarm.spell
     name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "

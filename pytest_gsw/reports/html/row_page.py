@@ -12,11 +12,12 @@ from pytest_gsw.history.model import Point, Told
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import LISTED_RUNS, held_then, held_today
 from pytest_gsw.reports.html.drawing import figure
-from pytest_gsw.reports.html.elements import Content, element
 from pytest_gsw.reports.html.evidence import LogEnd, likely_cause
 from pytest_gsw.reports.html.layout import (
+    Content,
     change,
     command_line,
+    element,
     fact_list,
     page,
     section,
@@ -37,7 +38,7 @@ from pytest_gsw.reports.html.texts import (
     shown_nodes,
     since_facts,
 )
-from pytest_gsw.reports.run_report import Night, Row, advice_of, device
+from pytest_gsw.reports.run_report import Row, RunReport, advice_of, device
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.next_steps import again, next_command, nights_command, offline
@@ -53,7 +54,7 @@ _ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
 
 def row_page(
     row: Row,
-    night: Night,
+    night: RunReport,
     ends: Sequence[LogEnd],
     links: Sequence[tuple[str, str]],
     pages: Mapping[str, str],
@@ -130,7 +131,7 @@ def _notes(row: Row) -> list[tuple[str, str]]:
     ]
 
 
-def _commands(row: Row, night: Night) -> ET.Element:
+def _commands(row: Row, night: RunReport) -> ET.Element:
     pairs = [
         element("div", element("dt", what), element("dd", command_line(text)))
         for what, text in all_commands(row, night.run.directory)

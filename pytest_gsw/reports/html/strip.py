@@ -10,7 +10,7 @@ from datetime import datetime
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.html.drawing import in_view
-from pytest_gsw.reports.html.elements import element
+from pytest_gsw.reports.html.layout import element
 from pytest_gsw.reports.html.texts import minute, moment, percent
 from pytest_gsw.reports.run_report import KINDS, Listed, Row
 from pytest_gsw.results import attention, outcomes

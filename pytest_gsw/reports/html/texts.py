@@ -12,7 +12,7 @@ from pytest_gsw.history import texts as history_texts
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL, Reason
-from pytest_gsw.reports.run_report import Night, Row, Since, since_line
+from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.record import Record
 
@@ -31,7 +31,7 @@ _NEGATIVE = re.compile(r"(?<![\w.\]])-(?=\d)")
 _LONGEST_NODES = 60
 
 
-def night_text(night: Night) -> str:
+def night_text(night: RunReport) -> str:
     """What a night came to, in a few words: the same numbers as everywhere."""
     counts = night.outcomes
     bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]

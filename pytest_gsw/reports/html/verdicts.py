@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_gsw.common.words import counted, rounded
-from pytest_gsw.reports.html.elements import Content, element
-from pytest_gsw.reports.html.layout import sign, table
+from pytest_gsw.reports.html.layout import Content, element, sign, table
 from pytest_gsw.reports.html.texts import percent
 from pytest_gsw.reports.run_report import Row, Unrecorded, device
 from pytest_gsw.results import attention

@@ -12,8 +12,8 @@ from pytest_gsw.common.words import enumerated
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.build import judged_by
-from pytest_gsw.reports.html.elements import html_text
 from pytest_gsw.reports.html.evidence import log_ends_of
+from pytest_gsw.reports.html.layout import html_text
 from pytest_gsw.reports.html.nights import (
     FOLDER,
     NIGHTS,
@@ -30,13 +30,13 @@ from pytest_gsw.reports.html.nights import (
 from pytest_gsw.reports.html.overview import JOBS, jobs_page, jobs_plot
 from pytest_gsw.reports.html.pages import INDEX, night_page
 from pytest_gsw.reports.html.row_page import row_page
-from pytest_gsw.reports.run_report import Listed, Night
+from pytest_gsw.reports.run_report import Listed, RunReport
 
 #: The first page, and the folders of the others.
 _ROWS, _STYLE = "rows", "report.css"
 
 
-def write_report(nights: Sequence[Night], directory: Path, history: History | None = None) -> Path:
+def write_report(nights: Sequence[RunReport], directory: Path, history: History | None = None) -> Path:
     """Write the pages of one run or of several; the newest is on the first page, which is returned.
 
     Args:
@@ -73,7 +73,7 @@ def write_report(nights: Sequence[Night], directory: Path, history: History | No
 
 
 def _write_index(
-    nights: Sequence[Night],
+    nights: Sequence[RunReport],
     directory: Path,
     runs: Sequence[Listed],
     written: Mapping[str, str],
@@ -94,12 +94,12 @@ def _write_index(
     _write_page(directory / NIGHTS, nights_page(runs, there, enumerated(clusters), links))
 
 
-def _kept(night: Night) -> Mapping[str, str]:
+def _kept(night: RunReport) -> Mapping[str, str]:
     """Where a run's first page is kept; nothing of a replay, which is no run among the others."""
     return {} if night.replay_of else {night.run_id: kept_page(night.run_id)}
 
 
-def _pages_of_rows(nights: Iterable[Night], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+def _pages_of_rows(nights: Iterable[RunReport], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
     """By row and run, the newest first, where the row's page is, as seen from the report's directory."""
     found: dict[str, dict[str, str]] = {}
     for night in nights:
@@ -110,9 +110,9 @@ def _pages_of_rows(nights: Iterable[Night], addresses: Mapping[str, str]) -> Map
 
 
 def _write_night(
-    night: Night,
+    night: RunReport,
     directory: Path,
-    others: Sequence[tuple[Night, str]],
+    others: Sequence[tuple[RunReport, str]],
     pages: Mapping[str, Mapping[str, str]],
     then_s: Mapping[tuple[str, str], Mapping[str, float]],
     root: str = "",

@@ -8,10 +8,10 @@ from typing import Any
 
 from pytest_gsw.history.texts import line_of
 from pytest_gsw.reports.build import run_reports
-from pytest_gsw.reports.html.elements import markup
+from pytest_gsw.reports.html.layout import markup
 from pytest_gsw.reports.html.nights import listed_runs
 from pytest_gsw.reports.html.row_page import row_page
-from pytest_gsw.reports.run_report import Night, since_line
+from pytest_gsw.reports.run_report import RunReport, since_line
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import job
 from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, failed, history_of, minute_of, row, runs
@@ -55,7 +55,7 @@ RECORDS = [
 ]
 
 
-def tonight(directory: Path) -> Night:
+def tonight(directory: Path) -> RunReport:
     ran = [record for record in RECORDS if record.run.id == run_id(TONIGHT)]
     with history_of(directory, *RECORDS) as history:
         (night,) = run_reports(ran, history, {run_id(TONIGHT): runs(directory).popitem()[1]})

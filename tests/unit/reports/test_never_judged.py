@@ -13,7 +13,7 @@ from pytest_gsw.jobs.journal import COPY, Journal
 from pytest_gsw.jobs.ownership import Owner
 from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.nights import listed_runs
-from pytest_gsw.reports.run_report import Night
+from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.results.record import write_record
 from tests.unit.reports.nights import PASSED, RUN_ID, SLOW, TONIGHT, history_of, row, runs
 
@@ -30,7 +30,7 @@ def began(runs: Path, run_id: str = KILLED, cluster: str = "eos") -> Path:
     return runs / run_id
 
 
-def tonight(home: Path, excluded: str = "") -> Night:
+def tonight(home: Path, excluded: str = "") -> RunReport:
     with history_of(home, BEFORE) as history:
         if excluded:
             history.decide(Event(EXCLUDE, excluded, "eos", 0.0, {}))
@@ -38,7 +38,7 @@ def tonight(home: Path, excluded: str = "") -> Night:
     return night
 
 
-def told(night: Night) -> dict[str, dict[str, int]]:
+def told(night: RunReport) -> dict[str, dict[str, int]]:
     return {one.run_id: dict(one.outcomes) for one in night.listed}
 
 

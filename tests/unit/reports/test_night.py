@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.reports.build import run_report, run_reports
-from pytest_gsw.reports.run_report import Night, Row, Run, Since, page_names, since_line
+from pytest_gsw.reports.run_report import Row, Run, RunReport, Since, page_names, since_line
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.results.summary import error_lines
@@ -32,7 +32,7 @@ from tests.unit.results.records import varied
 NAME = SLOW.row.id
 
 
-def tonight(*records: Record, **facts: object) -> Night:
+def tonight(*records: Record, **facts: object) -> RunReport:
     (night,) = run_reports(records, None, runs(Path("run"), **facts))
     return night
 
