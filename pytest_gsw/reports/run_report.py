@@ -188,52 +188,36 @@ def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
     return (("since", line), *((("changed", changes_text(since.changes)),) if since.changes else ()))
 
 
+#: By what rows need, the outcomes of runs that are alike in that.
+_ALIKE = {
+    **dict.fromkeys(attention.SLOW, outcomes.SLOW),
+    attention.IMPROVED: frozenset({outcomes.IMPROVED.word}),
+}
+
+
 def since_of(row: Row) -> Since | None:
     """Since when a row is what it is, ``None`` where nobody knows, or where it is well."""
     if row.needs is attention.ERROR:
         return _error_since(row)
-    if row.needs in attention.SLOW:
-        found = _streak(row, outcomes.SLOW)
-        return None if found is None else _mixed(found, row)
-    if row.needs is attention.IMPROVED:
-        return _streak(row, frozenset({outcomes.IMPROVED.word}))
-    if row.needs is attention.DRIFT and row.drifting is not None:
-        suspect = row.drifting.since.run_id
-        found = _since_night(row, [night.run_id for night in row.past.nights].index(suspect))
-        return replace(found, changes=row.drifting.changes)
-    return None
-
-
-def _streak(row: Row, outcomes: frozenset[str]) -> Since | None:
-    nights = row.past.nights
-    if not nights or nights[-1].run_id != row.record.run.id or nights[-1].outcome not in outcomes:
+    nights, alike = row.past.nights, _ALIKE.get(row.needs, frozenset())
+    drifting = row.drifting if row.needs is attention.DRIFT else None
+    if drifting is not None:
+        first = [night.run_id for night in nights].index(drifting.since.run_id)
+    elif nights and nights[-1].run_id == row.record.run.id and nights[-1].outcome in alike:
+        first = len(nights) - 1
+        while first and nights[first - 1].outcome in alike:
+            first -= 1
+    else:
         return None  # a canary's night, or nothing that counts
-    first = len(nights) - 1
-    while first and nights[first - 1].outcome in outcomes:
-        first -= 1
-    return _since_night(row, first)
-
-
-def _mixed(since: Since, row: Row) -> Since:
-    """With how many of its nights regressed, where that are not all: alarms count from the first of those."""
-    regressed = sum(night.outcome == outcomes.REGRESSED.word for night in row.past.nights[-since.nights :])
-    return since if regressed == since.nights else replace(since, regressed=regressed)
-
-
-def _since_night(row: Row, first: int) -> Since:
-    nights = row.past.nights
-    night = nights[first]
-    begin = Since(night.begin_s, night.run_id, night.job_id, len(nights) - first)
-    if not first:
-        return begin
-    before = nights[first - 1]
-    return replace(
-        begin,
-        good_run_id=before.run_id,
-        good_time_s=before.begin_s,
-        good_s=row.past.judged[first - 1].judged_s,
-        changes=changes_within(nights, first - ABOUT, first),
-    )
+    found = Since(nights[first].begin_s, nights[first].run_id, nights[first].job_id, len(nights) - first)
+    if first:
+        before, good_s = nights[first - 1], row.past.judged[first - 1].judged_s
+        changes = changes_within(nights, first - ABOUT, first) if drifting is None else drifting.changes
+        found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good_s=good_s, changes=changes)
+    regressed = sum(night.outcome == outcomes.REGRESSED.word for night in nights[first:])
+    # Alarms count from the first of those that regressed.
+    is_mixed = row.needs in attention.SLOW and regressed < found.nights
+    return replace(found, regressed=regressed) if is_mixed else found
 
 
 def _error_since(row: Row) -> Since:

@@ -12,7 +12,6 @@ from pytest_gsw.common.words import enumerated
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.build import judged_by
-from pytest_gsw.reports.html.evidence import log_ends_of
 from pytest_gsw.reports.html.layout import html_text
 from pytest_gsw.reports.html.nights import (
     FOLDER,
@@ -29,7 +28,7 @@ from pytest_gsw.reports.html.nights import (
 )
 from pytest_gsw.reports.html.overview import JOBS, jobs_page, jobs_plot
 from pytest_gsw.reports.html.pages import INDEX, night_page
-from pytest_gsw.reports.html.row_page import row_page
+from pytest_gsw.reports.html.row_page import log_ends_of, row_page
 from pytest_gsw.reports.run_report import Listed, RunReport
 
 #: The first page, and the folders of the others.

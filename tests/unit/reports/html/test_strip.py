@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import run_reports
-from pytest_gsw.reports.html.strip import counts_of, nights_strip, row_curve
+from pytest_gsw.reports.html.nights import counts_of, nights_strip, row_curve
 from pytest_gsw.reports.run_report import Listed
 from pytest_gsw.results.record import Record
 from tests.unit.reports.nights import SLOW, TONIGHT, history_of, row, runs

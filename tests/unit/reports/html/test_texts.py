@@ -9,9 +9,8 @@ import pytest
 
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import run_reports
-from pytest_gsw.reports.html.evidence import log_ends
 from pytest_gsw.reports.html.layout import element, html_text
-from pytest_gsw.reports.html.row_page import all_commands
+from pytest_gsw.reports.html.row_page import all_commands, log_ends
 from pytest_gsw.reports.html.texts import (
     card_text,
     fact_text,
