@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.common.words import ByNumber, by_number, counted, percent
+from pytest_gsw.common.words import ByNumber, by_number, counted, named, percent
 from pytest_gsw.performance.verdict import Outcome, compare
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED
@@ -83,7 +83,10 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
     for node_id, why in (missing or {}).items():
         rows.setdefault(why, []).append(node_id.rpartition("::")[2])
     ordered = sorted(rows.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    return [f"{why}: {_rows(ids)}{_on_nodes(by_cause.get(why, ()))}" for why, ids in ordered]
+    return [
+        f"{why}: {counted(len(ids), 'row')} ({named(ids, _ROWS_SHOWN)}){_on_nodes(by_cause.get(why, ()))}"
+        for why, ids in ordered
+    ]
 
 
 def cause_of(record: Record) -> str:
@@ -102,11 +105,6 @@ def error_nodes(records: Iterable[Record]) -> str:
 def without_job(fact: str) -> str:
     """A fact without the id of the job that it is of."""
     return _JOB.sub("job", fact)
-
-
-def _rows(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _ROWS_SHOWN} more" if len(names) > _ROWS_SHOWN else ""
-    return f"{counted(len(names), 'row')} ({', '.join(names[:_ROWS_SHOWN])}{more})"
 
 
 def _on_nodes(records: Iterable[Record]) -> str:

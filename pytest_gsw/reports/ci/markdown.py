@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gsw.common.words import counted, percent
+from pytest_gsw.common.words import counted, named, percent
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.texts import COLUMNS, cells
 from pytest_gsw.reports.ci.findings import Finding, counts_text, findings
@@ -64,10 +64,8 @@ def _turned(night: RunReport) -> list[str]:
 
 
 def _names(alarms: Sequence[Alarm]) -> str:
-    names = [f"{one.spell.kind.value} of {one.spell.subject}" for one in alarms]
-    shown = ", ".join(_code(_cut(name, _LONGEST_FACT)) for name in names[:_NAMED])
-    more = len(names) - _NAMED
-    return f": {shown}{f' and {more} more' if more > 0 else ''}" if names else ""
+    names = [_code(_cut(f"{one.spell.kind.value} of {one.spell.subject}", _LONGEST_FACT)) for one in alarms]
+    return f": {named(names, _NAMED)}" if names else ""
 
 
 def _what(found: Sequence[Finding]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_gsw.common.words import command, counted, duration, rounded, share
+from pytest_gsw.common.words import command, counted, duration, named, rounded, share
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.texts import COLUMNS, cells, failing_text, good_text, suspect_text
 from pytest_gsw.reports.html.drawing import figure
@@ -33,7 +33,6 @@ from pytest_gsw.reports.html.texts import (
     WORST_FIRST,
     card_text,
     job_text,
-    listed,
     minute,
     moment,
     night_text,
@@ -162,7 +161,7 @@ def _nodes(night: RunReport) -> list[ET.Element | None]:
 def _told(what: str, nodes: Sequence[str], kind: str, where: str) -> ET.Element | None:
     if not nodes:
         return None
-    told = element("a", what, listed(nodes, _NAMED), href=where)
+    told = element("a", what, named(nodes, _NAMED), href=where)
     return element("p", sign(kind), " ", told, class_=f"card {kind}")
 
 

@@ -6,7 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 
-from pytest_gsw.common.words import counted, day, minute
+from pytest_gsw.common.words import counted, day, minute, named
 from pytest_gsw.performance.measurement import TimedStep, apply, select
 from pytest_gsw.performance.noise import reference
 from pytest_gsw.performance.verdict import UNUSUAL
@@ -29,7 +29,7 @@ from pytest_gsw.reports.html.drawing import (
     ticks,
     upright,
 )
-from pytest_gsw.reports.html.texts import jobs_text, listed
+from pytest_gsw.reports.html.texts import jobs_text
 from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
@@ -176,7 +176,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     y = upright(view)
     title = f"{row.record.judged_metric.label.capitalize()} of {counted(len(nights), 'run')} (s), lower is better"
     if beyond := [f"{night.judged_s:.4g} s" for night in nights if not view[0] <= night.judged_s <= view[1]]:
-        title += f"; beyond the picture: {listed(beyond, _NAMED_BEYOND)}"
+        title += f"; beyond the picture: {named(beyond, _NAMED_BEYOND)}"
     svg, legend = frame(y, _days(x)), []
     frozen = [time_s for time_s in reference([night.time_s for night in row.past.counted]) if time_s >= first_s]
     if len(frozen) > 1:

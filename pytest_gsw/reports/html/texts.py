@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import datetime
 
 from pytest_gsw.common import words
@@ -122,12 +121,6 @@ def nodes_fact(record: Record) -> tuple[str, str]:
 def jobs_text(night: Point) -> str:
     """The jobs of a night: ``job 481220``, ``median of jobs 481220, 481221, 481222``."""
     return f"job {night.job_id}" if night.jobs == 1 else f"median of jobs {night.job_id}"
-
-
-def listed(names: Sequence[str], most: int) -> str:
-    """Names with commas between, at most so many of them."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def shown_nodes(nodes: str) -> str:
