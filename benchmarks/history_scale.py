@@ -177,8 +177,8 @@ def questions(place: str, nights: int, rows: int) -> Iterator[Figure]:
 def compared(history: History, before: int, after: int) -> int:
     """How many rows a comparison of two nights has, all that ``pytest-gsw compare`` does included."""
     first, second = history.records(run_id(before)), history.records(run_id(after))
-    times_s = history.times_of(series_of(first, second), last=REFERENCE_JOBS)
-    noises = {key: noise_of(of_row) for key, of_row in times_s.items()}
+    points = history.points_of(series_of(first, second), last=REFERENCE_JOBS)
+    noises = {key: noise_of([point.judged_s for point in of_row]) for key, of_row in points.items()}
     comparison = compare_runs(first, second, noises)
     return len(comparison.rows) + len(comparison.others)
 

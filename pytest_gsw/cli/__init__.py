@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_gsw.cli.arguments import COMMANDS
+from pytest_gsw.cli.ini import read_ini
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import enumerated
 from pytest_gsw.errors import ConfigurationError, RunError
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complete(parser)
     asked = _asked(parser, commands, sys.argv[1:] if arguments is None else arguments)
     try:
+        asked.ini = read_ini()
         answer: Answer = import_module(f"pytest_gsw.cli.{COMMANDS[asked.command][0]}").run(asked)
     except (ConfigurationError, RunError) as error:
         print(f"pytest-gsw {asked.command}: {quoted(str(error), os.environ)}", file=sys.stderr)

@@ -22,7 +22,7 @@ from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import load_tables
 
 #: What is done with an alarm.
-_ACKNOWLEDGE, _REOPEN = _ACTIONS = ("acknowledge", "reopen")
+_ACKNOWLEDGE, _REOPEN = ("acknowledge", "reopen")
 
 
 def run(asked: argparse.Namespace) -> Answer:
@@ -44,7 +44,7 @@ def run(asked: argparse.Namespace) -> Answer:
 
 def _found(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
     chosen = clusters_of(history, asked.cluster)
-    accepted = {row.id: row.accepted for row in load_tables(asked.baselines)}
+    accepted = {row.id: row.accepted for row in load_tables(asked.ini.tables(asked.baselines))}
     found = [one for name in chosen for one in alarms_of(history, name, accepted, now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
 from pytest_gsw.ageing.proposals import LeftOut, Proposal, Rules, Tables, propose
 from pytest_gsw.cli.answer import Answer, write_answer
+from pytest_gsw.cli.ini import Ini
 from pytest_gsw.cli.runs import has_history, opened, records_in, run_directory
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
@@ -29,12 +30,12 @@ def run(asked: argparse.Namespace) -> Answer:
     if asked.output is not None and asked.output.suffix not in {".diff", ".patch"}:
         raise ConfigurationError(f"-o: got '{asked.output}', wanted a file whose name ends in .diff or .patch")
     with opened(asked) if has_history(asked) else contextlib.nullcontext() as history:
-        records, unreadable = _read_runs(asked.runs, history)
+        records, unreadable = _read_runs(asked.ini, asked.runs, history)
     chosen = [record for record in records if row_matches(asked.row, record.row.id)]
     chosen = [record for record in chosen if asked.cluster in {None, record.run.cluster}]
     if records and not chosen:
         raise ConfigurationError(_not_recorded(asked, records))
-    tables = Tables(_finder(asked.baselines))
+    tables = Tables(_finder(asked.baselines or asked.ini.baselines))
     rules = Rules(
         min_jobs=asked.min_jobs or Rules.min_jobs,
         max_spread=asked.max_spread or Rules.max_spread,
@@ -78,14 +79,14 @@ def _check_one_cluster(proposed: Iterable[Proposal]) -> None:
             raise ConfigurationError(f"--documented: {one.row.id} was measured on {both}; name one with --cluster")
 
 
-def _read_runs(runs: Sequence[str], history: History | None) -> tuple[list[Record], list[LeftOut]]:
+def _read_runs(ini: Ini, runs: Sequence[str], history: History | None) -> tuple[list[Record], list[LeftOut]]:
     """The records of all runs, and what cannot be read; a run without a directory is one of the history."""
     records: list[Record] = []
     left_out: list[LeftOut] = []
     for run in runs:
-        directory = run_directory(run)
+        directory = run_directory(ini, run)
         if directory is None:
-            records += records_in(history, run)
+            records += records_in(ini, history, run)
             continue
         of_run, unreadable = read_run(directory)
         records += of_run

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from pytest_gsw.cli.answer import Answer, changes_facts, csv_text, json_answer
+from pytest_gsw.cli.ini import Ini
 from pytest_gsw.cli.runs import (
     NOISE_NOTE,
     exists,
@@ -25,25 +26,23 @@ from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, compare_runs
 from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.past import pasts_of_records
-from pytest_gsw.history.place import history_place
 from pytest_gsw.history.store import History
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.run_id import RESULTS
 
 
 def run(asked: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    before, after = _of_directory(asked.before), _of_directory(asked.after)
+    before, after = _of_directory(asked.ini, asked.before), _of_directory(asked.ini, asked.after)
     if before is not None and after is not None:
         noises = _known_noises(asked, before, after)
     else:
         with opened(asked) if _has_history(asked) else contextlib.nullcontext() as history:
-            before = records_in(history, asked.before) if before is None else before
-            after = records_in(history, asked.after) if after is None else after
+            before = records_in(asked.ini, history, asked.before) if before is None else before
+            after = records_in(asked.ini, history, asked.after) if after is None else after
             noises = {} if history is None else _noises(history, before, after)
     compared = quoted(compare_runs(before, after, noises), os.environ)
     if asked.json:
@@ -53,7 +52,7 @@ def run(asked: argparse.Namespace) -> Answer:
 
 def _has_history(asked: argparse.Namespace) -> bool:
     """Whether there is a history to ask; one that is asked for by name has to be there."""
-    place = history_place(asked.history, RESULTS)
+    place = asked.ini.history(asked.history)
     return exists(place) or (place is not None and asked.history is not None)
 
 
@@ -76,9 +75,9 @@ def _known_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping
         return {}
 
 
-def _of_directory(given: str) -> tuple[Record, ...] | None:
+def _of_directory(ini: Ini, given: str) -> tuple[Record, ...] | None:
     """The records of a run that has a directory; a ConfigurationError where one cannot be read."""
-    directory = run_directory(given, holding="records")
+    directory = run_directory(ini, given, holding="records")
     if directory is None:
         return None
     records, unreadable = read_run(directory)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pytest_gsw.cli.history import WORDS
+from pytest_gsw.cli.ini import read_ini
 from pytest_gsw.clusters.model import cluster_files, known_clusters
 from pytest_gsw.errors import GswError
-from pytest_gsw.results.run_id import LAST, RUNS
+from pytest_gsw.results.run_id import LAST
 from pytest_gsw.tables.load import read_tables
 
 
@@ -58,7 +59,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def _rows(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """The ids of rows, of the tables that the line names, else of the bundled ones."""
     try:
-        rows, blanks = read_tables(getattr(parsed_args, "baselines", None))
+        rows, blanks = read_tables(read_ini().tables(getattr(parsed_args, "baselines", None)))
     except (GswError, OSError):
         return []
     return _beginning(prefix, sorted({*(row.id for row in rows), *(row.id for row in blanks)}))
@@ -75,14 +76,14 @@ def _runs(prefix: str, **_: object) -> list[str]:
     """The ids of the runs here, the newest first, the word for that, and directories."""
     from argcomplete.completers import DirectoriesCompleter
 
-    ids = sorted((path.name for path in RUNS.glob("*")), reverse=True)
+    ids = sorted((path.name for path in read_ini().runs.glob("*")), reverse=True)
     return [*_beginning(prefix, [LAST, *ids]), *DirectoriesCompleter()(prefix)]
 
 
 def _clusters(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """The clusters that a session which is started here would find."""
     try:
-        files = cluster_files(getattr(parsed_args, "clusters", None), (Path.cwd(),), os.environ)
+        files = cluster_files(getattr(parsed_args, "clusters", None) or read_ini().clusters, (Path.cwd(),), os.environ)
         return _beginning(prefix, known_clusters(files))
     except (GswError, OSError):
         return []

@@ -44,7 +44,7 @@ class _Trend:
 
 def run(asked: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    accepted = {row.id: row.accepted for row in load_tables(asked.baselines)}
+    accepted = {row.id: row.accepted for row in load_tables(asked.ini.tables(asked.baselines))}
     with opened(asked) as history:
         newest = newest_definitions(series_of(history, asked.rows, asked.cluster))
         pasts = newest_pasts(history, newest, accepted)

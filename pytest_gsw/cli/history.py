@@ -250,8 +250,9 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
     if asked.add:
         if asked.rows or asked.cluster:
             raise ConfigurationError("--add takes whole runs; leave out rows and --cluster")
-        return import_runs([run_directory(str(given)) or given for given in asked.add])
+        return import_runs([run_directory(asked.ini, str(given)) or given for given in asked.add])
     option, path = ("--from-logs", asked.from_logs) if asked.from_logs else ("--from-llmb", asked.from_llmb)
+    asked.ini.fill(asked, "cluster")
     if asked.cluster is None:
         raise ConfigurationError(f"{option}: nothing there says where the jobs ran; add --cluster=NAME")
     if _CLUSTER.fullmatch(asked.cluster) is None or asked.cluster in {SIMULATED, NO_CLUSTER}:
@@ -263,7 +264,7 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
 
 
 def _rows(asked: argparse.Namespace) -> tuple[Baseline, ...]:
-    rows = load_tables(asked.baselines)
+    rows = load_tables(asked.ini.tables(asked.baselines))
     return tuple(row for row in rows if not asked.rows or any(row_matches(pattern, row.id) for pattern in asked.rows))
 
 

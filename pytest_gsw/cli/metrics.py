@@ -46,9 +46,10 @@ def run(asked: argparse.Namespace) -> Answer:
         raise ConfigurationError("--clusters is where --cluster is looked up; add --cluster=NAME")
     if asked.last and (asked.row is not None or asked.statistic is not None):
         raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
-    row = (
-        None if asked.row is None else find_row(asked.row, asked.baselines or tables_on(asked.cluster, asked.clusters))
-    )
+    row = None
+    if asked.row is not None:
+        asked.ini.fill(asked, "cluster", "clusters", "baselines")
+        row = find_row(asked.row, asked.baselines or tables_on(asked.cluster, asked.clusters))
     log_format = format_called(asked.format, asked.plugins) if asked.format else _format_of(row, asked)
     try:
         facts = _facts(asked, log_format, row)

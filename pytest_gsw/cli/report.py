@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_gsw.cli.answer import Answer, answer_to
+from pytest_gsw.cli.ini import Ini
 from pytest_gsw.cli.runs import (
     has_history,
     no_run,
@@ -29,9 +30,7 @@ from pytest_gsw.reports.html import write_report
 from pytest_gsw.reports.run_report import Run, RunReport, since_facts
 from pytest_gsw.results.rebuild import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.results.summary import counts_line
-from pytest_gsw.tables.bundled import bundled_baselines
 
 #: Where a run's report is in its directory by default.
 NAME = "report"
@@ -43,11 +42,11 @@ def run(asked: argparse.Namespace) -> Answer:
         return _as_text(asked)
     # A run can be shown without others.
     with opened(asked) if has_history(asked) else contextlib.nullcontext() as history:
-        found = [_asked(given, history) for given in dict.fromkeys(asked.runs)]
+        found = [_asked(asked.ini, given, history) for given in dict.fromkeys(asked.runs)]
         directory = asked.output or _default_output([run for _, run in found])
         records = [record for of_run, _ in found for record in of_run]
         runs = {records[0].run.id if records else run.directory.name: run for records, run in found}
-        accepted = accepted_in(asked.baselines or [bundled_baselines()], records)
+        accepted = accepted_in(asked.ini.tables(asked.baselines), records)
         try:
             index = write_report(run_reports(records, history, runs, accepted), directory, history)
         except OSError as error:
@@ -59,9 +58,9 @@ def _as_text(asked: argparse.Namespace) -> Answer:
     """One run as a text, printed or written to a file."""
     if len(asked.runs) > 1:
         raise ConfigurationError(f"--format={asked.format} takes one run, not {len(asked.runs)}")
-    directory = run_directory(asked.runs[0])
+    directory = run_directory(asked.ini, asked.runs[0])
     if directory is None:
-        raise no_run(asked.runs[0])
+        raise no_run(asked.ini, asked.runs[0])
     records, missing = whole_run(directory)
     night = _night(asked, records, Run(directory, missing))
     if asked.format in TEXTS:
@@ -75,7 +74,7 @@ def _as_text(asked: argparse.Namespace) -> Answer:
 def _night(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> RunReport:
     """The run with its history where there is one: since when rows are too slow, slow nodes, and alarms."""
     if records and has_history(asked):
-        accepted = accepted_in(asked.baselines or [bundled_baselines()], records)
+        accepted = accepted_in(asked.ini.tables(asked.baselines), records)
         try:
             with opened(asked) as history:
                 return run_report(records, run, history, accepted)
@@ -84,12 +83,12 @@ def _night(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> Ru
     return run_report(records, run)
 
 
-def _asked(given: str, history: History | None) -> tuple[tuple[Record, ...], Run]:
+def _asked(ini: Ini, given: str, history: History | None) -> tuple[tuple[Record, ...], Run]:
     """A run of a directory, or of the history; a ConfigurationError where there is none, or nothing in it."""
-    found = run_directory(given)
+    found = run_directory(ini, given)
     if found is None:
-        records = records_in(history, given)
-        return records, Run(RUNS / records[0].run.id)
+        records = records_in(ini, history, given)
+        return records, Run(ini.runs / records[0].run.id)
     directory = from_here(found)
     records, missing = whole_run(directory)
     return records, Run(directory, missing)

@@ -37,7 +37,8 @@ def run(asked: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     if asked.diff is not None:
         return compare_tables(*asked.diff, as_json=asked.json)
-    rows, blanks = read_tables(asked.paths or tables_on(asked.cluster, asked.clusters))
+    asked.ini.fill(asked, "cluster", "clusters")
+    rows, blanks = read_tables(asked.paths or asked.ini.baselines or tables_on(asked.cluster, asked.clusters))
     _check_cluster(rows, asked)
     status = 1 if blanks else 0
     if asked.json:

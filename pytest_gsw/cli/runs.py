@@ -8,17 +8,18 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pytest_gsw.cli.ini import Ini, read_ini
 from pytest_gsw.common.files import at_home
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import SeriesKey
-from pytest_gsw.history.place import VARIABLE, history_place, open_history
+from pytest_gsw.history.place import VARIABLE, open_history
 from pytest_gsw.history.store import History
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.rebuild import read_whole_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.run_id import LAST, RECORDS, RESULTS, RUNS
+from pytest_gsw.results.run_id import LAST, RECORDS
 from pytest_gsw.results.unjudged import is_owned, newest_run
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import row_matches
@@ -35,14 +36,16 @@ def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History
         ConfigurationError: There is none.
         RunError: It did not do what it was asked.
     """
-    place = history_place(asked.history, RESULTS)
+    place = asked.ini.history(asked.history)
     if place is None:
         raise ConfigurationError(
             f"{'--history' if asked.history else VARIABLE} says 'none': there is no history\n"
             "next: name one with --history=PLACE"
         )
     if not make and not exists(place):
-        raise ConfigurationError(f"there is no history {place}\n{_next()}, or name another one with --history=PLACE")
+        raise ConfigurationError(
+            f"there is no history {place}\n{_next(asked.ini)}, or name another one with --history=PLACE"
+        )
     with open_history(place) as history:
         try:
             yield history
@@ -50,10 +53,10 @@ def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History
             raise RunError(str(error)) from None
 
 
-def _next() -> str:
+def _next(ini: Ini) -> str:
     """How a history comes to its first runs."""
-    has_runs = any(RUNS.glob("*"))
-    return f"next: pytest-gsw history --add {RUNS}/*" if has_runs else "next: run rows, pytest --gsw-cluster=NAME"
+    has_runs = any(ini.runs.glob("*"))
+    return f"next: pytest-gsw history --add {ini.runs}/*" if has_runs else "next: run rows, pytest --gsw-cluster=NAME"
 
 
 def exists(place: str | Path | None) -> bool:
@@ -63,19 +66,19 @@ def exists(place: str | Path | None) -> bool:
 
 def has_history(asked: argparse.Namespace) -> bool:
     """Whether there is a history, or one is asked for by name, which has to be there."""
-    return asked.history is not None or exists(history_place(None, RESULTS))
+    return asked.history is not None or exists(asked.ini.history(None))
 
 
-def run_directory(given: str, holding: str = "") -> Path | None:
+def run_directory(ini: Ini, given: str, holding: str = "") -> Path | None:
     """The directory of a run: named itself, by the run's id, or as the last; ``None`` where none holds this.
 
     Raises:
         ConfigurationError: Nobody knows the home that it begins with.
     """
     if given == LAST:
-        return newest_run(RUNS, JOURNAL, RECORDS)
+        return newest_run(ini.runs, JOURNAL, RECORDS)
     try:
-        places = (at_home(given), RUNS / given)
+        places = (at_home(given), ini.runs / given)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     return next((path for path in places if given and (path / holding).is_dir()), None)
@@ -85,36 +88,36 @@ def whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
     """The records of a run, and why rows of it have none; a ConfigurationError where nothing tells of any row."""
     records, missing = read_whole_run(directory, goes_on=is_owned(directory))
     if not records and not missing:
-        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {RUNS}")
+        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {read_ini().runs}")
     return records, missing
 
 
-def records_in(history: History | None, given: str) -> tuple[Record, ...]:
+def records_in(ini: Ini, history: History | None, given: str) -> tuple[Record, ...]:
     """The records of a run that has no directory; a ConfigurationError where no history has it."""
     runs = [] if history is None else [one.run_id for one in history.runs()]
     run = runs[-1] if given == LAST and runs else given
     if history is None or run not in runs:
-        raise no_run(given, history, runs)
+        raise no_run(ini, given, history, runs)
     return history.records(run)
 
 
-def no_run(given: str, history: History | None = None, in_history: Sequence[str] = ()) -> ConfigurationError:
+def no_run(ini: Ini, given: str, history: History | None = None, in_history: Sequence[str] = ()) -> ConfigurationError:
     """What is told where nothing here, and nothing in the history that was asked, is the run that is named."""
     where = "" if history is None else f", and none in the history {history.shown}"
     if given == LAST:
-        return ConfigurationError(f"there is no run in {RUNS}{where}")
+        return ConfigurationError(f"there is no run in {ini.runs}{where}")
     if "/" in given:
-        return ConfigurationError(f"there is no directory {given}{where}\nnext: ls {RUNS}")
-    here = [path.name for path in RUNS.glob("*")]
+        return ConfigurationError(f"there is no directory {given}{where}\nnext: ls {ini.runs}")
+    here = [path.name for path in ini.runs.glob("*")]
     near = nearest(given, sorted({*here, *in_history}, reverse=True))
-    return ConfigurationError(f"there is no run '{given}' in {RUNS}{where}{near}\nnext: ls {RUNS}")
+    return ConfigurationError(f"there is no run '{given}' in {ini.runs}{where}{near}\nnext: ls {ini.runs}")
 
 
 def clusters_of(history: History, given: str | None) -> Sequence[str]:
     """The clusters of a history, or the one that is named; a ConfigurationError where it has none, or not that one."""
     known = sorted({key.cluster for key in history.series()})
     if not known:
-        raise ConfigurationError(f"the history {history.shown} has no measured job\n{_next()}")
+        raise ConfigurationError(f"the history {history.shown} has no measured job\n{_next(read_ini())}")
     if given is not None and given not in known:
         of = ", ".join(known)
         raise ConfigurationError(

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from threading import Event
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from pytest_gsw.common.redact import MASK, is_secret, quoted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.database import Rows, Values
-from pytest_gsw.history.deadline import OverdueError, within
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg.abc import PQGen
 
     Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
@@ -33,6 +30,8 @@ STATEMENT_TIMEOUT_S = 60
 SCHEMA_TIMEOUT_S = 600
 #: A connection whose packets nobody acknowledges for so long is lost.
 _SILENCE_MS = 30_000
+#: How often psycopg resumes a wait for the server.
+_LOOK_S = 0.1
 
 #: What PostgreSQL calls the only encoding in which every text comes back as it was.
 _ENCODING = "UTF8"
@@ -103,7 +102,6 @@ class PostgresqlDatabase:
     @contextlib.contextmanager
     def transaction(self, *, write: bool) -> Iterator[None]:
         """One transaction: all of what is done in it, or nothing."""
-        self._limit_s = STATEMENT_TIMEOUT_S
         self._begin("BEGIN" if write else "BEGIN READ ONLY")
         try:
             yield
@@ -143,108 +141,107 @@ class PostgresqlDatabase:
         """Let go of the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            with contextlib.suppress(self._psycopg.Error):
+                connection.close()
 
     def _begin(self, sql: str) -> None:
         """Begin a transaction, on a new connection if the server has ended the one that there was."""
-        if self._connection is not None:
-            with contextlib.suppress(HistoryAwayError):
-                self._ask(lambda connection: _rows(connection, sql), CONNECT_TIMEOUT_S)
-                return
-        self._ask(lambda connection: _rows(connection, sql), CONNECT_TIMEOUT_S)
+        self._limit_s = CONNECT_TIMEOUT_S
+        try:
+            if self._connection is not None:
+                with contextlib.suppress(HistoryAwayError):
+                    self.execute(sql)
+                    return
+            self.execute(sql)
+        finally:
+            self._limit_s = STATEMENT_TIMEOUT_S
 
-    def _ask(self, call: Callable[[Connection], Result], limit_s: float | None = None) -> Result:
-        """What a call of psycopg returns, if that is within the limit; else the connection is given up."""
-        with self._said():
-            connection = self._connected()
-            return within(
-                self._limit_s if limit_s is None else limit_s,
-                lambda: call(connection),
-                lambda future: self._abandon(connection, future),
-            )
-
-    def _abandon(self, connection: Connection, future: Future[Any]) -> None:
-        self._connection = None
-        _hang_up(connection)
-        # Not before the call has seen that: libpq must not be asked of one connection by two threads.
-        future.add_done_callback(lambda _: _close(connection))
+    def _ask(self, call: Callable[[Connection], Result]) -> Result:
+        """The result of a call of psycopg; a connection whose answer is not waited for any more is closed."""
+        try:
+            return call(self._connected())
+        except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
+            self.close()
+            raise HistoryAwayError(f"the history {self.shown} does not answer: {self._safe(error)}") from None
+        except self._psycopg.Error as error:
+            raise HistoryError(f"the history {self.shown} refused: {self._safe(error)}") from None
+        except BaseException:  # Ctrl-C among them
+            self.close()
+            raise
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            opened: list[Connection] = []
-            abandoned = Event()
-
-            def connect() -> str:
-                opened.append(self._connect())
-                if abandoned.is_set():
-                    _hang_up(opened[0])
-                # A server that lets somebody in has still to show that it answers.
-                ((encoding, _),) = _rows(
-                    opened[0],
-                    "SELECT current_setting('server_encoding'), set_config('statement_timeout', ?, false)",
-                    (str(STATEMENT_TIMEOUT_S * 1000),),
-                )
-                return str(encoding)
-
-            def abandon(future: Future[str]) -> None:
-                abandoned.set()
-                for connection in opened:
-                    _hang_up(connection)
-                future.add_done_callback(lambda _: _close(*opened))
-
-            try:
-                encoding = within(self._connect_limit_s(), connect, abandon)
-                self._check(encoding)
-            except (HistoryUnusableError, self._psycopg.Error):
-                _close(*opened)
-                raise
-            (self._connection,) = opened
+            self._connection = self._connect()
+            self._check(self._connection)
         return self._connection
 
     def _connect(self) -> Connection:
-        return self._psycopg.connect(
-            self._url,
-            autocommit=True,
-            application_name="pytest-gsw",
-            client_encoding=_ENCODING,
-            connect_timeout=self._connect_timeout_s(),
-            tcp_user_timeout=_SILENCE_MS,
-        )
+        limit_s = self._connect_timeout_s()
+        try:
+            return self._connection_class.connect(
+                self._url,
+                autocommit=True,
+                application_name="pytest-gsw",
+                client_encoding=_ENCODING,
+                connect_timeout=limit_s,
+                tcp_user_timeout=_SILENCE_MS,
+            )
+        except self._psycopg.errors.ConnectionTimeout:
+            raise self._overdue(limit_s) from None
 
-    def _connect_timeout_s(self) -> int:
-        """How long each server may take to let somebody in: as the URL says, if it does."""
-        asked = str(self._parts().get("connect_timeout") or "")
-        return int(asked) if re.fullmatch(r"[1-9][0-9]{0,5}", asked) else CONNECT_TIMEOUT_S
-
-    def _connect_limit_s(self) -> int:
-        """How long all servers that the URL names may take together."""
-        parts = self._parts()
-        servers = str(parts.get("host") or parts.get("hostaddr") or "").count(",") + 1
-        return self._connect_timeout_s() * servers
-
-    def _parts(self) -> dict[str, Any]:
-        return self._psycopg.conninfo.conninfo_to_dict(self._url)
-
-    def _check(self, encoding: str) -> None:
+    def _check(self, connection: Connection) -> None:
+        """Make sure that a server which lets a client in answers, and keeps texts as they are."""
+        limit_s, self._limit_s = self._limit_s, self._connect_timeout_s()
+        try:
+            ((encoding, _),) = _rows(
+                connection,
+                "SELECT current_setting('server_encoding'), set_config('statement_timeout', ?, false)",
+                (str(STATEMENT_TIMEOUT_S * 1000),),
+            )
+        finally:
+            self._limit_s = limit_s
         if encoding != _ENCODING:
             raise HistoryUnusableError(
                 f"the history {self.shown} is in a database with the encoding {encoding}, wanted {_ENCODING}\n"
                 f"next: createdb --encoding={_ENCODING} --template=template0 NAME, and name that one"
             )
 
-    @contextlib.contextmanager
-    def _said(self) -> Iterator[None]:
-        """Errors of psycopg in the words of a history, on one line and without a password."""
+    def _connect_timeout_s(self) -> int:
+        """How long each server may take to let somebody in: as the URL says, if it does."""
+        asked = str(self._psycopg.conninfo.conninfo_to_dict(self._url).get("connect_timeout") or "")
+        return int(asked) if re.fullmatch(r"[1-9][0-9]{0,5}", asked) else CONNECT_TIMEOUT_S
+
+    @property
+    def _connection_class(self) -> type[Connection]:
+        """Psycopg's connection, with a limit to each wait for the server."""
+        from psycopg import Connection, waiting
+
+        database = self
+
+        class Limited(Connection[tuple[Any, ...]]):
+            def wait(self, gen: PQGen[Result], interval: float = _LOOK_S, timeout: float | None = None) -> Result:
+                # Not psycopg's own: after Ctrl-C, that waits ten more seconds for a server that is silent.
+                return waiting.wait(database._limited(gen), self.pgconn.socket, interval)
+
+        return Limited
+
+    def _limited(self, gen: PQGen[Result]) -> PQGen[Result]:
+        """The steps of one question to the server, each of which psycopg resumes at least every ``_LOOK_S``."""
+        limit_s = self._limit_s
+        give_up_s = time.monotonic() + limit_s
         try:
-            yield
-        except OverdueError as error:
-            raise HistoryAwayError(f"the history {self.shown} does not answer: {error}") from None
-        except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-            with contextlib.suppress(Exception):  # whatever is wrong with it, the next question has another one
-                self.close()
-            raise HistoryAwayError(f"the history {self.shown} does not answer: {self._safe(error)}") from None
-        except self._psycopg.Error as error:
-            raise HistoryError(f"the history {self.shown} refused: {self._safe(error)}") from None
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if time.monotonic() >= give_up_s:
+                    raise self._overdue(limit_s)
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+
+    def _overdue(self, limit_s: float) -> psycopg.OperationalError:
+        return self._psycopg.errors.ConnectionTimeout(f"no answer within {limit_s:g} s")
 
     def _safe(self, error: Exception) -> str:
         text = " ".join(str(error).split())
@@ -280,18 +277,6 @@ def _rows_of_each(connection: Connection, sql: str, many: Sequence[Values]) -> l
         while cursor.nextset():
             found.append(cursor.fetchall())
         return found
-
-
-def _hang_up(connection: Connection) -> None:
-    """Let a thread that waits for the server see that there will be no answer."""
-    with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as same:
-        same.shutdown(socket.SHUT_RDWR)
-
-
-def _close(*connections: Connection) -> None:
-    for connection in connections:
-        with contextlib.suppress(Exception):
-            connection.close()
 
 
 def _own(sql: str) -> Any:

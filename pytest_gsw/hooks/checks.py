@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from pytest_gsw.clusters.model import LAUNCHER_KEYS
 from pytest_gsw.common.words import shortened
 from pytest_gsw.jobs.layout import JOB_ID
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, JobStep
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStep
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
 
 #: What an attribute must be: a few words, and whether a value is that.
@@ -143,7 +143,6 @@ _SPEC = _by_types(
     ),
     attempt=_WHOLE_ABOVE_0,
 )
-_STATUS = _by_types(JobStatus)
 
 
 #: Longer ones leave no room for the figures on a row's line.

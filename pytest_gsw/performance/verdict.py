@@ -134,6 +134,14 @@ class Verdict:
     #: The outcome by the row's own metric, where those say something worse; ``None`` where it is the outcome.
     own_outcome: Outcome | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse numbers that nothing can be compared with: a ValueError."""
+        for name in ("measured_s", "documented_s", "tolerance", "accepted_s", "jobs_s"):
+            value = getattr(self, name)
+            for number in value if isinstance(value, tuple) else (value,):
+                if number is not None and not 0 < number < math.inf:
+                    raise ValueError(f"'verdict.{name}' is {number!r}, wanted a number above 0")
+
     @property
     def own(self) -> Outcome:
         """The outcome by the row's own metric alone."""

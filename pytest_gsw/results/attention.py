@@ -27,9 +27,6 @@ class Attention:
     word: str = ""
     #: What stands above such rows on the report's first page; empty where they are in the list of all rows alone.
     heading: str = ""
-    #: What stands behind a number of such rows, in the report's title and in exports.
-    titled: str = ""
-    counted: str = ""
     #: How such a night is drawn among a row's nights; empty for a dot.
     shape: str = ""
     #: What the report lists such a row as, where it has no kind of its own for it.
@@ -46,21 +43,17 @@ class Attention:
         return self.listed_as or self
 
 
-REGRESSED = Attention(
-    "regressed", Level.ERROR, "▼", "regressed", "Regressed", "regressed", "regressed", shape="triangle"
-)
+REGRESSED = Attention("regressed", Level.ERROR, "▼", "regressed", "Regressed", shape="triangle")
 #: Of a cluster, and no row's.
-INCIDENT = Attention("incident", Level.ERROR, counted="incident")
-ERROR = Attention("error", Level.ERROR, "✖", "error", "Errors", "could not be measured", "not measured")
+INCIDENT = Attention("incident", Level.ERROR)
+ERROR = Attention("error", Level.ERROR, "✖", "error", "Errors")
 # Documented to run out of memory, and it did not: the document is wrong, or the run was another one.
-UNEXPECTED_SUCCESS = Attention("unexpected success", Level.ERROR, counted="unexpected success", listed_as=REGRESSED)
-INCONCLUSIVE = Attention(
-    "inconclusive", Level.WARNING, "?", "inconclusive", "Inconclusive", "inconclusive", "inconclusive", shape="square"
-)
-DRIFT = Attention("drift", Level.WARNING, "↘", "drifts", "Passed, and drifting", "drifting", "drifting")
+UNEXPECTED_SUCCESS = Attention("unexpected success", Level.ERROR, listed_as=REGRESSED)
+INCONCLUSIVE = Attention("inconclusive", Level.WARNING, "?", "inconclusive", "Inconclusive", shape="square")
+DRIFT = Attention("drift", Level.WARNING, "↘", "drifts", "Passed, and drifting")
 # Passed by what its cluster has accepted: by the document it would have failed.
 ACCEPTED = Attention("accepted", Level.NOTICE, "✓", "accepted")
-IMPROVED = Attention("improved", Level.NOTICE, "▲", "improved", "Improved", counted="improved", shape="diamond")
+IMPROVED = Attention("improved", Level.NOTICE, "▲", "improved", "Improved", shape="diamond")
 NOT_JUDGED = Attention("other", sign="○", word="not judged")
 PASSED = Attention("passed", sign="✔", word="passed")
 

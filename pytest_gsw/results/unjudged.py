@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_gsw.common.words import command
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, past_of, read_journal
-from pytest_gsw.jobs.ownership import owner_of
+from pytest_gsw.jobs.ownership import RunLock
 from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.run_id import RECORDS, RUNS
 
@@ -43,7 +43,7 @@ class Begun:
 def is_owned(directory: Path) -> bool:
     """Whether a session still has a run; one of which that cannot be told is over."""
     try:
-        return owner_of(directory) is not None
+        return not RunLock(directory).is_free()
     except OSError:
         return False
 

@@ -46,7 +46,13 @@ class MetricFacts:
         """Raise a ValueError where it is of no metric."""
         if re.fullmatch(metrics.METRIC_KEY, self.key) is None:
             raise ValueError(f"'{prefix}key' is {shown(self.key)}, which is no key of a metric")
-        _check_above_0(self, ("measured", "documented", "tolerance"), prefix)
+        for name, value in (
+            ("measured", self.measured),
+            ("documented", self.documented),
+            ("tolerance", self.tolerance),
+        ):
+            if value <= 0:
+                raise ValueError(f"'{prefix}{name}' is {shown(value)}, wanted a number above 0")
 
 
 @dataclass(frozen=True)
@@ -56,15 +62,6 @@ class _Decided:
     verdict: Verdict | None
     #: The site's metrics that the row documents; the outcome is the worst of theirs and its own.
     metrics: tuple[MetricFacts, ...] = ()
-
-
-def _check_above_0(holder: object, names: tuple[str, ...], prefix: str) -> None:
-    """Raise a ValueError where a number that is known cannot be divided by."""
-    for name in names:
-        value = getattr(holder, name)
-        wrong = [one for one in (value if isinstance(value, tuple) else (value,)) if one is not None and one <= 0]
-        if wrong:
-            raise ValueError(f"'{prefix}{name}' is {shown(wrong[0])}, wanted a number above 0")
 
 
 #: The keys.
@@ -84,6 +81,4 @@ def of_json(content: Mapping[str, Any], *, strict: bool) -> Verdict | None:
     decided = read(_Decided, content, strict=strict)
     if decided.verdict is None:
         return None
-    names = ("measured_s", "documented_s", "tolerance", "accepted_s", "jobs_s")
-    _check_above_0(decided.verdict, names, "verdict.")
     return replace(decided.verdict, metrics=tuple(one.verdict for one in decided.metrics))

@@ -50,10 +50,6 @@ def begin(config: pytest.Config) -> None:
         return
     try:
         settings = read_settings(config)
-        if settings.past is not None:
-            from pytest_gsw.session.resume import check_owner
-
-            check_owner(config, settings)
     except ConfigurationError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings

@@ -1,7 +1,6 @@
 """A row's figures in the reports of allure-pytest and pytest-html, where a session writes one.
 
-Neither is imported: what they offer is asked of the plugins that they have registered. pytest-json-report has the
-properties that JUnit has, and needs nothing.
+Neither is imported: what they offer is asked of the plugins that they have registered.
 """
 
 from __future__ import annotations

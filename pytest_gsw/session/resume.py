@@ -15,7 +15,7 @@ from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.journal import Journal, Past, Submission, read_journal
 from pytest_gsw.jobs.model import Job, JobSpec, Named
-from pytest_gsw.jobs.ownership import RunLock, owner_of
+from pytest_gsw.jobs.ownership import RunLock
 from pytest_gsw.jobs.resume import Standing, by_row, changes, is_next, take_up
 from pytest_gsw.results.next_steps import is_interrupted
 from pytest_gsw.results.rebuild import read_run
@@ -24,22 +24,6 @@ from pytest_gsw.session.settings import Settings
 #: The session's hold of its run.
 _LOCK = pytest.StashKey[RunLock]()
 _LINES_TOLD = 5
-
-
-def check_owner(config: pytest.Config, settings: Settings) -> None:
-    """Make sure that the run which is to be resumed has no owner, before anything is collected.
-
-    Raises:
-        ConfigurationError: A session owns it.
-    """
-    if settings.past is None or config.option.collectonly:
-        return
-    try:
-        problem = owner_of(settings.run_directory)
-    except OSError:
-        return  # the session that takes the run says so
-    if problem is not None:
-        raise ConfigurationError(f"--gsw-resume: {problem}")
 
 
 def told_of_past(directory: Path, past: Past) -> str:
@@ -52,10 +36,15 @@ def told_of_past(directory: Path, past: Past) -> str:
     return f"gsw: goes on with run {directory.name}{begun}: {len(judged)} of {rows} {verb} judged, {more} to run"
 
 
-def own_run(config: pytest.Config, settings: Settings) -> tuple[Settings, Journal | None]:
+def own_run(config: pytest.Config, settings: Settings, tell: Callable[[str], None]) -> tuple[Settings, Journal | None]:
     """Take the run for this session; what is returned knows what an earlier session wrote until its very end.
 
     A replay, which submits nothing, has no journal, and owns nothing.
+
+    Args:
+        config: pytest's.
+        settings: The session's.
+        tell: Writes a line on the screen.
 
     Raises:
         pytest.UsageError: Another session owns it, or nothing can be written there.
@@ -66,7 +55,7 @@ def own_run(config: pytest.Config, settings: Settings) -> tuple[Settings, Journa
         make_directory(directory, private=True)
         if settings.replay is not None:
             return settings, None
-        lock.take()
+        lock.take(tell)
         config.stash[_LOCK] = lock
         if settings.past is not None:
             settings = dataclasses.replace(settings, past=read_journal(directory))

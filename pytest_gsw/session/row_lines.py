@@ -19,7 +19,6 @@ from pytest_gsw.session.telling import TellsFact
 
 #: What an outcome's word is written in.
 _COLOURS = {"passed": "green", "failed": "red", "error": "red"}
-_PERCENT = len(" [100%]")
 
 
 def line_of_report(report: Any) -> RowLine:

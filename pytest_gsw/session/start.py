@@ -77,7 +77,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     recorded = {name: one for name, one in (recorded_rows(config) or {}).items() if one.jobs.last is not None}
     launcher = make_launcher(config, settings, recorded, rows)
     submits = settings.replay is None
-    settings, journal = own_run(config, settings)
+    settings, journal = own_run(config, settings, lambda line: write(config, line))
     config.stash[NIGHTS] = nights = _nights(config, settings)
     config.stash[CANARIES] = []
     by_row, environ = {item.baseline.id: item for item in rows}, environment_of(config)

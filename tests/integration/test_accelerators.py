@@ -18,13 +18,13 @@ def cluster(pytester: pytest.Pytester, accelerator: str | None, more: str = "") 
 @pytest.mark.parametrize(
     ("accelerator", "figures", "rows", "others"),
     [
-        ("H100", "the documents' own", 47, "H100: 22 releases, newest nemo:26.06, --gsw-release=RELEASE"),
+        ("H100", "the documents' own", 47, "H100: 21 releases, newest nemo:26.06, --gsw-release=RELEASE"),
         ("V100", "the documents' own", 92, None),
         ("V100-32GB", "the documents' own", 87, None),
-        ("B200", "release nemo:26.04.01", 7, "B200: 5 releases, newest nemo:26.04.01, --gsw-release=RELEASE"),
+        ("B200", "release nemo:26.04.01", 7, "B200: 4 releases, newest nemo:26.04.01, --gsw-release=RELEASE"),
         ("B300", "release nemo:26.06", 6, "B300: 5 releases, newest nemo:26.06, --gsw-release=RELEASE"),
-        ("GB200", "release nemo:26.08", 9, "GB200: 14 releases, newest nemo:26.08, --gsw-release=RELEASE"),
-        ("gb300", "release nemo:26.08", 9, "gb300: 8 releases, newest nemo:26.08, --gsw-release=RELEASE"),
+        ("GB200", "release nemo:26.08", 9, "GB200: 13 releases, newest nemo:26.08, --gsw-release=RELEASE"),
+        ("gb300", "release nemo:26.08", 9, "gb300: 7 releases, newest nemo:26.08, --gsw-release=RELEASE"),
     ],
 )
 def test_the_rows_of_a_session_are_those_of_the_clusters_accelerator(
@@ -81,7 +81,7 @@ def test_a_release_without_rows_for_the_accelerator_names_those_that_have_some(p
     result.stdout.fnmatch_lines(
         [
             "gsw: 18 rows for GB200 and GB300 left out: site has H100",
-            "gsw: H100: 22 releases, newest nemo:26.06, --gsw-release=RELEASE",
+            "gsw: H100: 21 releases, newest nemo:26.06, --gsw-release=RELEASE",
             "next: pytest --gsw-cluster=site --gsw-release=nemo:26.06",
         ]
     )
@@ -131,7 +131,7 @@ def test_tables_that_are_named_are_taken_as_they_are(pytester: pytest.Pytester, 
     result.stdout.fnmatch_lines(
         [
             "gsw: 3 rows for B200 and H100 left out: site has GB200",
-            "gsw: GB200: 14 releases, newest nemo:26.08, --gsw-release=RELEASE",
+            "gsw: GB200: 13 releases, newest nemo:26.08, --gsw-release=RELEASE",
             "next: pytest --gsw-cluster=site --gsw-release=nemo:26.08",
         ]
     )

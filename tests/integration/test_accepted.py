@@ -72,8 +72,7 @@ def test_a_run_within_what_is_accepted_passes_and_names_both(pytester: pytest.Py
     assert (facts["gsw_accepted_step_time_s"], facts["gsw_documented_step_time_s"]) == ("1.1", "1.0")
     assert float(facts["gsw_accepted_tokens_per_s"]) == pytest.approx(65536 / 1.1)
     assert (facts["gsw_definition"], facts["gsw_image"]) == (definition, "simulation")
-    assert {name: recorded(pytester)[name] for name in ("reference", "accepted_note", "definition", "image")} == {
-        "reference": "accepted",
+    assert {name: recorded(pytester)[name] for name in ("accepted_note", "definition", "image")} == {
         "accepted_note": note,
         "definition": definition,
         "image": "simulation",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.jobs.ownership import Owner
 from pytest_gsw.results.junit_names import read_noted
+from tests.unit.jobs.owners import leave_owner
 
 
 @pytest.fixture
@@ -134,8 +132,7 @@ def test_a_row_whose_record_cannot_be_read_is_one_error_and_was_judged(
 
 def test_rows_that_a_session_has_not_come_to_yet(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     next(run.glob("records/*H100x16.json")).unlink()
-    owner = dataclasses.replace(Owner.this(), machine="another")
-    (run / "owner.9").write_text(json.dumps(dataclasses.asdict(owner)))
+    leave_owner(run)
     assert main(["report", str(run)]) == 0
     index = page(run / "report" / "index.html")
     assert "site/tiny.yaml::tiny_1b_bf16[H100x16] : this row is not judged yet: its session goes on" in index

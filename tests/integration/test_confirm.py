@@ -134,7 +134,7 @@ def test_a_replay_of_several_jobs_comes_to_the_same(pytester: pytest.Pytester) -
     result.assert_outcomes(passed=1)
     again = record(pytester)
     assert again["run_id"] != first["run_id"]
-    kept = ("outcome", "fact", "measured", "repeats", "job", "series_s", "reason", "limit", "sigma")
+    kept = ("outcome", "fact", "measured", "repeats", "job", "series_s", "verdict")
     assert {name: again[name] for name in kept} == {name: first[name] for name in kept}
 
 

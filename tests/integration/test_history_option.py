@@ -131,7 +131,7 @@ def test_a_row_that_always_takes_the_same_is_held_to_its_tolerance(pytester: pyt
     nights(table, [1.0 + 0.001 * (n % 3) for n in range(20)])
     run(pytester, table, "--gsw-demo=*=slow:7%").assert_outcomes(failed=1, deselected=2)
     found = newest(pytester)
-    assert (found["verdict"]["limit"], found["verdict"]["noise"]["jobs"]) == (0.05, 20)
+    assert (found["verdict"]["limit"], found["verdict"]["noise"]["jobs"]) == (None, 20)
 
 
 def test_on_a_noisy_cluster_a_loss_is_inconclusive(pytester: pytest.Pytester, table: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_row_that_stays_slow_does_not_widen_its_own_limit(pytester: pytest.Pyt
             opened.add([slow])
     run(pytester, table, "--gsw-demo=*=slow:12%").assert_outcomes(failed=1, deselected=2)
     found = newest(pytester)
-    assert (found["verdict"]["limit"], found["verdict"]["noise"]["jobs"]) == (0.05, 9)  # the step is no noise
+    assert (found["verdict"]["limit"], found["verdict"]["noise"]["jobs"]) == (None, 9)  # the step is no noise
 
 
 def test_a_replay_judges_by_the_jobs_that_the_row_could_have_had(pytester: pytest.Pytester, table: Path) -> None:

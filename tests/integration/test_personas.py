@@ -57,12 +57,17 @@ ROW = "tick_1b_fp32[CPUx1]"
 README = """\
 # Owl 13B
 
-Trained with NeMo on H100. Sequence length 4096, BF16.
-
 | GPUs | GBS | Step time (s) | Tokens/s |
 |---|---|---|---|
 | 64 | 512 | 6.20 | 338250 |
 | 128 | 1024 | 6.31 | 332400 |
+"""
+
+#: What no cell of it says.
+FACTS = """\
+documents:
+  - {document: README.md, model: owl, size: 13b, framework: nemo, dtype: bf16, accelerator: H100, gpus_per_node: 8,
+     sequence_length: 4096}
 """
 
 
@@ -109,9 +114,16 @@ def test_a_framework_developer(pytester: pytest.Pytester, site: Path, monkeypatc
 def test_a_site_with_tables_and_formats_of_its_own(pytester: pytest.Pytester, site: Path) -> None:
     """From a README of one's own to a table, from a log of one's own to figures, a metric and JUnit."""
     (pytester.path / "README.md").write_text(README)
+    (pytester.path / "tables").mkdir()
+    refused = gsw(pytester, "import", "README.md", "-o", "tables")
+    assert refused.ret == 1
+    refused.stdout.fnmatch_lines(["*add documents: [[]{document: README.md, model: NAME, framework: NAME}]"])
+    (pytester.path / "tables" / "facts.yaml").write_text(FACTS)
     imported = gsw(pytester, "import", "README.md", "-o", "tables")
     assert imported.ret == 0
-    imported.stdout.fnmatch_lines(["  fill in    *step_time_s of owl_13b_bf16[[]H100x128]: 6.31 is in doubt: *"])
+    imported.stdout.fnmatch_lines(
+        ["  fill in    *step_time_s of owl_13b_bf16[[]H100x128]: tokens_per_s is 332400, and *"]
+    )
     (table,) = (pytester.path / "tables").rglob("owl_13b.yaml")
     table.write_text(table.read_text().replace("step_time_s: ~", "step_time_s: 12.62"))
     listed = gsw(pytester, "rows", "tables")

@@ -1,4 +1,4 @@
-"""What other plugins' reports show of rows: allure-pytest, pytest-html, pytest-json-report."""
+"""What other plugins' reports show of rows: allure-pytest, pytest-html."""
 
 from __future__ import annotations
 

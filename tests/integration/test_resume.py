@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -17,7 +16,7 @@ import pytest_gsw.demo
 from pytest_gsw.common.words import minute
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Job, JobSpec
-from pytest_gsw.jobs.ownership import Owner
+from pytest_gsw.jobs.ownership import RunLock
 from tests.integration.conftest import junit, properties
 from tests.signals import end, hear_hangup
 
@@ -37,17 +36,20 @@ def resume(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
 
 
 def test_a_run_that_lives_is_not_resumed(pytester: pytest.Pytester, run: Path) -> None:
-    owner = dataclasses.replace(Owner.this(), pid=os.getppid(), host="login03", machine="another", user="ada")
-    (run / "owner.2").write_text(json.dumps(dataclasses.asdict(owner)))
+    lock = RunLock(run, beat_s=0.01)
+    lock.take()
     before = (run / NAME).read_bytes()
     result = resume(pytester)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            f"ERROR: --gsw-resume: the run {run.name} belongs to another session: process {owner.pid} of ada on login03, *",
-            f"next: wait until it has ended, or end it (kill {owner.pid} on login03), and resume then; if it is dead, *",
+            f"ERROR: the run {run.name} belongs to another session: process {os.getpid()} on *",
+            f"next: wait until it has ended, or end it (kill {os.getpid()} on *), and resume then",
         ]
     )
+    result.stdout.fnmatch_lines([f"gsw: the run {run.name} belongs to *; waiting up to 185 s for its sign of life"])
+    lock.check()
+    lock.release()
     assert (run / NAME).read_bytes() == before
 
 

@@ -20,10 +20,6 @@ NIGHT = re.compile(r"(?<![\w.`/])(?:nights?|tonight)(?!\w|\.html|/)", re.IGNOREC
 KEYS = {
     "cli/alarms.py": {"nights": 1},  # of --json
     "cli/drift.py": {"nights": 1},  # of --json
-    "hooks/checks.py": {
-        "night": 1,
-        "Night": 1,
-    },  # the verdict's field and the class of its values, as in the hook's page
     "reports/html/nights.py": {"nights": 1},  # the folder of the runs' pages
     "reports/html/pages.py": {"nights": 1},  # an anchor
     "reports/html/row_page.py": {"nights": 2},  # an anchor, and a table's name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import signal
@@ -11,16 +10,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs import ownership
-from pytest_gsw.jobs.ownership import Owner, RunLock, owner_of
+from pytest_gsw.jobs.ownership import NAME, RunLock
+from tests.unit.jobs.owners import leave_owner
 
-ELSEWHERE = Owner("login03", 4711, 99, "another kernel pid:[1]", "ada", 1_700_000_000.0)
+#: Long enough for what must not expire, and short where it must.
+LONG_S, SHORT_S = 600.0, 0.5
+#: So long that a machine with other work does not take a living owner for a frozen one.
+FROZEN_S = 3.0
+#: After which something hangs; no machine is so slow.
+GIVE_UP_S = 300.0
 
 #: Takes the run that is named, says so, and lets go or is killed.
 HOLDER = """\
@@ -28,324 +32,302 @@ import sys
 from pathlib import Path
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.ownership import RunLock
-sys.stdin.readline()
-try:
-    RunLock(Path(sys.argv[1])).take()
-except ConfigurationError:
-    print("refused", flush=True)
-else:
-    print("taken", flush=True)
-    sys.stdin.readline()
+lock = RunLock(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))
+for told in sys.stdin:
+    try:
+        if told == "take\\n":
+            lock.take()
+            print("taken", flush=True)
+        else:
+            lock.check()
+            print("owned", flush=True)
+    except ConfigurationError:
+        print("refused", flush=True)
+    except OSError as error:
+        print(error.strerror, flush=True)
 """
-#: The same on a file system without hard links.
-UNLINKED = """\
-import errno
-import os
-def link(*_):
-    raise OSError(errno.EXDEV, "Invalid cross-device link")
-os.link = link
-"""
+
+
+class Holder:
+    """A process that takes a run and checks it as it is told."""
+
+    def __init__(self, directory: Path, lease_s: float = LONG_S, beat_s: float = 0.01) -> None:
+        command = [sys.executable, "-c", HOLDER, str(directory), str(lease_s), str(beat_s)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def tell(self, what: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def ask(self, what: str) -> str:
+        self.tell(what)
+        return self.answer()
 
 
 @pytest.fixture
-def hold() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def hold() -> Iterator[Callable[..., Holder]]:
     """Start processes that take a run as soon as they are told."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[Holder] = []
 
-    def start(directory: Path, has_links: bool = True) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", HOLDER if has_links else UNLINKED + HOLDER, str(directory)]
-        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    def start(*arguments: object) -> Holder:
+        started.append(Holder(*arguments))  # type: ignore[arg-type]
         return started[-1]
 
     yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+    for holder in started:
+        holder.process.kill()
+        holder.process.communicate()
 
 
-def go(process: subprocess.Popen[str]) -> str:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("go\n")
-    process.stdin.flush()
-    return process.stdout.readline().strip()
+def leave(directory: Path, lease_s: float = LONG_S, **changes: object) -> Path:
+    return leave_owner(directory, lease_s, **changes)
 
 
-def leave(directory: Path, owner: Owner, number: int = 1, silent_s: float = 0.0) -> Path:
-    path = directory / f"owner.{number}"
-    path.write_text(json.dumps(asdict(owner)))
-    os.utime(path, (time.time() - silent_s,) * 2)
-    return path
+def files(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
 
 
-def owners(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir())
-
-
-def refusal(directory: Path) -> str:
+def refusal(directory: Path, lease_s: float = LONG_S, beat_s: float = 1.0) -> str:
     with pytest.raises(ConfigurationError) as refused:
-        RunLock(directory).take()
+        RunLock(directory, lease_s, beat_s).take()
     return str(refused.value)
 
 
 def test_one_after_the_other(tmp_path: Path) -> None:
-    first, second = RunLock(tmp_path), RunLock(tmp_path)
+    first, second = RunLock(tmp_path, LONG_S, 0.01), RunLock(tmp_path, LONG_S, 0.01)
     first.take()
-    assert owners(tmp_path) == ["owner.1"]
-    assert (tmp_path / "owner.1").stat().st_mode & 0o777 == 0o600
+    first.check()
+    assert files(tmp_path) == [NAME]
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
     with pytest.raises(ConfigurationError):
         second.take()
+    assert not second.is_free()
     first.release()
-    assert owner_of(tmp_path) is None
+    assert second.is_free()
     second.take()
-    assert owners(tmp_path) == ["owner.2"]
+    second.check()
     second.release()
     second.release()
-    assert owners(tmp_path) == ["owner.2"]
+    assert files(tmp_path) == []
 
 
-def test_who_owns_it_is_told_with_what_to_do(tmp_path: Path, hold: Callable[..., subprocess.Popen[str]]) -> None:
+def test_who_owns_it_is_told_with_what_to_do(tmp_path: Path, hold: Callable[..., Holder]) -> None:
     run = tmp_path / "20261122-045124-abcdef"
     run.mkdir()
-    process = hold(run)
-    assert go(process) == "taken"
-    told = refusal(run)
-    assert re.fullmatch(
-        rf"the run 20261122-045124-abcdef belongs to another session: process {process.pid} of \S+ on \S+, "
-        r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n"
-        rf"next: wait until it has ended, or end it \(kill {process.pid}\), and resume then",
-        told,
-    ), told
-    assert owner_of(run) == told
+    holder = hold(run)
+    assert holder.ask("take") == "taken"
+    told: list[str] = []
+    with pytest.raises(ConfigurationError) as refused:
+        RunLock(run, LONG_S).take(told.append)
+    who = rf"the run 20261122-045124-abcdef belongs to another session: process {holder.process.pid} on \S+"
+    advice = rf"wait until it has ended, or end it \(kill {holder.process.pid} on \S+\), and resume then"
+    assert re.fullmatch(rf"{who}\nnext: {advice}", str(refused.value)), refused.value
+    (line,) = told
+    assert re.fullmatch(rf"gsw: {who}; waiting up to 605 s for its sign of life", line), line
 
 
-def test_an_owner_on_another_machine(tmp_path: Path) -> None:
-    path = leave(tmp_path, ELSEWHERE, silent_s=100)
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(1_700_000_000))
-    assert refusal(tmp_path) == (
-        f"the run {tmp_path.name} belongs to another session: process 4711 of ada on login03, since {since}\n"
-        "next: wait until it has ended, or end it (kill 4711 on login03), and resume then; if it is dead, resume "
-        "10 min after its last sign of life, which was 2 min ago"
+def test_an_owner_on_another_machine_is_watched_for_a_whole_lease(tmp_path: Path) -> None:
+    path = leave(tmp_path, SHORT_S)
+    os.utime(path, (1, 1))  # its age counts for nothing: clocks differ
+    began_s = time.monotonic()
+    lock = RunLock(tmp_path, SHORT_S, SHORT_S / 2)
+    lock.take()
+    assert time.monotonic() - began_s >= SHORT_S
+    lock.check()
+
+
+def test_an_owner_on_another_machine_that_gives_a_sign_of_life(tmp_path: Path) -> None:
+    path = leave(tmp_path)
+    with pytest.raises(ConfigurationError) as refused:
+        RunLock(tmp_path, LONG_S).take(lambda _: os.utime(path, (2, 2)))
+    assert str(refused.value) == (
+        f"the run {tmp_path.name} belongs to another session: process 4711 on login03\n"
+        "next: wait until it has ended, or end it (kill 4711 on login03), and resume then"
     )
-    os.utime(path, (time.time() - 601,) * 2)
-    RunLock(tmp_path).take()
-    assert owners(tmp_path) == ["owner.2"]
 
 
-def test_its_clock_is_the_file_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    leave(tmp_path, ELSEWHERE, silent_s=5)
-    now_s = time.time()
-    monkeypatch.setattr(time, "time", lambda: now_s + 86400)  # of a machine that is a day ahead
-    assert "belongs to another session" in refusal(tmp_path)
-
-
-def test_an_owner_that_was_killed_is_dead_at_once(tmp_path: Path, hold: Callable[..., subprocess.Popen[str]]) -> None:
-    process = hold(tmp_path)
-    assert go(process) == "taken"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    RunLock(tmp_path).take()
-
-
-def test_so_is_one_of_which_only_the_exit_code_is_left(
-    tmp_path: Path, hold: Callable[..., subprocess.Popen[str]]
+def test_a_clock_that_is_ahead_takes_nothing_over(
+    tmp_path: Path, hold: Callable[..., Holder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = hold(tmp_path)
-    assert go(process) == "taken"
-    process.send_signal(signal.SIGKILL)
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
-    RunLock(tmp_path).take()
+    holder = hold(tmp_path)
+    assert holder.ask("take") == "taken"
+    now_s = time.time()
+    monkeypatch.setattr(time, "time", lambda: now_s + 86400)
+    assert "belongs to another session" in refusal(tmp_path)
+    assert holder.ask("check") == "owned"
 
 
-def test_a_worker_waits_for_the_one_before_it(tmp_path: Path, hold: Callable[..., subprocess.Popen[str]]) -> None:
-    process = hold(tmp_path)
-    assert go(process) == "taken"
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        process.kill()
-        process.wait()
-
-    RunLock(tmp_path).take(patience_s=60, sleep=sleep)
-    assert len(slept) == 1
+def test_an_owner_that_was_killed_is_dead_at_once(tmp_path: Path, hold: Callable[..., Holder]) -> None:
+    holder = hold(tmp_path)
+    assert holder.ask("take") == "taken"
+    holder.process.send_signal(signal.SIGKILL)
+    holder.process.wait()
+    assert RunLock(tmp_path, LONG_S).is_free()
+    RunLock(tmp_path, LONG_S).take(pytest.fail)
 
 
-@pytest.mark.parametrize(
-    "owner",
-    [
-        replace(Owner.this(), start=1),
-        replace(Owner.this(), pid=2**22 + 1),
-        Owner.this(),  # of this very process, which holds no run
-        replace(ELSEWHERE, released=True),
-    ],
-    ids=["another start", "no process", "this process", "let go"],
-)
-def test_owners_that_are_none_any_more(tmp_path: Path, owner: Owner) -> None:
-    leave(tmp_path, owner, number=7)
-    RunLock(tmp_path).take()
-    assert owners(tmp_path) == ["owner.8"]
+def test_one_of_which_only_the_exit_code_is_left_is_watched(tmp_path: Path, hold: Callable[..., Holder]) -> None:
+    holder = hold(tmp_path, SHORT_S, SHORT_S / 2)
+    assert holder.ask("take") == "taken"
+    holder.process.send_signal(signal.SIGKILL)
+    os.waitid(os.P_PID, holder.process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+    RunLock(tmp_path, SHORT_S, SHORT_S / 2).take()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *("", "{", "[]", '{"host": 5}', "\0" * 64, "9" * 5000, "[" * 100_000),
-        # A bit that flipped in the figure of the time.
-        *(json.dumps({**asdict(ELSEWHERE), "since_s": since_s}) for since_s in (1e30, -1e30, float("nan"))),
-    ],
-)
-def test_a_file_that_says_nothing_counts_by_its_age(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "owner.1"
+def test_an_owner_of_another_start_is_dead_at_once(tmp_path: Path) -> None:
+    lock = RunLock(tmp_path, LONG_S)
+    lock.take()
+    content = (tmp_path / NAME).read_text()
+    lock.release()
+    (tmp_path / NAME).write_text(re.sub("start=.*", "start=1", content))
+    RunLock(tmp_path, LONG_S).take(pytest.fail)
+
+
+def test_an_owner_that_ends_while_it_is_watched(tmp_path: Path) -> None:
+    path = leave(tmp_path)
+    lock = RunLock(tmp_path, LONG_S)
+    lock.take(lambda _: path.unlink())
+    lock.check()
+
+
+def test_a_frozen_owner_that_wakes_up_submits_nothing_more(tmp_path: Path, hold: Callable[..., Holder]) -> None:
+    frozen = hold(tmp_path, FROZEN_S, FROZEN_S / 4)
+    assert frozen.ask("take") == "taken"
+    assert frozen.ask("check") == "owned"
+    frozen.process.send_signal(signal.SIGSTOP)
+    lock = RunLock(tmp_path, FROZEN_S, FROZEN_S / 4)
+    lock.take()
+    frozen.tell("check")  # the first thing that it does
+    frozen.process.send_signal(signal.SIGCONT)
+    assert frozen.answer() == "another session has taken the run over"
+    frozen.process.communicate()
+    lock.check()  # of which the other's end took nothing
+    assert not RunLock(tmp_path, LONG_S).is_free()
+
+
+def test_a_damaged_file_stops_nobody(tmp_path: Path) -> None:
+    contents = [
+        *(b"{", b"[]", b"\0" * 64, b"9" * 5000, b"\xff\xfe", b"filelock/2\n"),
+        b"filelock/2\npid=-1\nhost=a\nmode=lease\n",
+        b"filelock/2\npid=1\nhost=login03\nmode=lease\ntoken=ab\nduration=1e999\n",
+    ]
+    runs = [tmp_path / str(number) for number in range(len(contents) + 2)]
+    for run in runs:
+        run.mkdir()
+    for run, content in zip(runs, contents, strict=False):
+        (run / NAME).write_bytes(content)
+    os.mkfifo(runs[-2] / NAME)
+    target = tmp_path / "precious"
+    target.write_text("content")
+    (runs[-1] / NAME).symlink_to(target)
+    locks = [RunLock(run, LONG_S) for run in runs]
+    with ThreadPoolExecutor(len(locks)) as pool:  # each is looked at for two seconds
+        list(pool.map(RunLock.take, locks))
+    for lock in locks:
+        lock.check()
+    assert target.read_text() == "content"
+
+
+def test_an_owner_whose_file_is_damaged_submits_nothing_more(tmp_path: Path) -> None:
+    lock = RunLock(tmp_path, LONG_S)
+    lock.take()
+    (tmp_path / NAME).write_text("{")
+    with pytest.raises(OSError, match="another session has taken the run over"):
+        lock.check()
+
+
+@pytest.mark.parametrize("content", ["", "filelock/2\npid=1\nhost=a\nmode=of a later release\n"])
+def test_a_file_that_may_be_a_living_ones_is_left_alone(tmp_path: Path, content: str) -> None:
+    path = tmp_path / NAME
     path.write_text(content)
-    assert refusal(tmp_path) == (
-        f"the run {tmp_path.name} belongs to another session, and {path} does not tell which\n"
-        "next: wait; 10 min after its last change, 0 s ago, it counts for nothing"
-    )
-    os.utime(path, (1, 1))
-    RunLock(tmp_path).take()
+    told = refusal(tmp_path, SHORT_S, SHORT_S / 2)
+    assert told.startswith(f"the run {tmp_path.name} belongs to another session")
+    assert path.read_text() == content
+    if not content:
+        assert told.endswith(
+            f"next: {path} does not tell which; if no session of the run is left, remove it, and resume again"
+        )
+
+
+def test_a_lease_of_another_length_is_left_alone(tmp_path: Path) -> None:
+    path = leave(tmp_path, 1.0)
+    before = path.read_bytes()
+    assert "process 4711 on login03" in refusal(tmp_path)
+    assert path.read_bytes() == before
+    assert not RunLock(tmp_path, LONG_S).is_free()
+
+
+def test_a_name_of_a_machine_is_shown_without_control_characters(tmp_path: Path) -> None:
+    path = leave(tmp_path, host="a\x1b[31mb")
+    with pytest.raises(ConfigurationError) as refused:
+        RunLock(tmp_path, LONG_S).take(lambda _: os.utime(path, (2, 2)))
+    assert "\x1b" not in str(refused.value)
 
 
 def test_of_many_that_take_a_dead_ones_place_at_once_exactly_one_succeeds(
-    tmp_path: Path, hold: Callable[..., subprocess.Popen[str]]
+    tmp_path: Path, hold: Callable[..., Holder]
 ) -> None:
-    leave(tmp_path, ELSEWHERE, silent_s=10_000)
-    processes = [hold(tmp_path) for _ in range(6)]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    answers = [process.stdout.readline().strip() for process in processes if process.stdout]
+    leave(tmp_path, 1.0)
+    holders = [hold(tmp_path, 1.0, 0.1) for _ in range(6)]
+    for holder in holders:
+        holder.tell("take")
+    answers = [holder.answer() for holder in holders]
     assert sorted(answers) == ["refused"] * 5 + ["taken"]
-    assert owners(tmp_path) == ["owner.2"]
+    assert holders[answers.index("taken")].ask("check") == "owned"
+    assert files(tmp_path) == [NAME]
 
 
-def test_one_that_saw_an_old_directory_does_not_take_what_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_of_many_that_take_a_killed_ones_place_at_once_exactly_one_succeeds(
+    tmp_path: Path, hold: Callable[..., Holder]
 ) -> None:
-    leave(tmp_path, ELSEWHERE, number=1, silent_s=10_000)
-    leave(tmp_path, ELSEWHERE, number=2)
-    real, seen = ownership._highest, [1]
-    monkeypatch.setattr(ownership, "_highest", lambda directory: seen.pop() if seen else real(directory))
-    assert "belongs to another session" in refusal(tmp_path)
-    (tmp_path / "owner.2").rename(tmp_path / "owner.3")  # and one whose number was given away and taken back
-    seen.append(1)
-    assert "belongs to another session" in refusal(tmp_path)
-    assert owners(tmp_path) == ["owner.1", "owner.3"]
+    killed = hold(tmp_path)
+    assert killed.ask("take") == "taken"
+    killed.process.kill()
+    killed.process.wait()
+    holders = [hold(tmp_path) for _ in range(6)]
+    for holder in holders:
+        holder.tell("take")
+    answers = [holder.answer() for holder in holders]
+    assert sorted(answers) == ["refused"] * 5 + ["taken"]
+    assert holders[answers.index("taken")].ask("check") == "owned"
 
 
 def test_signs_of_life(tmp_path: Path) -> None:
-    lock = RunLock(tmp_path, beat_s=0.001)
+    lock = RunLock(tmp_path, LONG_S, 0.001)
     lock.take()
-    path = tmp_path / "owner.1"
-    os.utime(path, (1, 1))
-    deadline_s = time.monotonic() + 300
-    while path.stat().st_mtime == 1:
-        assert time.monotonic() < deadline_s
-    lock.release()
-    assert owners(tmp_path) == ["owner.1"]
-
-
-def test_an_owner_that_slept_too_long_submits_nothing_more(tmp_path: Path) -> None:
-    lock = RunLock(tmp_path)
-    lock.take()
+    os.utime(tmp_path / NAME, (1, 1))
+    give_up_s = time.monotonic() + GIVE_UP_S
+    while (tmp_path / NAME).stat().st_mtime == 1:
+        assert time.monotonic() < give_up_s
+        time.sleep(0.001)
     lock.check()
-    leave(tmp_path, ELSEWHERE, number=2)
-    with pytest.raises(OSError, match="another session has taken the run over"):
-        lock.check()
     lock.release()
-    assert owners(tmp_path) == ["owner.1", "owner.2"]
-    assert json.loads((tmp_path / "owner.2").read_text())["host"] == "login03"
 
 
-NO_LINKS = [errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EMLINK]
+def test_a_run_that_was_not_touched_for_a_lease_is_free(tmp_path: Path) -> None:
+    path = leave(tmp_path)
+    assert not RunLock(tmp_path, LONG_S).is_free()
+    os.utime(path, (time.time() - LONG_S - 1,) * 2)
+    assert RunLock(tmp_path, LONG_S).is_free()
+    assert path.exists()
 
 
-@pytest.fixture
-def unlinked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system without hard links, as FUSE, CIFS and Lustre may be."""
-    number: int = getattr(request, "param", errno.EXDEV)
-
-    def link(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(os, "link", link)
-
-
-@pytest.mark.parametrize("unlinked", NO_LINKS, indirect=True, ids=errno.errorcode.get)
-@pytest.mark.usefixtures("unlinked")
-def test_a_file_system_without_hard_links(tmp_path: Path) -> None:
-    lock = RunLock(tmp_path)
-    lock.take()
-    assert "belongs to another session" in refusal(tmp_path)
-    lock.release()
-    RunLock(tmp_path).take()
-
-
-@pytest.mark.usefixtures("unlinked")
-def test_one_that_died_before_its_file_said_anything(tmp_path: Path) -> None:
-    (tmp_path / "owner.1").touch()
-    assert "does not tell which" in refusal(tmp_path)
-    assert owners(tmp_path) == ["owner.1"]
-    os.utime(tmp_path / "owner.1", (time.time() - 601,) * 2)
-    RunLock(tmp_path).take()
-    assert owners(tmp_path) == ["owner.2"]
-
-
-@pytest.mark.parametrize("has_links", [True, False])
-def test_a_full_disk_leaves_nothing_behind(
-    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, has_links: bool
-) -> None:
-    if not has_links:
-        request.getfixturevalue("unlinked")
-    real, left = os.fsync, [] if has_links else [None]
-
-    def fsync(descriptor: int) -> None:
-        if not left:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        left.pop()
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    assert "cannot be told: No space left on device: " in refusal(tmp_path)
-    assert owners(tmp_path) == []
-    monkeypatch.setattr(os, "fsync", real)
-    RunLock(tmp_path).take()
-
-
-def test_of_many_without_hard_links_exactly_one_succeeds(
-    tmp_path: Path, hold: Callable[..., subprocess.Popen[str]]
-) -> None:
-    leave(tmp_path, ELSEWHERE, silent_s=10_000)
-    processes = [hold(tmp_path, has_links=False) for _ in range(6)]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    answers = [process.stdout.readline().strip() for process in processes if process.stdout]
-    assert sorted(answers) == ["refused"] * 5 + ["taken"]
-    assert owners(tmp_path) == ["owner.2"]
-
-
-def test_a_link_whose_answer_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.link
-
-    def link(source: Path, target: Path) -> None:
-        real(source, target)
-        raise FileExistsError(errno.EEXIST, "File exists")
-
-    monkeypatch.setattr(os, "link", link)
-    RunLock(tmp_path).take()
-    assert owners(tmp_path) == ["owner.1"]
-
-
-@pytest.mark.parametrize("number", [errno.ESTALE, errno.ENOLCK, errno.EROFS, errno.EIO])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.ESTALE])
 def test_a_file_system_that_does_not_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    def link(*_: object) -> None:
+    def write(*_: object) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "link", link)
-    assert refusal(tmp_path) == (
-        f"whether another session owns the run {tmp_path.name} cannot be told: {os.strerror(number)}: {tmp_path}\n"
-        f"next: is the file system there, and may you write to it? ls -la {tmp_path}"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write)
+        told = refusal(tmp_path)
+    assert told.startswith(
+        f"whether another session owns the run {tmp_path.name} cannot be told: {os.strerror(number)}: {tmp_path}"
     )
+    assert told.endswith(f"next: is the file system there, and may you write to it? ls -la {tmp_path}")
+    assert files(tmp_path) == []
+    RunLock(tmp_path, LONG_S).take(pytest.fail)

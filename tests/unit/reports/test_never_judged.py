@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.history.events import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
-from pytest_gsw.jobs.ownership import Owner
 from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.nights import listed_runs
 from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.results.record import write_record
+from tests.unit.jobs.owners import leave_owner
 from tests.unit.reports.nights import PASSED, RUN_ID, SLOW, TONIGHT, history_of, row, runs
 
 #: Of the run before, one row was judged.
@@ -55,16 +53,15 @@ def test_a_run_that_ended_before_any_row_was_judged_is_listed(tmp_path: Path) ->
 
 
 def test_a_run_that_goes_on_has_no_errors_for_that(tmp_path: Path) -> None:
-    owner = dataclasses.replace(Owner.this(), machine="another")
-    (began(tmp_path / "runs") / "owner.1").write_text(json.dumps(dataclasses.asdict(owner)))
+    leave_owner(began(tmp_path / "runs"))
     assert told(tonight(tmp_path)) == {KILLED: {"passed": 1}}
 
 
 def test_a_run_that_nobody_can_tell_the_owner_of_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(directory: Path) -> str | None:
+    def broken(directory: Path) -> None:
         raise PermissionError(directory)
 
-    monkeypatch.setattr("pytest_gsw.results.unjudged.owner_of", broken)
+    monkeypatch.setattr("pytest_gsw.results.unjudged.RunLock", broken)
     began(tmp_path / "runs")
     assert told(tonight(tmp_path)) == {KILLED: {"passed": 1, "error": 1}}
 
