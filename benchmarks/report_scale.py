@@ -26,7 +26,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
-from pytest_gsw.reports.html import Run, write_report  # noqa: E402
+from pytest_gsw.reports.build import run_report  # noqa: E402
+from pytest_gsw.reports.html import write_report  # noqa: E402
+from pytest_gsw.reports.run_report import Run  # noqa: E402
 from pytest_gsw.results.facts import JobFacts  # noqa: E402
 from pytest_gsw.results.record import Record  # noqa: E402
 from tests.unit.results.records import recorded  # noqa: E402
@@ -143,7 +145,8 @@ def measure(place: Path, directory: Path, records: Sequence[Record]) -> tuple[fl
     """The seconds that one report takes, by the clock and of the processor."""
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     with open_history(place) as history:
-        write_report(records, history, directory, runs={records[0].run.id: Run(directory / "run", exit_status=1)})
+        report = run_report(records, Run(directory / "run", exit_status=1), history)
+        write_report([report], directory, history)
     return time.perf_counter() - began_s, time.process_time() - began_cpu_s
 
 

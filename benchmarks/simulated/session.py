@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.simulated.cluster import Life, Ran
+from pytest_gsw.history.adding import Failure
 from pytest_gsw.history.events import Event
-from pytest_gsw.history.failing import Failure
 from pytest_gsw.history.model import LineKey, Point, points_of
 from pytest_gsw.history.store import History
 from pytest_gsw.history.together import Beside, Together

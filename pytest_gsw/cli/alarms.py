@@ -5,23 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, json_answer
+from pytest_gsw.cli.answer import Answer, changes_facts, json_answer
 from pytest_gsw.cli.runs import clusters_of, opened
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.alarm_texts import COLUMNS, acknowledged_text, cells, next_line, state_text
 from pytest_gsw.history.alarms import Alarm, acknowledge
 from pytest_gsw.history.events import REVOKE, Event
 from pytest_gsw.history.spells import alarms_of
 from pytest_gsw.history.store import History
+from pytest_gsw.history.texts import COLUMNS, acknowledged_text, cells, next_line, state_text
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.model import Accepted
 
 #: What is done with an alarm.
 _ACKNOWLEDGE, _REOPEN = ("acknowledge", "reopen")
@@ -46,18 +44,9 @@ def run(asked: argparse.Namespace) -> Answer:
 
 def _found(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
     chosen = clusters_of(history, asked.cluster)
-    accepted = _accepted(asked.ini.tables(asked.baselines))
-    found = [one for name in chosen for one in alarms_of(history, name, accepted.get(name), now_s=now_s)]
+    accepted = {row.id: row.accepted for row in load_tables(asked.ini.tables(asked.baselines))}
+    found = [one for name in chosen for one in alarms_of(history, name, accepted, now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))
-
-
-def _accepted(tables: Sequence[Path] | None) -> Mapping[str, Mapping[str, Accepted]]:
-    """By cluster and row, what clusters have accepted."""
-    accepted: dict[str, dict[str, Accepted]] = {}
-    for row in load_tables(tables):
-        for cluster, figure in row.accepted.items():
-            accepted.setdefault(cluster, {})[row.id] = figure
-    return accepted
 
 
 def _named(found: Sequence[Alarm], given: str | None) -> Alarm:
@@ -125,7 +114,7 @@ def _facts(one: Alarm) -> dict[str, Any]:
         "last": {"time_s": spell.nights[-1].time_s, "run_id": spell.nights[-1].run_id},
         "nights": len(spell.nights),
         "throughput_change": one.change,
-        "changes": {name: {"before": old, "after": new} for name, (old, new) in (spell.changes or {}).items()},
+        "changes": changes_facts(spell.changes or {}),
         "acknowledged": None
         if known is None
         else {"why": known.why, "owner": known.owner, "until_s": known.until_s, "text": acknowledged_text(one)},

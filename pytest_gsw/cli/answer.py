@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,11 @@ class Answer(NamedTuple):
 def json_answer(facts: Any, status: int = 0) -> Answer:
     """Facts as JSON for people and programs to read."""
     return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
+
+
+def changes_facts(changes: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:
+    """What of the environment changed, by name, as JSON has it."""
+    return {name: {"before": before, "after": after} for name, (before, after) in changes.items()}
 
 
 def csv_text(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:

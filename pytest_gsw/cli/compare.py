@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from pytest_gsw.cli.answer import Answer, csv_text, json_answer
+from pytest_gsw.cli.answer import Answer, changes_facts, csv_text, json_answer
 from pytest_gsw.cli.ini import Ini
 from pytest_gsw.cli.runs import (
     NOISE_NOTE,
@@ -151,8 +151,7 @@ def _facts(asked: argparse.Namespace, compared: Comparison) -> Mapping[str, obje
 def _row_facts(row: RowRatio) -> Mapping[str, object]:
     facts = {**asdict(row), "change": row.change}
     del facts["sd"]
-    changes = {name: {"before": before, "after": after} for name, (before, after) in row.changes.items()}
-    return {**facts, "changes": changes}
+    return {**facts, "changes": changes_facts(row.changes)}
 
 
 def _csv(compared: Comparison) -> str:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from pytest_gsw.cli.excluding import WORDS
+from pytest_gsw.cli.history import WORDS
 from pytest_gsw.cli.ini import read_ini
 from pytest_gsw.clusters.model import cluster_files, known_clusters
 from pytest_gsw.errors import GswError

@@ -6,16 +6,15 @@ import argparse
 import os
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, json_answer
+from pytest_gsw.cli.answer import Answer, changes_facts, json_answer
 from pytest_gsw.cli.runs import opened, series_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import by_number, counted, minute, percent
-from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import SeriesKey, newest_definitions
-from pytest_gsw.history.past import Past, newest_pasts
+from pytest_gsw.history.past import Drifting, Past, newest_pasts
 from pytest_gsw.history.texts import changes_text, cluster_drift_text
 from pytest_gsw.history.together import ClusterDrifting
 from pytest_gsw.performance.drift import NEWEST
@@ -49,13 +48,10 @@ def run(asked: argparse.Namespace) -> Answer:
     with opened(asked) as history:
         newest = newest_definitions(series_of(history, asked.rows, asked.cluster))
         pasts = newest_pasts(history, newest, accepted)
-    trends = []
-    for key, past in pasts.items():
-        figure = accepted.get(key.row, {}).get(key.cluster)
-        # Under another definition it is a figure of other nights.
-        counts = figure is not None and figure.definition == key.definition
-        trends.append(_trend_of(key, replace(past, accepted=figure if counts else None)))
-    trends.sort(key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key))
+    trends = sorted(
+        (_trend_of(key, past) for key, past in pasts.items()),
+        key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key),
+    )
     status = 1 if any(one.found or one.of_cluster for one in trends) else 0
     if asked.json:
         return json_answer(quoted([_facts(one) for one in trends], os.environ), status)
@@ -128,5 +124,5 @@ def _drift_facts(found: Drifting | ClusterDrifting) -> dict[str, Any]:
     return {
         "z": drift.z,
         "time_change": drift.shift,
-        "changes": {name: {"before": old, "after": new} for name, (old, new) in found.changes.items()},
+        "changes": changes_facts(found.changes),
     }

@@ -8,19 +8,20 @@ import os
 import re
 import statistics
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import import_module
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, csv_text, json_answer
-from pytest_gsw.cli.excluding import WORDS, decide, excluded_lines
+from pytest_gsw.cli.answer import Answer, changes_facts, csv_text, json_answer
 from pytest_gsw.cli.runs import NOISE_NOTE, noise_cell, opened, run_directory, series_of
 from pytest_gsw.cli.site import format_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import changes_of
+from pytest_gsw.history.events import EXCLUDE, REVOKE, Event
 from pytest_gsw.history.import_logs import import_logs
 from pytest_gsw.history.import_runs import import_runs
 from pytest_gsw.history.imported import Imported
@@ -31,6 +32,8 @@ from pytest_gsw.history.texts import change_text, changes_text
 from pytest_gsw.performance.noise import PRIOR, Noise
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.plain_table import plain_table
+from pytest_gsw.results.run_id import LAST
+from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, row_matches
 
@@ -172,7 +175,7 @@ def _change_facts(change: Change) -> dict[str, Any]:
     return {
         "time": _moment(change.since.time_s),
         "run_id": change.since.run_id,
-        "named": quoted({name: {"before": old, "after": new} for name, (old, new) in change.named.items()}, os.environ),
+        "named": quoted(changes_facts(change.named), os.environ),
         **{name: getattr(change, name) for name in ("ratio", "low", "high", "nights_before", "nights_since")},
     }
 
@@ -265,3 +268,46 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
 def _rows(asked: argparse.Namespace) -> tuple[Baseline, ...]:
     rows = load_tables(asked.ini.tables(asked.baselines))
     return tuple(row for row in rows if not asked.rows or any(row_matches(pattern, row.id) for pattern in asked.rows))
+
+
+#: What stands in the place of rows.
+WORDS = ("exclude", "include")
+
+
+def decide(history: History, word: str, runs: list[str], why: str | None) -> str:
+    """Leave runs out of what their rows are held against, or take that back; what was done.
+
+    Raises:
+        ConfigurationError: There is no such run, it says nothing new, or nobody says why.
+    """
+    if not runs:
+        raise ConfigurationError(f"history {word}: name a run\nnext: pytest-gsw history --csv")
+    if not why:
+        raise ConfigurationError(f"history {word}: the history keeps the reason; add --why=TEXT")
+    clusters = {one.run_id: one.cluster for one in history.runs()}
+    runs = [max(clusters) if run == LAST and clusters else run for run in runs]
+    excluded = {one.subject: one for one in history.events(kind=EXCLUDE)}
+    for run in runs:
+        if run not in clusters:
+            fact = f"the history {history.shown} has no run '{run}'{nearest(run, clusters)}"
+            raise ConfigurationError(f"{fact}\nnext: pytest-gsw history --csv")
+        if (run in excluded) == (word == "exclude"):
+            state = f"excluded already: {excluded[run].body.get('why', '')}" if run in excluded else "not excluded"
+            raise ConfigurationError(quoted(f"run {run} is {state}", os.environ))
+    for run in dict.fromkeys(runs):
+        kind, revokes = (EXCLUDE, None) if word == "exclude" else (REVOKE, excluded[run].id)
+        history.decide(Event(kind, run, clusters[run], time.time(), {"why": quoted(why, os.environ)}, revokes))
+    names, are = ", ".join(dict.fromkeys(runs)), "counts" if len(set(runs)) == 1 else "count"
+    if word == "include":
+        return f"{history.shown}: {names} {are} again"
+    back = f"pytest-gsw history include {' '.join(runs)} --why=TEXT"
+    return f"{history.shown}: {names} {are} no more; to take that back: {back}"
+
+
+def excluded_lines(history: History, runs: set[str]) -> list[str]:
+    """The runs of those that are shown which do not count, and why, a line each."""
+    return [
+        f"not counted: run {one.subject}: {one.body.get('why', '')}"
+        for one in history.events(kind=EXCLUDE)
+        if one.subject in runs
+    ]

@@ -24,7 +24,7 @@ from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import judge
-from pytest_gsw.results.accepted_text import unused_text
+from pytest_gsw.results.row_text import unused_text
 from pytest_gsw.runs.agreement import evidence_beside
 from pytest_gsw.runs.checks import read_steps
 from pytest_gsw.runs.measure import measure_as_documented

@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.cli.answer import Answer, answer_to
@@ -25,28 +24,16 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
+from pytest_gsw.reports.build import accepted_in, run_report, run_reports
 from pytest_gsw.reports.ci import TEXTS
-from pytest_gsw.reports.html import Run, accepted_in, write_report
-from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.read import exported_night
-from pytest_gsw.reports.since import since_facts
+from pytest_gsw.reports.html import write_report
+from pytest_gsw.reports.run_report import Run, RunReport, since_facts
 from pytest_gsw.results.rebuild import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import counts_line
 
 #: Where a run's report is in its directory by default.
 NAME = "report"
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """One run that is asked for."""
-
-    run_id: str
-    records: tuple[Record, ...]
-    run: Run
-    #: Whether its directory is there, and not only its records in the history.
-    is_here: bool
 
 
 def run(asked: argparse.Namespace) -> Answer:
@@ -56,12 +43,12 @@ def run(asked: argparse.Namespace) -> Answer:
     # A run can be shown without others.
     with opened(asked) if has_history(asked) else contextlib.nullcontext() as history:
         found = [_asked(asked.ini, given, history) for given in dict.fromkeys(asked.runs)]
-        directory = asked.output or _default_output(found)
-        records = [record for one in found for record in one.records]
-        runs = {one.run_id: one.run for one in found}
+        directory = asked.output or _default_output([run for _, run in found])
+        records = [record for of_run, _ in found for record in of_run]
+        runs = {records[0].run.id if records else run.directory.name: run for records, run in found}
         accepted = accepted_in(asked.ini.tables(asked.baselines), records)
         try:
-            index = write_report(records, history, directory, runs=runs, accepted=accepted)
+            index = write_report(run_reports(records, history, runs, accepted), directory, history)
         except OSError as error:
             raise ConfigurationError(f"the report cannot be written: {error.strerror}: {error.filename}") from None
     return Answer(f"{index}: {_said(found)}")
@@ -84,42 +71,40 @@ def _as_text(asked: argparse.Namespace) -> Answer:
     return answer_to(asked.output, junit_text(root), ", ".join(found))
 
 
-def _night(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> Night:
+def _night(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> RunReport:
     """The run with its history where there is one: since when rows are too slow, slow nodes, and alarms."""
     if records and has_history(asked):
         accepted = accepted_in(asked.ini.tables(asked.baselines), records)
         try:
             with opened(asked) as history:
-                return exported_night(records, run, history, accepted)
+                return run_report(records, run, history, accepted)
         except RunError as error:  # the run is to be shown in any case
             sys.stderr.write(f"pytest-gsw report: without the history: {quoted(str(error), os.environ)}\n")
-    return exported_night(records, run)
+    return run_report(records, run)
 
 
-def _asked(ini: Ini, given: str, history: History | None) -> _Asked:
+def _asked(ini: Ini, given: str, history: History | None) -> tuple[tuple[Record, ...], Run]:
     """A run of a directory, or of the history; a ConfigurationError where there is none, or nothing in it."""
     found = run_directory(ini, given)
     if found is None:
         records = records_in(ini, history, given)
-        run_id = records[0].run.id
-        return _Asked(run_id, records, Run(ini.runs / run_id), is_here=False)
+        return records, Run(ini.runs / records[0].run.id)
     directory = from_here(found)
     records, missing = whole_run(directory)
-    run_id = records[0].run.id if records else directory.name
-    return _Asked(run_id, records, Run(directory, missing), is_here=True)
+    return records, Run(directory, missing)
 
 
-def _default_output(found: Sequence[_Asked]) -> Path:
-    if len(found) > 1:
-        raise ConfigurationError(f"where is the report of {len(found)} runs to be written?\nnext: add -o DIR")
-    (one,) = found
-    if not one.is_here:
-        raise ConfigurationError(f"run {one.run_id} is in the history and has no directory here\nnext: add -o DIR")
-    return one.run.directory / NAME
+def _default_output(runs: Sequence[Run]) -> Path:
+    if len(runs) > 1:
+        raise ConfigurationError(f"where is the report of {len(runs)} runs to be written?\nnext: add -o DIR")
+    directory = runs[0].directory
+    if not directory.is_dir():
+        raise ConfigurationError(f"run {directory.name} is in the history and has no directory here\nnext: add -o DIR")
+    return directory / NAME
 
 
-def _said(found: Sequence[_Asked]) -> str:
+def _said(found: Sequence[tuple[tuple[Record, ...], Run]]) -> str:
     if len(found) > 1:
         return counted(len(found), "run")
-    (one,) = found
-    return counts_line(one.records, len(one.run.missing))
+    ((records, run),) = found
+    return counts_line(records, len(run.missing))

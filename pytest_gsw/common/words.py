@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -28,6 +28,12 @@ def enumerated(texts: Iterable[str], word: Literal["and", "or"] = "and") -> str:
     """Texts as a sentence names them: ``tp``, ``tp and pp``, ``tp, pp or dp``; there is one at least."""
     *first, last = texts
     return f"{', '.join(first)} {word} {last}" if first else last
+
+
+def named(names: Sequence[str], most: int) -> str:
+    """Names with commas between, at most so many of them: ``a, b and 3 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def at_line(document: str, line: int | None) -> str:

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_gsw.common.redact import printable
-from pytest_gsw.history.codec import body_text, encode
 from pytest_gsw.history.database import Database
-from pytest_gsw.history.failing import keep_failures
-from pytest_gsw.history.model import JobPoint, SeriesKey, points_of, record_time_s, series_key
+from pytest_gsw.history.model import (
+    JobPoint,
+    SeriesKey,
+    cluster_of,
+    job_name,
+    job_time_s,
+    points_of,
+    record_time_s,
+    series_key,
+)
+from pytest_gsw.jobs.model import JobState
+from pytest_gsw.logs.failures import SIGNATURES
+from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import Record, of_content, version_problem
+from pytest_gsw.results.summary import cause_of
+from pytest_gsw.runs.infrastructure import BLAMELESS
+from pytest_gsw.runs.run import CAUSE_OF_STATE
 
 _to_json = json.JSONEncoder(sort_keys=True).encode
 
@@ -141,3 +156,96 @@ def _point_values(one: JobPoint) -> tuple[Any, ...]:
 def key_values(key: SeriesKey) -> tuple[str, ...]:
     """What a series is found by."""
     return plain(key.row, key.cluster, key.definition)
+
+
+_INSERT = """
+INSERT INTO gsw_failure (record_id, job, cluster, job_id, time_s, nodes, why) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (record_id, job) DO NOTHING"""
+_OF_CLUSTER = """
+SELECT f.job, r.row_id, r.run_id, f.job_id, f.time_s, f.nodes, f.why
+FROM gsw_failure f JOIN gsw_record r ON r.id = f.record_id
+WHERE f.cluster = ? AND f.time_s >= ? ORDER BY f.time_s, r.run_id, f.job"""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One job that the infrastructure failed."""
+
+    row: str
+    run_id: str
+    job_id: str
+    time_s: float
+    nodes: str
+    #: What failed it: ``node failure``, ``ECC error``.
+    why: str
+
+
+def keep_failures(database: Database, records: Mapping[int, Record]) -> None:
+    """Write down the failed jobs of records, by the numbers of these; what was there of them before is taken away."""
+    database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in records])
+    values = [(record_id, *one) for record_id, record in records.items() for one in _values(record)]
+    database.execute_many(_INSERT, values)
+
+
+def failures_of_cluster(database: Database, cluster: str, since_s: float) -> tuple[Failure, ...]:
+    """The failed jobs of a cluster, the oldest first; one that a replay recorded again is its first run's."""
+    found: dict[str, Failure] = {}
+    for job, *values in database.execute(_OF_CLUSTER, (printable(cluster), since_s)):
+        found.setdefault(job, Failure(*values))
+    return tuple(found.values())
+
+
+def _values(record: Record) -> Iterator[tuple[object, ...]]:
+    for job, why in failed_jobs(record):
+        texts = map(printable, (job_name(job), cluster_of(record), job.id))
+        yield (*texts, job_time_s(job, record), printable(job.nodes), printable(why))
+
+
+def encode(record: Record) -> bytes:
+    """A record as compressed JSON."""
+    return zlib.compress(record.text.encode("ascii"))
+
+
+def body_text(body: bytes) -> str | None:
+    """The JSON of an encoded record, ``None`` if it is none."""
+    try:
+        return zlib.decompress(body).decode("ascii")
+    except (zlib.error, ValueError):
+        return None
+
+
+def decode(body: bytes) -> Record:
+    """The record again. What a later release has added to it is left out.
+
+    Raises:
+        ValueError: It is none, or of a version that this release would misread.
+    """
+    try:
+        content = json.loads(zlib.decompress(body))
+        problem = version_problem(content["schema"])
+    except (zlib.error, TypeError, KeyError) as error:
+        raise ValueError(f"it is no record: {error}") from None
+    if problem:
+        raise ValueError(f"it is {problem}")
+    return of_content(content, strict=False)
+
+
+_CAUSES = {one.name for one in SIGNATURES if one.infrastructure} | {
+    CAUSE_OF_STATE[state] for state in (JobState.NODE_FAIL, JobState.BOOT_FAIL)
+}
+
+
+def failed_jobs(record: Record) -> tuple[tuple[JobFacts, str], ...]:
+    """The jobs of a record that its nodes may have failed, each with the cause.
+
+    Those are its attempts, whatever came of the row in the end, and the last job of a row that could not be measured
+    for such a cause. What somebody cancelled or a scheduler took away says nothing of nodes; a script that is wrong
+    says something of its row.
+    """
+    found = [(job, job.why_repeated) for job in record.jobs.failed if job.why_repeated not in BLAMELESS]
+    last = record.jobs.last
+    if last is not None and record.outcome == ERROR.word:
+        why = CAUSE_OF_STATE.get(JobState(last.state)) or cause_of(record).rpartition(": ")[2]
+        if why in _CAUSES - BLAMELESS:
+            found.append((last, why))
+    return tuple((job, why) for job, why in found if job.id and job.nodes)

@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, Seen, Spell, acknowledgements, alarms, identity, least_worse
-from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import LineKey, Point, points_of, record_time_s, series_key
-from pytest_gsw.history.past import COMPARED, GONE_DAYS, Lines, Past, lines_of
+from pytest_gsw.history.past import COMPARED, GONE_DAYS, Drifting, Lines, Past, lines_of
 from pytest_gsw.history.store import History
 from pytest_gsw.history.suspects import Nodes, Suspect
 from pytest_gsw.history.together import Beside, ClusterDrifting, Together
@@ -317,7 +316,7 @@ def _as_of(now_s: float, spell: Spell) -> Spell:
 def alarms_of(
     history: History,
     cluster: str,
-    accepted: Mapping[str, Accepted] | None = None,
+    accepted: Mapping[str, Mapping[str, Accepted]],
     *,
     now_s: float,
     until_s: float = math.inf,
@@ -337,7 +336,8 @@ def alarms_of(
     if any(point.time_s > until_s for points in nights.values() for point in points):
         nights = {key: [point for point in points if point.time_s <= until_s] for key, points in nights.items()}
         nodes = None
-    spells = spells_of(cluster, nights, lines.excluded, accepted, slow_before, nodes)
+    figures = {row: of_row[cluster] for row, of_row in accepted.items() if cluster in of_row}
+    spells = spells_of(cluster, nights, lines.excluded, figures, slow_before, nodes)
     found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in spells]
     return alarms(found, acknowledgements(history.events(cluster)), now_s)
 
@@ -378,12 +378,11 @@ def alarms_of_records(
     found: list[Alarm] = []
     for cluster, ran in of_cluster.items():
         rows = {record.row.id for record in ran}
-        figures = {row: accepted[row][cluster] for row in rows if cluster in accepted.get(row, {})}
         until_s = max(map(record_time_s, ran)) or math.inf
         known = alarms_of(
             history,
             cluster,
-            figures,
+            {row: of_row for row, of_row in accepted.items() if row in rows},
             now_s=now_s,
             until_s=until_s,
             measured={record.row.id for record in ran if points_of(record)},

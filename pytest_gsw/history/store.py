@@ -9,12 +9,10 @@ from types import TracebackType
 from typing import Any
 
 from pytest_gsw.common.words import by_number
-from pytest_gsw.history.adding import add_records, key_values, plain
-from pytest_gsw.history.codec import decode
+from pytest_gsw.history.adding import Failure, add_records, decode, failures_of_cluster, plain
 from pytest_gsw.history.database import Database, Rows
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.events import Event, add_event, read_events, standing
-from pytest_gsw.history.failing import Failure, failures_of_cluster
 from pytest_gsw.history.model import LineKey, Point, RunSummary, SeriesKey, Told, by_run
 from pytest_gsw.history.schema import make_schema
 from pytest_gsw.results.record import Record
@@ -22,8 +20,6 @@ from pytest_gsw.tables.model import row_matches
 
 #: More than any series has; SQLite knows no "LIMIT ALL".
 _ALL = 2**62
-#: Rows that a query names; SQLite takes 999 values, and before 3.32 no more.
-_MOST_NAMED = 900
 
 # A job counts once however often it was recorded. A replay records it again, in a later run. An import has its time
 # from the log's last change, so that the session's own record of it, whenever that arrives, is known by the job's id
@@ -39,15 +35,10 @@ _ONCE = """NOT EXISTS (
 _COLUMNS = """
 p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.reason, p.metrics,
     p.variables, s.definition, (SELECT added_s FROM gsw_record WHERE id = p.record_id)"""
-_NEWEST_POINTS = f"""
-FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
-WHERE s.row_id = ? AND s.cluster = ? AND s.definition = ? AND {_ONCE}
-ORDER BY p.time_s DESC, p.run_id DESC, p.job DESC LIMIT ?"""
-_POINTS = f"SELECT {_COLUMNS} {_NEWEST_POINTS}"
 _NIGHTS = f"""
 SELECT s.row_id, CASE s.experiment WHEN '' THEN s.definition ELSE s.experiment END, {_COLUMNS}
 FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
-WHERE s.cluster = ? AND p.time_s >= ? AND {_ONCE} {{rows}}
+WHERE s.cluster = ? AND p.time_s >= ? AND {_ONCE}
 ORDER BY p.time_s, p.run_id, p.job"""  # noqa: S608 - names of ours
 
 _RUNS = """
@@ -104,38 +95,17 @@ class History:
         with self._database.transaction(write=True):
             return add_records(self._database, newest)
 
-    def points(self, key: SeriesKey, last: int | None = None) -> tuple[Point, ...]:
-        """The points of one series, or the last ones, the oldest first."""
-        return self.points_of([key], last)[key]
-
-    def points_of(self, keys: Iterable[SeriesKey], last: int | None = None) -> Mapping[SeriesKey, tuple[Point, ...]]:
-        """The points of many series, or the last ones of each, the oldest first; nothing of one that is not there."""
-        wanted = list(dict.fromkeys(keys))
-        self._prepare()
-        with self._database.transaction(write=False):
-            asked = [(*key_values(key), _ALL if last is None else last) for key in wanted]
-            found = self._database.execute_each(_POINTS, asked)
-        return {
-            key: tuple(self._point(key, row) for row in rows[::-1]) for key, rows in zip(wanted, found, strict=True)
-        }
-
     def _point(self, key: SeriesKey | LineKey, row: tuple[Any, ...]) -> Point:
         try:
             return _point(row)
         except ValueError as error:
             raise HistoryError(f"a point of {key.row} in {self.shown} cannot be read: {error}") from None
 
-    def nights(
-        self, cluster: str, rows: Collection[str] | None = None, since_s: float = 0.0
-    ) -> Mapping[LineKey, tuple[Point, ...]]:
-        """All points of a cluster, or of these rows of it, the oldest first, by row and experiment; one query."""
+    def nights(self, cluster: str, since_s: float = 0.0) -> Mapping[LineKey, tuple[Point, ...]]:
+        """All points of a cluster, the oldest first, by row and experiment; one query."""
         self._prepare()
-        if rows is not None and len(rows) > _MOST_NAMED:
-            return {key: points for key, points in self.nights(cluster, None, since_s).items() if key.row in set(rows)}
-        chosen = "" if rows is None else f"AND s.row_id IN ({', '.join('?' * len(rows)) or 'NULL'})"
-        values = (*plain(cluster), since_s, *plain(*(rows or ())))
         with self._database.transaction(write=False):
-            found = self._database.execute(_NIGHTS.format(rows=chosen), values)
+            found = self._database.execute(_NIGHTS, (*plain(cluster), since_s))
         nights: dict[LineKey, list[Point]] = {}
         for row, experiment, *point in found:
             key = LineKey(row, cluster, experiment)

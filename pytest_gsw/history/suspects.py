@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pytest_gsw.history.failing import Failure
+from pytest_gsw.history.adding import Failure
 from pytest_gsw.history.model import LineKey, Point, night_of
 from pytest_gsw.performance import blame
 from pytest_gsw.performance.blame import Ended

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from pytest_gsw.history.drifting import ABOUT, changes_at, first_to_last
 from pytest_gsw.history.model import Point, night_of
-from pytest_gsw.history.past import Past
+from pytest_gsw.history.past import ABOUT, Past, changes_at, first_to_last
 from pytest_gsw.performance.drift import NEWEST, Drift, drift
 from pytest_gsw.performance.noise import REFERENCE_JOBS
 from pytest_gsw.performance.together import Before, Tonight, level_of
@@ -107,7 +106,7 @@ class Together:
 
     def until(self, time_s: float, run_id: str) -> Together:
         """The nights up to a time, without a run that is told by itself."""
-        return Together({row: past.without(run_id).until(time_s) for row, past in self.pasts.items()})
+        return Together({row: past.without(run_id, time_s) for row, past in self.pasts.items()})
 
     def since(self) -> ClusterNight | None:
         """The first of the newest nights all of which were incidents, ``None`` where the last one was none."""

@@ -10,7 +10,6 @@ from pytest_gsw.common.words import at_line
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text
-from pytest_gsw.results.summary import throughput_change
 
 #: What pytest, pytest-xdist and JUnit can all carry.
 Property = str | int | float | bool
@@ -43,7 +42,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_canary": True if record.row.canary else None,
         "gsw_gpus": record.row.gpus,
         "gsw_reference": record.reference if record.figures.measured else None,
-        "gsw_throughput_change": throughput_change(record),
+        "gsw_throughput_change": record.throughput_change,
         **_figures("measured", record.figures.measured),
         **_figures("documented", record.figures.documented),
         **_figures("accepted", record.figures.accepted),

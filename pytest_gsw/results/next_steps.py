@@ -14,11 +14,11 @@ from pytest_gsw.errors import INTERRUPTED
 from pytest_gsw.performance.noise import jobs_to_resolve
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.tables.model import row_matches
 
 #: So many rows are named one by one; more are named by their tables and -k, once for all scales of a case.
@@ -30,12 +30,12 @@ _NODE_ID = re.compile(r"(?P<table>[^:]+)::(?P<case>[\w:+.-]+)(?P<scale>\[[\w:+.-
 _MOST_REPEATS = 9
 
 
-def needs_of(record: Record, *, drifts: bool = False) -> Attention:
-    """What a row needs attention for by its record, and where its nights say that it drifts."""
+def needs_of(record: Record) -> Attention:
+    """What a row needs attention for by its record."""
     needs = outcomes.of(record.outcome).attention.in_report
     if needs is not attention.PASSED:
         return needs
-    if drifts or record.drift:
+    if record.drift:
         return attention.DRIFT
     return attention.ACCEPTED if hides_loss(record) else needs
 

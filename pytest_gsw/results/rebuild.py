@@ -28,7 +28,7 @@ from pytest_gsw.results.junit_names import (
 )
 from pytest_gsw.results.next_steps import again, offline
 from pytest_gsw.results.record import Record, read_record, record_files, record_name
-from pytest_gsw.results.told import told
+from pytest_gsw.results.row_line import told
 from pytest_gsw.results.unjudged import never_judged
 
 
@@ -94,13 +94,15 @@ def _read(path: Path) -> Record | str:
         return str(error)
 
 
-def read_whole_run(directory: Path, *, goes_on: bool = False) -> tuple[tuple[Record, ...], dict[str, str]]:
+def read_whole_run(
+    directory: Path, known: Mapping[str, Record] | None = None, *, goes_on: bool = False
+) -> tuple[tuple[Record, ...], dict[str, str]]:
     """The records of a run's directory, and why rows of the run have none.
 
-    By node id, or by the path of a record that cannot be read where nobody knows of which row it is. ``goes_on`` says
-    that the run's session has not ended.
+    By node id, or by the path of a record that cannot be read where nobody knows of which row it is. For ``known`` see
+    :func:`read_run`; ``goes_on`` says that the run's session has not ended.
     """
-    records, unreadable = read_run(directory)
+    records, unreadable = read_run(directory, known)
     missing = never_judged(directory, {record.row.node_id for record in records}, goes_on=goes_on)
     # What cannot be read was judged: one error, and not a second one of a row that nobody came to.
     missing |= {name: why for name in missing if (why := unreadable.pop(f"records/{record_name(name)}", ""))}

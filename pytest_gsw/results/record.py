@@ -56,6 +56,11 @@ class Record(Conclusion):
         return self.verdict if self.outcome in outcomes.JUDGED else None
 
     @property
+    def throughput_change(self) -> float | None:
+        """Measured throughput over what the outcome rests on, less one; ``None`` where nothing was judged."""
+        return None if self.judged is None else self.judged.throughput_change
+
+    @property
     def metrics(self) -> tuple[MetricVerdict, ...]:
         """The outcomes by the site's metrics that the row documents."""
         return () if self.verdict is None else self.verdict.metrics

@@ -7,21 +7,28 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.history.alarm_texts import line_of, next_line
 from pytest_gsw.history.alarms import Acknowledgement, Alarm, Kind, State, alarms
 from pytest_gsw.history.errors import HistoryError
 from pytest_gsw.history.model import LineKey, points_of
 from pytest_gsw.history.past import Lines, Past
 from pytest_gsw.history.spells import alarms_of_records, drifts, regressions
 from pytest_gsw.history.suspects import Suspect
-from pytest_gsw.reports import since
-from pytest_gsw.reports.read import accepted_in
-from pytest_gsw.reports.rows import Row
-from pytest_gsw.reports.told import Once
+from pytest_gsw.history.texts import ClusterTold, cluster_told, line_of, next_line
+from pytest_gsw.history.together import Together
+from pytest_gsw.reports.build import Once, accepted_in
+from pytest_gsw.reports.run_report import Row, since_facts, since_of
+from pytest_gsw.results.incident import incident_of
+from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
+from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
+from pytest_gsw.session.ending import add_incident
 from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.stash import CLUSTER_TOLD, OTHERS, SETTINGS
+from pytest_gsw.session.tally import TALLY
 
 
 @dataclass(frozen=True)
@@ -74,21 +81,18 @@ def session_alarms(
     return SessionAlarms(quoted(found, os.environ), once.read)
 
 
-def since_facts(record: Record, past: Past) -> tuple[tuple[str, str], ...]:
-    """Since when a row is too slow, and what changed then, by its past without this night; as the report has it."""
-    whole = past.with_tonight(point.point for point in points_of(record))
-    row = Row(record, record.row.id, whole.nights, whole.judged, whole.counted)
-    shown: tuple[tuple[str, str], ...] = quoted(since.since_facts(since.since_of(row)), os.environ)
-    return shown
+def row_alarms(
+    record: Record, past: Past, said: Sequence[Acknowledgement]
+) -> tuple[str | None, tuple[tuple[str, str], ...]]:
+    """The alarms of a row that stand, and since when it is too slow as the report has it; without secrets.
 
-
-def row_alarms(record: Record, past: Past, said: Sequence[Acknowledgement]) -> str | None:
-    """The alarms of a row that stand, by its past with the night that it is recorded of; without secrets."""
+    ``past`` are the runs of the row before this one.
+    """
     key = LineKey(record.row.id, record.run.cluster, record.row.experiment)
     whole = past.with_tonight(point.point for point in points_of(record))
     found = alarms((*regressions(key, whole), *drifts(key, whole)), said, time.time())
-    text: str = quoted("; ".join(line_of(one) for one in found if one.stands), os.environ)
-    return text or None
+    text = "; ".join(line_of(one) for one in found if one.stands)
+    return quoted((text or None, since_facts(since_of(Row(record, record.row.id, whole)))), os.environ)
 
 
 def _is_told(alarm: Alarm, slow: Collection[str]) -> bool:
@@ -99,3 +103,28 @@ def _is_told(alarm: Alarm, slow: Collection[str]) -> bool:
 def _is_said(alarm: Alarm) -> bool:
     """Whether a row's own line says it all: that it is slow tonight."""
     return alarm.state is State.NEW and alarm.spell.kind is Kind.REGRESSION
+
+
+def report_cluster(session: pytest.Session) -> None:
+    """Tell pytest and JUnit of an incident, as a test case that has failed, and keep what the summary says."""
+    config = session.config
+    records, _ = read_run(config.stash[SETTINGS].run_directory, config.stash[TALLY].records)
+    if OTHERS in config.stash:
+        config.stash[CLUSTER_TOLD] = quoted(_told(config.stash[OTHERS].together, records), os.environ)
+    told = config.stash.setdefault(CLUSTER_TOLD, ClusterTold())
+    incident = quoted(incident_of(records), os.environ)
+    if incident is None:
+        return
+    text, name = incident.text(told.since), incident.node_id
+    report = pytest.TestReport(name, (name, None, name), {}, "failed", text, "call")
+    report.gsw_junit = (class_of_incident(incident.cluster), INCIDENT, 0.0, incident.fact)  # type: ignore[attr-defined]
+    session.testscollected += 1  # or pytest counts beyond 100 %
+    config.hook.pytest_runtest_logreport(report=report)
+    add_incident(config, incident, told.since)
+    if session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _told(together: Together, records: Sequence[Record]) -> ClusterTold:
+    tonight = {record.row.id: points[0].point for record in records if (points := points_of(record))}
+    return cluster_told(together.with_tonight(tonight))

@@ -7,7 +7,6 @@ error that is named, whichever plugin kept it from being judged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 
 import pytest
@@ -15,11 +14,8 @@ import pytest
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import HookError, RunError
 from pytest_gsw.hooks.faults import hook_error
-from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.accepted_text import accepted_line
-from pytest_gsw.results.record import Record, used_gpu_hours
-from pytest_gsw.results.row_line import line_of
-from pytest_gsw.results.row_text import attempt_text
+from pytest_gsw.results import outcomes
+from pytest_gsw.results.record import Record
 from pytest_gsw.session.item import BaselineItem, BlankItem
 from pytest_gsw.session.junit_cases import add_case
 from pytest_gsw.session.screen import write
@@ -31,8 +27,6 @@ from pytest_gsw.session.telling import fail_report, failure_of
 _MOST_NAMED = 10
 #: The phases in which a row is judged.
 _PHASES = frozenset({"setup", "call"})
-#: What the reports of a row say of a record.
-_FACTS = pytest.StashKey["tuple[Record, Mapping[str, object]]"]()
 
 
 # -- one row ----------------------------------------------------------------------------------
@@ -70,26 +64,11 @@ def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pyt
     return error
 
 
-def facts_of(item: BaselineItem, record: Record) -> Mapping[str, object]:
-    """What the reports of a row's phases say of its record; made once for all of them."""
-    known = item.stash.get(_FACTS, None)
-    if known is not None and known[0] is record:
-        return known[1]
-    facts = {
-        "gsw_outcome": record.outcome,
-        "gsw_status": outcomes.FAILED if item.row.judged[0] == "failed" else record.status,
-        "gsw_line": line_of(record, item.row.said),
-        "gsw_attempts": [attempt_text(attempt) for attempt in record.jobs.attempts],
-        "gsw_drift": record.drift or "",
-        "gsw_inconclusive": row_text.inconclusive_line(record),
-        "gsw_passed_over": record.passed_over or "",
-        "gsw_used_gpu_hours": used_gpu_hours(record),
-        "gsw_saved_gpu_hours": record.jobs.saved_gpu_hours,
-        "gsw_reference": record.reference,
-        "gsw_accepted": accepted_line(record),
-    }
-    item.stash[_FACTS] = record, facts
-    return facts
+def add_record(item: BaselineItem, record: Record, report: pytest.TestReport) -> None:
+    """Give a report of one of a row's phases the record that stands behind its outcome."""
+    report.gsw_record = record  # type: ignore[attr-defined]
+    report.gsw_said = item.row.said  # type: ignore[attr-defined]
+    report.gsw_status = outcomes.FAILED if item.row.judged[0] == "failed" else record.status  # type: ignore[attr-defined]
 
 
 def report_swallowed(item: BaselineItem) -> None:

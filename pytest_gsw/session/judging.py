@@ -25,10 +25,10 @@ from pytest_gsw.performance.verdict import (
     with_metrics,
 )
 from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.accepted_text import accepted_text, ignored_text, outdated_text, unused_text
 from pytest_gsw.results.nodes import compressed, expand
 from pytest_gsw.results.recording import Found
-from pytest_gsw.results.told import has_failed
+from pytest_gsw.results.row_line import has_failed
+from pytest_gsw.results.row_text import accepted_text, ignored_text, outdated_text, unused_text
 from pytest_gsw.runs.checks import check_job
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.measuring import Measuring
@@ -156,7 +156,7 @@ class Judging:
         if not slow:
             return self._source.slow_nodes if verdict.own is Outcome.REGRESSED else None
         # Only a session that knows of one needs the words.
-        from pytest_gsw.history.explaining import explaining, suspect_text
+        from pytest_gsw.history.texts import explaining, suspect_text
 
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
         found = explaining(slow, verdict, jobs)

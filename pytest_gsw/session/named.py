@@ -8,8 +8,8 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.replay import LAST as LAST_JOBS
 from pytest_gsw.jobs.replay import RECIPE
-from pytest_gsw.results.newest import newest_run
 from pytest_gsw.results.run_id import LAST, RECORDS, RUNS
+from pytest_gsw.results.unjudged import newest_run
 from pytest_gsw.session.shared import path_given
 from pytest_gsw.tables.fields import nearest
 

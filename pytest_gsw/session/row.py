@@ -21,8 +21,7 @@ from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.recording import Asked, Found, record_of
-from pytest_gsw.results.row_line import telling_line
-from pytest_gsw.results.told import told
+from pytest_gsw.results.row_line import telling_line, told
 from pytest_gsw.runs.checks import check_identity, check_job, read_identity
 from pytest_gsw.runs.run import Run, ran_out_of_memory
 from pytest_gsw.session.judging import Judging
@@ -191,13 +190,13 @@ class SessionRow:
         if run is None or not is_wrong or self._settings.replay is not None:
             return None
         # Few rows have any.
-        from pytest_gsw.session.alarming import row_alarms, since_facts
+        from pytest_gsw.session.alarming import row_alarms
 
         night = None if record.verdict is None else record.verdict.night
         beside = self._config.stash[OTHERS].beside(night)
         past = replace(self.source.past(run, self.source.accepted(run)[0]), beside=beside)
-        self._since = since_facts(record, past)
-        return row_alarms(record, past, self._config.stash[NIGHTS].acknowledged)
+        found, self._since = row_alarms(record, past, self._config.stash[NIGHTS].acknowledged)
+        return found
 
     def _error_text(self, error: RunError, run: Run | None) -> str:
         """Record an error, and return the text of the row's report."""

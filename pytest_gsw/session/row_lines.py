@@ -12,7 +12,7 @@ import pytest
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.incident import OF_CLUSTER
-from pytest_gsw.results.row_line import MOST_FOR_IDS, WIDEST, RowLine
+from pytest_gsw.results.row_line import MOST_FOR_IDS, WIDEST, RowLine, line_of
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.stash import FINISHED
 from pytest_gsw.session.telling import TellsFact
@@ -27,7 +27,8 @@ def line_of_report(report: Any) -> RowLine:
     if report.nodeid.startswith(OF_CLUSTER):
         fact = str(report.longrepr).partition("\n")[0]
         return RowLine(f"cluster {row}", "INCIDENT", (fact.removeprefix(f"cluster {row}: "),))
-    line = getattr(report, "gsw_line", RowLine(row, "", ()))
+    record = getattr(report, "gsw_record", None)
+    line = RowLine(row, "", ()) if record is None else line_of(record, report.gsw_said)
     if report.outcome == "skipped" and not line.word:
         return RowLine(row, "SKIPPED", (_reason(report),))
     if report.outcome == "failed" and line.word not in _FAILING:

@@ -71,7 +71,7 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     record = item.stash.get(RECORD, None)
     if record is not None:
         add_row(item, record)
-        vars(report).update(judged.facts_of(item, record))
+        judged.add_record(item, record, report)
 
 
 def finish(session: pytest.Session) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -13,7 +12,9 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, rounded
 from pytest_gsw.results import outcomes, progress_text
+from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_line import WIDEST
+from pytest_gsw.results.row_text import accepted_line, attempt_text, inconclusive_line
 from pytest_gsw.session.markers import NO_CLUSTER
 from pytest_gsw.session.nowhere import NOWHERE, Nowhere
 from pytest_gsw.session.row_lines import line_of_report, line_width
@@ -21,22 +22,10 @@ from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.stash import ALARMS, CLUSTER_TOLD, CRITERION, NIGHTS, SETTINGS
 from pytest_gsw.session.tally import TALLY, Tally
 
-if TYPE_CHECKING:
-    from pytest_gsw.results.record import Record
-
 #: So many rows are named in one list.
 _MOST = 20
 #: What a line with a command has.
 _COMMANDS = ("pytest", "pytest-gsw")
-
-#: What the summary says of rows beside their outcome, and which of a report's attributes has it: rows that passed by
-#: what their cluster has accepted; inconclusive rows; and rows that drift, none of which has failed yet.
-_SECTIONS = {
-    "accepted figures": "gsw_accepted",
-    outcomes.INCONCLUSIVE.text: "gsw_inconclusive",
-    "not judged by the newest job": "gsw_passed_over",
-    "drift": "gsw_drift",
-}
 
 
 def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -45,9 +34,11 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     reporter.ensure_newline()
     told = config.stash.get(CLUSTER_TOLD, None)
     where = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
-    for section, name in _SECTIONS.items():
-        of_cluster = [f"{where}  {told.drift}"] if told is not None and told.drift and name == "gsw_drift" else []
-        _tell_section(reporter, section, name, of_cluster)
+    _tell_section(reporter, "accepted figures", accepted_line)
+    _tell_section(reporter, outcomes.INCONCLUSIVE.text, inconclusive_line)
+    _tell_section(reporter, "not judged by the newest job", lambda record: record.passed_over)
+    of_cluster = [f"{where}  {told.drift}"] if told is not None and told.drift else []
+    _tell_section(reporter, "drift", lambda record: record.drift, of_cluster)
     _tell_improved(reporter)
     _tell_slow_nodes(reporter, config)
     _tell_run(reporter, config)
@@ -94,10 +85,11 @@ def wrapped(line: str, width: int = WIDEST) -> list[str]:
 
 def _tell_improved(reporter: pytest.TerminalReporter) -> None:
     """Say which rows are faster than they have to be, and what to do about it."""
-    improved = [r for r in reporter.getreports("passed") if getattr(r, "gsw_outcome", "") == outcomes.IMPROVED.word]
+    reports = [report for report in reporter.getreports("passed") if hasattr(report, "gsw_record")]
+    improved = [report for report in reports if report.gsw_record.outcome == outcomes.IMPROVED.word]
     if not improved:
         return
-    by_document = all(report.gsw_reference == "documented" for report in improved)
+    by_document = all(report.gsw_record.reference == "documented" for report in improved)
     reporter.section("faster than documented" if by_document else "faster than documented or accepted")
     for report in improved[:_MOST]:
         reporter.write_line(line_of_report(report).text(WIDEST))
@@ -111,10 +103,16 @@ def _tell_more(reporter: pytest.TerminalReporter, count: int, where: str = "each
         reporter.write_line(f"and {counted(count - _MOST, 'more row')}, {where}")
 
 
-def _tell_section(reporter: pytest.TerminalReporter, section: str, name: str, of_cluster: Sequence[str]) -> None:
+def _tell_section(
+    reporter: pytest.TerminalReporter,
+    section: str,
+    text_of: Callable[[Record], str | None],
+    of_cluster: Sequence[str] = (),
+) -> None:
     """Say what stands out of the cluster and among the rows in one respect, a line each."""
     reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
-    found = [(report.nodeid, text) for report in reports if (text := getattr(report, name, ""))]
+    recorded = [(report.nodeid, report.gsw_record) for report in reports if hasattr(report, "gsw_record")]
+    found = [(node_id, text) for node_id, record in recorded if (text := text_of(record))]
     of_rows = (f"{node_id.rpartition('::')[2]}  {text}" for node_id, text in found[:_MOST])
     _tell_lines(reporter, section, tuple(part for line in (*of_cluster, *of_rows) for part in wrapped(line)))
     _tell_more(reporter, len(found), "in the report (pytest-gsw report)")
@@ -125,7 +123,7 @@ def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -
     nights = config.stash.get(NIGHTS, None)
     if nights is None or not (nights.failing or nights.known_slow):
         return
-    from pytest_gsw.history.explaining import failing_text, slow_since_text, sound_text
+    from pytest_gsw.history.texts import failing_text, slow_since_text, sound_text
 
     if nights.failing:
         reporter.section("nodes that fail jobs")
@@ -145,14 +143,17 @@ def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -
 
 def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settings, cluster: Cluster) -> None:
     """Say which rows were run again, and what the session has cost the cluster."""
-    repeated = {node_id: texts for node_id, texts in tally.attempts.items() if texts}
-    if repeated:
+    records = tally.reported.values()
+    if any(record.jobs.attempts for record in records):
         reporter.section("rows that ran again")
-    for node_id, texts in repeated.items():
-        reporter.write_line(f"{node_id.rpartition('::')[2]}  " + "; ".join(f"job {text}" for text in texts))
-    stopped = [hours for hours in tally.saved.values() if hours is not None]
+    for record in records:
+        if record.jobs.attempts:
+            texts = "; ".join(f"job {attempt_text(attempt)}" for attempt in record.jobs.attempts)
+            reporter.write_line(f"{record.row.id}  {texts}")
+    stopped = [hours for record in records if (hours := record.jobs.saved_gpu_hours) is not None]
     if settings.replay is None and (stopped or not cluster.simulated):
-        reporter.write_line(progress_text.gpu_hours(sum(tally.used.values()), sum(stopped), len(stopped)))
+        used = sum(map(used_gpu_hours, records))
+        reporter.write_line(progress_text.gpu_hours(used, sum(stopped), len(stopped)))
 
 
 def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -165,7 +166,7 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     from pytest_gsw.results import summary
     from pytest_gsw.results.next_steps import next_commands
     from pytest_gsw.results.rebuild import read_run
-    from pytest_gsw.results.run_table import not_passed_lines, run_table
+    from pytest_gsw.results.summary import not_passed_lines, run_table
 
     records, _ = read_run(settings.run_directory, tally.records)
     missing = tally.errors_without(record.row.node_id for record in records)
@@ -190,7 +191,7 @@ def _tell_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, reco
     """Say that rows have shared nodes, which makes regressions of nothing."""
     if cluster is None or cluster.simulated or cluster.gpus_per_node is None:
         return
-    from pytest_gsw.results.sharing import worst_crowd
+    from pytest_gsw.results.summary import worst_crowd
 
     found = worst_crowd(records, cluster.gpus_per_node)
     if found is None:

@@ -24,10 +24,8 @@ class Tally:
         self._facts: dict[str, str] = {}
         #: Node ids of rows that pytest was told have not passed.
         self._told: set[str] = set()
-        #: By node id, the row's jobs before its last, and GPU-hours.
-        self.attempts: dict[str, list[str]] = {}
-        self.used: dict[str, float] = {}
-        self.saved: dict[str, float | None] = {}
+        #: By node id, the record of each row that was reported with one.
+        self.reported: dict[str, Record] = {}
         #: By node id, the exit status of a session with the row.
         self._statuses: dict[str, int] = {}
         #: By the names of their files, the records that this process has made.
@@ -40,15 +38,14 @@ class Tally:
         node_id = report.nodeid
         if report.failed or report.skipped:
             self._told.add(node_id)
-        outcome = getattr(report, "gsw_outcome", "")
+        record = getattr(report, "gsw_record", None)
+        outcome = "" if record is None else record.outcome
         self._outcomes[node_id] = outcome or self._outcomes.get(node_id, "")
         if report.failed and not outcome:
             self._outcomes[node_id] = outcomes.ERROR.word
             self._facts[node_id] = str(report.longrepr).partition("\n")[0]
-        if outcome:
-            self.attempts[node_id] = report.gsw_attempts
-            self.used[node_id] = report.gsw_used_gpu_hours
-            self.saved[node_id] = report.gsw_saved_gpu_hours
+        if record is not None:
+            self.reported[node_id] = record
             is_asked = self._profiled_on_purpose and outcome == outcomes.PROFILED.word
             self._statuses[node_id] = outcomes.GREEN if is_asked else report.gsw_status
 
@@ -60,7 +57,7 @@ class Tally:
         from pytest_gsw.performance.together import FEWEST_ROWS
 
         if self.rows >= FEWEST_ROWS:
-            from pytest_gsw.session.incident import report_cluster
+            from pytest_gsw.session.alarming import report_cluster
 
             report_cluster(session)
 

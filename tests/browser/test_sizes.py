@@ -9,7 +9,9 @@ import pytest
 
 from benchmarks.report_scale import SEED, night
 from pytest_gsw.history import open_history
-from pytest_gsw.reports.html import Run, write_report
+from pytest_gsw.reports.build import run_reports
+from pytest_gsw.reports.html import write_report
+from pytest_gsw.reports.run_report import Run
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import varied
 
@@ -35,7 +37,8 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             tonight = [varied(one, batch=8 * one.row.gpus) for one in night(number, runs, rows, noise)]
             history.add(tonight)
         report = directory / "report"
-        write_report(tonight, history, report, runs={tonight[0].run.id: Run(directory / "run", exit_status=1)})
+        runs_of = {tonight[0].run.id: Run(directory / "run", exit_status=1)}
+        write_report(run_reports(tonight, history, runs_of), report, history)
     of_kind = {record.outcome: record for record in tonight}
     pages = {f"rows/{of_kind[word].row.id.replace('[', '_').rstrip(']')}.html" for word in of_kind}
     pages |= {path.relative_to(report).as_posix() for path in (*report.glob("*.html"), *report.glob("nights/*.html"))}

@@ -23,7 +23,7 @@ from pytest_gsw.history.past import Past, pasts_of_records
 from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import tiny_table
 from tests.integration.runs import record, write_runs
-from tests.unit.history.nights import FIRST_S, KEY, job, night
+from tests.unit.history.nights import FIRST_S, KEY, job, night, stored_points
 from tests.unit.results.records import varied
 
 DEFAULT = Path(".gsw", "history.sqlite")
@@ -599,7 +599,7 @@ def test_imported_nights_and_those_of_sessions_are_one_series(site: Path, capsys
     with open_history(DEFAULT) as opened:
         (key,) = opened.series()
         opened.add([varied(ours, definition=key.definition)])
-        assert [point.judged_s for point in opened.points(key)] == [1.01, 1.02]
+        assert [point.judged_s for point in stored_points(opened, key)] == [1.01, 1.02]
 
 
 def test_a_run_that_is_in_the_history_is_not_imported_from_its_log(
@@ -706,4 +706,4 @@ def test_what_cannot_be_excluded(arguments: tuple[str, ...], message: str, capsy
 
 def points_in(place: Path) -> tuple[Point, ...]:
     with open_history(place) as opened:
-        return opened.points(KEY)
+        return stored_points(opened, KEY)

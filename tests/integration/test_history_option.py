@@ -12,6 +12,7 @@ import pytest
 from pytest_gsw.history.place import open_history
 from tests.integration.conftest import junit, properties, unwrapped
 from tests.integration.runs import record as record_of
+from tests.unit.history.nights import stored_points
 from tests.unit.results.records import varied
 
 NAME = "tiny_1b_bf16[H100x8]"
@@ -46,7 +47,7 @@ def test_every_record_goes_to_a_file_beside_the_runs(pytester: pytest.Pytester, 
         run(pytester, table).assert_outcomes(passed=1, deselected=2)
     with open_history(pytester.path / ".gsw" / "history.sqlite") as history:
         (series,) = history.series()
-        points = history.points(series)
+        points = stored_points(history, series)
         runs = history.runs()
     assert (series.row, series.cluster, len(points), len(runs)) == (NAME, "demo", 2, 2)
     assert [*(pytester.path / ".gsw" / "spool").rglob("*.json")] == []

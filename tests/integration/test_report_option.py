@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.reports import told
+from pytest_gsw.reports import build
 from pytest_gsw.results.unjudged import Begun, newest_begun
 
 SIX_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
@@ -48,7 +48,7 @@ def test_what_the_runs_beside_were_to_be_is_read_once(
         asked.append(runs)
         return newest_begun(runs, last)
 
-    monkeypatch.setattr(told, "newest_begun", counting)
+    monkeypatch.setattr(build, "newest_begun", counting)
     pytester.runpytest(*SIX_ROWS, "--gsw-report=report").assert_outcomes(passed=6, deselected=135)
     assert asked == [Path(".gsw", "runs")]
 

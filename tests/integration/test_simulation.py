@@ -67,7 +67,7 @@ def test_warnings_are_those_of_each_night() -> None:
     warned = warned_nights(pasts["row0"].own_s)
     assert warned
     for number in range(39, len(nights), 4):
-        until = {row: past.until(nights[number].time_s + 3600) for row, past in pasts.items()}
+        until = {row: past.without("", nights[number].time_s + 3600) for row, past in pasts.items()}
         then = replace(until["row0"], beside=Beside(Together(until)))
         assert (then.drifting is not None) == (number in warned)
 

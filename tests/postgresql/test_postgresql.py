@@ -15,7 +15,7 @@ from pytest_gsw.history import open_history
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.spool import Delivered, Spool
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour
-from tests.unit.history.nights import KEY, night
+from tests.unit.history.nights import KEY, night, stored_points
 
 from .server import PASSWORD, PostgresqlServer
 
@@ -54,10 +54,10 @@ def test_a_server_that_is_killed_mid_run_loses_nothing(mortal: PostgresqlServer,
             assert delivered.why.startswith(f"the history {history.shown} does not answer: ")
             assert PASSWORD not in delivered.why
         with pytest.raises(HistoryAwayError):
-            history.points(KEY)
+            stored_points(history, KEY)
         mortal.start()
         assert spool.deliver(history) == Delivered(2)
-        assert len(history.points(KEY)) == 3
+        assert len(stored_points(history, KEY)) == 3
 
 
 def test_a_connection_that_the_server_has_ended_is_made_again(mortal: PostgresqlServer, place: str) -> None:
@@ -66,7 +66,7 @@ def test_a_connection_that_the_server_has_ended_is_made_again(mortal: Postgresql
         mortal.stop()
         mortal.start()
         history.add([night(1)])
-        assert len(history.points(KEY)) == 2
+        assert len(stored_points(history, KEY)) == 2
 
 
 def wait_for_end(process_id: int) -> None:
@@ -98,7 +98,7 @@ def test_a_transaction_that_is_cut_off_is_not_half_there(
         mortal.start()
         assert len(history.runs()) == 1
         history.add([night(1)])
-        assert len(history.points(KEY)) == 2
+        assert len(stored_points(history, KEY)) == 2
 
 
 def test_a_server_that_is_not_there_says_so_without_the_password(tmp_path: Path) -> None:
@@ -135,11 +135,11 @@ def test_a_user_who_may_not_write_is_told_so(place: str) -> None:
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     url = place.replace(f"gsw:{PASSWORD}@", "reader:reads@")
     with open_history(url) as history:
-        assert len(history.points(KEY)) == 1
+        assert len(stored_points(history, KEY)) == 1
         with pytest.raises(HistoryError) as caught:
             history.add([night(1)])
         assert str(caught.value) == f"the history {history.shown} refused: permission denied for table gsw_record"
-        assert len(history.points(KEY)) == 1  # the connection is still good
+        assert len(stored_points(history, KEY)) == 1  # the connection is still good
 
 
 def test_no_file_of_the_history_holds_the_password(place: str, tmp_path: Path) -> None:

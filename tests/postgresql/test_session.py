@@ -11,6 +11,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.history import open_history
+from tests.unit.history.nights import points_of
 
 from .server import PASSWORD, PostgresqlServer
 from .silent import SilentServer
@@ -42,7 +43,7 @@ def session(pytester: pytest.Pytester, place: str, *options: str) -> pytest.RunR
 def jobs(place: str) -> list[int]:
     """How many jobs each row has."""
     with open_history(place) as history:
-        return [len(points) for points in history.points_of(history.series()).values()]
+        return [len(points) for points in points_of(history, history.series()).values()]
 
 
 def assert_no_password(directory: Path, *texts: str) -> None:

@@ -17,7 +17,7 @@ import pytest
 from pytest_gsw.history import open_history, postgresql
 from pytest_gsw.history.errors import HistoryAwayError
 from pytest_gsw.history.spool import Delivered, Spool
-from tests.unit.history.nights import KEY, night
+from tests.unit.history.nights import KEY, night, stored_points
 
 from .server import PostgresqlServer
 from .silent import SilentServer
@@ -52,7 +52,7 @@ def test_a_server_that_is_silent_is_away(greets: bool, tmp_path: Path) -> None:
         why = f"the history {history.shown} does not answer: no answer within 1 s"
         assert spool.deliver(history) == Delivered(0, 1, why)
         with pytest.raises(HistoryAwayError) as caught:
-            history.points(KEY)
+            stored_points(history, KEY)
         assert str(caught.value) == why
 
 
@@ -70,7 +70,7 @@ def test_a_time_for_connecting_that_the_url_gives_counts() -> None:
     with SilentServer(greets=True) as server:
         history = open_history(f"{server.url}&connect_timeout=2")
         with pytest.raises(HistoryAwayError, match=r"no answer within 2 s$"):
-            history.points(KEY)
+            stored_points(history, KEY)
 
 
 def test_a_server_that_is_stopped_is_away_and_takes_the_record_later(server: PostgresqlServer, place: str) -> None:
@@ -91,11 +91,11 @@ def test_a_connection_that_is_stopped_is_away_and_made_again(
         ((process_id,),) = database.execute("SELECT pg_backend_pid()")
         if statement == "BEGIN":  # idle since before
             with stopped(process_id):
-                assert len(history.points(KEY)) == 1  # on another connection
+                assert len(stored_points(history, KEY)) == 1  # on another connection
         else:
             with pytest.raises(HistoryAwayError, match=r"no answer within 1 s$"), stopped(process_id):
                 database.execute("SELECT 1")
-        assert len(history.points(KEY)) == 1
+        assert len(stored_points(history, KEY)) == 1
     waiting = [thread for thread in threading.enumerate() if thread.name == "gsw-history"]
     for thread in waiting:  # none of them waits for ever
         thread.join(GIVE_UP_S)
@@ -111,7 +111,7 @@ def test_a_schema_that_another_session_makes_is_waited_for_longer(place: str) ->
             time.sleep(1.5)
             assert asked.is_alive()
         asked.join()
-        assert len(history.points(KEY)) == 1
+        assert len(stored_points(history, KEY)) == 1
 
 
 PROGRAM = """
@@ -122,7 +122,7 @@ from tests.unit.history.nights import KEY
 postgresql.CONNECT_TIMEOUT_S = int(sys.argv[2])
 print("asks", flush=True)
 try:
-    open_history(sys.argv[1]).points(KEY)
+    stored_points(open_history(sys.argv[1]), KEY)
 except HistoryError as error:
     print(error)
 """

@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_gsw.history.place import open_history
 from tests.integration.conftest import properties
+from tests.unit.history.nights import stored_points
 
 from .cluster import SlurmCluster
 from .sessions import PASSED, REGRESSED, ROW, Misfortune, Session, Site, error
@@ -96,7 +97,7 @@ def test_the_history_has_one_point_for_each_job(slurm8: SlurmCluster, site: Site
     assert session.end().seen == PASSED
     with open_history(session.directory / ".gsw" / "history.sqlite") as history:
         (series,) = history.series()
-        points = history.points(series)
+        points = stored_points(history, series)
     assert (series.row, series.cluster) == (ROW, "eos")
     assert sorted(point.judged_s for point in points) == [1.0, 1.0, 1.25]
     assert all(abs(point.time_s - time.time()) < 600 for point in points)

@@ -138,7 +138,9 @@ class Submissions:
             # squeue comes last: what slurmctld says of a job is newer.
             answers |= parse(asked.stdout)
         found = [Named(job_id, told.job_name, told.status) for job_id, told in answers.items()]
-        before = self.scripts.all_before({spec.launch.name: spec.launch for spec in specs}.values())  # as scripts have said by now
+        before = self.scripts.all_before(
+            {spec.launch.name: spec.launch for spec in specs}.values()
+        )  # as scripts have said by now
         states = {job.id: job.status.state for job in found}
         ends = {key: states.get(follower or "", JobState.PENDING) for key, follower in before.items()}
         return tuple(job for job in found if _is_counted(job.status.state, ends.get((job.name, job.id))))

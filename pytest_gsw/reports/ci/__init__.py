@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pytest_gsw.reports.ci.markdown import markdown
 from pytest_gsw.reports.ci.openmetrics import openmetrics
-from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.run_report import RunReport
 
 
 class Text(NamedTuple):
@@ -15,7 +15,7 @@ class Text(NamedTuple):
 
     #: The name of its file beside the report's pages.
     file: str
-    of: Callable[[Night], str]
+    of: Callable[[RunReport], str]
 
 
 #: By the names of the formats.

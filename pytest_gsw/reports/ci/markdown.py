@@ -8,18 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gsw.common.words import counted, percent
-from pytest_gsw.history.alarm_texts import COLUMNS, cells
+from pytest_gsw.common.words import counted, named, percent
 from pytest_gsw.history.alarms import Alarm
-from pytest_gsw.reports.ci.night import Finding, counts_text, findings
-from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.rows import device
+from pytest_gsw.history.texts import COLUMNS, cells
+from pytest_gsw.reports.ci.findings import Finding, counts_text, findings
+from pytest_gsw.reports.run_report import RunReport, device
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.accepted_text import hides_loss
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention
 from pytest_gsw.results.incident import OF_CLUSTER
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.summary import throughput_change
+from pytest_gsw.results.row_text import hides_loss
 
 #: GitHub takes 1 MiB of all that one step says, and shows nothing of more; some of it is left to others.
 LIMIT_BYTES = 900_000
@@ -34,7 +32,7 @@ _NAMED = 8
 _HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
 
 
-def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
+def markdown(night: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
     """A summary of a night; what has no room in it is counted."""
     found = findings(night)
     head = _head(night, found)
@@ -45,7 +43,7 @@ def markdown(night: Night, limit_bytes: int = LIMIT_BYTES) -> str:
     return "\n".join([*head, *attention, *alarms, *rows]).rstrip("\n")
 
 
-def _head(night: Night, found: Sequence[Finding]) -> list[str]:
+def _head(night: RunReport, found: Sequence[Finding]) -> list[str]:
     title = f"{_what(found)} attention"
     where = ", ".join(map(_code, night.clusters[:10]))
     names = sorted({record.run.id for record in night.records}) or [night.run.directory.name]
@@ -58,7 +56,7 @@ def _head(night: Night, found: Sequence[Finding]) -> list[str]:
     return [*head, *_turned(night)]
 
 
-def _turned(night: Night) -> list[str]:
+def _turned(night: RunReport) -> list[str]:
     """What is new, ongoing and fixed; nothing where no alarm is known."""
     if not any(night.turned.values()):
         return []
@@ -66,10 +64,8 @@ def _turned(night: Night) -> list[str]:
 
 
 def _names(alarms: Sequence[Alarm]) -> str:
-    names = [f"{one.spell.kind.value} of {one.spell.subject}" for one in alarms]
-    shown = ", ".join(_code(_cut(name, _LONGEST_FACT)) for name in names[:_NAMED])
-    more = len(names) - _NAMED
-    return f": {shown}{f' and {more} more' if more > 0 else ''}" if names else ""
+    names = [_code(_cut(f"{one.spell.kind.value} of {one.spell.subject}", _LONGEST_FACT)) for one in alarms]
+    return f": {named(names, _NAMED)}" if names else ""
 
 
 def _what(found: Sequence[Finding]) -> str:
@@ -149,7 +145,7 @@ def _cell(records: Sequence[Record]) -> str:
     if len(records) > 1:
         return ", ".join(f"{len(alike)} {word or outcomes.PASSED.text}" for word, alike in _by_word(records).items())
     (record,) = records
-    change = throughput_change(record)
+    change = record.throughput_change
     return " ".join(part for part in ("" if change is None else percent(change), _word(record)) if part)
 
 

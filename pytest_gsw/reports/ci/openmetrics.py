@@ -13,11 +13,10 @@ from typing import TypeVar
 from pytest_gsw.history.alarms import OF_ROWS, Kind
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.suspects import Failing, Suspect
-from pytest_gsw.reports.ci.night import regressed_metrics
-from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.ci.findings import regressed_metrics
+from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.summary import throughput_change
 from pytest_gsw.tables.metrics import METRICS
 
 #: Outcomes that a record can have; each is 0 or 1 for each row, so that a row that recovers is seen to.
@@ -70,7 +69,7 @@ FAMILIES = (
     _Metric(
         "gsw_throughput_change_ratio",
         "Measured throughput against what the outcome rests on, less one.",
-        throughput_change,
+        lambda record: record.throughput_change,
     ),
     _Metric("gsw_allowed_loss_ratio", "Loss of throughput beyond which the row is a regression.", _allowed),
     _Metric("gsw_drift", "Whether the newest runs differ from the first ones.", lambda record: bool(record.drift)),
@@ -79,7 +78,7 @@ FAMILIES = (
 )
 
 
-def openmetrics(night: Night) -> str:
+def openmetrics(night: RunReport) -> str:
     """Gauges of each row, and when the run was recorded."""
     records = {tuple(_labels(record).items()): record for record in night.records}  # no series twice
     lines = [line for metric in FAMILIES for line in _family(metric, records)]
@@ -94,7 +93,7 @@ def openmetrics(night: Night) -> str:
     return "\n".join(lines)
 
 
-def _of_sites(night: Night) -> Iterator[_Metric]:
+def _of_sites(night: RunReport) -> Iterator[_Metric]:
     """Families of the site's metrics, in the order of their keys."""
     found = {one.metric.key: one.metric for record in night.records for one in record.metrics}
     for key, one in sorted(found.items()):
@@ -128,7 +127,7 @@ def _family(metric: _Metric, records: Mapping[tuple[tuple[str, str], ...], Recor
         yield _sample(metric.name, dict(labels), value)
 
 
-def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], night: Night) -> Iterator[str]:
+def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], night: RunReport) -> Iterator[str]:
     """A state set: one sample for each outcome that a row can have, 1 for the one that it has."""
     if records or night.unrecorded:
         yield from _head("gsw_outcome", "Whether the row has this outcome.")
@@ -142,7 +141,7 @@ def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], night: Nigh
         yield _sample("gsw_outcome", {**known, "outcome": ERROR.word}, 1)
 
 
-def _slow_nodes(night: Night) -> Iterator[str]:
+def _slow_nodes(night: RunReport) -> Iterator[str]:
     """What each slow node costs, with the number of nodes of which it is one where these cannot be told apart."""
     if night.slow_nodes:
         yield from _head("gsw_slow_node_throughput_change_ratio", "What a slow node does to the throughput of jobs.")
@@ -150,7 +149,7 @@ def _slow_nodes(night: Night) -> Iterator[str]:
         yield _sample("gsw_slow_node_throughput_change_ratio", labels, one.change)
 
 
-def _alarms(night: Night) -> Iterator[str]:
+def _alarms(night: RunReport) -> Iterator[str]:
     """One sample for each alarm that stands, 0 where somebody looks after it; an alert is for those that are 1.
 
     A row that regresses by a site's metric has one for that, of no alarm: there is none that could be acknowledged.
@@ -170,7 +169,7 @@ def _alarms(night: Night) -> Iterator[str]:
         yield _sample("gsw_alarm_pages", {"alarm": "", **of_row, "metric": key}, 1)
 
 
-def _blamed_nodes(night: Night) -> Iterator[str]:
+def _blamed_nodes(night: RunReport) -> Iterator[str]:
     """How often nodes fail jobs, where that is beyond chance."""
     if night.blamed_nodes:
         yield from _head("gsw_failing_node_ratio", "Share of a node's jobs that fail, where that is beyond chance.")
@@ -186,7 +185,7 @@ def _each_node(found: Mapping[str, Sequence[_Found]]) -> Iterator[tuple[dict[str
             yield {"cluster": cluster, "node": node, "one_of": str(len(one.nodes))}, one
 
 
-def _clusters(night: Night) -> Iterator[str]:
+def _clusters(night: RunReport) -> Iterator[str]:
     """What the night was for all rows of the cluster together."""
     whole = night.whole
     if whole is not None:
@@ -202,7 +201,7 @@ def _clusters(night: Night) -> Iterator[str]:
         yield _sample("gsw_cluster_drift", {"cluster": cluster}, value)
 
 
-def _times(night: Night) -> Iterator[str]:
+def _times(night: RunReport) -> Iterator[str]:
     newest: dict[str, float] = {}
     for record in night.records:
         ended_s = record.run.recorded_s or (record.jobs.last and record.jobs.last.end_s)

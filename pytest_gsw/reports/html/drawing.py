@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_gsw.reports.html.elements import element, plain
+from pytest_gsw.reports.html.layout import element, plain
 
 #: Pixels from the top: the whole picture, and where its data begin and end.
 HEIGHT, TOP, FLOOR = 240, 10, 194

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import statistics
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from pytest_gsw.common.words import counted, duration, share
-from pytest_gsw.history.explaining import sound_text
+from pytest_gsw.common.words import counted, duration, share, shortened
 from pytest_gsw.history.suspects import FAILURES_DAYS, Suspect
-from pytest_gsw.reports.html.drawing import Plot, figure
-from pytest_gsw.reports.html.elements import Content, element
+from pytest_gsw.history.texts import sound_text
+from pytest_gsw.reports.html.drawing import Plot, Scale, figure, ground, key, named_ticks, polygon, round_numbers
 from pytest_gsw.reports.html.layout import (
+    Content,
+    element,
     fact_list,
     page,
     row_link,
@@ -20,8 +21,9 @@ from pytest_gsw.reports.html.layout import (
     table,
     time_element,
 )
+from pytest_gsw.reports.html.plots import MOST
 from pytest_gsw.reports.html.texts import minute, percent, shown_nodes
-from pytest_gsw.reports.night import Cause, Night, NightJob
+from pytest_gsw.reports.run_report import Cause, RunJob, RunReport
 from pytest_gsw.results import attention
 
 #: Its address.
@@ -31,7 +33,7 @@ JOBS = "jobs.html"
 _NODES, _CAUSES, _JOBS = 40, 100, 1500
 
 
-def jobs_page(night: Night, shown: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
+def jobs_page(night: RunReport, shown: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
     """The night's jobs: GPU-hours, the time line, failures by cause and by node, and nodes that make jobs slow."""
     title = f"Jobs of the run, {minute(night.begin_s)}"
     main = [
@@ -47,7 +49,7 @@ def jobs_page(night: Night, shown: Plot | None, links: Sequence[tuple[str, str]]
     return page(title, main, links, here=JOBS)
 
 
-def _sums(night: Night) -> list[tuple[str, str]]:
+def _sums(night: RunReport) -> list[tuple[str, str]]:
     jobs = night.jobs
     failed = sum(job.failed for job in jobs)
     waits_s = [job.facts.queue_s for job in jobs if job.facts.queue_s is not None]
@@ -70,7 +72,7 @@ def _spread(times_s: Sequence[float]) -> str:
     return f"median {duration(statistics.median(times_s))}, longest {duration(max(times_s))}"
 
 
-def _causes(night: Night) -> ET.Element | None:
+def _causes(night: RunReport) -> ET.Element | None:
     if not night.causes:
         return None
     lines = [_cause(cause) for cause in night.causes[:_CAUSES]]
@@ -82,7 +84,7 @@ def _cause(cause: Cause) -> Sequence[Content]:
     return cause.fact, f"{len(cause.rows)}", nodes, advice
 
 
-def _failing(night: Night) -> ET.Element | None:
+def _failing(night: RunReport) -> ET.Element | None:
     nodes = night.failing_nodes
     if not nodes:
         return None
@@ -91,7 +93,7 @@ def _failing(night: Night) -> ET.Element | None:
     return table("failing", caption, ["node", "failed jobs", "of jobs"], lines)
 
 
-def _blamed(night: Night) -> ET.Element | None:
+def _blamed(night: RunReport) -> ET.Element | None:
     """The nodes that fail jobs, by all jobs of the history."""
     lines = [
         [one.name, cluster, f"{one.failed}", f"{one.of}", share(one.usual)]
@@ -105,7 +107,7 @@ def _blamed(night: Night) -> ET.Element | None:
     return table("blamed", caption, heads, lines[:_NODES])
 
 
-def _slow(night: Night) -> ET.Element | None:
+def _slow(night: RunReport) -> ET.Element | None:
     """The nodes that make jobs slow, by all jobs of the history."""
     lines = [_slow_line(cluster, one) for cluster, slow in night.slow_nodes.items() for one in slow]
     if not lines:
@@ -114,7 +116,7 @@ def _slow(night: Night) -> ET.Element | None:
     return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
 
 
-def _sound(night: Night) -> Iterator[ET.Element]:
+def _sound(night: RunReport) -> Iterator[ET.Element]:
     """How many nodes are known to be sound: that nobody is slow is not known before."""
     for cluster, sound in night.sound_nodes.items():
         slow = "" if cluster in night.slow_nodes else "no node is known to make jobs slow; "
@@ -126,7 +128,7 @@ def _slow_line(cluster: str, one: Suspect) -> Sequence[Content]:
     return one.name, cluster, percent(one.change), since, f"{len(one.accusing)}", f"{len(one.clearing)}"
 
 
-def _jobs(night: Night) -> ET.Element | None:
+def _jobs(night: RunReport) -> ET.Element | None:
     jobs = night.jobs[:_JOBS]
     if not jobs:
         return None
@@ -135,7 +137,7 @@ def _jobs(night: Night) -> ET.Element | None:
     return table("jobs", caption, heads, map(_job, jobs))
 
 
-def _job(job: NightJob) -> list[Content]:
+def _job(job: RunJob) -> list[Content]:
     facts = job.facts
     return [
         row_link(job.row),
@@ -149,6 +151,90 @@ def _job(job: NightJob) -> list[Content]:
     ]
 
 
-def _failed_text(job: NightJob) -> str:
+def _failed_text(job: RunJob) -> str:
     """What stands before the state of a job that failed, although a state may say COMPLETED."""
     return "failed: " if job.failed else ""
+
+
+#: Jobs of a night that are drawn, how high each is, and how many may bear their names.
+_MOST_JOBS, _NAMED_JOBS = 200, 60
+_BAR, _NAMED_BAR, _NAME = 7, 25, 14
+#: Letters of a name there, with its job: a phone has room for as many; and of the job.
+_LONGEST_NAME, _LONGEST_JOB = 44, 20
+#: Units of time, and their seconds; three hundred of one are better told in the next.
+_TIME_UNITS = (("seconds", 1), ("minutes", 60), ("hours", 3600))
+
+
+def jobs_plot(night: RunReport) -> Plot | None:
+    """The night's jobs over time: how long each waited, and how long it ran. The one that ended last comes last."""
+    jobs = sorted((job for job in night.jobs if _is_timed(job)), key=lambda one: one.facts.end_s or 0.0)
+    if not jobs:
+        return None
+    begin_s = min(job.begin_s for job in jobs)
+    span_s = max((jobs[-1].facts.end_s or 0.0) - begin_s, 1.0)
+    unit, unit_s = next(one for one in _TIME_UNITS if span_s < one[1] * 300 or one is _TIME_UNITS[-1])
+    shown = jobs[-_MOST_JOBS:]
+    each = _NAMED_BAR if len(shown) <= _NAMED_JOBS else _BAR
+    bottom = each * len(shown) + 4
+    x = Scale(0.0, span_s / unit_s, 0.0, 100.0)
+    title = (
+        f"{counted(len(shown), 'job')} of the run"
+        if len(shown) == len(jobs)
+        else f"The {len(shown)} jobs that ended last"
+    )
+    svg = ground(bottom + 40)
+    svg.set("class", "jobs")
+    places = [(x(value), f"{value:,.10g}") for value in round_numbers(0.0, span_s / unit_s)]
+    svg.extend(element("line", x1=f"{at:g}%", x2=f"{at:g}%", y1=0, y2=bottom, class_="grid") for at, _ in places)
+    svg.extend(named_ticks(places, y=bottom + 16))
+    svg.append(element("text", f"{unit} since the first job was submitted", x="50%", y=bottom + 34, class_="x"))
+    for number, job in enumerate(shown):
+        svg.append(_bar(job, lambda time_s: x((time_s - begin_s) / unit_s), 2 + each * number, each))
+    legend = (
+        key("in the queue", "queue", "band"),
+        key("ran", "ran", "band"),
+        key("failed", "failed", "cross"),
+    )
+    return Plot(title, svg, f"{title}; pale bars are time in the queue, others run time, crosses failed", legend)
+
+
+def _bar(job: RunJob, x: Callable[[float], float], top: float, height: float) -> ET.Element:
+    """One job: whose it is, where bars are high enough for that, and below its time in the queue and its run."""
+    facts = job.facts
+    submitted, started, ended = x(job.begin_s), x(facts.start_s or job.begin_s), x(facts.end_s or 0.0)
+    name, queue_s, run_s = job.row.record.row.id, facts.queue_s, facts.run_s
+    told = [
+        f"{name}: job {facts.id}, {'failed: ' if job.failed else ''}{facts.state}",
+        "" if queue_s is None else f"{duration(queue_s)} in the queue",
+        "" if run_s is None else f"ran {duration(run_s)}",
+    ]
+    named = height == _NAMED_BAR
+    bar, high = (top + _NAME, height - _NAME - 3) if named else (top, height - 2)
+    cross = polygon("cross", size=1 if named else 0.6)
+    return element(
+        "a",
+        element("title", ", ".join(part for part in told if part)),
+        element("text", _name(job), x=0, y=top + 10, class_="name") if named else None,
+        _part(submitted, started - submitted, bar, high, "queue"),
+        _part(started, max(ended - started, 0.2), bar, high, "failed" if job.failed else "ran"),
+        element("svg", cross, x=f"{ended:g}%", y=bar + high / 2, class_="failed") if job.failed else None,
+        href=f"rows/{job.row.name}.html",
+        aria_label=f"{name}, job {facts.id}",
+    )
+
+
+def _name(job: RunJob) -> str:
+    """The row and the job: of a row several jobs may be drawn."""
+    which = f", job {shortened(job.facts.id, _LONGEST_JOB)}"
+    return f"{shortened(job.row.record.row.id, _LONGEST_NAME - len(which))}{which}"
+
+
+def _part(begin: float, wide: float, top: float, high: float, kind: str) -> ET.Element | None:
+    """A stretch of a job from one percentage on."""
+    if wide <= 0:
+        return None
+    return element("rect", x=f"{begin:g}%", y=top, width=f"{wide:.1f}%", height=high, class_=kind)
+
+
+def _is_timed(job: RunJob) -> bool:
+    return bool(job.facts.end_s and 0 < job.begin_s <= job.facts.end_s < MOST)

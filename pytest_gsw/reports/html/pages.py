@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_gsw.common.words import command, counted, duration, share
-from pytest_gsw.history.alarm_texts import COLUMNS, cells
-from pytest_gsw.history.alarms import Alarm
-from pytest_gsw.history.explaining import failing_text, suspect_text
-from pytest_gsw.reports.html.commands import again, next_command
+from pytest_gsw.common.words import command, counted, duration, named, rounded, share
+from pytest_gsw.history.alarms import Alarm, Kind
+from pytest_gsw.history.texts import COLUMNS, cells, failing_text, good_text, suspect_text
 from pytest_gsw.reports.html.drawing import figure
-from pytest_gsw.reports.html.elements import Content, element
-from pytest_gsw.reports.html.evidence import likely_cause, log_ends_of
 from pytest_gsw.reports.html.layout import (
+    Content,
     change,
     command_line,
+    element,
     fact_list,
     page,
     row_link,
@@ -27,14 +26,13 @@ from pytest_gsw.reports.html.layout import (
     table,
     time_element,
 )
-from pytest_gsw.reports.html.nights import beside
-from pytest_gsw.reports.html.scaling_plot import CURVES, scaling_plot
-from pytest_gsw.reports.html.strip import nights_strip, row_curve
+from pytest_gsw.reports.html.nights import beside, nights_strip, row_curve
+from pytest_gsw.reports.html.row_page import likely_cause, log_ends_of
+from pytest_gsw.reports.html.scaling_plot import CURVES, Rule, scaling_plot, workloads
 from pytest_gsw.reports.html.texts import (
     WORST_FIRST,
     card_text,
     job_text,
-    listed,
     minute,
     moment,
     night_text,
@@ -44,14 +42,9 @@ from pytest_gsw.reports.html.texts import (
     signed,
     since_facts,
 )
-from pytest_gsw.reports.html.turned import turned_section
-from pytest_gsw.reports.html.verdicts import verdict_tables
-from pytest_gsw.reports.night import Cause, Night, Unrecorded
-from pytest_gsw.reports.rows import KINDS, Row
-from pytest_gsw.reports.scaling import Rule
-from pytest_gsw.reports.since import since_line
+from pytest_gsw.reports.run_report import KINDS, Cause, Row, RunReport, Unrecorded, device, since_line
 from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.next_steps import next_commands
+from pytest_gsw.results.next_steps import again, next_command, next_commands
 from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.unjudged import resume_command
 from pytest_gsw.tables.metrics import MFU
@@ -68,8 +61,8 @@ _CAUSES, _MISSING = 40, 200
 
 
 def night_page(
-    night: Night,
-    others: Sequence[tuple[Night, str]],
+    night: RunReport,
+    others: Sequence[tuple[RunReport, str]],
     links: Sequence[tuple[str, str]],
     address_of: Callable[[str], str | None] = lambda _: None,
     places: Mapping[str, str] | None = None,
@@ -102,7 +95,7 @@ def night_page(
         _attention(night),
         _improved(night),
         section("alarms", "Alarms", *_alarms(night)),
-        section("verdicts", "Verdicts", *verdict_tables([*night.rows, *night.unrecorded])),
+        section("verdicts", "Verdicts", *verdict_tables([*night.worst_first, *night.unrecorded])),
         section("scaling", "Scaling", *_scaling(night)),
         section("rows", "All rows", _all_rows(night)),
         section("nights", "Other runs", _others(others)),
@@ -110,7 +103,7 @@ def night_page(
     return page(title, main, links, here="" if root else INDEX, root=root)
 
 
-def _strip(night: Night, address_of: Callable[[str], str | None]) -> ET.Element | None:
+def _strip(night: RunReport, address_of: Callable[[str], str | None]) -> ET.Element | None:
     """The nights before and this one; nothing where none before is known. What is replayed is in its own column."""
     tonight = night.as_listed
     before = [one for one in night.listed if one.run_id != night.run_id and one.time_s <= tonight.time_s]
@@ -120,7 +113,7 @@ def _strip(night: Night, address_of: Callable[[str], str | None]) -> ET.Element 
     return nights_strip(shown, address_of, night.replay_of or night.run_id)
 
 
-def _counts(night: Night) -> ET.Element:
+def _counts(night: RunReport) -> ET.Element:
     """How many rows there are of each outcome: the numbers of the session's last line."""
     told = outcome_texts(night.records, len(night.unrecorded))
     entries = [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
@@ -132,9 +125,9 @@ def _counts(night: Night) -> ET.Element:
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
 
 
-def _scaling(night: Night) -> Iterator[ET.Element | None]:
+def _scaling(night: RunReport) -> Iterator[ET.Element | None]:
     """How each workload scales, beside the document's figures; a picture has as many curves as there are shapes."""
-    for workload in night.workloads:
+    for workload in workloads(night.rows):
         for curves in map(workload.of, Rule):
             for begin in range(0, len(curves), len(CURVES)):
                 yield figure(scaling_plot(workload.name, curves[begin : begin + len(CURVES)]))
@@ -145,7 +138,7 @@ def _badge(kind: str, text: str) -> ET.Element:
     return element("li", element("a", sign(kind), f" {text}", href=target, class_=f"badge {kind}"))
 
 
-def _next(night: Night) -> ET.Element | None:
+def _next(night: RunReport) -> ET.Element | None:
     """What to type next for the whole run."""
     listed = next_commands(night.records, night.run.directory)
     if left := night.left:
@@ -155,7 +148,7 @@ def _next(night: Night) -> ET.Element | None:
     return element("dl", *pairs, class_="commands") if pairs else None
 
 
-def _nodes(night: Night) -> list[ET.Element | None]:
+def _nodes(night: RunReport) -> list[ET.Element | None]:
     """That nodes make jobs slow, or fail them."""
     slow = [signed(suspect_text(one)) for of_cluster in night.slow_nodes.values() for one in of_cluster]
     failing = [failing_text(one) for of_cluster in night.blamed_nodes.values() for one in of_cluster]
@@ -168,11 +161,11 @@ def _nodes(night: Night) -> list[ET.Element | None]:
 def _told(what: str, nodes: Sequence[str], kind: str, where: str) -> ET.Element | None:
     if not nodes:
         return None
-    told = element("a", what, listed(nodes, _NAMED), href=where)
+    told = element("a", what, named(nodes, _NAMED), href=where)
     return element("p", sign(kind), " ", told, class_=f"card {kind}")
 
 
-def _incident(night: Night) -> ET.Element | None:
+def _incident(night: RunReport) -> ET.Element | None:
     """That the whole cluster was slower, and the rows that are part of it."""
     incident = night.incident
     if incident is None:
@@ -191,14 +184,14 @@ def _incident(night: Night) -> ET.Element | None:
     )
 
 
-def _drifting(night: Night) -> list[ET.Element]:
+def _drifting(night: RunReport) -> list[ET.Element]:
     """That clusters have become slower, night by night."""
     kind = attention.DRIFT.kind
     told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in night.told.items() if one.drift]
     return [element("p", sign(kind), text, class_=f"card {kind}") for text in told]
 
 
-def _run_facts(night: Night, kept: str) -> list[Content]:
+def _run_facts(night: RunReport, kept: str) -> list[Content]:
     name = element("code", night.run_id)
     parts: list[Content] = ["run ", element("a", name, href=kept) if kept else name]
     if night.begin_s and night.end_s and moment(night.begin_s) and moment(night.end_s):
@@ -207,7 +200,7 @@ def _run_facts(night: Night, kept: str) -> list[Content]:
     return [*parts, f", {night.gpu_hours:,.1f} GPU-hours, {_end_text(night)}"]
 
 
-def _end_text(night: Night) -> str:
+def _end_text(night: RunReport) -> str:
     if night.goes_on:
         return "its session goes on"
     if night.left and night.run.exit_status is None:
@@ -218,7 +211,7 @@ def _end_text(night: Night) -> str:
 # -- what needs attention --------------------------------------------------------------------------
 
 
-def _attention(night: Night) -> ET.Element | None:
+def _attention(night: RunReport) -> ET.Element | None:
     groups = [_group(night, one.kind) for one in _HEADED if one.is_urgent and one.kind in night.counts]
     if groups:
         return section("attention", "What needs attention", *groups)
@@ -232,13 +225,13 @@ def _attention(night: Night) -> ET.Element | None:
     return element("p", sign(attention.PASSED.kind), *told, class_="well")
 
 
-def _improved(night: Night) -> ET.Element | None:
+def _improved(night: RunReport) -> ET.Element | None:
     """Rows that need nobody, and whose documents are behind."""
     groups = [_group(night, one.kind) for one in _HEADED if not one.is_urgent and one.kind in night.counts]
     return section("faster", "Faster than allowed", *groups)
 
 
-def _group(night: Night, kind: str) -> ET.Element:
+def _group(night: RunReport, kind: str) -> ET.Element:
     heading = element("h3", sign(kind), f" {_heading(night, kind)}", id=kind)
     if kind == attention.ERROR.kind:
         shown = enumerate(night.causes[:_CAUSES], 1)
@@ -253,7 +246,7 @@ def _group(night: Night, kind: str) -> ET.Element:
     return element("div", heading, cards if rows else None, _more(len(rows) - _AT_LENGTH), under, class_="group")
 
 
-def _heading(night: Night, kind: str) -> str:
+def _heading(night: RunReport, kind: str) -> str:
     count = night.counts[kind]
     ran = night.outcomes.get(outcomes.UNEXPECTED_SUCCESS.word, 0) if kind == attention.REGRESSED.kind else 0
     parts = [f"{attention.BY_KIND[kind].heading} ({count - ran})"] if count > ran else []
@@ -276,7 +269,7 @@ def _card(row: Row, directory: Path) -> ET.Element:
         row_curve(row),
         element("p", card_text(row), class_="fact"),
         fact_list([(what, shown_nodes(nodes)), *since_facts(row)]),
-        command_line(next_command(row, directory)),
+        command_line(next_command(row.record, row.needs, directory)),
         class_=f"card {row.kind}",
     )
 
@@ -307,7 +300,7 @@ def _error_row(row: Row) -> ET.Element:
     return element("li", row_link(row), f": {words}" if words else None)
 
 
-def _missing(night: Night) -> ET.Element | None:
+def _missing(night: RunReport) -> ET.Element | None:
     missing = night.unrecorded
     if not missing:
         return None
@@ -322,7 +315,7 @@ def _missing(night: Night) -> ET.Element | None:
     )
 
 
-def _alarms(night: Night) -> list[ET.Element]:
+def _alarms(night: RunReport) -> list[ET.Element]:
     """Those that stand, and behind a line those that are over."""
     if not night.alarms:
         return []
@@ -347,13 +340,13 @@ def _alarm(alarm: Alarm) -> list[Content]:
 # -- all verdicts ----------------------------------------------------------------------------------
 
 
-def _all_rows(night: Night) -> ET.Element | None:
+def _all_rows(night: RunReport) -> ET.Element | None:
     if not night.rows and not night.unrecorded:
         return None
     heads = ["row", "verdict", "throughput", "measured", "against", "MFU", "since", "nodes", "job", "ran"]
     caption = f"{counted(len(night.rows) + len(night.unrecorded), 'row')}, the worst first"
     places = {kind: place for place, kind in enumerate(KINDS)}
-    lines = [(places[row.kind], _list_line(row)) for row in night.rows]
+    lines = [(places[row.kind], _list_line(row)) for row in night.worst_first]
     lines += [(places[attention.ERROR.kind], _missing_line(one, len(heads))) for one in night.unrecorded]
     return table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
 
@@ -382,7 +375,7 @@ def _list_line(row: Row) -> list[Content]:
     ]
 
 
-def _others(others: Sequence[tuple[Night, str]]) -> ET.Element | None:
+def _others(others: Sequence[tuple[RunReport, str]]) -> ET.Element | None:
     if not others:
         return None
     entries = [
@@ -390,3 +383,195 @@ def _others(others: Sequence[tuple[Night, str]]) -> ET.Element | None:
         for night, address in others
     ]
     return element("ul", *entries, class_="rows")
+
+
+#: Entries of one list; the table of alarms has the others.
+_TURNED = 8
+
+#: Where more is said of an alarm, and as what it is said here.
+_OF_ALARMS = {
+    Kind.INCIDENT: ("#alarms", "the whole cluster was slower", attention.REGRESSED.kind),
+    Kind.NODE: ("jobs.html#slow", "slow node", attention.REGRESSED.kind),
+    Kind.DRIFT: ("#alarms", "drifts", attention.DRIFT.kind),
+    Kind.REGRESSION: ("#alarms", outcomes.REGRESSED.word, attention.REGRESSED.kind),
+}
+
+
+def turned_section(night: RunReport) -> ET.Element | None:
+    """Short lists with their counts; nothing where no alarm is known."""
+    if not any(night.turned.values()):
+        return None
+    cards = [_turned_card(state, alarms, night) for state, alarms in night.turned.items()]
+    return section("lately", "New, ongoing and fixed", element("div", *cards, class_="turned"))
+
+
+def _turned_card(state: str, alarms: Sequence[Alarm], night: RunReport) -> ET.Element:
+    left = len(alarms) - _TURNED
+    more = element("li", f"and {left} more, ", element("a", "in the list of alarms", href="#alarms"))
+    shown = [*(_turned_alarm(one, night) for one in alarms[:_TURNED]), *([more] if left > 0 else [])]
+    return element(
+        "div",
+        element("h3", f"{state.capitalize()} ({len(alarms)})"),
+        element("ul", *shown, class_="rows") if shown else element("p", "nothing"),
+        class_=f"card {state}",
+    )
+
+
+def _turned_alarm(alarm: Alarm, night: RunReport) -> ET.Element:
+    address, what, kind = _OF_ALARMS[alarm.spell.kind]
+    spell = alarm.spell
+    name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
+    figure = alarm.change
+    if spell.kind is Kind.INCIDENT and night.incident is not None and alarm.stands:
+        # Of an incident of this night there is one figure, the night's own.
+        address, what, figure = "#cluster", "the whole cluster is slower", night.incident.change
+    change = "" if figure is None else f" {percent(figure)}"
+    change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
+    good = good_text(spell) if alarm.stands else ""
+    told = f"{change}, since {minute(alarm.since_s)}{f' ({good})' if good else ''}"
+    return element("li", sign(kind), " ", element("a", f"{name}{what}", href=address), told)
+
+
+#: Numbers of GPUs beside each other: a screen of 1,024 pixels has room for as many.
+_COLUMNS = 10
+#: Workloads that are named above a table.
+_NAMED = 4
+#: What follows from other settings of a row.
+_FOLLOWS = frozenset({"dp", "fsdp"})
+
+
+#: A row of a night, with or without a record.
+_Any = Row | Unrecorded
+
+
+@dataclass
+class _Table:
+    """Workloads that share their numbers of GPUs."""
+
+    accelerator: str
+    gpus: set[int] = field(default_factory=set)
+    lines: dict[tuple[str, str], dict[int, _Any]] = field(default_factory=dict)
+
+
+def verdict_tables(rows: Iterable[_Any]) -> list[ET.Element]:
+    """The tables of rows that come the worst first, and so do tables and lines.
+
+    Rows without a record are in them where it is known what they are.
+    """
+    groups: dict[tuple[str, str, str], list[_Any]] = {}
+    for row in rows:
+        if isinstance(row, Row):
+            facts = row.record.row
+            groups.setdefault((facts.workload, facts.dtype, facts.accelerator), []).append(row)
+        elif row.facts:
+            noted = row.facts
+            groups.setdefault((noted["workload"], noted["dtype"], noted["accelerator"]), []).append(row)
+    tables: list[_Table | tuple[str, Sequence[_Any]]] = []
+    for (workload, dtype, accelerator), of_group in groups.items():
+        by_gpus = {_gpus(row): row for row in of_group}
+        if len(by_gpus) < len(of_group):
+            tables.append((f"{workload} {dtype} on {accelerator}", of_group))
+            continue
+        found = _table_for(workload, accelerator, by_gpus, tables)
+        found.gpus.update(by_gpus)
+        found.lines[workload, dtype] = by_gpus
+    return [
+        _by_gpus(f"verdicts-{number}", one) if isinstance(one, _Table) else _by_case(f"verdicts-{number}", *one)
+        for number, one in enumerate(tables, 1)
+    ]
+
+
+def _table_for(
+    workload: str, accelerator: str, gpus: Iterable[int], tables: list[_Table | tuple[str, Sequence[_Any]]]
+) -> _Table:
+    """The table that has the workload already, else the first one with room for its numbers of GPUs, or a new one."""
+    known = [one for one in tables if isinstance(one, _Table) and one.accelerator == accelerator]
+    of_workload = [one for one in known if any(name == workload for name, _ in one.lines)]
+    for one in of_workload or known:
+        if len(one.gpus.union(gpus)) <= _COLUMNS:
+            return one
+    made = _Table(accelerator)
+    tables.append(made)
+    return made
+
+
+def _by_gpus(name: str, one: _Table) -> ET.Element:
+    gpus = sorted(one.gpus)
+    workloads = list(dict.fromkeys(workload for workload, _ in one.lines))
+    what = ", ".join(workloads) if len(workloads) <= _NAMED else counted(len(workloads), "workload")
+    noun = device(one.accelerator)
+    span = f"{f'{gpus[0]:,} to ' if len(gpus) > 1 else ''}{rounded(gpus[-1], noun)}"
+    heads: list[Content] = ["workload", "dtype", *(_head(number, noun) for number in gpus)]
+    lines: list[list[Content]] = [
+        [workload, dtype, *(_cell(cells.get(number)) for number in gpus)]
+        for (workload, dtype), cells in one.lines.items()
+    ]
+    return table(name, f"{what} on {one.accelerator}, change of throughput on {span}", heads, lines)
+
+
+def _head(number: int, noun: str) -> ET.Element:
+    """A number of GPUs, whose noun is for those alone who do not see what the caption says."""
+    shown, _, unit = rounded(number, noun).partition(" ")
+    return element("span", shown, element("span", f" {unit}", class_="vh"))
+
+
+def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element:
+    """A line for each row of a workload that has several on as many GPUs, with what they differ in."""
+    settings = [_settings(row) for row in rows]
+    varies = {name for one in settings for name in one if len({other.get(name) for other in settings}) > 1}
+    lines: list[list[Content]] = [
+        [
+            element("span", _case(row, one, varies), class_="case"),
+            _cell(row),
+            f"{_gpus(row):,}",
+            _id(row).partition("[")[2].rstrip("]"),
+        ]
+        for row, one in zip(rows, settings, strict=True)
+    ]
+    return table(
+        name,
+        f"{group}: {counted(len(rows), 'row')}, change of throughput",
+        ["differs in", "verdict", f"{device(_accelerator(rows[0]))}s", "name"],
+        lines,
+    )
+
+
+def _accelerator(row: _Any) -> str:
+    return row.record.row.accelerator if isinstance(row, Row) else row.facts["accelerator"]
+
+
+def _gpus(row: _Any) -> int:
+    return row.record.row.gpus if isinstance(row, Row) else int(row.facts["gpus"])
+
+
+def _id(row: _Any) -> str:
+    return row.record.row.id if isinstance(row, Row) else row.id
+
+
+def _settings(row: _Any) -> Mapping[str, str]:
+    if isinstance(row, Unrecorded):
+        return {"": row.facts["framework"]}
+    facts = row.record.row
+    batch = {} if facts.batch is None else {"batch": f"{facts.batch:,}"}
+    others = {name: value for name, value in facts.settings.items() if name not in _FOLLOWS}
+    noted = {name: others.pop(name) for name in ("noted",) if name in others}
+    return {"": facts.framework, **batch, **others, **noted}
+
+
+def _case(row: _Any, settings: Mapping[str, str], varies: Collection[str]) -> str:
+    told = [f"{name} {value}".strip() for name, value in settings.items() if name in varies]
+    return ", ".join(told) or _id(row)
+
+
+def _cell(row: _Any | None) -> ET.Element:
+    """A row's sign, word and change of throughput; that it passed is said to those alone who do not see the sign."""
+    if row is None:
+        return element("td")
+    if isinstance(row, Unrecorded):
+        kind = attention.ERROR.kind
+        mark = element("a", sign(kind), " ", element("span", attention.ERROR.word), href="#missing", class_=kind)
+        return element("td", mark, class_=f"verdict {kind}")
+    word = element("span", row.needs.word, class_="vh" if row.needs is attention.PASSED else None)
+    change = "" if row.change is None else f" {percent(row.change)}"
+    mark = element("a", sign(row.kind), " ", word, change, href=f"rows/{row.name}.html", class_=row.kind)
+    return element("td", mark, class_=f"verdict {row.kind}")

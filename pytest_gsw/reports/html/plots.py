@@ -6,7 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 
-from pytest_gsw.common.words import counted, day, minute
+from pytest_gsw.common.words import counted, day, minute, named
 from pytest_gsw.performance.measurement import TimedStep, apply, select
 from pytest_gsw.performance.noise import reference
 from pytest_gsw.performance.verdict import UNUSUAL
@@ -29,8 +29,8 @@ from pytest_gsw.reports.html.drawing import (
     ticks,
     upright,
 )
-from pytest_gsw.reports.html.texts import jobs_text, listed
-from pytest_gsw.reports.rows import Failed, Row, failures_of
+from pytest_gsw.reports.html.texts import jobs_text
+from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables import metrics
@@ -159,12 +159,12 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
         row: The row.
         pages: By run, the address of the row's page in it; empty for the one that shows the picture.
     """
-    possible = (night for night in row.measured if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
+    possible = (night for night in row.past.measured if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
     nights = tuple(possible)[-SHOWN_NIGHTS:]
     if not nights:
         return None
     first_s = nights[0].time_s
-    failed = [one for one in failures_of(row) if can_be_drawn(one.time_s) and one.time_s >= first_s]
+    failed = [one for one in row.failures if can_be_drawn(one.time_s) and one.time_s >= first_s]
     if len(nights) + len(failed) < 2:
         return None
     last_s = max([nights[-1].time_s, *(one.time_s for one in failed)])
@@ -176,9 +176,9 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     y = upright(view)
     title = f"{row.record.judged_metric.label.capitalize()} of {counted(len(nights), 'run')} (s), lower is better"
     if beyond := [f"{night.judged_s:.4g} s" for night in nights if not view[0] <= night.judged_s <= view[1]]:
-        title += f"; beyond the picture: {listed(beyond, _NAMED_BEYOND)}"
+        title += f"; beyond the picture: {named(beyond, _NAMED_BEYOND)}"
     svg, legend = frame(y, _days(x)), []
-    frozen = [time_s for time_s in reference([night.time_s for night in row.counted]) if time_s >= first_s]
+    frozen = [time_s for time_s in reference([night.time_s for night in row.past.counted]) if time_s >= first_s]
     if len(frozen) > 1:
         svg.insert(0, band(max(x(frozen[0]) - 0.4, 0), x(frozen[-1]) + 0.4, "shade"))
         legend.append(key("runs of the reference", "shade", "band"))
@@ -203,7 +203,11 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
         kind, mark = drawn or ("", "")
         svg.append(point(*place, told, kind, mark, addresses.get(night.run_id)))
     for one in failed:
-        told = ", ".join(filter(None, (error_text(one), one.job_id and f"job {one.job_id}", minute(one.time_s))))
+        fact, job = "", None
+        if one.run_id == row.record.run.id:
+            fact, job = row.record.fact, row.record.jobs.last
+        said = [f"error: {fact}" if fact else "error", f"job {job.id}" if job and job.id else "", minute(one.time_s)]
+        told = ", ".join(filter(None, said))
         svg.append(point(x(one.time_s), EDGE, told, "error", "cross", link=addresses.get(one.run_id)))
     marks = [key(outcome, *drawn) for outcome, drawn in _DRAWN.items() if outcome in outcomes]
     marks += [key("error", "error", "cross")] if failed else []
@@ -213,11 +217,6 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
     words += [f"{counted(len(failed), 'run')} with an error"] if failed else []
     return Plot(title, svg, "; ".join([*words, *([slower] if slower else [])]), (*passed, *marks, *legend))
-
-
-def error_text(failed: Failed) -> str:
-    """What kept a row from being measured: ``error: container import``."""
-    return f"error: {failed.fact}" if failed.fact else "error"
 
 
 def _levels(row: Row) -> list[tuple[float, str, str]]:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from pytest_gsw.common.words import counted, duration
-from pytest_gsw.history.model import Point
-from pytest_gsw.reports.held import LISTED_RUNS, held_then, held_today
-from pytest_gsw.reports.html.commands import all_commands
+from pytest_gsw.common.words import command, counted, duration
+from pytest_gsw.errors import LogError
+from pytest_gsw.history.model import Point, Told
+from pytest_gsw.logs.failures import find_cause
+from pytest_gsw.logs.likely import likely_line
+from pytest_gsw.logs.reader import tail_lines
+from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.reports.build import LISTED_RUNS, held_then, held_today
 from pytest_gsw.reports.html.drawing import figure
-from pytest_gsw.reports.html.elements import Content, element
-from pytest_gsw.reports.html.evidence import LogEnd, likely_cause
 from pytest_gsw.reports.html.layout import (
+    Content,
     change,
     command_line,
+    element,
     fact_list,
     page,
     section,
@@ -36,13 +42,12 @@ from pytest_gsw.reports.html.texts import (
     shown_nodes,
     since_facts,
 )
-from pytest_gsw.reports.night import Night, advice_of
-from pytest_gsw.reports.rows import Failed, Row, device, failures_of
+from pytest_gsw.reports.run_report import Row, RunReport, advice_of, device
 from pytest_gsw.results import attention, outcomes, row_text
-from pytest_gsw.results.accepted_text import accepted_line, hides_loss
 from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.next_steps import again, next_command, nights_command, offline
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import compared_text
+from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Direction, Metric
@@ -53,12 +58,22 @@ _ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
 
 def row_page(
     row: Row,
-    night: Night,
+    night: RunReport,
     ends: Sequence[LogEnd],
     links: Sequence[tuple[str, str]],
     pages: Mapping[str, str],
+    then_s: Mapping[str, float],
 ) -> ET.Element:
-    """All that is known of one row in one night; by run, the newest first, the addresses of its pages in others."""
+    """All that is known of one row in one run.
+
+    Args:
+        row: The row.
+        night: Its run.
+        ends: The ends of its logs.
+        links: Names of the run's pages, each with its address.
+        pages: By run, the newest first, the addresses of its pages in others.
+        then_s: See :func:`~pytest_gsw.reports.build.judged_by`.
+    """
     record, word = row.record, row.needs.word
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
     log, commands = section("log", "Last lines of the log", *_log(ends)), _commands(row, night)
@@ -74,7 +89,7 @@ def row_page(
         first,
         section("next", "What to type next", commands),
         section("figures", "Figures", _figures(row)),
-        section("nights", "Runs", figure(history_plot(row, pages)), _nights(row, pages)),
+        section("nights", "Runs", figure(history_plot(row, pages)), _nights(row, pages, then_s)),
         section("steps", "Steps", figure(steps_plot(record)), _steps(record)),
         section("jobs", "Jobs", _jobs(row)),
         last,
@@ -120,7 +135,7 @@ def _notes(row: Row) -> list[tuple[str, str]]:
     ]
 
 
-def _commands(row: Row, night: Night) -> ET.Element:
+def _commands(row: Row, night: RunReport) -> ET.Element:
     pairs = [
         element("div", element("dt", what), element("dd", command_line(text)))
         for what, text in all_commands(row, night.run.directory)
@@ -191,9 +206,9 @@ def _allowed(row: Row, metric: Metric) -> str:
 # -- nights, steps, jobs ---------------------------------------------------------------------------
 
 
-def _nights(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
+def _nights(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
     """The newest nights, those with an error among them, against what tonight is held against."""
-    nights: list[Point | Failed] = [*row.measured, *failures_of(row)]
+    nights: list[Point | Told] = [*row.past.measured, *row.failures]
     nights.sort(key=lambda one: (one.time_s, one.run_id))
     if not nights:
         return None
@@ -204,25 +219,26 @@ def _nights(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
         which = f"The newest {len(shown)} of {which}"
     heads = ["when", "verdict", "throughput", f"{row.record.judged_metric.label} (s)", "nodes", "job", "run"]
     caption = which if held_s is None else f"{which}; throughput against {held}, {held_s:.4g} s"
-    others = {one for one in row.held.values() if held_s is not None and f"{one:.4g}" != f"{held_s:.4g}"}
+    others = {one for one in then_s.values() if held_s is not None and f"{one:.4g}" != f"{held_s:.4g}"}
     caption += ", where no other figure is named" if others else ""
-    return table("nights", caption, heads, [_night(night, row, pages) for night in shown])
+    return table("nights", caption, heads, [_night(night, row, pages, then_s) for night in shown])
 
 
-def _night(night: Point | Failed, row: Row, pages: Mapping[str, str]) -> Sequence[Content]:
+def _night(night: Point | Told, row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> Sequence[Content]:
     address = pages.get(night.run_id)
     run: Content = night.run_id if not address else element("a", night.run_id, href=address)
     when = time_element(night.begin_s)
-    if isinstance(night, Failed):
-        kind = attention.ERROR
-        return when, element("td", sign(kind.kind), f" {kind.word}", class_=kind.kind), "", "", "", night.job_id, run
+    if isinstance(night, Told):
+        kind, last = attention.ERROR, row.record.jobs.last
+        job_id = last.id if last is not None and night.run_id == row.record.run.id else ""
+        return when, element("td", sign(kind.kind), f" {kind.word}", class_=kind.kind), "", "", "", job_id, run
     known = outcomes.of(night.outcome)
     shown = known.attention.in_report.kind
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
     return (
         when,
         verdict,
-        _change(night, row),
+        _change(night, row, then_s),
         f"{night.judged_s:.4g}",
         several(shown_nodes(night.nodes)),
         several(night.job_id),
@@ -230,9 +246,9 @@ def _night(night: Point | Failed, row: Row, pages: Mapping[str, str]) -> Sequenc
     )
 
 
-def _change(night: Point, row: Row) -> str:
+def _change(night: Point, row: Row, then_s: Mapping[str, float]) -> str:
     """The change that a run's verdict is of, and against what, where that is not what the table's caption says."""
-    (today_s, _), held_s = held_today(row), held_then(row, night)
+    (today_s, _), held_s = held_today(row), held_then(row, night, then_s)
     if held_s is None:
         return ""
     change, against = percent(held_s / night.judged_s - 1), f"{held_s:.4g} s"
@@ -294,3 +310,105 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         *sorted(record.run.environment.items()),
         ("variables", ", ".join(f"{name}={value}" for name, value in (record.run.variables or {}).items())),
     ]
+
+
+_NIGHTS = "list its runs"
+
+#: What the one command does that is of what a row needs alone.
+_OF_NEED = {
+    attention.REGRESSED: "see whether it stays",
+    attention.IMPROVED: "propose the new figure",
+    attention.DRIFT: "see the drift",
+    attention.INCONCLUSIVE: "run it often enough to tell",
+}
+
+
+def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
+    """Everything that can be typed for a row, each with what it does; the one to type next comes first."""
+    record = row.record
+    listed = [("run it again", again([record], directory))]
+    if record.run.log:
+        listed.append(("judge its log again", offline(record, directory)))
+    if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
+        runs = (row.since.good_run_id, record.run.id)
+        listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
+    if row.past.nights:
+        listed.append((_NIGHTS, nights_command(record)))
+    first = next_command(record, row.needs, directory)
+    known = {text: what for what, text in (*listed, (_NIGHTS, nights_command(record)))}
+    too_good = row.needs is attention.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
+    of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
+    return [(known.get(first, of_need), first), *(pair for pair in listed if pair[1] != first)]
+
+
+#: Last lines that are shown.
+_LINES = 8
+#: Of a longer log only so much at its end is searched: a report reads a thousand of them.
+_SEARCHED_BYTES = 256 << 10
+
+
+#: What a row needs whose log's end is shown.
+_LOGS_SHOWN = attention.SLOW | {attention.ERROR}
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """The end of one log."""
+
+    path: Path
+    lines: tuple[str, ...]
+    #: The line that says why the run failed, where it is in what was read.
+    cause: str = ""
+
+
+def likely_cause(ends: Sequence[LogEnd]) -> str:
+    """The line that says why a run failed, else the last one that looks like it, in any of its files.
+
+    Empty where there is neither: the last line of a training log may be a progress bar.
+    """
+    found = (*(end.cause for end in ends), *(likely_line(end.lines) for end in ends))
+    return next(filter(None, found), "")
+
+
+def log_ends_of(row: Row, directory: Path) -> tuple[LogEnd, ...]:
+    """The ends of a row's logs, where that tells something: of one that failed or is too slow."""
+    if row.needs not in _LOGS_SHOWN:
+        return ()
+    run, last = row.record.run, row.record.jobs.last
+    failed = row.needs is attention.ERROR
+    return log_ends(run.log, last.id if last else "", directory, failed=failed, outputs=run.outputs)
+
+
+def log_ends(
+    log: str | None, job_id: str, directory: Path, *, failed: bool, outputs: Sequence[str] = ()
+) -> tuple[LogEnd, ...]:
+    """The ends of a row's log, and of the other files of a job that failed, of those that are there.
+
+    Of a row that could not be measured, the line is looked for that says why. A batch shell's output may be in the
+    run's directory, which may have been moved since.
+    """
+    named = [Path(log)] if log else []
+    if failed:
+        named.extend(map(Path, outputs))
+    if failed and job_id.isalnum():
+        named.append(directory / "batch" / f"slurm-{job_id}.out")
+    ends = (_end(path, failed=failed) for path in dict.fromkeys(path.absolute() for path in named))
+    return tuple(end for end in ends if end is not None)
+
+
+def _end(path: Path, *, failed: bool) -> LogEnd | None:
+    try:
+        if not path.is_file():  # a pipe would never answer
+            return None
+        lines = tail_lines(path, _LINES)
+        return LogEnd(path, lines, _cause(path) if failed else "") if lines else None
+    except (OSError, ValueError):  # a name with a zero byte
+        return None
+
+
+def _cause(path: Path) -> str:
+    try:
+        cause = find_cause(path, max(0, path.stat().st_size - _SEARCHED_BYTES))
+    except (LogError, OSError):
+        return ""
+    return "" if cause is None else cause.text

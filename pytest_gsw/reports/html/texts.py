@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import datetime
 
 from pytest_gsw.common import words
@@ -12,9 +11,7 @@ from pytest_gsw.history import texts as history_texts
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL, Reason
-from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.rows import Row, Since
-from pytest_gsw.reports.since import since_line
+from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.record import Record
 
@@ -33,7 +30,7 @@ _NEGATIVE = re.compile(r"(?<![\w.\]])-(?=\d)")
 _LONGEST_NODES = 60
 
 
-def night_text(night: Night) -> str:
+def night_text(night: RunReport) -> str:
     """What a night came to, in a few words: the same numbers as everywhere."""
     counts = night.outcomes
     bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
@@ -124,12 +121,6 @@ def nodes_fact(record: Record) -> tuple[str, str]:
 def jobs_text(night: Point) -> str:
     """The jobs of a night: ``job 481220``, ``median of jobs 481220, 481221, 481222``."""
     return f"job {night.job_id}" if night.jobs == 1 else f"median of jobs {night.job_id}"
-
-
-def listed(names: Sequence[str], most: int) -> str:
-    """Names with commas between, at most so many of them."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def shown_nodes(nodes: str) -> str:

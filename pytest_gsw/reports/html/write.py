@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, write_whole
-from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import enumerated
+from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.store import History
-from pytest_gsw.reports.html.elements import html_text
-from pytest_gsw.reports.html.evidence import log_ends_of
-from pytest_gsw.reports.html.jobs_plot import jobs_plot
+from pytest_gsw.reports.build import judged_by
+from pytest_gsw.reports.html.layout import html_text
 from pytest_gsw.reports.html.nights import (
     FOLDER,
     NIGHTS,
@@ -29,50 +26,28 @@ from pytest_gsw.reports.html.nights import (
     pages_there,
     prune,
 )
-from pytest_gsw.reports.html.overview import JOBS, jobs_page
+from pytest_gsw.reports.html.overview import JOBS, jobs_page, jobs_plot
 from pytest_gsw.reports.html.pages import INDEX, night_page
-from pytest_gsw.reports.html.row_page import row_page
-from pytest_gsw.reports.night import Listed, Night, Run
-from pytest_gsw.reports.read import nights_by_run, quoted_missing
-from pytest_gsw.reports.rows import Row
-from pytest_gsw.reports.told import Once
-from pytest_gsw.results.record import Record
-from pytest_gsw.tables.model import Accepted
+from pytest_gsw.reports.html.row_page import log_ends_of, row_page
+from pytest_gsw.reports.run_report import Listed, RunReport
 
 #: The first page, and the folders of the others.
 _ROWS, _STYLE = "rows", "report.css"
 
 
-def write_report(
-    records: Iterable[Record],
-    history: History | None,
-    directory: Path,
-    *,
-    runs: Mapping[str, Run] | None = None,
-    accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
-    known: Once | None = None,
-) -> Path:
-    """Write the report of one run or of several; the newest is on the first page, which is returned.
+def write_report(nights: Sequence[RunReport], directory: Path, history: History | None = None) -> Path:
+    """Write the pages of one run or of several; the newest is on the first page, which is returned.
 
     Args:
-        records: The records of all of them.
-        history: The nights before; ``None`` where there are none.
+        nights: The reports of the runs, the newest first.
         directory: Where to write; it is made if it is not there.
-        runs: What the records do not say, by run id.
-        accepted: By row and cluster, what clusters have accepted.
-        known: The history, of which something has been read already.
+        history: The runs before; ``None`` where there are none.
 
     Raises:
         HistoryError: The history did not answer.
         OSError: A file cannot be written.
     """
-    # A session quotes what it records; a record of an earlier release may hold anything.
-    shown = [quoted(record, os.environ) for record in records]
-    safe = {
-        quoted(run_id, os.environ): replace(run, missing=quoted_missing(run.missing))
-        for run_id, run in (runs or {}).items()
-    }
-    nights = nights_by_run(shown, history, safe, accepted, known)
+    then_s = {} if history is None else judged_by((row for night in nights for row in night.rows), history)
     newest, *others = nights
     written = {
         newest.run_id: INDEX,
@@ -83,9 +58,9 @@ def write_report(
     for night in others:
         siblings = [(other, f"../../{written[other.run_id]}") for other in nights if other is not night]
         home = directory / FOLDER / folder_of(night.run_id)
-        _write_night(night, home, siblings, pages, root="../../", has_index=bool(runs_known))
+        _write_night(night, home, siblings, pages, then_s, root="../../", has_index=bool(runs_known))
     siblings = [(night, written[night.run_id]) for night in others]
-    links = _write_night(newest, directory, siblings, pages, has_index=bool(runs_known))
+    links = _write_night(newest, directory, siblings, pages, then_s, has_index=bool(runs_known))
     link_rows(directory, newest.clusters, {f"{_ROWS}/{row.name}.html" for row in newest.rows})
     if runs_known:
         _write_index(nights, directory, runs_known, written, links)
@@ -97,7 +72,7 @@ def write_report(
 
 
 def _write_index(
-    nights: Sequence[Night],
+    nights: Sequence[RunReport],
     directory: Path,
     runs: Sequence[Listed],
     written: Mapping[str, str],
@@ -118,12 +93,12 @@ def _write_index(
     _write_page(directory / NIGHTS, nights_page(runs, there, enumerated(clusters), links))
 
 
-def _kept(night: Night) -> Mapping[str, str]:
+def _kept(night: RunReport) -> Mapping[str, str]:
     """Where a run's first page is kept; nothing of a replay, which is no run among the others."""
     return {} if night.replay_of else {night.run_id: kept_page(night.run_id)}
 
 
-def _pages_of_rows(nights: Iterable[Night], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+def _pages_of_rows(nights: Iterable[RunReport], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
     """By row and run, the newest first, where the row's page is, as seen from the report's directory."""
     found: dict[str, dict[str, str]] = {}
     for night in nights:
@@ -134,10 +109,11 @@ def _pages_of_rows(nights: Iterable[Night], addresses: Mapping[str, str]) -> Map
 
 
 def _write_night(
-    night: Night,
+    night: RunReport,
     directory: Path,
-    others: Sequence[tuple[Night, str]],
+    others: Sequence[tuple[RunReport, str]],
     pages: Mapping[str, Mapping[str, str]],
+    then_s: Mapping[tuple[str, str], Mapping[str, float]],
     root: str = "",
     *,
     has_index: bool,
@@ -155,18 +131,13 @@ def _write_night(
         of_runs = pages[row.record.row.node_id].items()
         # The page itself is no link, and stands among the others.
         beside = {run_id: "" if run_id == night.run_id else f"../{root}{address}" for run_id, address in of_runs}
-        _write_row(row, night, directory, links, beside)
+        ends = log_ends_of(row, night.run.directory)
+        of_row = then_s.get((row.record.row.id, cluster_of(row.record)), {})
+        _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, ends, links, beside, of_row))
     _write_page(directory / JOBS, jobs_page(night, jobs_plot(night), links))
     if root:
         _write_page(directory / INDEX, night_page(night, others, links))
     return links
-
-
-def _write_row(
-    row: Row, night: Night, directory: Path, links: Sequence[tuple[str, str]], pages: Mapping[str, str]
-) -> None:
-    ends = log_ends_of(row, night.run.directory)
-    _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, ends, links, pages))
 
 
 def _write_page(path: Path, root: ET.Element) -> None:

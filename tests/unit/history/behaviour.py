@@ -19,7 +19,7 @@ from pytest_gsw.history.model import IMPORTED, LineKey, RunSummary, SeriesKey
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record
-from tests.unit.history.nights import DAY_S, FIRST_S, KEY, job, key_of, night
+from tests.unit.history.nights import DAY_S, FIRST_S, KEY, job, night, points_of, stored_points
 from tests.unit.results.records import SLOW, varied
 
 WRITERS = 4
@@ -31,7 +31,7 @@ def everything(history: History) -> object:
     return (
         runs,
         [history.records(run.run_id) for run in runs],
-        history.points_of(history.series()),
+        points_of(history, history.series()),
     )
 
 
@@ -65,7 +65,7 @@ class StoreBehaviour:
                 )
                 == 1
             )
-            (point,) = history.points(KEY)
+            (point,) = stored_points(history, KEY)
         assert (point.run_id, point.job_id, point.time_s) == ("20261101-210000-7f3a", "481220", FIRST_S)
         assert (point.judged_s, point.outcome, point.reason) == (5.11, "regressed", "slower than allowed")
         assert (point.nodes, point.image) == ("pool0-[0017-0032]", "nvcr.io/nvidia/jax:24.12")
@@ -76,16 +76,17 @@ class StoreBehaviour:
     def test_a_point_has_the_variables_of_its_job(self, place: str, variables: dict[str, str]) -> None:
         with open_history(place) as history:
             history.add([night(0, variables=variables)])
-            (point,) = history.points(KEY)
+            (point,) = stored_points(history, KEY)
             (record,) = history.records("20261101-210000-7f3a")
         assert point.variables == record.run.variables == variables
 
-    def test_points_are_ordered_by_time_and_the_last_are_the_newest(self, place: str) -> None:
+    def test_points_are_ordered_by_time(self, place: str) -> None:
         nights = [night(number, 5 + number / 100) for number in range(20)]
         with open_history(place) as history:
             history.add(random.Random(1).sample(nights, 20))  # noqa: S311
-            assert [point.judged_s for point in history.points(KEY)] == [5 + number / 100 for number in range(20)]
-            assert [point.judged_s for point in history.points(KEY, last=3)] == [5.17, 5.18, 5.19]
+            assert [point.judged_s for point in stored_points(history, KEY)] == [
+                5 + number / 100 for number in range(20)
+            ]
 
     def test_records_come_back_whole(self, place: str) -> None:
         whole = night(0, attempts=(job(0),), repeats=(job(1, 5.0),), environment={"driver": "550"}, canary=True)
@@ -98,7 +99,7 @@ class StoreBehaviour:
     def test_every_measured_job_is_a_point(self, place: str) -> None:
         with open_history(place) as history:
             history.add([night(9, 5.2, repeats=(job(1, 5.1), job(2, 5.3)), job=job(3, 5.2))])
-            assert [(point.job_id, point.judged_s) for point in history.points(KEY)] == [
+            assert [(point.job_id, point.judged_s) for point in stored_points(history, KEY)] == [
                 ("481221", 5.1),
                 ("481222", 5.3),
                 ("481223", 5.2),
@@ -132,7 +133,7 @@ class StoreBehaviour:
             with open_history(place) as history:
                 for record in order:
                     history.add([record])
-                assert [(point.run_id[:8], point.judged_s) for point in history.points(KEY)] == [
+                assert [(point.run_id[:8], point.judged_s) for point in stored_points(history, KEY)] == [
                     ("20261101", 5.0),
                     ("20261102", 6.0),
                 ]
@@ -143,7 +144,7 @@ class StoreBehaviour:
         with open_history(place) as history:
             history.add([ran, replayed])
             history.add([replace(ran, outcome="profiled", not_comparable="nsight")])
-            assert [point.run_id[:8] for point in history.points(KEY)] == ["20261115"]
+            assert [point.run_id[:8] for point in stored_points(history, KEY)] == ["20261115"]
 
     @pytest.mark.parametrize("later_s", [-86400.0, 1.3, 86400.0])
     def test_an_imported_job_counts_once_when_its_session_s_record_arrives(self, place: str, later_s: float) -> None:
@@ -153,17 +154,17 @@ class StoreBehaviour:
             with open_history(place) as history:
                 for record in order:
                     history.add([record])
-                assert [(point.run_id, point.judged_s) for point in history.points(KEY)] == [(ran.run.id, 5.0)]
+                assert [(point.run_id, point.judged_s) for point in stored_points(history, KEY)] == [(ran.run.id, 5.0)]
 
     def test_an_imported_job_of_another_year_counts(self, place: str) -> None:
         with open_history(place) as history:
             history.add([night(3), imported_of(night(3), -100 * 86400.0), imported_of(night(2), 60.0)])
-            assert len(history.points(KEY)) == 3
+            assert len(stored_points(history, KEY)) == 3
 
     def test_ids_of_jobs_come_back_in_other_years(self, place: str) -> None:
         with open_history(place) as history:
             history.add([night(0), night(1, job=job(0, end_s=FIRST_S + 400 * 86400))])
-            assert len(history.points(KEY)) == 2
+            assert len(stored_points(history, KEY)) == 2
 
     @pytest.mark.parametrize(
         "unusable",
@@ -193,12 +194,15 @@ class StoreBehaviour:
     def test_what_was_judged_is_a_point(self, place: str, outcome: str) -> None:
         with open_history(place) as history:
             history.add([night(0, outcome=outcome)])
-            assert [point.outcome for point in history.points(KEY)] == [outcome]
+            assert [point.outcome for point in stored_points(history, KEY)] == [outcome]
 
     def test_simulated_runs_are_the_demo_s_whatever_they_were_called(self, place: str) -> None:
         with open_history(place) as history:
             history.add([night(0), night(1, simulated=True), night(2, simulated=True, cluster="demo")])
-            assert [(key.cluster, len(history.points(key))) for key in history.series()] == [("demo", 2), ("eos", 1)]
+            assert [(key.cluster, len(stored_points(history, key))) for key in history.series()] == [
+                ("demo", 2),
+                ("eos", 1),
+            ]
 
     def test_a_new_definition_is_a_new_series(self, place: str) -> None:
         with open_history(place) as history:
@@ -208,7 +212,7 @@ class StoreBehaviour:
     def test_the_same_row_of_a_table_by_another_name_is_the_same_series(self, place: str) -> None:
         with open_history(place) as history:
             history.add([night(0), night(1, node_id="../tables/llama2_70b.yaml::llama2_70b_fp8[H100x128]")])
-            assert len(history.points(KEY)) == 2
+            assert len(stored_points(history, KEY)) == 2
 
     def test_rows_are_chosen_by_patterns_and_clusters(self, place: str) -> None:
         rows = [
@@ -228,20 +232,6 @@ class StoreBehaviour:
             assert history.series(["x.yaml::grok1_314b_bf16[H100x64]", "*x32]"]) == (keys[0],)
             assert history.series(cluster="jz") == (keys[2],)
             assert history.series(["grok1*"], "jz") == ()
-
-    def test_points_of_many_series_are_asked_for_at_once(self, place: str) -> None:
-        nights = [night(number, 5.0 + number, row=f"row{number % 7}", node_id=f"n{number}") for number in range(70)]
-        keys = [key_of(record) for record in nights[:7]]
-        absent = replace(KEY, row="absent")
-        with open_history(place) as history:
-            history.add(nights)
-            found = history.points_of([*keys, absent, keys[0]], last=4)
-            assert list(found) == [*keys, absent]
-            assert found[absent] == ()
-            assert [[point.judged_s for point in found[key]] for key in keys] == [
-                [5.0 + first + 7 * later for later in range(6, 10)] for first in range(7)
-            ]
-            assert history.points_of([]) == {}
 
     def test_what_the_last_runs_of_a_cluster_came_to_for_each_row(self, place: str) -> None:
         with open_history(place) as history:
@@ -293,7 +283,7 @@ class StoreBehaviour:
                 for record in order:
                     history.add([record])
                 assert history.records(later.run.id) == (later,)
-                assert len(history.points(KEY)) == 1
+                assert len(stored_points(history, KEY)) == 1
 
     @pytest.mark.parametrize("judged", ["passed", "regressed", "inconclusive", "profiled"])
     def test_a_clock_that_went_back_loses_no_measurement(self, place: str, judged: str) -> None:
@@ -318,7 +308,7 @@ class StoreBehaviour:
     def test_of_one_delivery_the_later_record_stands(self, place: str) -> None:
         with open_history(place) as history:
             assert history.add([night(0, 5.0, recorded_s=20.0), night(0, 7.0, recorded_s=10.0)]) == 1
-            assert [point.judged_s for point in history.points(KEY)] == [5.0]
+            assert [point.judged_s for point in stored_points(history, KEY)] == [5.0]
 
     def test_an_older_record_is_not_taken(self, place: str) -> None:
         with open_history(place) as history:
@@ -339,15 +329,15 @@ class StoreBehaviour:
             history.add([hostile])
             assert history.records(hostile.run.id) == (hostile,)
             (key,) = history.series()
-            (point,) = history.points(key)
+            (point,) = stored_points(history, key)
             assert point.nodes == "\ufffd'; DROP TABLE gsw_record; -- ? %s "
-            assert history.points(key_of(hostile)) == (point,)
+            assert [*history.nights(hostile.run.cluster).values()] == [(point,)]
             assert point.environment == {"driver": texts}
 
     def test_whole_numbers_that_no_database_has_keep_no_run_out(self, place: str) -> None:
         with open_history(place) as history:
             assert history.add([night(1, recorded_s=2**70, job=job(1, 2**63)), night(2)]) == 2
-            assert sorted(point.judged_s for point in history.points(KEY)) == [5.0, 2.0**63]
+            assert sorted(point.judged_s for point in stored_points(history, KEY)) == [5.0, 2.0**63]
 
     def test_a_failure_takes_nothing_in(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with open_history(place) as history:
@@ -357,7 +347,7 @@ class StoreBehaviour:
                 history.add([night(1), replace(night(2), row=replace(SLOW.row, tolerance=float("inf")))])
             assert everything(history) == before
             history.add([night(1)])
-            assert len(history.points(KEY)) == 2
+            assert len(stored_points(history, KEY)) == 2
 
     def test_whether_a_job_is_known(self, place: str) -> None:
         with open_history(place) as history:
@@ -385,8 +375,6 @@ class StoreBehaviour:
             }
             assert [point.definition for point in found[one]] == ["0123456789ab", "ffffffffffff"]
             assert [point.image for point in found[one]] == ["nvcr.io/nvidia/jax:24.12", "new"]
-            assert list(history.nights("eos", ["other"])) == [other]
-            assert history.nights("eos", []) == {}
             since = history.nights("eos", since_s=FIRST_S + 1.5 * DAY_S)
             assert [len(points) for points in since.values()] == [1, 1]
 
@@ -402,9 +390,9 @@ class StoreBehaviour:
     def test_points_say_when_they_came_and_a_later_record_of_the_same_changes_nothing_of_it(self, place: str) -> None:
         with open_history(place) as history:
             history.add([night(3)])
-            (first,) = history.points(KEY)
+            (first,) = stored_points(history, KEY)
             history.add([night(1), night(2), night(3, 5.5, recorded_s=FIRST_S * 2)])
-            one, two, again = history.points(KEY)
+            one, two, again = stored_points(history, KEY)
             assert again.judged_s == 5.5
             assert 0 < first.added_s == again.added_s <= one.added_s == two.added_s
 
@@ -442,7 +430,7 @@ class WriterBehaviour:
         assert sum(taken) == 60  # each was new to one of them
         with open_history(place) as history:
             assert len(history.series()) == 3
-            assert sorted(len(points) for points in history.points_of(history.series()).values()) == [20, 20, 20]
+            assert sorted(len(points) for points in points_of(history, history.series()).values()) == [20, 20, 20]
             assert len(history.runs()) == 60
 
     def test_sessions_that_deliver_at_the_same_time_deliver_all(self, place: str, tmp_path: Path) -> None:
@@ -456,7 +444,7 @@ class WriterBehaviour:
         assert left == [0] * WRITERS
         assert list((tmp_path / "spool").iterdir()) == []
         with open_history(place) as history:
-            assert len(history.points(KEY)) == 40
+            assert len(stored_points(history, KEY)) == 40
 
 
 def write_nights(place: str, seed: int, start_s: float) -> int:
@@ -482,7 +470,7 @@ class SchemaBehaviour:
             history.add([night(0)])
             database_of(history).execute("UPDATE gsw_schema SET version = 7")
         with open_history(place) as history:
-            for ask in (lambda: history.add([night(1)]), lambda: history.points(KEY), history.runs):
+            for ask in (lambda: history.add([night(1)]), lambda: stored_points(history, KEY), history.runs):
                 with pytest.raises(HistoryUnusableError) as caught:
                     ask()
                 assert str(caught.value) == (
@@ -496,7 +484,7 @@ class SchemaBehaviour:
             history.add([night(0)])
             database_of(history).execute(change)
         with open_history(place) as history, pytest.raises(HistoryUnusableError) as caught:
-            history.points(KEY)
+            stored_points(history, KEY)
         assert str(caught.value) == (
             f"the history {history.shown} does not say of which version it is, and this pytest-gsw knows version 1\n"
             "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
@@ -520,7 +508,7 @@ class SchemaBehaviour:
             history.add([night(0)])
             database_of(history).execute("UPDATE gsw_point SET environment = 'x'")
             with pytest.raises(HistoryError) as caught:
-                history.points(KEY)
+                stored_points(history, KEY)
         assert str(caught.value) == (
             f"a point of {KEY.row} in {history.shown} cannot be read: Expecting value: line 1 column 1 (char 0)"
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from pytest_gsw.history.model import SeriesKey, series_key
+from pytest_gsw.history.model import Point, SeriesKey, series_key
+from pytest_gsw.history.store import History
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW, varied
@@ -44,3 +46,16 @@ def key_of(record: Record) -> SeriesKey:
 
 
 KEY = key_of(night(0))
+
+
+def stored_points(history: History, key: SeriesKey) -> tuple[Point, ...]:
+    """The points of a series, the oldest first."""
+    lines = history.nights(key.cluster).items()
+    return tuple(
+        one for line, of_line in lines if line.row == key.row for one in of_line if one.definition == key.definition
+    )
+
+
+def points_of(history: History, keys: Iterable[SeriesKey]) -> dict[SeriesKey, tuple[Point, ...]]:
+    """The points of each series."""
+    return {key: stored_points(history, key) for key in keys}

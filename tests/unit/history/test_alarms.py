@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.common.words import minute
-from pytest_gsw.history.alarm_texts import acknowledged_text, cells, line_of, next_line
 from pytest_gsw.history.alarms import (
     Alarm,
     Kind,
@@ -22,6 +21,7 @@ from pytest_gsw.history.alarms import (
     last_told,
 )
 from pytest_gsw.history.events import Event
+from pytest_gsw.history.texts import acknowledged_text, cells, line_of, next_line
 from tests.unit.history.test_drifting import DAY_S, FIRST_S
 
 ROW = "llama2_70b_fp8[H100x64]"

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from pytest_gsw.history.drifting import changes_at, changes_within, drifting, nights_of, since
 from pytest_gsw.history.model import Point
+from pytest_gsw.history.past import changes_at, changes_within, drifting, nights_of, since
 from pytest_gsw.tables.model import Accepted
 
 DAY_S = 86400.0

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gsw.history.explaining import explaining, suspect_text
 from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.texts import explaining, suspect_text
 from pytest_gsw.performance.verdict import Outcome, Verdict
 from tests.unit.history.test_drifting import night
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.history.codec import decode, encode
+from pytest_gsw.history.adding import decode, encode
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.verdicts import MetricFacts

@@ -95,7 +95,7 @@ def test_tonight_comes_last() -> None:
     tonight = night(41, 1.5)
     assert Past(tuple(kept)).with_tonight([tonight]).counted == (*kept, tonight)
     assert Past((*kept, tonight)).without(tonight.run_id).points == tuple(kept)
-    assert Past(tuple(kept)).until(kept[3].time_s).points == tuple(kept[:4])
+    assert Past(tuple(kept)).without("", kept[3].time_s).points == tuple(kept[:4])
 
 
 def test_excluded_runs_do_not_count() -> None:

@@ -20,7 +20,7 @@ from pytest_gsw.history.spool import Delivered, Spool
 from pytest_gsw.history.sqlite import SqliteDatabase
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record, read_record, write_record
-from tests.unit.history.nights import KEY, night
+from tests.unit.history.nights import KEY, night, stored_points
 
 
 class Killed(BaseException):
@@ -84,7 +84,7 @@ def waiting(spool: Spool) -> list[str]:
 
 def nights(place: str) -> list[str]:
     with open_history(place) as history:
-        return [point.run_id for point in history.points(KEY)]
+        return [point.run_id for point in stored_points(history, KEY)]
 
 
 def test_what_is_put_waits_and_is_delivered(spool: Spool, place: str) -> None:
@@ -144,7 +144,7 @@ def test_a_later_record_of_the_same_row_is_another_file(spool: Spool, place: str
     assert len(waiting(spool)) == 2
     with open_history(place) as history:
         assert spool.deliver(history) == Delivered(2)
-        assert [point.judged_s for point in history.points(KEY)] == [6.0]
+        assert [point.judged_s for point in stored_points(history, KEY)] == [6.0]
 
 
 def test_what_waits_for_one_history_does_not_go_to_another(place: str, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_what_waits_for_one_history_does_not_go_to_another(place: str, tmp_path:
         file = Spool(tmp_path / "spool", history.place)
         file.put(night(1))
         assert file.deliver(history) == Delivered(1)
-        assert [point.run_id for point in history.points(KEY)] == [night(1).run.id]
+        assert [point.run_id for point in stored_points(history, KEY)] == [night(1).run.id]
         assert server.deliver(history) == Delivered(1)  # as the server would have it
 
 
@@ -163,7 +163,7 @@ def test_a_record_that_is_written_already_gets_a_second_name(spool: Spool, place
     assert spool.put(night(0), written).samefile(written)
     with open_history(place) as history:
         spool.deliver(history)
-        assert len(history.points(KEY)) == 1
+        assert len(stored_points(history, KEY)) == 1
     assert read_record(written) == night(0)
 
 
@@ -258,9 +258,9 @@ def test_nothing_is_lost_whenever_a_session_is_killed(
             history.close()
     with open_history(base / "history.sqlite") as history:
         assert Spool(base / "spool").deliver(history).left == 0
-        points = {point.run_id for point in history.points(KEY)}
+        points = {point.run_id for point in stored_points(history, KEY)}
         assert {record.run.id for record in kept} <= points
-        assert len(history.points(KEY)) == len(points)
+        assert len(stored_points(history, KEY)) == len(points)
         for record in kept:
             assert history.records(record.run.id) == (record,)
 

@@ -15,7 +15,7 @@ from pytest_gsw.history import open_history
 from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.results.record import Record
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything
-from tests.unit.history.nights import KEY, night
+from tests.unit.history.nights import KEY, night, stored_points
 
 
 class TestStore(StoreBehaviour):
@@ -115,7 +115,7 @@ def test_a_link_that_leads_to_itself_says_so(tmp_path: Path, monkeypatch: pytest
     with open_history("loop.sqlite") as history:
         assert history.place == str(tmp_path / "loop.sqlite")
         with pytest.raises(HistoryAwayError) as caught:
-            history.points(KEY)
+            stored_points(history, KEY)
     assert str(caught.value) == "the history loop.sqlite cannot be used now: unable to open database file"
 
 
@@ -129,7 +129,7 @@ def test_a_directory_that_is_a_link_to_itself_says_so(tmp_path: Path, monkeypatc
 
 def test_a_name_that_is_none_says_so() -> None:
     with open_history(Path("a\0b")) as history, pytest.raises(HistoryError, match=r"null (byte|character)"):
-        history.points(KEY)
+        stored_points(history, KEY)
 
 
 def test_a_locked_file_is_away_and_takes_the_record_later(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,4 +144,4 @@ def test_a_locked_file_is_away_and_takes_the_record_later(place: str, monkeypatc
         other.execute("ROLLBACK")
         other.close()
         history.add([night(1)])
-        assert len(history.points(KEY)) == 2
+        assert len(stored_points(history, KEY)) == 2

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gsw.history.drifting import Drifting
 from pytest_gsw.history.model import Point
+from pytest_gsw.history.past import Drifting
 from pytest_gsw.history.texts import drift_text
 from pytest_gsw.performance.drift import Drift
 

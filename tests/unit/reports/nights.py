@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from pytest_gsw.common.words import minute
 from pytest_gsw.history.place import open_history
 from pytest_gsw.history.store import History
-from pytest_gsw.reports.html import Run
+from pytest_gsw.reports import html
+from pytest_gsw.reports.build import run_reports
+from pytest_gsw.reports.run_report import Run
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import DAY_S, FIRST_S, job
@@ -86,6 +89,13 @@ def history_of(directory: Path, *records: Record) -> History:
     history = open_history(directory / "history.sqlite")
     history.add(records)
     return history
+
+
+def write_report(
+    records: Iterable[Record], history: History | None, directory: Path, runs: Mapping[str, Run] | None = None
+) -> Path:
+    """The first page of the report of records."""
+    return html.write_report(run_reports(records, history, runs), directory, history)
 
 
 def attempt(number: str, why: str, nodes: str) -> JobFacts:

@@ -6,13 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.history.alarm_texts import line_of
-from pytest_gsw.reports.html.elements import markup
+from pytest_gsw.history.texts import line_of
+from pytest_gsw.reports.build import run_reports
+from pytest_gsw.reports.html.layout import markup
 from pytest_gsw.reports.html.nights import listed_runs
 from pytest_gsw.reports.html.row_page import row_page
-from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.read import nights_by_run
-from pytest_gsw.reports.since import since_line
+from pytest_gsw.reports.run_report import RunReport, since_line
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import job
 from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, failed, history_of, minute_of, row, runs
@@ -56,10 +55,10 @@ RECORDS = [
 ]
 
 
-def tonight(directory: Path) -> Night:
+def tonight(directory: Path) -> RunReport:
     ran = [record for record in RECORDS if record.run.id == run_id(TONIGHT)]
     with history_of(directory, *RECORDS) as history:
-        (night,) = nights_by_run(ran, history, {run_id(TONIGHT): runs(directory).popitem()[1]})
+        (night,) = run_reports(ran, history, {run_id(TONIGHT): runs(directory).popitem()[1]})
     return night
 
 
@@ -81,7 +80,7 @@ def test_since_when_a_row_is_broken(tmp_path: Path) -> None:
 def test_the_runs_of_a_row_are_listed_by_their_begin_and_drawn_when_their_jobs_ended(tmp_path: Path) -> None:
     night = tonight(tmp_path)
     (found,) = (one for one in night.rows if one.record.row.id == BROKEN.row.id)
-    text = markup(row_page(found, night, [], [], {}))
+    text = markup(row_page(found, night, [], [], {}, {}))
     for number in NUMBERS[1:]:
         assert f">{minute_when_began(number)}</time>" in text
     assert f"{minute_of(TONIGHT - 1)}</title>" in text
@@ -95,5 +94,5 @@ def test_alarms(tmp_path: Path) -> None:
 
 def test_a_point_keeps_the_time_of_its_job(tmp_path: Path) -> None:
     (found,) = (one for one in tonight(tmp_path).rows if one.record.row.id == PASSED.row.id)
-    assert [point.time_s for point in found.nights] == [began(number) + TOOK_S for number in NUMBERS]
+    assert [point.time_s for point in found.past.nights] == [began(number) + TOOK_S for number in NUMBERS]
     assert minute_of(TONIGHT) != minute_when_began(TONIGHT)

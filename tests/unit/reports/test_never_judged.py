@@ -8,9 +8,9 @@ import pytest
 
 from pytest_gsw.history.events import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
+from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.nights import listed_runs
-from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.read import nights_by_run
+from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.results.record import write_record
 from tests.unit.jobs.owners import leave_owner
 from tests.unit.reports.nights import PASSED, RUN_ID, SLOW, TONIGHT, history_of, row, runs
@@ -28,15 +28,15 @@ def began(runs: Path, run_id: str = KILLED, cluster: str = "eos") -> Path:
     return runs / run_id
 
 
-def tonight(home: Path, excluded: str = "") -> Night:
+def tonight(home: Path, excluded: str = "") -> RunReport:
     with history_of(home, BEFORE) as history:
         if excluded:
             history.decide(Event(EXCLUDE, excluded, "eos", 0.0, {}))
-        (night,) = nights_by_run([PASSED, row(SLOW.row.id)], history, runs(home / "runs" / RUN_ID))
+        (night,) = run_reports([PASSED, row(SLOW.row.id)], history, runs(home / "runs" / RUN_ID))
     return night
 
 
-def told(night: Night) -> dict[str, dict[str, int]]:
+def told(night: RunReport) -> dict[str, dict[str, int]]:
     return {one.run_id: dict(one.outcomes) for one in night.listed}
 
 
@@ -79,6 +79,6 @@ def test_runs_of_another_cluster_or_excluded_or_kept_from_the_history_or_unreada
 def test_the_runs_own_line_counts_its_rows_without_a_record(tmp_path: Path) -> None:
     with history_of(tmp_path, PASSED, BEFORE) as history:
         facts = {"missing": {SLOW.row.node_id: "the session ended before this row was judged"}}
-        nights = nights_by_run([PASSED], history, runs(tmp_path / "runs" / RUN_ID, **facts))
+        nights = run_reports([PASSED], history, runs(tmp_path / "runs" / RUN_ID, **facts))
     (*_, line) = listed_runs(nights)
     assert (line.run_id, line.outcomes) == (RUN_ID, {"passed": 1, "error": 1})

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.reports.night import Night, Run
-from pytest_gsw.reports.read import exported_night, nights_by_run
-from pytest_gsw.reports.rows import Row, Since, page_names
-from pytest_gsw.reports.since import since_line
+from pytest_gsw.reports.build import run_report, run_reports
+from pytest_gsw.reports.run_report import Row, Run, RunReport, Since, page_names, since_line
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.results.summary import error_lines
@@ -34,14 +32,14 @@ from tests.unit.results.records import varied
 NAME = SLOW.row.id
 
 
-def tonight(*records: Record, **facts: object) -> Night:
-    (night,) = nights_by_run(records, None, runs(Path("run"), **facts))
+def tonight(*records: Record, **facts: object) -> RunReport:
+    (night,) = run_reports(records, None, runs(Path("run"), **facts))
     return night
 
 
 def only(*records: Record, before: tuple[Record, ...], directory: Path) -> Row:
     with history_of(directory, *before) as history:
-        (night,) = nights_by_run(records, history, runs(directory))
+        (night,) = run_reports(records, history, runs(directory))
     (found,) = night.rows
     return found
 
@@ -56,7 +54,7 @@ def test_the_worst_comes_first() -> None:
     profiled = row("llama2_70b_int8[H100x64]", outcome="profiled")
     worse = varied(SLOW, row="llama2_70b_int8[H100x128]", node_id="x", measured={"step_time_s": 9.0})
     night = tonight(PASSED, profiled, FAST, drifts, noisy, BROKEN, SLOW, worse)
-    assert [one.record for one in night.rows] == [worse, SLOW, BROKEN, noisy, drifts, FAST, profiled, PASSED]
+    assert [one.record for one in night.worst_first] == [worse, SLOW, BROKEN, noisy, drifts, FAST, profiled, PASSED]
     assert night.counts == {
         "regressed": 2,
         "error": 1,
@@ -147,12 +145,12 @@ def test_what_changed_on_a_run_before_may_be_the_reason(tmp_path: Path) -> None:
 def test_an_export_tells_since_when_as_the_report_does(tmp_path: Path) -> None:
     noisy = row(NAME, TONIGHT - 1, 4.9, outcome="inconclusive")
     with history_of(tmp_path, row(NAME, TONIGHT - 3), slow(TONIGHT - 2), noisy) as history:
-        exported = exported_night([PASSED, SLOW], None, history)
-        (reported,) = nights_by_run([PASSED, SLOW], history, runs(tmp_path))
+        exported = run_report([PASSED, SLOW], None, history)
+        (reported,) = run_reports([PASSED, SLOW], history, runs(tmp_path))
     assert [one.record for one in exported.rows] == [PASSED, SLOW]
     since = exported.rows[1].since
     assert since is not None
-    assert (since.nights, since) == (3, reported.rows[0].since)
+    assert (since.nights, since) == (3, reported.rows[1].since)
 
 
 def test_a_row_that_was_never_well(tmp_path: Path) -> None:
@@ -163,7 +161,7 @@ def test_a_row_that_was_never_well(tmp_path: Path) -> None:
 
 def test_what_came_later_is_not_known_yet(tmp_path: Path) -> None:
     found = only(SLOW, before=(row(NAME, TONIGHT - 1), row(NAME, TONIGHT + 1)), directory=tmp_path)
-    assert [night.run_id for night in found.nights] == [f"night-{TONIGHT - 1:03}", RUN_ID]
+    assert [night.run_id for night in found.past.nights] == [f"night-{TONIGHT - 1:03}", RUN_ID]
 
 
 def test_a_row_that_could_not_be_measured_for_some_nights(tmp_path: Path) -> None:
@@ -215,7 +213,7 @@ def test_nodes_on_which_jobs_failed() -> None:
 
 
 def test_several_runs_are_as_many_nights_the_newest_first() -> None:
-    nights = nights_by_run([row(NAME, 3), SLOW, row(NAME, 4)], None, {"night-009": Run(Path("x"), {"a": "b"})})
+    nights = run_reports([row(NAME, 3), SLOW, row(NAME, 4)], None, {"night-009": Run(Path("x"), {"a": "b"})})
     assert [night.run_id for night in nights] == [RUN_ID, "night-004", "night-003", "night-009"]
 
 
@@ -273,7 +271,7 @@ def test_the_runs_of_the_cluster_are_listed_with_their_counts(tmp_path: Path) ->
     other = row(NAME, TONIGHT - 1, cluster="selene", run_id="elsewhere")
     ran = (SLOW, PASSED)
     with history_of(tmp_path, row(NAME, TONIGHT - 1), other, *ran) as history:
-        (night,) = nights_by_run(ran, history, runs(tmp_path))
+        (night,) = run_reports(ran, history, runs(tmp_path))
     assert [(one.run_id, dict(one.outcomes)) for one in night.listed] == [
         (f"night-{TONIGHT - 1:03}", {"passed": 1}),
         (SLOW.run.id, {"regressed": 1, "passed": 1}),

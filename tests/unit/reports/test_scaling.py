@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.history.imported import figure_alone, imported_record
-from pytest_gsw.reports.html.scaling_plot import scaling_plot
-from pytest_gsw.reports.rows import Row
-from pytest_gsw.reports.scaling import Curve, Rule, Workload, documented_rate, workloads
+from pytest_gsw.reports.html.scaling_plot import Curve, Rule, Workload, documented_rate, scaling_plot, workloads
+from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import bundled_baselines

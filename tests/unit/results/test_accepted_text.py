@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.results.accepted_text import accepted_line, hides_loss, ignored_text, unused_text
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import accepted_line, hides_loss, ignored_text, unused_text
 from tests.unit.results.records import ACCEPTED, NOT_MEASURED, PASSED_BY_ACCEPTED, SLOW, varied
 
 

@@ -10,8 +10,8 @@ import pytest
 import pytest_gsw
 from pytest_gsw.performance import verdict
 from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.run_table import run_table
-from pytest_gsw.results.told import told
+from pytest_gsw.results.row_line import told
+from pytest_gsw.results.summary import run_table
 from tests.unit.results.records import SLOW, varied
 
 PACKAGE = Path(pytest_gsw.__file__).parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.results.run_table import not_passed_lines, run_table
+from pytest_gsw.results.summary import not_passed_lines, run_table
 from tests.unit.results.a_run import RUN, row
 from tests.unit.results.records import PASSED_BY_ACCEPTED, varied
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.sharing import Crowd, worst_crowd
+from pytest_gsw.results.summary import Crowd, worst_crowd
 
 from .records import JOB, SLOW
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.history.codec import decode, encode
+from pytest_gsw.history.adding import decode, encode
 from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Reason, Verdict

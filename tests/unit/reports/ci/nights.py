@@ -9,8 +9,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from pytest_gsw.common.words import minute
-from pytest_gsw.reports.night import Night, Run
-from pytest_gsw.reports.rows import Row, Since
+from pytest_gsw.reports.run_report import Row, Run, RunReport, Since
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW, varied
 
@@ -39,10 +38,10 @@ def record(gpus: int, seconds: float | None = None, **changes: object) -> Record
 
 def night_of(
     records: Iterable[Record], missing: Mapping[str, str] | None = None, since: Mapping[str, Since] | None = None
-) -> Night:
+) -> RunReport:
     """A night of these rows; by node id, why others have no record, and since when rows are slow."""
     rows = (Row(one, one.row.id, since=(since or {}).get(one.row.node_id)) for one in records)
-    return Night("", Run(Path(), missing or {}), tuple(rows))
+    return RunReport("", Run(Path(), missing or {}), tuple(rows))
 
 
 PASSED = record(64, 4.6)
@@ -82,7 +81,7 @@ HOSTILE = (
 texts = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(exclude_categories=("C",)) | st.just("\n")))
 
 
-def hostile_night(text: str) -> Night:
+def hostile_night(text: str) -> RunReport:
     """A night in which everything that others write is one text."""
     job = replace(JOB, nodes=text, reason=text)
     rows = [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.common.words import escaped
-from pytest_gsw.reports.ci.annotations import github
+from pytest_gsw.reports.ci.findings import github
 from tests.unit.reports.ci.nights import NIGHT, SINCE, hostile_night, night_of, texts
 
 #: In the order in which the runner puts them back, https://github.com/actions/runner, ActionCommand.cs.

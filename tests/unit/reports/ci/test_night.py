@@ -9,12 +9,12 @@ import pytest
 from pytest_gsw.common.words import minute
 from pytest_gsw.history.alarms import Acknowledgement, Kind, Seen, Spell, alarms
 from pytest_gsw.history.model import Point
+from pytest_gsw.history.past import Past
 from pytest_gsw.history.texts import ClusterTold
 from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Reason
-from pytest_gsw.reports.ci.night import KINDS, counts_text, findings
+from pytest_gsw.reports.ci.findings import KINDS, counts_text, findings
 from pytest_gsw.reports.ci.openmetrics import openmetrics
-from pytest_gsw.reports.rows import Row, Since
-from pytest_gsw.reports.since import since_line, since_of
+from pytest_gsw.reports.run_report import Row, Since, since_line, since_of
 from pytest_gsw.results.attention import Level
 from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.reports.ci.nights import DRIFT, ERROR, IMPROVED, NIGHT, NOON_S, PASSED, REGRESSED, night_of, record
@@ -191,7 +191,7 @@ def test_since_when_a_row_is_slow(outcomes: str, since: str) -> None:
         Point(f"{REGRESSED.run.id}{'-' * (first - number)}", "1", NOON_S + number * DAY_S, 5.0, word)
         for number, word in enumerate(words)
     ]
-    assert since_line(since_of(Row(REGRESSED, "", tuple(nights), tuple(nights)))) == since
+    assert since_line(since_of(Row(REGRESSED, "", Past(tuple(nights))))) == since
 
 
 def test_an_acknowledged_alarm_says_nothing_of_a_site_s_metric() -> None:

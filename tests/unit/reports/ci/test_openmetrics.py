@@ -15,14 +15,14 @@ from pytest_gsw.history.suspects import Failing, Suspect
 from pytest_gsw.history.texts import ClusterTold
 from pytest_gsw.performance.verdict import MetricVerdict, Outcome
 from pytest_gsw.reports.ci.openmetrics import openmetrics
-from pytest_gsw.reports.night import Night
+from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, night_of, texts
 from tests.unit.results.records import varied
 from tests.unit.results.test_incident import night
 
 
-def families(night: Night) -> dict[str, Family]:
+def families(night: RunReport) -> dict[str, Family]:
     """What both parsers read: the strict one of OpenMetrics, and that of the text format for textfile collectors."""
     text = f"{openmetrics(night)}\n"
     strict, lenient = ({family.name: family for family in parse(text)} for parse in (strictly, leniently))
@@ -33,7 +33,7 @@ def families(night: Night) -> dict[str, Family]:
     return strict
 
 
-def values(night: Night, name: str) -> dict[str, float]:
+def values(night: RunReport, name: str) -> dict[str, float]:
     return {sample.labels["row"]: sample.value for sample in families(night)[name].samples}
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.reports.html.commands import all_commands, next_command
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.html.row_page import all_commands
+from pytest_gsw.reports.run_report import Row
+from pytest_gsw.results.next_steps import next_command
 from pytest_gsw.results.record import Record
 from tests.unit.reports.nights import BROKEN, FAST, PASSED, SLOW
 from tests.unit.results.records import varied
@@ -38,7 +39,7 @@ def inconclusive(reason: str, sigma: float = 0.03) -> Record:
 def test_the_command_of_the_first_page_comes_first_and_says_what_it_does(record: Record, first: str) -> None:
     row = Row(record, "x")
     listed = all_commands(row, DIRECTORY)
-    assert listed[0] == (first, next_command(row, DIRECTORY))
+    assert listed[0] == (first, next_command(row.record, row.needs, DIRECTORY))
     texts = [text for _, text in listed]
     assert len(texts) == len(set(texts))
     assert all(what for what, _ in listed)

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.drawing import (
     TOP,
     Plot,
@@ -22,10 +23,9 @@ from pytest_gsw.reports.html.drawing import (
     ticks,
     upright,
 )
-from pytest_gsw.reports.html.jobs_plot import jobs_plot
+from pytest_gsw.reports.html.overview import jobs_plot
 from pytest_gsw.reports.html.plots import history_plot, steps_plot, window_of
-from pytest_gsw.reports.read import nights_by_run
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.statistic import parse_statistic
 from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, attempt, failed, history_of, minute_of, row, runs
@@ -107,7 +107,7 @@ def test_of_very_many_steps_the_extremes_are_drawn() -> None:
 
 def nights_of_slow(directory: Path, *before: Record) -> Row:
     with history_of(directory, *before) as history:
-        (night,) = nights_by_run([SLOW], history, runs(directory))
+        (night,) = run_reports([SLOW], history, runs(directory))
     return night.rows[0]
 
 
@@ -130,7 +130,7 @@ def test_the_nights_of_a_row(tmp_path: Path) -> None:
 
 def test_a_night_leads_to_the_rows_page_in_it(tmp_path: Path) -> None:
     found = nights_of_slow(tmp_path, row(SLOW.row.id, TONIGHT - 2), row(SLOW.row.id, TONIGHT - 1))
-    plot = history_plot(found, {found.nights[1].run_id: "../nights/x/rows/y.html"})
+    plot = history_plot(found, {found.past.nights[1].run_id: "../nights/x/rows/y.html"})
     assert plot is not None
     (link,) = plot.svg.iter("a")
     assert link.get("href") == "../nights/x/rows/y.html"
@@ -141,7 +141,7 @@ def test_a_night_with_an_error_is_a_cross_on_the_edge(tmp_path: Path) -> None:
     before = [row(BROKEN.row.id, number) for number in range(TONIGHT - 2)]
     before += [failed(BROKEN.row.id, "job 7 ended NODE_FAIL", TONIGHT - 1)]
     with history_of(tmp_path, *before) as history:
-        (night,) = nights_by_run([BROKEN], history, runs(tmp_path))
+        (night,) = run_reports([BROKEN], history, runs(tmp_path))
     plot = history_plot(night.rows[0])
     assert plot is not None
     assert [told for told in told_of(plot) if told.startswith("error")] == [
@@ -159,7 +159,7 @@ def test_a_night_that_is_not_believed_is_shown_beside_the_line(tmp_path: Path) -
     too_good = {"outcome": "inconclusive", "reason": Reason.TOO_GOOD.value}
     tonight = varied(SLOW, measured={"step_time_s": 3.6}, series_s=(3.6,) * 5, **too_good)
     with history_of(tmp_path, *before) as history:
-        (night,) = nights_by_run([tonight], history, runs(tmp_path))
+        (night,) = run_reports([tonight], history, runs(tmp_path))
     plot = history_plot(night.rows[0])
     assert plot is not None
     assert "Step time of 5 runs (s), lower is better, the newest 3.6 s;" in plot.alt
@@ -167,7 +167,7 @@ def test_a_night_that_is_not_believed_is_shown_beside_the_line(tmp_path: Path) -
     assert told_of(plot)[-1] == f"3.6 s, {minute_of(TONIGHT)}, job 481265, inconclusive: too good to be true"
     (curve,) = plot.svg.iter("polyline")
     assert len((curve.get("points") or "").split()) == 4
-    assert night.rows[0].judged == night.rows[0].measured[:-1]  # it says nothing of the row
+    assert night.rows[0].past.judged == night.rows[0].past.measured[:-1]  # it says nothing of the row
 
 
 def test_one_outlier_leaves_the_other_nights_their_axis(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_run_that_is_half_as_fast_is_within_the_picture(tmp_path: Path) -> Non
     before = [row(SLOW.row.id, number) for number in range(TONIGHT - 9, TONIGHT)]
     half = varied(SLOW, measured={"step_time_s": 6.75}, series_s=(6.75,) * 5)
     with history_of(tmp_path, *before) as history:
-        (night,) = nights_by_run([half], history, runs(tmp_path))
+        (night,) = run_reports([half], history, runs(tmp_path))
     plot = history_plot(night.rows[0])
     assert plot is not None
     assert plot.title == "Step time of 10 runs (s), lower is better"
@@ -221,25 +221,25 @@ def test_the_newest_200_nights_are_drawn(tmp_path: Path) -> None:
 
 def test_the_jobs_of_a_night() -> None:
     again = varied(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
-    (night,) = nights_by_run([again, SLOW, BROKEN], None, runs(Path("run")))
+    (night,) = run_reports([again, SLOW, BROKEN], None, runs(Path("run")))
     plot = jobs_plot(night)
     assert plot is not None
     assert plot.alt == "4 jobs of the run; pale bars are time in the queue, others run time, crosses failed"
     assert sum(shape.get("class") == "failed" for shape in plot.svg.iter("rect")) == 2
     assert len(list(plot.svg.iter("polygon"))) == 2  # and not by their colour alone
     assert "llama2_70b_bf16[H100x64]: job 7, failed: NODE_FAIL, 30s in the queue, ran 11m02s" in told_of(plot)
-    (empty,) = nights_by_run([varied(SLOW, job=None)], None, runs(Path("run")))
+    (empty,) = run_reports([varied(SLOW, job=None)], None, runs(Path("run")))
     assert jobs_plot(empty) is None
 
 
 def test_jobs_of_one_row_are_told_apart_on_the_time_line() -> None:
-    (night,) = nights_by_run([of_second("20"), of_second("9", 256)], None, runs(Path("run")))
+    (night,) = run_reports([of_second("20"), of_second("9", 256)], None, runs(Path("run")))
     plot = jobs_plot(night)
     assert plot is not None
     names = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
     assert names == ["llama2_70b_fp8[H100x256], job 9", "llama2_70b_fp8[H100x128], job 20"]  # ended in one second
     long = of_second("12345678", name="a_workload_with_a_name_that_is_very_long_fp8")
-    (night,) = nights_by_run([long], None, runs(Path("run")))
+    (night,) = run_reports([long], None, runs(Path("run")))
     plot = jobs_plot(night)
     assert plot is not None
     (name,) = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
@@ -254,7 +254,7 @@ def of_second(job_id: str, gpus: int = 128, name: str = "llama2_70b_fp8") -> Rec
 
 
 def test_one_job_is_one() -> None:
-    (night,) = nights_by_run([SLOW], None, runs(Path("run")))
+    (night,) = run_reports([SLOW], None, runs(Path("run")))
     plot = jobs_plot(night)
     assert plot is not None
     assert plot.title.startswith("1 job ")
@@ -262,7 +262,7 @@ def test_one_job_is_one() -> None:
 
 def test_of_a_thousand_jobs_those_that_ended_last_are_drawn() -> None:
     many = [varied(SLOW, node_id=f"t::{number}") for number in range(1000)]
-    (night,) = nights_by_run(many, None, runs(Path("run")))
+    (night,) = run_reports(many, None, runs(Path("run")))
     plot = jobs_plot(night)
     assert plot is not None
     assert plot.alt.startswith("The 200 jobs that ended last;")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.html.strip import counts_of, nights_strip, row_curve
-from pytest_gsw.reports.night import Listed
-from pytest_gsw.reports.read import nights_by_run
+from pytest_gsw.reports.build import run_reports
+from pytest_gsw.reports.html.nights import counts_of, nights_strip, row_curve
+from pytest_gsw.reports.run_report import Listed
 from pytest_gsw.results.record import Record
 from tests.unit.reports.nights import SLOW, TONIGHT, history_of, row, runs
 from tests.unit.results.records import varied
@@ -23,7 +23,7 @@ TOO_GOOD = varied(
 
 def curve(directory: Path, tonight: Record, *before: Record) -> ET.Element:
     with history_of(directory, *before) as history:
-        (night,) = nights_by_run([tonight], history, runs(directory))
+        (night,) = run_reports([tonight], history, runs(directory))
     found = row_curve(night.rows[0])
     assert found is not None
     return found

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.html.commands import again, all_commands, next_command
-from pytest_gsw.reports.html.elements import element, html_text
-from pytest_gsw.reports.html.evidence import log_ends
+from pytest_gsw.reports.build import run_reports
+from pytest_gsw.reports.html.layout import element, html_text
+from pytest_gsw.reports.html.row_page import all_commands, log_ends
 from pytest_gsw.reports.html.texts import (
     card_text,
     fact_text,
@@ -24,8 +24,9 @@ from pytest_gsw.reports.html.texts import (
     since_facts,
     since_text,
 )
-from pytest_gsw.reports.read import nights_by_run
-from pytest_gsw.reports.rows import Row, Since
+from pytest_gsw.reports.run_report import Row, Since
+from pytest_gsw.results import next_steps
+from pytest_gsw.results.next_steps import again
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S
 from tests.unit.reports.ci.nights import night_of
@@ -35,6 +36,10 @@ from tests.unit.results.test_incident import night as slow_for_all
 
 RUN = Path(".gsw/runs/20261216-210000-7f3a")
 NODE = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8"
+
+
+def next_command(row: Row, directory: Path) -> str:
+    return next_steps.next_command(row.record, row.needs, directory)
 
 
 def shown(record: Record, since: Since | None = None) -> Row:
@@ -51,7 +56,7 @@ def shown(record: Record, since: Since | None = None) -> Row:
     ],
 )
 def test_a_night_in_a_few_words(records: tuple[Record, ...], said: str) -> None:
-    (night,) = nights_by_run(records, None, runs(RUN))
+    (night,) = run_reports(records, None, runs(RUN))
     assert night_text(night) == said
 
 

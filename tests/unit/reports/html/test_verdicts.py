@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from pytest_gsw.reports.html.verdicts import verdict_tables
-from pytest_gsw.reports.rows import Row
+from pytest_gsw.reports.html.pages import verdict_tables
+from pytest_gsw.reports.run_report import Row
 from tests.unit.reports.nights import PASSED, SLOW, row
 from tests.unit.results.records import varied
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from pytest_gsw.common.words import minute
 from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
-from pytest_gsw.reports.html import Run, write_report
-from pytest_gsw.reports.rows import page_names
+from pytest_gsw.reports.html import write
+from pytest_gsw.reports.run_report import Run, page_names
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S, job
@@ -37,6 +37,7 @@ from tests.unit.reports.nights import (
     minute_of,
     row,
     runs,
+    write_report,
 )
 from tests.unit.results.records import PASSED_BY_ACCEPTED, varied
 
@@ -610,7 +611,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_contrast_is_enough_in_light_and_in_dark() -> None:
-    text = (Path(write_report.__code__.co_filename).parent / "report.css").read_text()
+    text = (Path(write.__file__).parent / "report.css").read_text()
     light, dark = text.split("@media screen and (prefers-color-scheme: dark)", 1)
     for block in (light, dark):
         colours = dict(re.findall(r"--([a-z-]+): #([0-9a-f]{6});", block))

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pytest_gsw.common.words import ByNumber, by_number, command, counted
-from pytest_gsw.history.alarm_texts import acknowledged_text
+from pytest_gsw.common.words import ByNumber, by_number, command, counted, one_line, workflow_command
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.model import cluster_of
+from pytest_gsw.history.texts import acknowledged_text
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.night import Night
-from pytest_gsw.reports.rows import Row, is_slow
-from pytest_gsw.reports.since import since_line
+from pytest_gsw.reports.run_report import Row, RunReport, is_slow, since_line
 from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.accepted_text import accepted_line
 from pytest_gsw.results.attention import Attention, Level
 from pytest_gsw.results.incident import OF_CLUSTER, WholeNight
 from pytest_gsw.results.next_steps import next_command
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import inconclusive_line
+from pytest_gsw.results.row_text import accepted_line, inconclusive_line
 from pytest_gsw.results.run_id import RUNS
-from pytest_gsw.results.summary import counts_line, throughput_change
+from pytest_gsw.results.summary import counts_line
 
 #: Of which kind the alarm of a finding is.
 _ALARMS = {attention.REGRESSED.kind: Kind.REGRESSION, attention.DRIFT.kind: Kind.DRIFT}
@@ -82,7 +79,7 @@ class Finding:
         return self.table or self.node_id.partition("::")[0], 1
 
 
-def findings(night: Night) -> tuple[Finding, ...]:
+def findings(night: RunReport) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
     known = {(one.spell.kind, one.spell.subject, one.spell.cluster): one for one in night.alarms if one.stands}
     of_rows = (row for row in night.rows if night.incident is None or row.record.reason != Reason.INCIDENT.value)
@@ -107,7 +104,7 @@ def _with_alarm(finding: Finding, known: Mapping[tuple[Kind, str, str], Alarm]) 
     return replace(finding, alarm=known.get((kind, finding.row, cluster_of(finding.record))))
 
 
-def _of_cluster(night: Night) -> Iterator[Finding]:
+def _of_cluster(night: RunReport) -> Iterator[Finding]:
     """What there is of the whole cluster; its rows are named in it, and are no findings of their own."""
     incident = night.incident
     table = night.records[0].row.node_id.partition("::")[0] if night.records else ""
@@ -124,7 +121,7 @@ def _of_cluster(night: Night) -> Iterator[Finding]:
 
 
 def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
-    change = None if finding.record is None else throughput_change(finding.record)
+    change = None if finding.record is None else finding.record.throughput_change
     return KINDS.index(finding.kind), change or 0.0, by_number(finding.node_id)
 
 
@@ -148,7 +145,30 @@ def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Fi
     return Finding(needs.kind, record.row.id, record.row.node_id, record.run.cluster, text, following, since, record)
 
 
-def counts_text(night: Night) -> str:
+def counts_text(night: RunReport) -> str:
     """How many rows there were and what they came to: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
     missing = len(night.unrecorded)
     return f"{counted(len(night.records) + missing, 'row')}: {counts_line(night.records, missing)}".removesuffix(": ")
+
+
+def github(night: RunReport) -> str:
+    """A workflow command for each finding, the worst first, and the night's counts as the last line.
+
+    GitHub shows the first ten of each level that a step says; the others stay in its log.
+    """
+    return "\n".join([*map(_command, findings(night)), one_line(counts_text(night))])
+
+
+def _command(finding: Finding) -> str:
+    path, line = finding.place
+    properties = {"file": path, "line": line, "title": finding.title}
+    # What somebody looks after already calls nobody; it is told all the same.
+    level = Level.NOTICE if finding.acknowledged else finding.level
+    return workflow_command(level.value, properties, _message(finding))
+
+
+def _message(finding: Finding) -> str:
+    since = [f"since {finding.since}"] if finding.since else []
+    known = [f"acknowledged: {finding.acknowledged}"] if finding.acknowledged else []
+    following = [f"next: {finding.next}"] if finding.next else []
+    return "\n".join([finding.text, *since, *known, *following])

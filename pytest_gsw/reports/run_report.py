@@ -1,30 +1,237 @@
-"""What is known of a night: its rows, its jobs, why rows could not be measured. Pure data."""
+"""A run as its report has it: its rows with their runs before, its jobs, why rows could not be measured. Pure data."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from pytest_gsw.common.words import ByNumber, by_number, minute
 from pytest_gsw.history.alarms import Alarm, by_state
-from pytest_gsw.history.model import cluster_of
+from pytest_gsw.history.model import Told, cluster_of, points_of, record_time_s
+from pytest_gsw.history.past import ABOUT, Drifting, Past, changes_within
 from pytest_gsw.history.suspects import Failing, Sound, Suspect
-from pytest_gsw.history.texts import ClusterTold
+from pytest_gsw.history.texts import ClusterTold, changes_text
 from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE
 from pytest_gsw.logs.failures import SIGNATURES
-from pytest_gsw.reports.rows import KINDS, Row, as_submitted, begin_of_job
-from pytest_gsw.reports.scaling import Workload, workloads
+from pytest_gsw.performance.verdict import DOUBTS, Verdict
 from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.incident import WholeNight, cluster_night
 from pytest_gsw.results.junit_names import Noted
+from pytest_gsw.results.next_steps import needs_of
 from pytest_gsw.results.nodes import expand
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.results.summary import cause_of, error_nodes
 from pytest_gsw.results.unjudged import WAITS, left_text
+
+# -- one row ---------------------------------------------------------------------------------------
+
+#: What a row can need attention for, the worst first; the last two need none.
+KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.sign)
+
+
+#: File names may have 255 bytes, and a picture's has a few more than its page's.
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True)
+class Since:
+    """Since when a row is what it is tonight."""
+
+    #: When the first run of which that is known began, seconds since the epoch, and its id and its job.
+    time_s: float
+    run_id: str
+    job_id: str
+    #: How many nights that are, tonight among them.
+    nights: int
+    #: The run of the last night before in which it was not; empty where none is known.
+    good_run_id: str = ""
+    good_time_s: float | None = None
+    good_s: float | None = None
+    #: By name, what of the environment was another before that night, or one of a few before it.
+    changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: Of a row that is too slow, how many of these nights regressed, where the others were inconclusive; else 0.
+    regressed: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a night."""
+
+    record: Record
+    #: The name of its page, without an extension.
+    name: str
+    #: Its runs by the history, this one included where it was measured.
+    past: Past = field(default_factory=Past)
+    since: Since | None = None
+    #: What the runs before came to for it, measured or not, the oldest first.
+    earlier: tuple[Told, ...] = ()
+
+    @cached_property
+    def drifting(self) -> Drifting | None:
+        """Whether it drifts; ``None`` of one that was not measured."""
+        return self.past.drifting if points_of(self.record) else None
+
+    @cached_property
+    def needs(self) -> Attention:
+        """What it needs attention for."""
+        needs = needs_of(self.record)
+        passed = needs in {attention.PASSED, attention.ACCEPTED}
+        return attention.DRIFT if passed and self.drifting is not None else needs
+
+    @property
+    def kind(self) -> str:
+        """The same, one of :data:`KINDS`."""
+        return self.needs.kind
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """Its verdict, ``None`` where it has none."""
+        return self.record.judged
+
+    @cached_property
+    def change(self) -> float | None:
+        """Measured throughput over what the outcome rests on, less one; ``None`` where nothing was judged."""
+        return self.record.throughput_change
+
+    @cached_property
+    def failures(self) -> tuple[Told, ...]:
+        """The runs in which it could not be measured, the oldest first, this one among them."""
+        this = Told(self.record.run.id, record_time_s(self.record), self.record.outcome)
+        known = (*self.earlier, this)
+        return tuple(one for one in known if outcomes.of(one.outcome).attention.in_report is attention.ERROR)
+
+    @cached_property
+    def jobs(self) -> tuple[JobFacts, ...]:
+        """Its jobs in the order of their submission."""
+        return tuple(sorted(self.record.jobs.all, key=as_submitted))
+
+
+def begin_of_job(job: JobFacts) -> float:
+    """When a job was submitted, or the nearest time to that which is known; 0 where none is."""
+    return job.submit_s or job.start_s or job.end_s or 0.0
+
+
+def as_submitted(job: JobFacts) -> tuple[float, ByNumber]:
+    """What jobs are sorted by, so that they are in the order of their submission.
+
+    Slurm's times are whole seconds; of the jobs of one second their ids tell.
+    """
+    return begin_of_job(job), by_number(job.id)
+
+
+def worst_first(row: Row) -> tuple[int, float, ByNumber]:
+    """What rows are sorted by, so that the worst comes first and among equals the greatest loss."""
+    return KINDS.index(row.kind), row.change or 0.0, by_number(row.record.row.id)
+
+
+def is_slow(record: Record) -> bool:
+    """Whether a row is slower than its tolerance allows, whatever that is put down to."""
+    return record.by_own_metric in outcomes.SLOW and not is_doubted(record)
+
+
+def is_doubted(record: Record) -> bool:
+    """Whether what was measured is not believed to be the row's."""
+    return record.reason in DOUBTS
+
+
+def device(accelerator: str) -> str:
+    """What rows of an accelerator are counted in: GPUs, or on a machine without any its CPUs."""
+    return "CPU" if accelerator == "CPU" else "GPU"
+
+
+def page_names(node_ids: Iterable[str]) -> dict[str, str]:
+    """The name of each row's page: letters, digits, ``_`` and ``-``, and different ones for different rows.
+
+    A row's page has the same name every night, so that a link to it stays right. Names that differ only in case are
+    one file on some file systems.
+    """
+    wanted = {node_id: re.sub(r"[^A-Za-z0-9-]+", "_", node_id.rpartition("::")[2]).strip("_-") for node_id in node_ids}
+    counts = Counter(name.lower() for name in wanted.values())
+    return {
+        node_id: name
+        if name and len(name) <= _LONGEST_NAME and counts[name.lower()] == 1
+        else _with_hash(name, node_id)
+        for node_id, name in wanted.items()
+    }
+
+
+def _with_hash(name: str, node_id: str) -> str:
+    digest = hashlib.sha256(node_id.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"{name[:_LONGEST_NAME]}-{digest}" if name else f"row-{digest}"
+
+
+# -- since when -------------------------------------------------------------------------------------
+
+
+def since_line(since: Since | None) -> str:
+    """Since when a row is what it is: ``2026-11-18 22:04, 3 runs``; empty where no run before is known."""
+    if since is None or (since.nights == 1 and not since.good_run_id):
+        return ""
+    first = f"{minute(since.time_s)}{'' if since.good_run_id else ' or before'}"
+    mixed = f", {since.regressed} of them regressed" if since.regressed else ""
+    return f"{'this run' if since.nights == 1 else f'{first}, {since.nights} runs{mixed}'}"
+
+
+def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
+    """Since when a row is what it is, and what changed then, each with its name; nothing where that is not known."""
+    line = since_line(since)
+    if since is None or not line:
+        return ()
+    return (("since", line), *((("changed", changes_text(since.changes)),) if since.changes else ()))
+
+
+#: By what rows need, the outcomes of runs that are alike in that.
+_ALIKE = {
+    **dict.fromkeys(attention.SLOW, outcomes.SLOW),
+    attention.IMPROVED: frozenset({outcomes.IMPROVED.word}),
+}
+
+
+def since_of(row: Row) -> Since | None:
+    """Since when a row is what it is, ``None`` where nobody knows, or where it is well."""
+    if row.needs is attention.ERROR:
+        return _error_since(row)
+    nights, alike = row.past.nights, _ALIKE.get(row.needs, frozenset())
+    drifting = row.drifting if row.needs is attention.DRIFT else None
+    if drifting is not None:
+        first = [night.run_id for night in nights].index(drifting.since.run_id)
+    elif nights and nights[-1].run_id == row.record.run.id and nights[-1].outcome in alike:
+        first = len(nights) - 1
+        while first and nights[first - 1].outcome in alike:
+            first -= 1
+    else:
+        return None  # a canary's night, or nothing that counts
+    found = Since(nights[first].begin_s, nights[first].run_id, nights[first].job_id, len(nights) - first)
+    if first:
+        before, good_s = nights[first - 1], row.past.judged[first - 1].judged_s
+        changes = changes_within(nights, first - ABOUT, first) if drifting is None else drifting.changes
+        found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good_s=good_s, changes=changes)
+    regressed = sum(night.outcome == outcomes.REGRESSED.word for night in nights[first:])
+    # Alarms count from the first of those that regressed.
+    is_mixed = row.needs in attention.SLOW and regressed < found.nights
+    return replace(found, regressed=regressed) if is_mixed else found
+
+
+def _error_since(row: Row) -> Since:
+    """Since when a row could not be measured."""
+    record, last = row.record, row.record.jobs.last
+    found = Since(begin_of(record.run.id, record_time_s(record)), record.run.id, "" if last is None else last.id, 1)
+    for night in reversed(row.earlier):
+        if night.outcome != outcomes.ERROR.word:
+            return replace(found, good_run_id=night.run_id, good_time_s=night.begin_s)
+        found = replace(found, time_s=night.begin_s, run_id=night.run_id, job_id="", nights=found.nights + 1)
+    return found
+
+
+# -- one run ----------------------------------------------------------------------------------------
 
 _ADVICE = {signature.name: signature.advice for signature in SIGNATURES}
 
@@ -79,7 +286,7 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class NightJob:
+class RunJob:
     """One job of a night, and its row."""
 
     row: Row
@@ -115,12 +322,12 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Night:
+class RunReport:
     """One run."""
 
     run_id: str
     run: Run
-    #: The worst first in the report, in the order of their files in exports.
+    #: In the order of their files.
     rows: tuple[Row, ...]
     #: By cluster, the nodes that make jobs slow.
     slow_nodes: Mapping[str, tuple[Suspect, ...]] = field(default_factory=dict)
@@ -139,6 +346,11 @@ class Night:
     def replay_of(self) -> str:
         """The run that it judged again, or the place of logs that it did; empty of a run of its own jobs."""
         return self.run.noted.replay_of
+
+    @cached_property
+    def worst_first(self) -> tuple[Row, ...]:
+        """Its rows, the worst first."""
+        return tuple(sorted(self.rows, key=worst_first))
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -240,7 +452,7 @@ class Night:
 
     def of(self, kind: str) -> tuple[Row, ...]:
         """Its rows of one of :data:`KINDS`, the worst first."""
-        return tuple(row for row in self.rows if row.kind == kind)
+        return tuple(row for row in self.worst_first if row.kind == kind)
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
@@ -254,9 +466,9 @@ class Night:
         )
 
     @cached_property
-    def jobs(self) -> tuple[NightJob, ...]:
+    def jobs(self) -> tuple[RunJob, ...]:
         """All its jobs in the order of their submission."""
-        jobs = (NightJob(row, job) for row in self.rows for job in row.jobs)
+        jobs = (RunJob(row, job) for row in self.rows for job in row.jobs)
         return tuple(sorted(jobs, key=lambda one: as_submitted(one.facts)))
 
     @cached_property
@@ -275,11 +487,6 @@ class Night:
     def nodes(self) -> tuple[str, ...]:
         """The nodes of its jobs."""
         return tuple(sorted({node for job in self.jobs for node in expand(job.facts.nodes)}))
-
-    @cached_property
-    def workloads(self) -> tuple[Workload, ...]:
-        """The workloads that it ran on several numbers of GPUs."""
-        return workloads(self.rows)
 
 
 def advice_of(fact: str) -> str:
