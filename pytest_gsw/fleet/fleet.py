@@ -8,31 +8,607 @@ the jobs cost that it asks about, and not what the session has done so far.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-from pytest_gsw.errors import RunError
-from pytest_gsw.fleet.entry import OnceMore, Over, Phase, RepeatObserver, RowStatus, StateObserver, Watcher, status_of
-from pytest_gsw.fleet.finish import Finish
-from pytest_gsw.fleet.intake import Intake
+from pytest_gsw.common.aside import aside
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.errors import INTERRUPTED, JobError, LogError, NoLogError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.logs import Logs
-from pytest_gsw.fleet.notes import Notes
-from pytest_gsw.fleet.polling import Polling, Turns
-from pytest_gsw.fleet.repeating import Repeating
-from pytest_gsw.fleet.rows import Rows
-from pytest_gsw.fleet.submitting import Submitter
-from pytest_gsw.fleet.watching import Watching
+from pytest_gsw.fleet.rows import (
+    Count,
+    Ended,
+    Later,
+    Live,
+    OnceMore,
+    Over,
+    Phase,
+    RepeatObserver,
+    RepeatRequest,
+    Row,
+    Rows,
+    RowStatus,
+    Seen,
+    StateObserver,
+    Waiting,
+    Watcher,
+    is_healthy,
+    seen_of,
+    status_of,
+    unanswered_s,
+)
+from pytest_gsw.fleet.submitting import LONGEST_BACK_OFF_S, Means, Notes, Part, Patience, Submitter, is_too_long
+from pytest_gsw.fleet.watch import Sample
+from pytest_gsw.jobs.before import check_new
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.layout import outputs_beside
+from pytest_gsw.jobs.model import NEVER_STARTS, Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop
+from pytest_gsw.logs.reader import detect_format
+from pytest_gsw.runs.checks import not_alone, read_identity
+from pytest_gsw.runs.infrastructure import infrastructure_failure
 from pytest_gsw.runs.run import Run
+
+# -- Which rows have another job: one was failed by the infrastructure or cancelled, or one more is to be measured
+
+
+#: Why a job is not its row's last that an earlier session of the run cancelled.
+SESSION_ENDED = "its session ended early"
+
+
+class Repeating(Part):
+    """Puts rows back at the head of the queue.
+
+    Args:
+        means: What it works with.
+        retries: How often a row is run again when the infrastructure failed.
+        once_more: Asked of each job that ended well whether its row wants another one.
+        on_repeat: Told of every job that is not its row's last.
+    """
+
+    def __init__(self, means: Means, retries: int, once_more: OnceMore, on_repeat: RepeatObserver) -> None:
+        super().__init__(means)
+        self._retries = retries
+        self._stopped = False
+        self._once_more = once_more
+        self._on_repeat = on_repeat
+
+    def stop(self) -> None:
+        """From now on each row's job is its last."""
+        self._stopped = True
+
+    def goes_on(self, ended: Ended, run: Run) -> bool:
+        """Whether a row is not over: it waits for others, or is put back into the queue.
+
+        That is where the infrastructure failed it, an earlier session cancelled it, or one more job of it is wanted.
+        """
+        row = ended.row
+        attempt = None if self._stopped else self._attempt(ended, run)
+        if attempt is None:
+            return False
+        if isinstance(attempt, Later):
+            return True
+        del self._rows.ended[row.row_id]
+        self.again(row, attempt, attempt.after(row.spec), run.jobs if attempt.measured else row.earlier)
+        return True
+
+    def again(self, row: Row, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
+        """Put a row back at the head of the queue, after an attempt that is not its last."""
+        self._notes.write(Journal.repeated, row.row_id, attempt)
+        self._on_repeat(row.row_id, attempt)
+        self._rows.wait(Waiting(Row(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
+
+    def _attempt(self, ended: Ended, run: Run) -> Attempt | Later | None:
+        """What a job was that is not its row's last; ``None`` where it is the last."""
+        row, is_cancelled = ended.row, run.status.state is JobState.CANCELLED
+        if is_cancelled and ended.seen.cancelled_before and run.stopped is None:
+            return Attempt(run.job_id, run.status, SESSION_ENDED)
+        failure = infrastructure_failure(run) if row.retried < self._retries else None
+        if failure is not None:
+            return Attempt(run.job_id, run.status, failure.why, failure.nodes)
+        wanted: RepeatRequest | Later | None = None
+        if is_healthy(run.status):
+            try:
+                wanted = self._once_more(row.row_id, run)
+            except Exception:  # of a site's own rule: told when the row is judged
+                return None
+        if wanted is None or isinstance(wanted, Later):
+            return wanted
+        return Attempt(run.job_id, run.status, wanted.why, wanted.avoiding, measured=True)
+
+
+# -- The logs of jobs: where they are, and how long an ended job's is waited for --------------------
+
+
+#: How often the log of an ended job is looked for at last.
+_LONGEST_LOG_LOOK_S = 1.0
+
+#: How often a row that waits for others is asked at least, whatever becomes of them.
+_ASKED_S = 60.0
+
+
+def log_of(launcher: Launcher, job: Job) -> Path:
+    """A job's log.
+
+    Raises:
+        LogError: There is none, it is older than the job, or it cannot be looked for.
+    """
+    try:
+        log = launcher.find_log(job)
+    except OSError as error:  # a file system that is away for a moment
+        raise LogError(f"the log of job {job.id} cannot be looked for: {error.strerror or error}") from error
+    check_new(job, log)
+    return log
+
+
+def batch_output_of(launcher: Launcher, job: Job) -> Path | None:
+    """Where a job's batch shell writes; ``None`` where nobody can tell."""
+    try:
+        return launcher.batch_output(job)
+    except OSError:
+        return None
+
+
+def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | LogError:
+    """The log of a job that left none where its recipe puts it: its batch shell's output, where that holds the log.
+
+    The recipes send the output of their srun to a file by a variable, which not every Slurm knows. Steps alone do not
+    tell whose they are: a script may show another log.
+    """
+    if not isinstance(error, NoLogError) or output is None:
+        return error
+    try:
+        named = read_identity(output, detect_format(output).name).job_id
+        check_new(job, output)
+    except (LogError, OSError):
+        return error
+    if named == job.id:
+        return output
+    whose = "no line says whose they are" if named is None else f"they are those of job {named}"
+    return LogError(
+        error.fact,
+        (*error.evidence, ("steps in", str(output))),
+        error.tail,
+        f"let the recipe write its log where it is looked for; the batch output has steps, and {whose}",
+    )
+
+
+class Logs(Part):
+    """Hands over rows whose job has ended, once its log is there."""
+
+    def __init__(self, means: Means, repeating: Repeating, awaited: bool) -> None:
+        super().__init__(means)
+        self.repeating = repeating
+        self._awaited = awaited
+
+    @property
+    def due_s(self) -> float:
+        """When a log is looked for next, monotonic seconds; infinity where none is awaited."""
+        return min((ended.look_s for ended in self._rows.ended.values()), default=math.inf)
+
+    def wait_for(self, live: Live) -> None:
+        """A job has ended, or was given up: its log is awaited, as long as that makes sense."""
+        now_s = self._clock()
+        self._rows.await_log(live, now_s, now_s + (self._launcher.log_wait_s if is_healthy(live.seen.status) else 0.0))
+
+    def wait_no_longer(self) -> None:
+        """Let each log that is not there at the next look be missing."""
+        self._rows.news += 1  # a row that waits for others waits no longer, either
+        for ended in self._rows.ended.values():
+            ended.deadline_s = ended.look_s = self._clock()
+
+    def find(self) -> None:
+        """Hand over what has ended and has its log, or will not get it any more."""
+        now_s = self._clock()
+        for ended in [ended for ended in self._rows.ended.values() if now_s >= ended.look_s]:
+            row_id = ended.row.row_id
+            if row_id not in self._rows.ended:
+                continue  # given up for another one's sake
+            ended.look_s = min(now_s + ended.pause_s, max(now_s, ended.deadline_s))
+            ended.pause_s = min(2 * ended.pause_s, _LONGEST_LOG_LOOK_S)
+            if ended.run is not None and self._waits_on(ended, now_s):
+                continue
+            end = ended.run or self._end_of(ended, now_s)
+            self._rows.news += isinstance(end, Run) and ended.run is None
+            if isinstance(end, Run) and self.repeating.goes_on(ended, end):
+                ended.run, ended.look_s = end, now_s + ended.pause_s  # it may be past its log's deadline
+                ended.asked = self._rows.news, now_s
+                continue
+            if end is not None:
+                self._rows.finish(Over(row_id, end, ended.row, ended.seen))
+                del self._rows.ended[row_id]
+
+    def _waits_on(self, ended: Ended, now_s: float) -> bool:
+        """Whether a row that waits for others need not be asked again: nothing has become of them."""
+        news, asked_s = ended.asked
+        if news != self._rows.news or now_s >= asked_s + _ASKED_S:
+            return False
+        ended.look_s = now_s + ended.pause_s
+        return True
+
+    def _end_of(self, ended: Ended, now_s: float) -> Run | LogError | None:
+        """An ended row's run, or that it has no log; ``None`` where that is awaited, or the row was given up."""
+        job = ended.seen.job
+        log: Path | None = None
+        try:
+            log = log_of(self._launcher, job) if self._awaited else None
+        except LogError as error:
+            if is_healthy(ended.seen.status):
+                # A shared file system is given its time.
+                if now_s < ended.deadline_s:
+                    return None
+                found = in_batch_output(error, job, batch_output_of(self._launcher, job))
+                if isinstance(found, LogError):
+                    return found
+                log = found
+        if log is not None and self._rows.is_shared(self._rows.claims.log(job, log), ended.row.row_id):
+            return None
+        row, seen = ended.row, ended.seen
+        output = batch_output_of(self._launcher, job)
+        # A stop that an earlier session meant to send explains nothing but a cancelled job.
+        sent = seen.stop_sent or seen.status.state is JobState.CANCELLED
+        beside = outputs_beside(job, log, output)
+        return Run(job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier, beside=beside)
+
+
+# -- Asking about all jobs with one question, and what follows from the answers ---------------------
+
+
+#: A job whose log shows its last step is given this long to end before the scheduler is asked.
+SETTLE_S = 1.0
+#: However many batches of jobs end in one interval.
+MOST_POLLS_PER_INTERVAL = 5
+
+#: How long a session that ends waits for an answer which it does not need.
+_LAST_ANSWER_S = 1.0
+
+#: Slurm's reasons of a job that waits for nodes which nobody can have now.
+_NOT_THERE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
+
+#: Slurm's word for a job whose script has ended; one whose end accounting does not tell yet has it, too.
+_COMPLETING = "COMPLETING"
+
+_NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
+
+
+class Turns:
+    """When the scheduler is asked; all times are monotonic seconds."""
+
+    def __init__(self, interval_s: float, clock: Callable[[], float]) -> None:
+        self._interval_s = interval_s
+        self._clock = clock
+        self.last_s = -math.inf
+        self.due_s = -math.inf
+        self._failed = 0
+        self._settling = 0
+
+    def begin(self) -> None:
+        """A question is asked now; no other one is due before it is answered."""
+        self.last_s = self._clock()
+        self.due_s = math.inf
+
+    def answered(self, answered: bool) -> None:
+        """Whether the scheduler told of any job."""
+        self._failed = 0 if answered else self._failed + 1
+
+    def end(self, settling: bool) -> None:
+        """A question was asked; out of reach, the scheduler is asked less and less often.
+
+        Args:
+            settling: Whether nothing but jobs is left that are about to be over: a moment is worth waiting, not a turn.
+        """
+        self._settling = self._settling + 1 if settling else 0
+        # A failed question has cost it something too.
+        interval_s = self._interval_s * 2.0 ** min(self._failed, 10)
+        interval_s = min(interval_s, max(self._interval_s, LONGEST_BACK_OFF_S))
+        soon_s = self._interval_s / MOST_POLLS_PER_INTERVAL * 2.0 ** min(self._settling - 1, 10)
+        # Meanwhile a log may have shown its end.
+        self.due_s = min(self.due_s, self._clock() + (min(interval_s, soon_s) if settling else interval_s))
+
+    def soon(self) -> None:
+        """Ask before the next turn, once for all jobs that end about now, and never much more often than the budget."""
+        soon_s = max(self._clock() + SETTLE_S, self.last_s + self._interval_s / MOST_POLLS_PER_INTERVAL)
+        self.due_s = min(self.due_s, soon_s)
+
+
+class Polling(Part):
+    """Asks about jobs that have not ended.
+
+    Args:
+        means: What it works with.
+        turns: When the launcher is asked.
+        patience: Told that the scheduler answers, and that there is room in its queue.
+        logs: Takes the jobs that have ended.
+        observer: Told of every change of a job's state.
+    """
+
+    def __init__(self, means: Means, turns: Turns, patience: Patience, logs: Logs, observer: StateObserver) -> None:
+        super().__init__(means)
+        self._turns = turns
+        self._patience = patience
+        self._logs = logs
+        self._observer = observer
+        #: Whether a thread asks while the session submits and judges, or the session itself.
+        self._asks_aside: bool = getattr(self._launcher, "polls_in_a_thread", False)
+        self._asked: list[Live] = []
+        #: What the thread is about to be answered, ``None`` while nothing is asked.
+        self.answer: Future[tuple[Mapping[str, JobStatus], Count]] | None = None
+
+    @property
+    def due_s(self) -> float:
+        """When the scheduler is asked next, monotonic seconds; infinity while its answer is awaited."""
+        return self._turns.due_s if self.answer is None else math.inf
+
+    def ask_aside(self) -> None:
+        """Ask when it is time, if another thread does so; else the session asks where it would wait."""
+        if self._asks_aside and self._clock() >= self.due_s:
+            self.ask()
+
+    def ask(self) -> None:
+        """Ask once about all jobs that have not ended, and where that is due, which jobs there are."""
+        self._turns.begin()
+        self._asked = list(self._rows.live.values())
+        poll = partial(self._poll, [live.seen.job for live in self._asked])
+        if self._asked and self._asks_aside:
+            self.answer = aside(poll, "gsw-ask")
+        else:
+            self._end(poll)
+
+    def collect(self) -> None:
+        """Take what the thread was answered."""
+        if self.answer is not None and self.answer.done():
+            answer, self.answer = self.answer, None
+            self._end(answer.result)
+
+    def close(self) -> None:
+        """Wait a moment for an answer that is under way; a scheduler that hangs keeps no session from ending."""
+        if self.answer is not None:
+            wait([self.answer], _LAST_ANSWER_S)
+
+    def leave_queue(self, live: Live) -> None:
+        """A job has ended, or was given up."""
+        self._rows.leave_queue(live)
+        self._patience.room()
+        self._logs.wait_for(live)
+
+    def _is_settling(self) -> bool:
+        """Whether nothing but jobs is left whose scripts have ended."""
+        rows = self._rows
+        if rows.waiting or rows.submitting or not rows.live:
+            return False
+        return all(_COMPLETING in live.seen.status.raw_state for live in rows.live.values())
+
+    def _poll(self, jobs: list[Job]) -> tuple[Mapping[str, JobStatus], Count]:
+        answers = self._launcher.poll(jobs)
+        # A row is handed over only once its jobs are counted.
+        return answers, self._rows.count(any(status.state.ended for status in answers.values()))
+
+    def _end(self, answer: Callable[[], tuple[Mapping[str, JobStatus], Count]]) -> None:
+        """Take the answer, but for rows that were given up meanwhile, or that an interrupted session does not await."""
+        try:
+            answers, count = answer() if self._asked else ({}, {})
+            asked = [live for live in self._asked if self._rows.live.get(live.row.row_id) is live]
+            if asked:
+                self._take([(live, self._shown(live, answers)) for live in asked])
+            self._rows.hold(count)
+        finally:
+            self._turns.end(self._is_settling())
+
+    def _shown(self, live: Live, answers: Mapping[str, JobStatus]) -> JobStatus:
+        return _fit_to_show(live.seen, answers.get(live.row.row_id, _NO_ANSWER), self._environ)
+
+    def _take(self, told: list[tuple[Live, JobStatus]]) -> None:
+        """Write down which jobs have ended, and only then go on with them."""
+        ended = [
+            (live.seen.job, status) for live, status in told if status is not live.seen.status and status.state.ended
+        ]
+        if ended:
+            self._notes.write(Journal.ended, *ended)
+        for live, status in told:
+            self._update(live, status)
+        for live, status in told:
+            if status.siblings:
+                self._rows.give_up([live.row.row_id], not_alone(Run(live.seen.job.id, status, None)))
+        pending = [live for live, status in told if _waits_for_other_nodes(live, status)]
+        self._give_any_nodes([live for live in pending if live.row.row_id in self._rows.live])
+        silent = all(status.state is JobState.UNKNOWN for _, status in told)
+        self._turns.answered(not silent)
+        if not silent:
+            self._patience.answered(self._clock())
+
+    def _give_any_nodes(self, without: list[Live]) -> None:
+        """Submit jobs anew that wait for other nodes than those before, and will not get them."""
+        if not without:
+            return
+        try:
+            self._launcher.cancel([live.seen.job for live in without])
+        except JobError:
+            return  # they are still there at the next question
+        for live in without:
+            row, job = live.row, live.seen.job
+            status = replace(live.seen.status, state=JobState.CANCELLED)
+            attempt = Attempt(job.id, status, "no other node was available")
+            self._notes.write(Journal.ended, (job, status))
+            self._rows.leave_queue(live)
+            self._logs.repeating.again(row, attempt, replace(row.spec.again(), avoided_nodes=()), row.earlier)
+
+    def _update(self, live: Live, status: JobStatus) -> None:
+        seen = live.seen
+        if status is seen.status:  # nothing new, as of most jobs at most times
+            live.unknown_since_s = None
+            return
+        now_s = self._clock()
+        if status.state is JobState.UNKNOWN:
+            if live.unknown_since_s is None:
+                live.unknown_since_s = now_s
+            if not is_too_long(now_s - live.unknown_since_s):
+                return  # the scheduler is out of reach for a while; the last known state stands
+        else:
+            live.unknown_since_s = None
+        changed = status.state is not seen.status.state
+        seen.status = status
+        if changed:
+            self._observer(live.row.row_id, seen.job.id, status)
+        if status.state.ended or status.state is JobState.UNKNOWN:
+            self.leave_queue(live)
+        elif status.state is JobState.PENDING:
+            live.watch = seen.sample = live.log = None  # put back into the queue: the next start is another run
+
+
+def _waits_for_other_nodes(live: Live, status: JobStatus) -> bool:
+    """Whether a job is to avoid nodes and cannot: the others are down, drained or reserved."""
+    return (
+        bool(live.row.spec.avoided_nodes) and status.state is JobState.PENDING and status.reason.startswith(_NOT_THERE)
+    )
+
+
+def _fit_to_show(seen: Seen, status: JobStatus, environ: Mapping[str, str]) -> JobStatus:
+    """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
+    return seen.status if status == seen.status else quoted(status, environ, seen.job.spec.environment)
+
+
+# -- Looking at the logs of running jobs: how far they are, and which are not worth going on with ---
+
+
+#: How often running jobs' logs are looked at; it costs the file system one ``stat`` a job.
+LOG_LOOK_S = 2.0
+
+#: Slurm's words for jobs that are not over, and do not run either.
+_STANDING_STILL = frozenset({"SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING", "COMPLETING"})
+
+
+class Watching(Part):
+    """Watches running jobs by their logs.
+
+    Args:
+        means: What it works with.
+        turns: When the scheduler is asked, which is sooner where a log shows its end.
+        watcher: Makes the watch of each running job's log; by default none is watched.
+    """
+
+    def __init__(self, means: Means, turns: Turns, watcher: Watcher | None) -> None:
+        super().__init__(means)
+        self._turns = turns
+        self._watcher = watcher
+        self._due_s = -math.inf
+
+    @property
+    def due_s(self) -> float:
+        """When logs are looked at next, monotonic seconds; infinity where there is none to look at."""
+        return self._due_s if self._rows.live and self._watcher is not None else math.inf
+
+    def look_next(self) -> None:
+        """The scheduler is asked now: what runs by then is looked at next."""
+        self._due_s = self._clock()
+
+    def look_when_due(self) -> None:
+        """See how far running jobs are, when the turn of their logs has come."""
+        now_s = self._clock()
+        if now_s >= self.due_s:
+            self._due_s = now_s + LOG_LOOK_S
+            self._look()
+
+    def _look(self) -> None:
+        """See how far running jobs are, by their logs; end those that are not worth going on with."""
+        now_s = self._clock()
+        stopped = []
+        for live in self._rows.live.values():
+            seen = live.seen
+            if seen.status.state is JobState.PENDING:
+                live.log = None  # a job that is started again may write to another
+                if seen.status.reason.startswith(NEVER_STARTS) and not seen.stop_sent:
+                    fact = f"job {seen.job.id} can never start: {seen.status.reason}"
+                    stopped.append((seen, Stop(fact, "find out why the job that it waits for has failed")))
+            if seen.status.state is not JobState.RUNNING or seen.stop_sent:
+                continue
+            finished = seen.sample is not None and seen.sample.finished
+            seen.sample = self._sample_of(live, now_s)
+            if seen.sample is None:
+                continue
+            if seen.sample.finished and not finished:
+                self._turns.soon()  # its log is the cheaper signal: no need to wait for the next turn
+            if seen.sample.stop is not None:
+                stopped.append((seen, seen.sample.stop))
+        if stopped:
+            self._stop(stopped)
+
+    def _sample_of(self, live: Live, now_s: float) -> Sample | None:
+        """What a running job's log shows; ``None`` where nobody can tell, or where it is known why it stands still."""
+        if live.seen.status.raw_state.upper().partition("+")[0] in _STANDING_STILL:
+            live.watch = None
+            return None
+        if live.unwatched or self._watcher is None:
+            return None
+        try:
+            live.watch = live.watch or self._watcher(live.row.row_id)
+            live.unwatched = live.watch is None
+            return None if live.watch is None else live.watch.look(self._running_log(live), now_s)
+        except Exception:
+            # Of a site's own log format: its fault is this row's alone, and told when that is measured.
+            live.unwatched = True
+            return None
+
+    def _running_log(self, live: Live) -> Path | None:
+        """A running job's log, looked for once after each poll until it is there."""
+        if live.log is None and live.looked_s <= self._turns.last_s:
+            live.looked_s = self._clock()
+            try:
+                live.log = log_of(self._launcher, live.seen.job)
+            except LogError:
+                live.log = None
+        return live.log
+
+    def _stop(self, stops: list[tuple[Seen, Stop]]) -> None:
+        """End jobs early, with one request; a job that could not be ended is tried again at the next look."""
+        for seen, why in stops:
+            stop = quoted(why, self._environ, seen.job.spec.environment)  # it may have words of the log
+            if seen.stopped is None:
+                self._notes.write(Journal.stopped, seen.job, stop)
+            seen.stopped = stop
+        try:
+            self._launcher.cancel([seen.job for seen, _ in stops])
+        except JobError:
+            return
+        for seen, _ in stops:
+            seen.stop_sent = True
+        self._turns.soon()
+
+
+def too_large(spec: JobSpec, limits: Limits) -> SubmissionError:
+    """That a row needs more GPUs than all rows together may take."""
+    return SubmissionError(
+        f"the row needs {spec.gpus} GPUs, and no more than {limits.gpus:g} may be taken",
+        advice="raise --gsw-max-gpus, or leave the row out",
+    )
+
+
+def _interrupted(phase: Phase, detach: bool) -> JobError:
+    """That a row's end was not waited for, and what became of its job."""
+    seen = seen_of(phase)
+    fate = "it was never submitted"
+    if seen is not None:
+        fate = f"job {seen.job.id} was {'left running' if detach else 'cancelled'}{_waited_for(seen.status)}"
+    elif unanswered_s(phase) is not None:
+        fate = "whether it was submitted is not known"
+    return JobError(f"{INTERRUPTED}: {fate}")
+
+
+def _waited_for(status: JobStatus) -> str:
+    """What a job that had not begun waited for, as Slurm says it; empty where nothing is said."""
+    waits = status.state is JobState.PENDING and status.reason not in {"", "None"}
+    return f"; it was pending ({status.reason})" if waits else ""
+
 
 #: Called each time before the session waits.
 Ticker = Callable[["Fleet"], None]
 
 
-class Fleet:
+class Fleet(Part):
     """The session's jobs.
 
     Args:
@@ -72,26 +648,20 @@ class Fleet:
         self.launcher = launcher
         #: Set when nothing more will be submitted: rows may have had fewer jobs than they were to have.
         self.interrupted = False
-        environ = session_environment(environ)
+        means = Means(Rows(launcher, limits or Limits()), launcher, Notes(journal), session_environment(environ), clock)
+        super().__init__(means)
         self._ticker = ticker
-        self._clock = clock
         self._sleep = sleep
-        self._rows = rows = Rows(launcher, limits or Limits())
-        self._notes = notes = Notes(journal)
         #: The jobs of the run that no row owns; and why rows that were handed out before that was known are errors.
-        self.strays, self.late = rows.strays, rows.late
+        self.strays, self.late = self._rows.strays, self._rows.late
         #: By row, how its newest job was started: of a row whose jobs cannot be taken over, none is owned.
-        self.started = rows.started
+        self.started = self._rows.started
         turns = Turns(poll_interval_s, clock)
-        self._submitting = submitting = Submitter(rows, launcher, notes, clock)
-        repeating = Repeating(rows, notes, retries, once_more, on_repeat)
-        self._logs = logs = Logs(rows, launcher, repeating, await_logs, clock)
-        self._polling = Polling(
-            rows, launcher, turns, notes, submitting.patience, logs, repeating, observer, environ, clock
-        )
-        self._intake = Intake(rows, launcher, self._polling)
-        self._watching = Watching(rows, launcher, turns, notes, watcher, environ, clock)
-        self._finish = Finish(rows, launcher, notes, submitting, self._polling, repeating, logs)
+        self._submitting = Submitter(means)
+        self._logs = Logs(means, Repeating(means, retries, once_more, on_repeat), await_logs)
+        self._polling = Polling(means, turns, self._submitting.patience, self._logs, observer)
+        self._watching = Watching(means, turns, watcher)
+        self._cancelling: Future[None] | None = None
 
     @property
     def full(self) -> str:
@@ -115,12 +685,66 @@ class Fleet:
             past: What an earlier session did for some of them: earlier attempts, and submissions whose
                 answer was lost, which are looked for before anything is submitted again.
         """
-        self._intake.submit(specs, past or {})
+        for row_id, spec in specs.items():
+            if isinstance(spec, RunError):
+                self._rows.finish(Over(row_id, spec))
+            elif spec.gpus > self._rows.limits.gpus:
+                self._rows.finish(Over(row_id, too_large(spec, self._rows.limits)))
+            else:
+                self._let_wait(row_id, spec, (past or {}).get(row_id))
         self._pump()
 
     def attach(self, job: Job, past: Submission | None = None) -> None:
         """Take over a job that an earlier session has submitted, and how it ended if that is known."""
-        self._intake.attach(job, past)
+        rows, row_id, seen = self._rows, job.spec.row_id, Seen(job)
+        row = Row(row_id, job.spec)
+        if past is not None:
+            seen.status = past.ended or seen.status
+            seen.stopped, seen.cancelled_before = past.stopped, past.cancelled
+            row = replace(row, attempts=past.attempts)
+            try:
+                row = self._with_earlier(row)
+            except LogError as error:
+                rows.finish(Over(row_id, error, row, seen))
+                return
+        rows.take_place(row)
+        live = rows.go_live(row, seen)
+        if not rows.is_shared(rows.claims.job(job), row_id) and seen.status.state.ended:
+            self._polling.leave_queue(live)
+
+    def _let_wait(self, row_id: str, spec: JobSpec, past: Submission | None) -> None:
+        """Let a row wait, unless what an earlier session measured of it is gone."""
+        if past is None:
+            self._rows.wait(Waiting(Row(row_id, spec)), first=False)
+            return
+        row, since_s = Row(row_id, spec, past.attempts), past.intended_s or None
+        try:
+            row = self._with_earlier(row)
+        except LogError as error:
+            self._rows.finish(Over(row_id, error, row, since_s=since_s))
+        else:
+            self._rows.wait(Waiting(row, since_s), first=False)
+
+    def _with_earlier(self, row: Row) -> Row:
+        """A row with what an earlier session measured of its jobs so far, which must still be there.
+
+        Raises:
+            LogError: A log of these jobs is gone, or another job's of this session.
+        """
+        numbered = [(replace(row.spec, attempt=number), one) for number, one in enumerate(row.attempts, start=1)]
+        for its, attempt in numbered:
+            self._rows.claims.job(Job(attempt.job_id, its, 0.0))
+        earlier = tuple(self._measured_before(its, attempt) for its, attempt in numbered if attempt.measured)
+        return replace(row, earlier=earlier)
+
+    def _measured_before(self, spec: JobSpec, attempt: Attempt) -> Run:
+        job = Job(attempt.job_id, spec, attempt.status.submit_s or 0.0)
+        log = log_of(self._launcher, job)
+        clash = self._rows.claims.log(job, log)
+        if clash is not None:
+            raise clash[1]
+        output = batch_output_of(self._launcher, job)
+        return Run(job.id, attempt.status, log, output, beside=outputs_beside(job, log, output))
 
     # -- what comes out -----------------------------------------------------------------------
 
@@ -205,7 +829,17 @@ class Fleet:
             JobError: The launcher could not cancel them.
         """
         self.interrupted = True
-        return self._finish.interrupt(detach)
+        rows = self._rows
+        self._logs.repeating.stop()
+        self._submitting.collect(wait=True)
+        running = rows.running()
+        rows.interrupt(lambda phase: _interrupted(phase, detach))
+        self._logs.wait_no_longer()
+        if running and not detach:
+            self._notes.write(Journal.cancelled, *(seen.job for seen in running))
+            # Slurm takes its time for hundreds of jobs; rows are reported meanwhile.
+            self._cancelling = self._submitting.aside(rows.cancel, running)
+        return len(running)
 
     def close(self, detach: bool = False) -> int:
         """Cancel whatever still runs, with one request, unless detached, and let go of the launcher.
@@ -216,7 +850,46 @@ class Fleet:
         Raises:
             JobError: The launcher could not cancel them.
         """
-        return self._finish.close(detach)
+        self._submitting.collect(wait=True)
+        if self._cancelling is not None:
+            self._cancelling.exception()  # once it has ended, it is known which jobs are left
+        try:
+            count = self._rows.count(has_reason=True)
+            self._rows.hold(count)
+            running = [seen.job for seen in self._rows.running() if not detach]
+            if not detach:
+                running += self._found_again()
+            if running:
+                self._notes.write(Journal.cancelled, *running)
+                self._launcher.cancel(running)
+            if isinstance(count, RunError):
+                fact = f"whether the run has jobs that are no row's is not known: {count.fact}"
+                raise JobError(fact, count.evidence, advice=count.advice)
+        finally:
+            self._submitting.close()
+            self._polling.close()
+            self._launcher.close()
+            self._notes.close()
+        return len(running)
+
+    def _found_again(self) -> list[Job]:
+        """Jobs whose submission's answer was lost: nobody but this session would end them."""
+        found = []
+        for phase in self._rows.phases.values():
+            since_s = unanswered_s(phase)
+            if since_s is not None and phase.row is not None:
+                try:
+                    job = self._launcher.find(phase.row.spec, since_s)
+                except SchedulerAwayError:
+                    break  # nor will it tell of the others
+                except RunError:
+                    continue
+                if isinstance(phase, Over):
+                    phase.seen, phase.since_s = None if job is None else Seen(job), None
+                found += [job] if job is not None else []
+        if found:
+            self._notes.write(Journal.submitted, *found)
+        return found
 
     # -- waiting ------------------------------------------------------------------------------
 

@@ -4,23 +4,157 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.errors import QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
-from pytest_gsw.fleet.entry import Over, Seen, Submitting, Waiting
-from pytest_gsw.fleet.notes import Notes
-from pytest_gsw.fleet.patience import Patience
-from pytest_gsw.fleet.rows import Rows
+from pytest_gsw.fleet.rows import Over, Rows, Seen, Submitting, Waiting
 from pytest_gsw.jobs.before import logs_before, names_before, names_in
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.model import Job, JobSpec, Launcher
 from pytest_gsw.jobs.resume import is_next
+
+# -- What a session writes to its run's journal, as far as the disk allows --------------------------
+
+
+class Notes:
+    """The run's journal; a replay, which submits nothing, needs none.
+
+    Args:
+        journal: Told of every submission, before and after it.
+    """
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._journal = journal
+        #: Why the journal lacks something, where it does.
+        self.problem = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether a later session will read them."""
+        return self._journal is not None
+
+    def intents(self, specs: list[JobSpec], now_s: float) -> str | None:
+        """Why the journal cannot tell of these rows, so that none of them may be submitted; ``None`` where it does."""
+        if self._journal is None:
+            return None
+        try:
+            self._journal.intents(specs, now_s)
+        except OSError as error:
+            return f"nothing was submitted: the run's journal cannot be written: {error.strerror}"
+        return None
+
+    def write(self, event: Callable[..., None], *facts: object) -> None:
+        """Write what has happened; a full disk costs later sessions, not this one's results."""
+        if self._journal is not None:
+            try:
+                event(self._journal, *facts)
+            except OSError as error:
+                self.problem = error.strerror or str(error)
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        if self._journal is not None:
+            self._journal.close()
+
+
+@dataclass(frozen=True)
+class Means:
+    """What all parts of a fleet work with."""
+
+    rows: Rows
+    #: How jobs are started, asked about and ended, and where their logs are.
+    launcher: Launcher
+    #: The run's journal.
+    notes: Notes
+    #: The session's environment, whose secrets are not shown.
+    environ: Mapping[str, str]
+    #: Monotonic seconds.
+    clock: Callable[[], float]
+
+
+class Part:
+    """A part of a fleet."""
+
+    def __init__(self, means: Means) -> None:
+        self._rows = means.rows
+        self._launcher = means.launcher
+        self._notes = means.notes
+        self._environ = means.environ
+        self._clock = means.clock
+
+
+# -- How long a session waits for a scheduler that is out of reach or full, and how much it asks of it at once
+
+
+#: How long the scheduler may be out of reach before rows are given up: longer than a controller's restart.
+UNKNOWN_LIMIT_S = 600.0
+#: After a failure to reach the scheduler: the first wait, and the longest; each is twice the one before.
+BACK_OFF_S = 5.0
+LONGEST_BACK_OFF_S = 60.0
+
+
+def is_too_long(away_s: float) -> bool:
+    """Whether a scheduler that has been out of reach for so many seconds is waited for no more."""
+    return away_s >= UNKNOWN_LIMIT_S
+
+
+class Patience:
+    """When the next rows may be submitted, and how many at once; all times are monotonic seconds.
+
+    Args:
+        at_once: How many submissions may be under way while the scheduler takes all of them.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        #: Why nothing more is submitted for now: the queue is full. Empty where it is not.
+        self.full = ""
+        #: No row is submitted before.
+        self.due_s = -math.inf
+        #: How many may be under way by now: one once the scheduler took none, then one more for each that it takes.
+        self.window = at_once
+        self._at_once = at_once
+        self._back_off_s = BACK_OFF_S
+        #: When the scheduler last told of a job.
+        self._answered_s = -math.inf
+
+    def taken(self) -> None:
+        """The scheduler has taken a job."""
+        self._back_off_s = BACK_OFF_S
+        self.full = ""
+        self.window = min(self.window + 1, self._at_once)
+
+    def answered(self, now_s: float) -> None:
+        """The scheduler has told of a job."""
+        self._answered_s = now_s
+
+    def no_room(self, why: str, now_s: float) -> None:
+        """Put off all submissions until a job of this session has left the queue, or a minute has passed."""
+        self.full = why
+        self.window = 1
+        self.due_s = now_s + LONGEST_BACK_OFF_S
+
+    def room(self) -> None:
+        """A job of this session has left the queue."""
+        if self.full:
+            self.due_s = -math.inf
+
+    def is_worth_waiting(self, away_since_s: float, now_s: float) -> bool:
+        """Put off all submissions while the scheduler is out of reach; false once that took too long."""
+        # One that answers questions is there: it holds all the jobs it can, and takes more when some have ended.
+        if is_too_long(now_s - max(away_since_s, self._answered_s)):
+            return False
+        if now_s >= self.due_s:  # else another row's failure has done so
+            self.due_s = now_s + self._back_off_s
+            self._back_off_s = min(2 * self._back_off_s, LONGEST_BACK_OFF_S)
+            self.window = 1
+        return True
+
 
 #: Submissions that wait for a free thread, for each thread: enough to keep all busy while the session asks about jobs
 #: or judges rows, which takes it a second at a time on a busy machine.
@@ -31,15 +165,12 @@ _ANSWERS_WAIT_S = 0.5
 _NO_ROOM = "make room there, or give another directory with --gsw-results=DIR"
 
 
-class Submitter:
+class Submitter(Part):
     """Submits rows in their order, in threads where the launcher takes several at once."""
 
-    def __init__(self, rows: Rows, launcher: Launcher, notes: Notes, clock: Callable[[], float]) -> None:
-        self._rows = rows
-        self._launcher = launcher
-        self._notes = notes
-        self._clock = clock
-        threads = launcher.parallel_submissions
+    def __init__(self, means: Means) -> None:
+        super().__init__(means)
+        threads = means.launcher.parallel_submissions
         self._threads = ThreadPoolExecutor(threads, "gsw-submit") if threads > 1 else None
         self.patience = Patience(threads * (1 + _QUEUED_PER_THREAD))
         #: Answers were waited for, so that those that are there are taken however few they are.

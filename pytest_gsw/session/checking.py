@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from pytest_gsw.clusters.model import LOCAL, Cluster
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError, SubmissionError
-from pytest_gsw.fleet.intake import too_large
+from pytest_gsw.fleet.fleet import too_large
 from pytest_gsw.hooks.checks import is_own
 from pytest_gsw.jobs.demands import demands_of, variables_problem
 from pytest_gsw.jobs.files_before import cluster_problem, environment_problem, recipe_problem, stage_problem

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.fleet.entry import Later, RepeatRequest
+from pytest_gsw.fleet.rows import Later, RepeatRequest
 from pytest_gsw.hooks.faults import wrong_answer
 from pytest_gsw.performance.decision import is_known
 from pytest_gsw.performance.measurement import Measurement

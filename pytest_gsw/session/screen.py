@@ -14,8 +14,8 @@ import pytest
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.fleet.entry import RepeatObserver, RowStatus
 from pytest_gsw.fleet.fleet import Fleet, Ticker
+from pytest_gsw.fleet.rows import RepeatObserver, RowStatus
 from pytest_gsw.fleet.watch import Sample
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s

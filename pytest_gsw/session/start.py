@@ -15,8 +15,8 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
-from pytest_gsw.fleet.entry import Over, StateObserver
 from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.rows import Over, StateObserver
 from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.faults import hook_error

@@ -230,7 +230,7 @@ def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytes
     pytester.makeconftest(
         """\
 import os, signal
-import pytest_gsw.fleet.logs as logs
+import pytest_gsw.fleet.fleet as logs
 
 class Logs(logs.Logs):
     def find(self):

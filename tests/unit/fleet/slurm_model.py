@@ -35,10 +35,9 @@ from typing import Any, cast
 from unittest import mock
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
-from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.fleet import LOG_LOOK_S, Fleet
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.watch import Sample, Watch
-from pytest_gsw.fleet.watching import LOG_LOOK_S
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
 from pytest_gsw.jobs.slurm.client import COMMAND_TIMEOUT_S
@@ -765,7 +764,7 @@ def simulate(
                 wait_for=wait,
             )
         )
-        stack.enter_context(mock.patch("pytest_gsw.fleet.watching.LOG_LOOK_S", look_s))
+        stack.enter_context(mock.patch("pytest_gsw.fleet.fleet.LOG_LOOK_S", look_s))
         if not fsync:
             stack.enter_context(mock.patch("pytest_gsw.jobs.journal.os.fsync"))
         begin_s = time.process_time()

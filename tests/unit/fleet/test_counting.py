@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, SchedulerAwayError, SubmissionError
-from pytest_gsw.fleet.entry import RepeatRequest, Row, Seen, Waiting
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.rows import Rows
+from pytest_gsw.fleet.rows import RepeatRequest, Row, Rows, Seen, Waiting
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Named
 from pytest_gsw.runs.run import Run
 from tests.unit.fleet.test_fleet import COMPLETED, RUNNING, Clock, FakeLauncher

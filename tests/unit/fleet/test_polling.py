@@ -10,9 +10,8 @@ from typing import Any, cast
 import pytest
 
 from pytest_gsw.errors import JobError
-from pytest_gsw.fleet import polling
-from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.fleet.polling import SETTLE_S
+from pytest_gsw.fleet import fleet as fleet_module
+from pytest_gsw.fleet.fleet import SETTLE_S, Fleet
 from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
 from tests.unit.fleet.test_fleet import COMPLETED, POLL_S, RUNNING, Clock, FakeLauncher, spec
@@ -139,7 +138,7 @@ def test_a_scheduler_that_hangs_keeps_no_session_from_ending(
     launcher: Hanging, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = []
-    monkeypatch.setattr(polling, "wait", lambda _, timeout: waits.append(timeout))
+    monkeypatch.setattr(fleet_module, "wait", lambda _, timeout: waits.append(timeout))
     fleet.submit({"a": spec("a")})
     go_on_until_asked(fleet, launcher)
     fleet.interrupt(detach=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
-from pytest_gsw.fleet.entry import RepeatRequest
 from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.rows import RepeatRequest
 from pytest_gsw.jobs.journal import Journal, Past, read_journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
 from pytest_gsw.runs.run import Run

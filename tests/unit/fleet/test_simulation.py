@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.fleet.fleet import MOST_POLLS_PER_INTERVAL
 from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.polling import MOST_POLLS_PER_INTERVAL
 from pytest_gsw.jobs.journal import read_journal
 from pytest_gsw.jobs.slurm.answers import Output
 from pytest_gsw.jobs.slurm.refusals import is_away

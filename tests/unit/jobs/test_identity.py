@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, RefusedError
+from pytest_gsw.fleet.rows import Claims
 from pytest_gsw.jobs.before import _is_put_there, check_new, logs_before, names_before
-from pytest_gsw.jobs.claims import Claims
 from pytest_gsw.jobs.directives import check_one_job
 from pytest_gsw.jobs.layout import find_log
 from pytest_gsw.jobs.model import Job, JobSpec, JobState
