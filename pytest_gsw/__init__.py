@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.environment import job_environment
     from pytest_gsw.jobs.layout import log_of
     from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launch, Launcher, Named, Told
-    from pytest_gsw.jobs.orphans import SubmissionLock
+    from pytest_gsw.jobs.ownership import SubmissionLock
     from pytest_gsw.logs.formats.lineformat import LineFormat, StepLine
     from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Parser, Step, StepLog
     from pytest_gsw.performance.measurement import Measurement
@@ -47,7 +47,7 @@ _NAMES = {
     "jobs.environment": ("job_environment",),
     "jobs.layout": ("log_of",),
     "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launch", "Launcher", "Named", "Told"),
-    "jobs.orphans": ("SubmissionLock",),
+    "jobs.ownership": ("SubmissionLock",),
     "logs.formats.lineformat": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "LastWords", "LogFormat", "Parser", "Step", "StepLog"),
     "performance.measurement": ("Measurement",),

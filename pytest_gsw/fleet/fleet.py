@@ -44,17 +44,18 @@ from pytest_gsw.fleet.rows import (
 )
 from pytest_gsw.fleet.submitting import LONGEST_BACK_OFF_S, Means, Notes, Part, Patience, Submitter, is_too_long
 from pytest_gsw.fleet.watch import Sample
-from pytest_gsw.jobs.before import check_new
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.layout import outputs_beside
+from pytest_gsw.jobs.layout import check_new, outputs_beside
 from pytest_gsw.jobs.model import NEVER_STARTS, Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.runs.checks import not_alone, read_identity
 from pytest_gsw.runs.infrastructure import infrastructure_failure
 from pytest_gsw.runs.run import Run
 
-# -- Which rows have another job: one was failed by the infrastructure or cancelled, or one more is to be measured
+# -- Which rows have another job --------------------------------------------------------------------
+#
+# One was failed by the infrastructure or cancelled, or one more is to be measured.
 
 
 #: Why a job is not its row's last that an earlier session of the run cancelled.
@@ -472,7 +473,7 @@ def _fit_to_show(seen: Seen, status: JobStatus, environ: Mapping[str, str]) -> J
     return seen.status if status == seen.status else quoted(status, environ, seen.job.spec.environment)
 
 
-# -- Looking at the logs of running jobs: how far they are, and which are not worth going on with ---
+# -- The logs of running jobs: how far they are, and which are not worth going on with --------------
 
 
 #: How often running jobs' logs are looked at; it costs the file system one ``stat`` a job.

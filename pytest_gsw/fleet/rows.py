@@ -15,8 +15,8 @@ from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.watch import Sample, Watch
+from pytest_gsw.jobs.journal import by_row
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Named, Stop
-from pytest_gsw.jobs.resume import by_row
 from pytest_gsw.runs.run import Run
 
 # -- One row on its way through the fleet, where each phase is a type, and what is told of it or asked about it
@@ -220,10 +220,11 @@ def is_healthy(status: JobStatus) -> bool:
     return (status.state is JobState.COMPLETED or status.state is JobState.REPLAYED) and not status.exit_code
 
 
-# -- One row, one job, one log: to which row each of a session's job ids and logs belongs -----------
+# -- One row, one job, one log ----------------------------------------------------------------------
 #
-# A controller that lost its state gives out ids again. Two rows that have the same one would share its answers, its
-# log, and its cancellation; neither can be told from the other by what a user sees.
+# To which row each of a session's job ids and logs belongs. A controller that lost its state gives out ids again. Two
+# rows that have the same one would share its answers, its log, and its cancellation; neither can be told from the
+# other by what a user sees.
 
 
 @dataclass

@@ -14,10 +14,9 @@ from typing import Any
 
 from pytest_gsw.errors import QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.fleet.rows import Over, Rows, Seen, Submitting, Waiting
-from pytest_gsw.jobs.before import logs_before, names_before, names_in
-from pytest_gsw.jobs.journal import Journal
+from pytest_gsw.jobs.journal import Journal, is_next
+from pytest_gsw.jobs.layout import logs_before, names_before, names_in
 from pytest_gsw.jobs.model import Job, JobSpec, Launcher
-from pytest_gsw.jobs.resume import is_next
 
 # -- What a session writes to its run's journal, as far as the disk allows --------------------------
 
@@ -89,7 +88,9 @@ class Part:
         self._clock = means.clock
 
 
-# -- How long a session waits for a scheduler that is out of reach or full, and how much it asks of it at once
+# -- How long a session waits for a scheduler that is out of reach or full --------------------------
+#
+# And how much it asks of it at once.
 
 
 #: How long the scheduler may be out of reach before rows are given up: longer than a controller's restart.

@@ -12,11 +12,9 @@ from typing import Literal
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.directives import time_asked_s
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec
-from pytest_gsw.jobs.reads import check_traces, own_variables, scripts_of
-from pytest_gsw.jobs.sbatch_options import value_of
+from pytest_gsw.jobs.scripts import check_traces, own_variables, scripts_of, time_asked_s, value_of
 from pytest_gsw.tables.definition import accepted_to_expect
 from pytest_gsw.tables.images import image_of
 from pytest_gsw.tables.keys import PLACEHOLDERS

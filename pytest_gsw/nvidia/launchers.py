@@ -19,12 +19,10 @@ from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError
-from pytest_gsw.jobs.files_before import directory_keys
 from pytest_gsw.jobs.layout import FoundLog
 from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec, Launch, Told
-from pytest_gsw.jobs.reads import row_variables
-from pytest_gsw.jobs.sbatch_options import options_in, value_of
-from pytest_gsw.jobs.script_text import script_text
+from pytest_gsw.jobs.preflight import directory_keys
+from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
 from pytest_gsw.jobs.spec import profiling_in
 from pytest_gsw.nvidia.evidence import Task, task_beside
 from pytest_gsw.tables.images import IMAGE_VARIABLE

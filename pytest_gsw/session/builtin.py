@@ -11,7 +11,7 @@ from pytest_gsw.clusters.local import uses_gpus
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import JobSpec, Launcher
-from pytest_gsw.jobs.orphans import SubmissionLock
+from pytest_gsw.jobs.ownership import SubmissionLock
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.spec import make_job_spec
 from pytest_gsw.logs.formats.registry import FORMATS

@@ -14,11 +14,19 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.fleet.fleet import too_large
 from pytest_gsw.hooks.checks import is_own
-from pytest_gsw.jobs.demands import demands_of, variables_problem
-from pytest_gsw.jobs.files_before import cluster_problem, environment_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.model import JobSpec, Launcher
-from pytest_gsw.jobs.modules_before import modules_of, modules_problem
-from pytest_gsw.jobs.staged import of_other_releases, release_problem
+from pytest_gsw.jobs.preflight import (
+    cluster_problem,
+    demands_of,
+    environment_problem,
+    modules_of,
+    modules_problem,
+    of_other_releases,
+    recipe_problem,
+    release_problem,
+    stage_problem,
+    variables_problem,
+)
 from pytest_gsw.tables.model import Baseline
 
 if TYPE_CHECKING:

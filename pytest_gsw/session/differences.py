@@ -9,7 +9,7 @@ import pytest
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.reads import differences
+from pytest_gsw.jobs.scripts import differences
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.settings import Settings

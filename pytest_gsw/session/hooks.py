@@ -183,7 +183,7 @@ def _told_of_rows(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     assert settings.cluster is not None  # else nothing is judged
     if settings.cluster.simulated:
         return [f"gsw: {count}, simulated on this machine{more}"]
-    from pytest_gsw.jobs.staged import told_of_stage
+    from pytest_gsw.jobs.preflight import told_of_stage
 
     told = [f"gsw: {line}" for line in told_of_stage((item.baseline for item in rows), settings.cluster)]
     return [*told, f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times{more}"]

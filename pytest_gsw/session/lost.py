@@ -13,7 +13,7 @@ from pytest_gsw.common.words import command, counted
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.jobs.journal import Past, Submission
 from pytest_gsw.jobs.model import scancel
-from pytest_gsw.jobs.sbatch_options import value_of
+from pytest_gsw.jobs.scripts import value_of
 from pytest_gsw.session.item import BaselineItem
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.stash import SETTINGS

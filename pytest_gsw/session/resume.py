@@ -13,10 +13,9 @@ from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.words import counted, minute
 from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
 from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.jobs.journal import Journal, Past, Submission, read_journal
+from pytest_gsw.jobs.journal import Journal, Past, Standing, Submission, by_row, changes, is_next, read_journal, take_up
 from pytest_gsw.jobs.model import Job, JobSpec, Named
 from pytest_gsw.jobs.ownership import RunLock
-from pytest_gsw.jobs.resume import Standing, by_row, changes, is_next, take_up
 from pytest_gsw.results.next_steps import is_interrupted
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.session.settings import Settings

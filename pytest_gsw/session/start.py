@@ -24,8 +24,8 @@ from pytest_gsw.jobs.environment import job_image, kept_variables
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
-from pytest_gsw.jobs.reads import exported_to
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
+from pytest_gsw.jobs.scripts import exported_to
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in, steps_of
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.record import Record

@@ -142,7 +142,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     """Put Slurm's answers in the place of its processes, and count what the session does with files."""
     from pytest_gsw.fleet import fleet, submitting
     from pytest_gsw.jobs.slurm import client as slurm
-    from pytest_gsw.jobs.slurm import ready
+    from pytest_gsw.jobs.slurm import launcher
     from pytest_gsw.session import start
 
     used = dict.fromkeys(("open", "fsync"), 0)
@@ -161,7 +161,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     # For good: it is asked once more when the session ends.
     mock.patch.object(slurm, "_run", ReadySlurm(Path("stage").absolute())).start()
     with (
-        mock.patch.object(ready.shutil, "which", return_value="/usr/bin/sbatch"),
+        mock.patch.object(launcher.shutil, "which", return_value="/usr/bin/sbatch"),
         mock.patch.object(submitting, "ThreadPoolExecutor", Inline),
         mock.patch.object(start, "Fleet", partial(fleet.Fleet, clock=clock, sleep=clock.sleep)),
         mock.patch.object(os, "fsync", synced),

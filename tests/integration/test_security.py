@@ -545,13 +545,13 @@ PACKAGE = Path(pytest_gsw.__file__).parent
 #: Patterns that are put together, of the package's own texts; the layout's is a translated glob with the row's names.
 MADE = {
     "clusters/model.py: f'-[{_SHORT_FLAGS}]*{short}'",
-    'jobs/files_before.py: f"""(?<!\\\\w){re.escape(name)}[\'\\\\"]?[ \\\\t]*:"""',
-    "jobs/reads.py: f'(?<!\\\\w){re.escape(name)}(?!\\\\w|\\\\+?=(?!=))'",
-    "jobs/reads.py: f'^(?:export )?{re.escape(name)}=.*'",
+    'jobs/preflight.py: f"""(?<!\\\\w){re.escape(name)}[\'\\\\"]?[ \\\\t]*:"""',
+    "jobs/scripts.py: f'(?<!\\\\w){re.escape(name)}(?!\\\\w|\\\\+?=(?!=))'",
+    "jobs/scripts.py: f'^(?:export )?{re.escape(name)}=.*'",
     "hooks/checks.py: METRIC_KEY",
     "importing/labels.py: pattern + _spaced(text[end:])",
     "jobs/layout.py: pattern.replace(stand_in, f'(?P<job_id>{job_id})', 1).replace(any_size, '[^_]*')",
-    "jobs/slurm/refusals.py: pattern",
+    "jobs/slurm/submission.py: pattern",
     "results/verdicts.py: metrics.METRIC_KEY",
     "tables/fields.py: f'([0-9]{{1,{digits}}}(?:\\\\.[0-9]{{1,12}})?) ?%'",
     "tables/fields.py: regex",

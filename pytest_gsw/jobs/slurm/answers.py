@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
-from pytest_gsw.jobs.states import job_state
+from pytest_gsw.jobs.steps import job_state
 
 #: ``sbatch --parsable``'s answer, and what a reader might take for it: a word that is a number.
 _JOB_ID = re.compile(r"([0-9]{1,18})(?:;([^\s;]+))?")

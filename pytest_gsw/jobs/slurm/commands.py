@@ -7,9 +7,8 @@ import os
 import time
 from collections.abc import Sequence
 
-from pytest_gsw.jobs.directives import cluster_of
 from pytest_gsw.jobs.model import Job, JobSpec
-from pytest_gsw.jobs.sbatch_options import options_in
+from pytest_gsw.jobs.scripts import cluster_of, options_in
 
 # The name comes last in all of these, so that a bar in another user's job name does no harm.
 # A field of squeue's that has a suffix and no width is never cut.

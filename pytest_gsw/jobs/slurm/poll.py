@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.jobs.directives import cluster_of
 from pytest_gsw.jobs.model import Job, JobState, JobStatus
+from pytest_gsw.jobs.scripts import cluster_of
 from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_ends, parse_scontrol, parse_squeue, why
 from pytest_gsw.jobs.slurm.client import Ask
 from pytest_gsw.jobs.slurm.commands import (

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs import demands
-from pytest_gsw.jobs.demands import Demand, demands_in, demands_of
+from pytest_gsw.jobs import preflight
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.preflight import Demand, demands_in, demands_of
 from tests.unit.nvidia.started import launch
 
 HEAD = "#!/bin/bash\n#SBATCH --exclusive\n\nset -eu -o pipefail\n"
@@ -110,7 +110,7 @@ def test_no_bash_script_and_a_job_without_the_sessions_environment() -> None:
 
 
 def variables_problem(spec: JobSpec, environ: dict[str, str]) -> SubmissionError | None:
-    return demands.variables_problem(spec, environ, demands_of(spec.script))
+    return preflight.variables_problem(spec, environ, demands_of(spec.script))
 
 
 @pytest.fixture
@@ -135,8 +135,8 @@ def test_a_job_with_more_variables_than_the_session(head: str) -> None:
 @pytest.mark.parametrize("option", ["--export=ALL,HF_TOKEN=a", "--get-user-env", "--export-file=env"])
 def test_options_that_give_a_job_more_variables(spec: JobSpec, option: str) -> None:
     asked = [Demand("HF_TOKEN", 5)]
-    assert demands.variables_problem(dataclasses.replace(spec, options=("--export=ALL",)), {}, asked) is not None
-    assert demands.variables_problem(dataclasses.replace(spec, options=(option,)), {}, asked) is None
+    assert preflight.variables_problem(dataclasses.replace(spec, options=("--export=ALL",)), {}, asked) is not None
+    assert preflight.variables_problem(dataclasses.replace(spec, options=(option,)), {}, asked) is None
 
 
 def test_variables_that_are_not_set(spec: JobSpec) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from pytest_gsw.clusters.model import Cluster, find_cluster
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.files_before import cluster_problem, recipe_problem, stage_problem
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.preflight import cluster_problem, recipe_problem, stage_problem
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import tiny_table
 from tests.unit.nvidia.started import started

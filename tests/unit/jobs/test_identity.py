@@ -12,10 +12,9 @@ import pytest
 
 from pytest_gsw.errors import JobError, LogError, RefusedError
 from pytest_gsw.fleet.rows import Claims
-from pytest_gsw.jobs.before import _is_put_there, check_new, logs_before, names_before
-from pytest_gsw.jobs.directives import check_one_job
-from pytest_gsw.jobs.layout import find_log
+from pytest_gsw.jobs.layout import _is_put_there, check_new, find_log, logs_before, names_before
 from pytest_gsw.jobs.model import Job, JobSpec, JobState
+from pytest_gsw.jobs.scripts import check_one_job
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.answers import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher

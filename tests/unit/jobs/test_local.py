@@ -10,8 +10,7 @@ import pytest
 
 from pytest_gsw.errors import LogError, SubmissionError
 from pytest_gsw.jobs import local
-from pytest_gsw.jobs.local import LocalLauncher
-from pytest_gsw.jobs.local_run import MARK, marked
+from pytest_gsw.jobs.local import MARK, LocalLauncher, marked
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
 SpecMaker = Callable[..., JobSpec]

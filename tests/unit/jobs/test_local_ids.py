@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.jobs.local_ids import next_job_id
+from pytest_gsw.jobs.local import next_job_id
 
 
 @pytest.fixture

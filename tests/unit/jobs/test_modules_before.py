@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.jobs.modules_before import Modules, modules_of, modules_problem
+from pytest_gsw.jobs.preflight import Modules, modules_of, modules_problem
 from pytest_gsw.jobs.spec import make_job_spec
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table

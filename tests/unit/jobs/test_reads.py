@@ -11,7 +11,7 @@ from pytest_gsw.clusters.model import DEMO, Cluster
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.reads import Scripts, differences, exported_to, scripts_of, unread
+from pytest_gsw.jobs.scripts import Scripts, differences, exported_to, scripts_of, unread
 from pytest_gsw.jobs.spec import Profile, make_job_spec
 from pytest_gsw.tables.model import Parallelism, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128

@@ -9,10 +9,20 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import ConfigurationError, SubmissionError
-from pytest_gsw.jobs.journal import Past, Submission, past_of
-from pytest_gsw.jobs.journal_lines import read_lines, seal
+from pytest_gsw.jobs.journal import (
+    LOST,
+    Past,
+    Standing,
+    Submission,
+    attempt_of,
+    by_row,
+    changes,
+    past_of,
+    read_lines,
+    seal,
+    take_up,
+)
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
-from pytest_gsw.jobs.resume import LOST, Standing, attempt_of, by_row, changes, take_up
 
 RUNNING = JobStatus(JobState.RUNNING, submit_s=1000.0)
 GOOD = JobStatus(JobState.COMPLETED, exit_code=0, submit_s=1000.0)

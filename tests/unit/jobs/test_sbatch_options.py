@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pytest_gsw.jobs.sbatch_options import Option, options_in, seconds_of, value_of
+from pytest_gsw.jobs.scripts import Option, options_in, seconds_of, value_of
 
 
 @pytest.mark.parametrize(

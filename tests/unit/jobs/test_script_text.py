@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.jobs.script_text import script_text, versions_in
+from pytest_gsw.jobs.scripts import script_text, versions_in
 
 
 def test_a_scripts_text_is_as_the_file_is_now(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.jobs.staged import Staged, of_other_releases, release_problem, staged_release, told_of_stage
+from pytest_gsw.jobs.preflight import Staged, of_other_releases, release_problem, staged_release, told_of_stage
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import load_table, load_tables
 from pytest_gsw.tables.model import Baseline, Source

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.jobs.states import TABLE, job_state
+from pytest_gsw.jobs.steps import TABLE, job_state
 
 
 @pytest.mark.parametrize(

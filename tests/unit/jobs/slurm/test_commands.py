@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.jobs.directives import cluster_of
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.scripts import cluster_of
 from pytest_gsw.jobs.slurm.commands import (
     sacct_by_name_command,
     sacct_command,

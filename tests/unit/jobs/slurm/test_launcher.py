@@ -14,8 +14,7 @@ from pytest_gsw.jobs.model import SBATCH, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.answers import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
-from pytest_gsw.jobs.slurm.refusals import refusal
-from pytest_gsw.jobs.slurm.scripts import LaunchScripts
+from pytest_gsw.jobs.slurm.submission import LaunchScripts, refusal
 from tests.unit.nvidia.started import launch
 
 SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})

@@ -11,8 +11,7 @@ import pytest
 
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm.answers import Output
-from pytest_gsw.jobs.slurm.partitions import parse_partitions
-from pytest_gsw.jobs.slurm.ready import unready
+from pytest_gsw.jobs.slurm.launcher import parse_partitions, unready
 from tests.unit.nvidia.started import launch
 
 #: As Slurm 22.05 tells, on one line each.

@@ -1,17 +1,16 @@
-"""What a recipe's own scripts take from their environment, and what of it a row fixes.
-
-No release has to be known for it: shell takes what may be set by ``${TP:-8}`` and its like, and the scripts of all
-releases write it so. A row's variable that a script uses before it sets it is taken as well. A launch script names the
-scripts that it sources or hands to its container; those that lie beside it are read as well.
-"""
+"""What a recipe's launch script says: its options for sbatch, and what it and its like take from their environment."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import glob
+import math
 import operator
+import os
 import re
+import shlex
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,9 +21,287 @@ from pytest_gsw.common.redact import is_secret
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.layout import ANY_SIZE, JOB_ID
 from pytest_gsw.jobs.model import ERROR_SUFFIX, JobSpec
-from pytest_gsw.jobs.script_text import script_text, versions_in
 from pytest_gsw.tables.images import IMAGE_VARIABLE
 from pytest_gsw.tables.model import Baseline
+
+# -- The text of a recipe's script, for all who look into it before a job is submitted --------------
+
+
+#: Scripts are shorter by far.
+_MOST_BYTES = 256 << 10
+#: ``export GSW_VERSION=25.01``, a constant of the launch scripts of v24.11.1 to v25.10; later ones have none.
+_VERSION = re.compile(
+    r"^[ \t]{0,40}(?:export[ \t]{1,8})?GSW_VERSION="
+    r"['\"]?([A-Za-z0-9][\w.-]{0,40})['\"]?(?:[ \t]{1,40}#.*)?[ \t]{0,40}$",
+    re.MULTILINE,
+)
+
+
+def script_text(script: Path) -> str | None:
+    """A script's text as it is now; ``None`` of one that is not there, or cannot be read: who runs it says it better.
+
+    Many rows have one script, which is read again only where it has changed.
+    """
+    place = str(script)
+    try:
+        facts = os.stat(place)  # noqa: PTH116 - Path costs more than the look
+        if not stat.S_ISREG(facts.st_mode):
+            return None  # a pipe would be waited for
+        return _read(place, facts.st_ino, facts.st_ctime_ns, facts.st_size)
+    except OSError:
+        return None
+
+
+def versions_in(text: str) -> list[re.Match[str]]:
+    """The lines of a launch script that fix its GSW_VERSION, each with the value as its first group."""
+    return list(_VERSION.finditer(text))
+
+
+@lru_cache(maxsize=64)
+def _read(script: str, _inode: int, _changed_ns: int, _size: int) -> str:
+    with Path(script).open("rb") as file:
+        return file.read(_MOST_BYTES).decode(errors="replace")
+
+
+# -- Options of sbatch as sbatch reads them ---------------------------------------------------------
+#
+# A long one by any beginning that only it has, short ones together in a word. So ``--part=batch``, ``--partition
+# batch``, ``-p batch`` and ``-Hpbatch`` are the same to all who look for a partition.
+
+
+#: Options with a value, in this word or the next, each with its short one in front: those of Slurm 22.05 by its own
+#: answers, and later ones by the manuals up to 25.05.
+_WITH_VALUE = """
+    A/account acctg-freq a/array batch bb bbf b/begin D/chdir cluster cluster-constraint M/clusters comment
+    C/constraint container container-id context S/core-spec cores-per-socket cpu-freq cpus-per-gpu c/cpus-per-task
+    deadline delay-boot d/dependency m/distribution e/error x/exclude export export-file extra B/extra-node-info gid
+    gpu-bind gpu-freq G/gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint i/input J/job-name
+    kill-on-invalid-dep L/licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus
+    network F/nodefile w/nodelist N/nodes n/ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket
+    ntasks-per-tres open-mode o/output p/partition power prefer priority profile q/qos reservation segment signal
+    sockets-per-node switches tasks-per-node thread-spec threads-per-core t/time time-min tmp tres-bind
+    tres-per-task uid wait-all-nodes wckey wrap
+"""
+#: Options that stand alone, or with a value in the same word.
+_ALONE = """
+    consolidate-segments contiguous exclusive external get-user-env h/help H/hold ignore-pbs nice k/no-kill
+    no-requeue oom-kill-step O/overcommit s/oversubscribe parsable propagate Q/quiet reboot requeue resv-ports
+    spread-job spread-segments stepmgr test-only u/usage use-min-nodes v/verbose V/version W/wait
+"""
+
+
+def _table(text: str) -> dict[str, str]:
+    """Long names by short ones, and by themselves."""
+    words = [word.rpartition("/") for word in text.split()]
+    return {name: long for short, _, long in words for name in (short, long) if name}
+
+
+_VALUED, _BARE = _table(_WITH_VALUE), _table(_ALONE)
+_LONG = [name for name in (*_VALUED, *_BARE) if len(name) > 1]
+#: Two names of one option.
+_ALSO = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
+
+#: Times as Slurm writes them: ``90`` minutes, ``90:30``, ``1:30:00``, ``2-12``, ``2-12:30``, ``2-12:30:00``.
+_TIME = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,6})(?::([0-9]{1,6}))?(?::([0-9]{1,6}))?")
+_UNLIMITED = frozenset({"UNLIMITED", "INFINITE", "-1"})
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option."""
+
+    #: Its long name, whole where it is known; empty of a word that is no option, or a short one that nobody knows.
+    name: str
+    #: ``None`` where it has none.
+    value: str | None
+    #: As it was written, with its value.
+    written: str
+
+
+def options_in(words: Iterable[str]) -> tuple[Option, ...]:
+    """The options among these words, in their order, and the words that are none."""
+    return _in_words(tuple(words))
+
+
+@lru_cache(maxsize=64)
+def _in_words(words: tuple[str, ...]) -> tuple[Option, ...]:
+    """The same; many rows have the same options."""
+    return tuple(_each(iter(words)))
+
+
+def _each(rest: Iterator[str]) -> Iterator[Option]:
+    for word in rest:
+        if word.startswith("--") and word != "--":
+            yield _long(word, rest)
+        elif word.startswith("-") and word not in {"-", "--"}:
+            yield from _short(word, rest)
+        else:
+            yield Option("", None, word)
+
+
+def value_of(words: Iterable[str], name: str) -> str | None:
+    """What an option is given last among these words, as sbatch takes it; empty of one that stands alone."""
+    return _last_value(tuple(words), name)
+
+
+@lru_cache(maxsize=256)
+def _last_value(words: tuple[str, ...], name: str) -> str | None:
+    given = [option.value or "" for option in _in_words(words) if option.name == name]
+    return given[-1] if given else None
+
+
+def _long(word: str, rest: Iterator[str]) -> Option:
+    given, has_value, value = word[2:].partition("=")
+    name = _whole(given)
+    if name is None:  # of another release, or a site's plugin has added it
+        return Option(given, value if has_value else None, word)
+    if has_value:
+        return Option(name, value, word)
+    return _with_next(name, word, rest) if name in _VALUED else Option(name, None, word)
+
+
+def _whole(given: str) -> str | None:
+    """The one option that has this name, or begins so."""
+    found = [given] if given in _LONG else [name for name in _LONG if name.startswith(given)]
+    return _ALSO.get(found[0], found[0]) if len(found) == 1 else None
+
+
+def _short(word: str, rest: Iterator[str]) -> Iterator[Option]:
+    for number, letter in enumerate(word[1:], 1):
+        behind = word[number + 1 :]
+        if letter in _VALUED:
+            yield Option(_VALUED[letter], behind, word) if behind else _with_next(_VALUED[letter], word, rest)
+            return
+        yield Option(_BARE.get(letter, ""), None, word)
+        if letter not in _BARE or letter == "k":  # the value of -k follows in the word
+            return
+
+
+def _with_next(name: str, word: str, rest: Iterator[str]) -> Option:
+    value = next(rest, "")
+    return Option(name, value, f"{word} {value}".rstrip())
+
+
+def seconds_of(text: str) -> float | None:
+    """A limit on time as Slurm writes and reads it, infinity for no limit; ``None`` where it is no time."""
+    if text.upper() in _UNLIMITED:
+        return math.inf
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    days, first, second, third = (int(part or 0) for part in match.groups())
+    if match[1] is None and match[4] is None:
+        return first * 60.0 + second
+    return ((days * 24 + first) * 60 + second) * 60.0 + third
+
+
+# -- What a launch script asks of sbatch itself, as far as one row could become several jobs by it --
+
+
+#: The place of what no script says.
+OPTIONS = "the options of sbatch"
+#: The variables of a job that name the Slurm cluster it goes to, in the order in which sbatch reads them.
+CLUSTER_VARIABLES = ("SBATCH_CLUSTERS", "SLURM_CLUSTERS")
+
+#: Any line that is neither blank nor a comment.
+_COMMAND = re.compile(r"\s*[^\s#]")
+_HETEROGENEOUS = frozenset({"hetjob", "packjob"})
+
+
+def check_one_job(spec: JobSpec) -> None:
+    """Raise a RefusedError where the launch script, or an option, makes several jobs of one submission."""
+    place, words = next(_several(spec), (None, ""))
+    if place is not None:
+        raise RefusedError(
+            f"{words} makes several jobs of one row",
+            (("said at", place),),
+            advice="take it out: each row is one job, which the session watches and judges",
+        )
+
+
+def _several(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    """What makes several jobs of a submission, and where it stands."""
+    for words in _arrays(spec.options):
+        yield OPTIONS, words
+    for number, line in directives_of(spec.script):
+        several = [*(word for word in line[:1] if word in _HETEROGENEOUS), *_arrays(line)]
+        yield from ((f"{spec.script}:{number}", f"#SBATCH {words}") for words in several)
+
+
+def cluster_of(spec: JobSpec) -> str:
+    """The Slurm cluster that a job goes to by its name; empty if none is named."""
+    return next(named_clusters(spec), ("", ""))[0]
+
+
+def named_clusters(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    """The clusters that are named for a job, each with its place; sbatch takes the first."""
+    named = value_of(spec.options, "clusters")
+    if named:
+        yield named, OPTIONS
+    for variable in CLUSTER_VARIABLES:
+        if value := spec.environment.get(variable):
+            yield value, variable
+    for number, words in reversed(directives_of(spec.script_path)):
+        if value := value_of(words, "clusters"):
+            yield value, f"{spec.script_path}:{number}"
+
+
+def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The numbers and the words of a script's lines for sbatch; none of one that cannot be read: sbatch says it."""
+    return _in_text(script_text(script) or "")
+
+
+def directive_words(script: Path) -> tuple[str, ...]:
+    """The words of all of a script's lines for sbatch."""
+    return _words_in(script_text(script) or "")
+
+
+@lru_cache(maxsize=64)
+def _words_in(text: str) -> tuple[str, ...]:
+    return tuple(word for _, words in _in_text(text) for word in words)
+
+
+@lru_cache(maxsize=64)
+def _in_text(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The same of a script's text; many rows have one script."""
+    lines = directive_lines(text)
+    return tuple((number, tuple(_words(line.removeprefix("#SBATCH")))) for number, line in lines)
+
+
+def directive_lines(text: str) -> Iterator[tuple[int, str]]:
+    """A script's directives, by number: sbatch reads no further than to the first command."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith("#SBATCH"):
+            yield number, line
+        elif _COMMAND.match(line):
+            return
+
+
+def time_asked_s(script: Path) -> float | None:
+    """The limit on the run time that a launch script asks for; ``None`` where it asks for none, or has no limit."""
+    asked = value_of(directive_words(script), "time")
+    limit_s = None if asked is None else seconds_of(asked)
+    return None if limit_s == math.inf else limit_s
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:
+        return text.split()
+
+
+def _arrays(words: Iterable[str]) -> list[str]:
+    """Options that make an array, as they are written."""
+    return [option.written for option in options_in(words) if option.name == "array"]
+
+
+# -- What a recipe's own scripts take from their environment, and what of it a row fixes ------------
+#
+# No release has to be known for it: shell takes what may be set by ``${TP:-8}`` and its like, and the scripts of all
+# releases write it so. A row's variable that a script uses before it sets it is taken as well. A launch script names
+# the scripts that it sources or hands to its container; those that lie beside it are read as well.
+
 
 #: The recipes' variables, and what of a row each of them is.
 _ROW = {

@@ -1,0 +1,596 @@
+"""What would fail once a job is submitted: its files, the variables and modules that its script wants, its release."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_gsw.clusters.model import CONTRACT_VARIABLES, Cluster
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.words import counted, enumerated
+from pytest_gsw.errors import SubmissionError
+from pytest_gsw.jobs.environment import job_environment
+from pytest_gsw.jobs.layout import fixed_part
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.scripts import OPTIONS, cluster_of, named_clusters, script_text, unread, versions_in
+from pytest_gsw.jobs.spec import launch_script, recipe_directory, stage_of
+from pytest_gsw.tables.bundled import bundled_releases
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.nodes import read_text
+from pytest_gsw.tables.of_release import holds_for, other_release, rows_of
+from pytest_gsw.tables.releases import in_words, releases_of
+
+# -- What of a job's files is not as it must be before the job is submitted -------------------------
+#
+# The recipe's, and the staging area. Each finding is told with the key that led there, by its file and line.
+
+
+#: So many neighbours of what is not there are named.
+_MOST_NAMED = 6
+_NOT_THERE = "not there"
+_BY_HOOK = ("hook", "pytest_gsw_make_job_spec")
+
+
+def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
+    """Why the recipe's launch script cannot be submitted, or run here; ``None`` where it can."""
+    problem = _directory_problem(spec, baseline, cluster)
+    if problem is not None or not spec.launch.runs_script:
+        return problem
+    script, keys = spec.script_path, tuple(directory_keys(spec, baseline, cluster))
+    what = _missing(script, stat.S_ISREG, "no file")
+    if what:
+        return SubmissionError(
+            f"the launch script is {what}: {script}",
+            (*keys, *_neighbours(script.parent, lambda path: path.suffix == ".sh")),
+            advice="run the recipe's setup.sh, or name the script in the table: recipe: {script: NAME}",
+        )
+    if not os.access(script, os.R_OK):
+        return SubmissionError(f"the launch script cannot be read: {script}", keys, advice=f"ls -l {script}")
+    if spec.submits_itself and not os.access(script, os.X_OK):
+        return SubmissionError(f"the launch script cannot be run: {script}", keys, advice=f"chmod +x {script}")
+    return None
+
+
+def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | None:
+    """Why the job would not be the row's: its table sets a variable that no script reads; ``None`` if unknown."""
+    found = unread(baseline.recipe.environment, spec.script_path) if spec.launch.reads_variables else None
+    if found is None:
+        return None
+    name, nearest = found
+    line = _line_where(baseline, re.compile(rf"(?<!\w){re.escape(name)}['\"]?[ \t]*:").search)
+    table, script = f"{from_here(baseline.location.path)}:{line}  {name}", spec.script_path
+    return SubmissionError(
+        f"no script of the recipe reads {name}, which the row's table sets",
+        (("table", table), ("script", str(script)), *_neighbours(script.parent, Path.is_file)),
+        advice=f"{f'did you mean {nearest}? ' if nearest else ''}Correct `recipe.environment` in the table; "
+        "a variable for a program that no script names belongs under `environment` of the cluster",
+    )
+
+
+def cluster_problem(spec: JobSpec, cluster: Cluster, first: JobSpec) -> SubmissionError | None:
+    """Refuse a job that may run on another Slurm cluster than a session's first one: two clusters may share an id."""
+    named, wanted = cluster_of(spec), cluster_of(first)
+    if "," in named or named.lower() == "all":
+        fact, advice = f"the row names several: {named}", "name one cluster there"
+    elif named == wanted:
+        return None
+    else:
+        fact = f"the row names {named or 'none'}, where {first.row_id} names {wanted or 'none'}"
+        advice = "name one cluster for all rows, or run those of each cluster in a session of their own"
+    named, place = next(named_clusters(spec if named else first))
+    if place == OPTIONS and cluster.path is not None and "sbatch" in cluster.given:
+        place = f"{from_here(cluster.path)}:{cluster.given['sbatch'][0]}  --clusters={named}"
+    return SubmissionError(f"a session runs on one Slurm cluster, and {fact}", (("named by", place),), advice=advice)
+
+
+def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
+    """Why a job cannot write its results where they go; ``None`` where it can."""
+    home = spec.launch.home
+    if place := spec.environment.get(home):
+        return _unwritable(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
+    results = spec.stage / fixed_part(spec.log_glob)
+    return _unwritable("the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there")
+
+
+def _unwritable(
+    name: str, place: Path, results: Path, evidence: tuple[tuple[str, str], ...], correct: str
+) -> SubmissionError | None:
+    """Why nothing can be written to the results' directory in a place, or to what is there of it by now."""
+    there = next(path for path in (results, *results.parents) if _missing(path, stat.S_ISDIR) != _NOT_THERE)
+    what = _missing(there, stat.S_ISDIR)
+    if what:
+        return SubmissionError(f"{name} is {what}: {there}", evidence, advice=f"{correct}: all nodes must see it")
+    if os.access(there, os.W_OK | os.X_OK):
+        return None
+    fact = f"{name} cannot be written to: {there}"
+    if there in place.parents:
+        fact = f"{name} is not there, and cannot be made: {place}"
+        evidence = (*evidence, ("above", f"{there} cannot be written to"))
+    return SubmissionError(fact, evidence, advice=f"{correct}, or get the right to write: ls -ld {there}")
+
+
+def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
+    directory = spec.directory
+    what = _missing(directory, stat.S_ISDIR)
+    if not what:
+        return None
+    keys, root = tuple(directory_keys(spec, baseline, cluster)), _root_of_recipes(cluster)
+    if root is not None and root in directory.parents and _missing(root, stat.S_ISDIR):
+        # It is no single recipe's affair: all rows that have theirs there are told the same.
+        return SubmissionError(
+            f"the directory of recipes is {_missing(root, stat.S_ISDIR)}: {root}",
+            keys[:1],
+            advice="correct `recipes` there, or put the recipes there",
+        )
+    if directory == spec.stage:
+        return SubmissionError(
+            f"the staging area, where the launch script is to be, is {what}: {directory}",
+            keys,
+            advice="run the recipe's setup.sh, which puts it there, or say with `recipes` where the recipes are",
+        )
+    return SubmissionError(
+        f"the recipe's directory is {what}: {directory}",
+        (*keys, *_neighbours(directory.parent, Path.is_dir)),
+        advice="is the recipe part of this release? Correct the directory there, or fetch the recipe",
+    )
+
+
+def _missing(path: Path, is_right: Callable[[int], bool], other: str = "no directory") -> str:
+    """Why nothing of the right kind is there, as what follows ``is``; empty where it is there."""
+    try:
+        return "" if is_right(path.stat().st_mode) else other
+    except (FileNotFoundError, NotADirectoryError):
+        return "a link to nothing" if path.is_symlink() else _NOT_THERE
+    except OSError as error:
+        return f"out of reach ({error.strerror})"
+
+
+def _neighbours(directory: Path, is_one: Callable[[Path], bool]) -> tuple[tuple[str, str], ...]:
+    """What of the same kind is there in the place of what is missed."""
+    names = sorted(path.name for path in directory.glob("[!.]*") if is_one(path))
+    if not names:
+        return ()
+    more = [counted(len(names) - _MOST_NAMED, "other")] if len(names) > _MOST_NAMED else []
+    return (("there", enumerated([*names[:_MOST_NAMED], *more])),)
+
+
+def _root_of_recipes(cluster: Cluster) -> Path | None:
+    """The directory that holds all recipes."""
+    return None if cluster.recipes is None else Path(cluster.recipes.partition("{recipe}")[0].rstrip("/") or "/")
+
+
+def directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """Which keys say where a recipe's directory is."""
+    if spec.directory != recipe_directory(cluster, baseline, stage_of(cluster, baseline)):
+        yield _BY_HOOK
+        return
+    if not baseline.recipe.beside_table:
+        yield _stage_key(spec, cluster) if cluster.recipes is None else ("recipes", _cluster_line(cluster, "recipes"))
+        if cluster.recipes is None:
+            return
+    path, wanted = baseline.location.path, baseline.recipe.directory
+    line = _line_where(baseline, lambda text: _named_in(text) == wanted)
+    yield "recipe", f"{from_here(path)}:{line}  directory: {wanted}"
+
+
+def _stage_key(spec: JobSpec, cluster: Cluster) -> tuple[str, str]:
+    if cluster.path is None:
+        return "stage", str(spec.stage)
+    if "stage" not in cluster.given:
+        return "stage", "STAGE_PATH of the environment"
+    return "stage", _cluster_line(cluster, "stage")
+
+
+def _cluster_line(cluster: Cluster, key: str) -> str:
+    """Where a key of a cluster stands, and what it says with variables filled in."""
+    if cluster.path is None or key not in cluster.given:
+        return str(vars(cluster)[key])
+    return f"{from_here(cluster.path)}:{cluster.given[key][0]}  {key}: {vars(cluster)[key]}"
+
+
+def _line_where(baseline: Baseline, is_one: Callable[[str], object]) -> int:
+    """The line of a row's table that says something of it: the last such line before the row, or else the first one."""
+    lines = read_text(baseline.location.path).split("\n")
+    found = [number for number, line in enumerate(lines, 1) if is_one(line)]
+    before = [number for number in found if number <= baseline.location.line]
+    return before[-1] if before else next(iter(found), baseline.location.line)
+
+
+def _named_in(line: str) -> str:
+    """The directory that a line of a table gives: ``recipe: {directory: maxtext, steps: 50}``."""
+    return line.partition("directory:")[2].partition(",")[0].partition("}")[0].partition(" #")[0].strip(" '\"")
+
+
+# -- Variables that a launch script cannot start without, or with -----------------------------------
+#
+# As far as the script itself leaves no doubt of it. Read are single lines at the script's top level, up to the first
+# that may set variables unseen (``source``, ``eval``) or end the script. A variable counts by the first line that
+# names it: one that is set, or has a default, before that is no demand.
+
+
+_LONGEST_LINE = 4096
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
+_WORD = re.compile(rf"{_NAME}")
+#: ``export HF_TOKEN=${HF_TOKEN:?…}`` and ``: "${HF_TOKEN?…}"``.
+_DEMAND = re.compile(rf"""(?:(?:export\s+|readonly\s+)?{_NAME}=|:\s+)"?\$\{{({_NAME})(:?)\?""")
+#: A line that is nothing else: what follows an assignment in its line may read what that has set.
+_ASSIGNMENT = re.compile(rf"""(?:export\s+|readonly\s+)?{_NAME}=((?:[^\s;&|"]|"[^"]*")*)""")
+#: ``$NAME`` and ``${{NAME}}``, without a default.
+_PLAIN = re.compile(rf"\$(?:({_NAME})|\{{({_NAME})\}})")
+#: ``if [[ -z "$NAME" ]]; then``, and ``-n``; ``${{NAME+x}}`` is there where the variable is, be it empty.
+_TEST = re.compile(
+    rf"""if\s+\[\[?\s+-([zn])\s+"?\$(?:({_NAME})|\{{({_NAME})(:?\+[A-Za-z0-9_]{{1,20}}|:?-(?:"")?)?\}})"?\s+\]\]?\s*;\s*then"""
+)
+#: ``${NAME:-…}`` and what else has a modifier, without another inside.
+_MODIFIED = re.compile(r"\$\{[^{}]*[^{}A-Za-z0-9_][^{}]*\}")
+_UNSETS_U = re.compile(r"\s*set\s+\+(?:[a-z]*u|o\s+nounset)\b")
+_SETS_U = re.compile(r"set\s+-(?:[a-z]*u[a-z]*\b|(?:[a-z]+\s+)*o\s+nounset\b).*")
+#: What only prints, and so sets nothing that it names.
+_SAYS = re.compile(r"\s*(?:echo|printf)\s+(?!-v)[^=`]*")
+_EXIT = re.compile(r"exit\s+[1-9][0-9]{0,2};?")
+#: What may set variables unseen, wherever it stands, or begins what is no line of the script's own.
+_BLINDS = re.compile(
+    r"(?:^|[;&|({!]|\b(?:if|then|do|else|time|builtin|command)\s)\s*"
+    r"(?:(?:source|\.|eval|exec|module|ml|conda|mamba|spack)\s|(?:export|declare|typeset|local|printf\s+-v)\s[^=]*\$"
+    # A command that a variable holds, and an end that is a good one.
+    r"|\$(?:\w+|\{\w+\})(?:\s|$)|exit\b(?!\s+[1-9]))|<<"
+)
+#: What may end the script before anything is demanded; a line that goes on.
+_ENDS = re.compile(r"(?:exit|return|exec|trap|unset)\b|.*\\$")
+_OPENS = re.compile(r"(?:^|[;&|(]\s*|\b(?:then|do|else)\s+)(if|for|while|until|case|select)\b|\{\s*$|\(\s*$")
+_CLOSES = re.compile(r"(?:^|[;&|]\s*)(fi|done|esac)\b|^\s*\}|^\s*\)")
+
+#: Options of sbatch by which the job has other variables than the session, by any beginning that only they have.
+_OTHER_VARIABLES = re.compile(r"--(?:exp|get)(?!ort=ALL$).*")
+#: A login shell reads the user's profile first.
+_BASH = re.compile(r"#!(?!.*\s(?:-[a-z]*l|--login)).*\bbash\b")
+
+#: Set by bash or by Slurm in each job.
+_GIVEN = frozenset(
+    {
+        *("HOME", "HOSTNAME", "HOSTTYPE", "IFS", "LINENO", "LOGNAME", "MACHTYPE", "OLDPWD", "OPTARG", "OPTIND"),
+        *("OSTYPE", "PATH", "PPID", "PWD", "RANDOM", "SECONDS", "SHELL", "SHLVL", "TERM", "TMPDIR", "UID", "EUID"),
+        *("EPOCHSECONDS", "EPOCHREALTIME", "SRANDOM", "OPTERR", "PS4", "HISTCMD"),
+        *("USER", "ENVIRONMENT", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES"),
+    }
+)
+#: Variables by which the job has others than the session: a file that bash reads first, and what sbatch does.
+_MAY_SET = frozenset({"BASH_ENV", "SBATCH_EXPORT", "SBATCH_GET_USER_ENV"})
+_GIVEN_PREFIXES = ("BASH", "SLURM", "SRUN_", "PMI", "FUNCNAME", "GROUPS", "DIRSTACK", "PIPESTATUS", "REPLY")
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a script wants of one variable."""
+
+    name: str
+    line: int
+    #: It must not be set, in place of: it must be.
+    forbidden: bool = False
+    #: An empty value is as good as none.
+    empty_is_unset: bool = False
+
+    def is_met(self, environment: Mapping[str, str]) -> bool:
+        """Whether an environment is as the script wants it."""
+        value = environment.get(self.name)
+        return (value is not None and bool(value or not self.empty_is_unset)) != self.forbidden
+
+
+def variables_problem(spec: JobSpec, environ: Mapping[str, str], demands: Sequence[Demand]) -> SubmissionError | None:
+    """Why the launch script, which has these demands, would end at once; ``None`` where that is not certain."""
+    script = spec.script_path
+    if not demands or not spec.launch.runs_script:
+        return None
+    environment = {**job_environment(environ, spec), **spec.launch.variables(spec)}
+    if not environment.keys().isdisjoint(_MAY_SET) or any(map(_OTHER_VARIABLES.match, spec.options)):
+        return None
+    unmet = [demand for demand in demands if not demand.is_met(environment)]
+    refused = [demand for demand in unmet if demand.forbidden]
+    if refused:
+        return _refused(refused[0], script)
+    return _needed(unmet, script) if unmet else None
+
+
+def _refused(demand: Demand, script: Path) -> SubmissionError:
+    advice = f"unset {demand.name}"
+    if demand.name == "STAGE_PATH":
+        advice = "it submits by itself: `launcher: nemo-run`, and LLMB_INSTALL in `environment` of the cluster"
+    return SubmissionError(
+        f"the launch script does not start where {demand.name} is set",
+        (("said at", f"{script}:{demand.line}"),),
+        advice=advice,
+    )
+
+
+def _needed(unmet: Sequence[Demand], script: Path) -> SubmissionError:
+    names = [demand.name for demand in unmet]
+    own = [name for name in names if name not in CONTRACT_VARIABLES]
+    exports = " ".join(f"{name}=…" for name in own)
+    advice = f"export {exports}; or write that under `environment` of the cluster"
+    if not own:
+        advice = "give the row its `size` in the table, which sets MODEL_SIZE"
+    return SubmissionError(
+        f"the launch script needs {enumerated(names)}, which {'is' if len(names) == 1 else 'are'} not set",
+        tuple(("said at", f"{script}:{demand.line}  {demand.name}") for demand in unmet),
+        advice=advice,
+    )
+
+
+def demands_of(script: Path) -> tuple[Demand, ...]:
+    """What a launch script demands, by its own text; nothing of one that cannot be read."""
+    return tuple(demands_in(script_text(script) or ""))
+
+
+def demands_in(text: str) -> Iterator[Demand]:
+    """What a bash script demands, each variable once."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    if not _BASH.match(lines[0]):
+        return
+    named: set[str] = set()
+    depth, strict = 0, False
+    for number, line in enumerate(lines, 1):
+        if not line or line.lstrip().startswith("#"):
+            if line.startswith("#SBATCH") and any(map(_OTHER_VARIABLES.match, line.split())):
+                return
+            continue
+        if len(line) > _LONGEST_LINE or _BLINDS.search(line) or not _is_whole(line):
+            return
+        if depth == 0 and not line[0].isspace():
+            strict = (strict or _SETS_U.fullmatch(line) is not None) and not _UNSETS_U.match(line)
+            if _ENDS.match(line):
+                return
+            for demand in _in_line(line, number, lines, strict):
+                if demand.name not in named and not _is_given(demand.name):
+                    yield demand
+        if not _SAYS.fullmatch(line):
+            named.update(_WORD.findall(line))
+        depth += len(_OPENS.findall(line)) - len(_CLOSES.findall(line))
+        if depth < 0:
+            return
+
+
+def _in_line(line: str, number: int, lines: Sequence[str], strict: bool) -> Iterator[Demand]:
+    match = _DEMAND.match(line)
+    if match is not None:
+        yield Demand(match[1], number, empty_is_unset=match[2] == ":")
+        return
+    match = _TEST.fullmatch(line)
+    if match is not None:
+        name, modifier = match[2] or match[3], match[4] or ""
+        if _ends_script(lines[number:]):
+            # Of "${NAME+x}" nothing is left but whether there is a variable; -z of anything else is of its value.
+            yield Demand(name, number, forbidden=match[1] == "n", empty_is_unset=not modifier.startswith("+"))
+        return
+    assigned = _ASSIGNMENT.fullmatch(line) if strict else None
+    if assigned is not None and not re.search(r"['`\\]|\$\(", assigned[1]):
+        text = _MODIFIED.sub("", assigned[1])
+        if not re.search(r"\$\{\w*[^\w}]", text):  # what a default holds in its turn may not be asked for
+            yield from (Demand(plain[1] or plain[2], number) for plain in _PLAIN.finditer(text))
+
+
+def _ends_script(block: Iterable[str]) -> bool:
+    """Whether what follows a test does nothing but say something and end the script."""
+    for line in block:
+        text = line.strip()
+        if _EXIT.fullmatch(text):
+            return True
+        if not text.startswith(("echo ", "printf ", "#")) or text.endswith("\\"):
+            return False
+    return False
+
+
+def _is_whole(line: str) -> bool:
+    """Whether the quotes that a line opens are closed in it."""
+    try:
+        shlex.split(line, comments=True)
+    except ValueError:
+        return line.endswith("\\")  # no quote, but a line that goes on
+    return True
+
+
+def _is_given(name: str) -> bool:
+    return name in _GIVEN or name.startswith(_GIVEN_PREFIXES)
+
+
+# -- Modules that a recipe's Python must have -------------------------------------------------------
+#
+# By what its launch script says of itself: a comment that is there for that. It is asked only where the job runs on
+# the machine that submits it: on a cluster, nodes may have another Python.
+
+
+#: ``#GSW modules: torch, transformers of ${RUN_CONF_PYTHON:-python3}``, on a line of its own.
+_MODULES = re.compile(
+    r"^#GSW modules: (\w{1,60}(?:, \w{1,60}){0,20}) of \$\{([A-Za-z_]\w{0,99}):-([\w./-]{1,200})\}$", re.MULTILINE
+)
+#: Finds the modules that are not there, and imports none.
+_QUESTION = "import sys, importlib.util as u; print(*(m for m in sys.argv[1:] if u.find_spec(m) is None), sep='\\n')"
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Modules:
+    """What a launch script says that it needs."""
+
+    names: tuple[str, ...]
+    #: The variable that names the Python, and what runs where that is not set.
+    variable: str
+    default: str
+    line: int
+
+
+def modules_of(script: Path) -> Modules | None:
+    """The modules that a launch script needs by its own text; ``None`` where it does not say it."""
+    text = script_text(script) or ""
+    said = _MODULES.search(text)
+    if said is None:
+        return None
+    return Modules(tuple(said[1].split(", ")), said[2], said[3], text.count("\n", 0, said.start()) + 1)
+
+
+def modules_problem(spec: JobSpec, environ: Mapping[str, str], needed: Modules) -> SubmissionError | None:
+    """Why the recipe could not import what it needs, on this machine; ``None`` where that is not certain."""
+    environment = job_environment(environ, spec)
+    if "BASH_ENV" in environment:  # which may set the variable
+        return None
+    named = environment.get(needed.variable) or needed.default
+    said_at = ("said at", f"{from_here(spec.script_path)}:{needed.line}")
+    other = f"or name another Python in {needed.variable}"
+    python = shutil.which(named, path=environment.get("PATH"))
+    if python is None:
+        return SubmissionError(f"the recipe's Python is not there: {named}", (said_at,), advice=f"install it, {other}")
+    missing = _not_importable(python, needed.names, environment, spec.directory)
+    if not missing:
+        return None
+    names = " ".join(missing)
+    return SubmissionError(
+        f"the recipe's Python has no {enumerated(missing, 'or')}: {python}",
+        (said_at,),
+        advice=f"{python} -m pip install {names}, {other}",
+    )
+
+
+def _not_importable(python: str, names: tuple[str, ...], environment: Mapping[str, str], directory: Path) -> list[str]:
+    """The modules that a Python cannot find; none where it does not answer."""
+    try:
+        answer = subprocess.run(
+            [python, "-c", _QUESTION, *names],
+            env=dict(environment),
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    found = answer.stdout.split() if answer.returncode == 0 else []
+    return [name for name in names if name in found]
+
+
+# -- Which release of the recipes is staged, by the launch scripts that are to be submitted ---------
+
+
+#: From v25.10 on, a file at the root of a checkout says it for all recipes.
+_RELEASE_FILE = "release.yaml"
+_LLMB_KEY = "llmb_version:"
+_LLMB_VERSION = re.compile(r"^llmb_version:[ \t]*[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t\r]*(?:#.*)?$", re.MULTILINE)
+#: ``## [v25.05.02] - 2025-07-22``
+_HEADING = re.compile(r"^##? \[?v?([0-9][0-9A-Za-z.-]{0,30})\b[^\n]{0,80}", re.MULTILINE)
+#: How far below that a recipe may be: ``deepseek_v3/pretrain/megatron_bridge``, and some more.
+_DEEPEST = 6
+
+
+class Staged(NamedTuple):
+    """What says which release a recipe is of."""
+
+    version: str
+    path: Path
+    #: From 1.
+    line: int
+    text: str
+    #: It is the release itself; a ``GSW_VERSION`` is that of several.
+    is_release: bool = False
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The releases that it may be."""
+        return (self.version,) if self.is_release else releases_of(self.version)
+
+
+def staged_release(script: Path) -> Staged | None:
+    """The one release that a launch script, or its checkout, says it is of.
+
+    ``None`` also where the script is not there, or says several.
+    """
+    text = script_text(script)
+    if text is None:
+        return None
+    constants = [match for match in versions_in(text) if releases_of(match[1])]
+    if constants:
+        own = _said_in(text, constants, script)
+        return own and (_by_changelog(script, own.releases) or own)
+    files = (folder / _RELEASE_FILE for folder in script.parents[:_DEEPEST])
+    # Other projects have files of that name, too.
+    found = next(((file, said) for file in files if _LLMB_KEY in (said := script_text(file) or "")), None)
+    return None if found is None else _said_in(found[1], list(_LLMB_VERSION.finditer(found[1])), found[0])
+
+
+def _by_changelog(script: Path, possible: Sequence[str]) -> Staged | None:
+    """Which of several releases the first heading of the checkout's CHANGELOG names; ``None`` if it names none."""
+    for place in (folder / "CHANGELOG" for folder in script.parents[:_DEEPEST] if len(possible) > 1):
+        text = script_text(place) or ""
+        first = _HEADING.search(text)
+        if first is not None and first[1] in possible:
+            return Staged(first[1], place, text.count("\n", 0, first.start()) + 1, first[0], is_release=True)
+    return None
+
+
+def _said_in(text: str, found: Sequence[re.Match[str]], path: Path) -> Staged | None:
+    """The one release that these places of a text name."""
+    if len({match[1] for match in found}) != 1:
+        return None
+    first = found[0]
+    return Staged(first[1], path, text.count("\n", 0, first.start()) + 1, first[0].strip())
+
+
+def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[Baseline, Staged]]:
+    """The rows whose launch script is, or may be, of another release than their figures, each with what it says."""
+    staged = cache(staged_release)
+    for row, script in rows:
+        says_release = row.source.releases or row.source.release is not None
+        found = staged(script) if says_release else None
+        if found is not None and (
+            holds_for(row.source, found.version, found.releases) is False or _may_be_other(row, found.releases)
+        ):
+            yield row, found
+
+
+def _may_differ(releases: Sequence[str]) -> bool:
+    return len(releases) > 1 and len({bundled_releases().get(release) for release in releases}) > 1
+
+
+def _may_be_other(row: Baseline, releases: Sequence[str]) -> bool:
+    """Whether a bundled row has other figures in one of the releases that may be staged."""
+    rows = rows_of(row.id, releases).values() if _may_differ(releases) else ()
+    return row.location in {one.location for one in rows} and len({one.judged_s for one in rows}) > 1
+
+
+def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> SubmissionError:
+    """Why a job of a recipe of another release could not be judged by its row's figures."""
+    other = other_release(row, staged.releases, "the staged recipe", *cluster.options)
+    return SubmissionError(
+        other.fact,
+        evidence=(("release", f"{from_here(staged.path)}:{staged.line}  {staged.text}"), other.table),
+        advice=other.advice,
+    )
+
+
+def told_of_stage(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
+    """Which rows are of another release than the recipes that are staged for them, in a line for each release."""
+    scripts = (
+        (row, launch_script(cluster, row, recipe_directory(cluster, row, stage_of(cluster, row)))) for row in rows
+    )
+    others = Counter(
+        (row.source.releases or (str(row.source.release),), staged.releases)
+        for row, staged in of_other_releases(scripts)
+    )
+    for (releases, there), number in others.items():
+        chosen = None if _may_differ(there) else next((one for one in there if one in bundled_releases()), None)
+        advice = "" if chosen is None else f"; --gsw-release={chosen} runs the rows of that release"
+        are, its = ("is", "its recipe is") if number == 1 else ("are", "their recipes are")
+        yield (
+            f"{counted(number, 'row')} {are} of {in_words(releases)}, and {its} staged as of "
+            f"{in_words(there, 'or')}: not submitted{advice}"
+        )
