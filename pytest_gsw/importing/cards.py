@@ -18,8 +18,7 @@ from pytest_gsw.importing.markdown import LeftOut
 from pytest_gsw.importing.row import CONVENTION, UNSAID, RecipeKey, Row, RowFile, RowTable
 from pytest_gsw.importing.rows import FACT
 from pytest_gsw.tables.metrics import STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S_PER_GPU
-from pytest_gsw.tables.nodes import compose, read_text
-from pytest_gsw.tables.yamlfile import Spelt, Stated, read_spelling
+from pytest_gsw.tables.yamlfile import Spelt, Stated, compose, read_spelling, read_text
 
 #: The task whose recipes are tuned for performance. Figures of the others are sanity checks, by the cards' own words.
 _TUNED = "pretrain_performance"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.importing.html_tables import MARKS, TABLE_END, TABLE_LINE, HtmlTable, read_html_table
-from pytest_gsw.tables.nodes import read_text
+from pytest_gsw.tables.yamlfile import read_text
 
 #: A longer cell is neither a figure nor a label.
 LONGEST_CELL = 300

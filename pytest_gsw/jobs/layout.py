@@ -221,15 +221,20 @@ def _is_file(path: str | Path) -> bool:
         raise
 
 
-def _below(place: str, parts: Sequence[str]) -> Iterator[str]:
+def _below(
+    place: str,
+    parts: Sequence[str],
+    passed_over: type[OSError] | tuple[type[OSError], ...] = (FileNotFoundError, NotADirectoryError, PermissionError),
+) -> Iterator[str]:
+    """All paths below a place that a glob of single names may find; directories with such an error are passed over."""
     for position, part in enumerate(parts):
         if glob.has_magic(part):
             try:
                 names = os.listdir(place)  # noqa: PTH208 - Path costs more than the look
-            except (FileNotFoundError, NotADirectoryError, PermissionError):
+            except passed_over:
                 return
             for name in fnmatch.filter(names, part):
-                yield from _below(f"{place}/{name}", parts[position + 1 :])
+                yield from _below(f"{place}/{name}", parts[position + 1 :], passed_over)
             return
         place = f"{place}/{part}"
     yield place
@@ -329,7 +334,8 @@ def names_in(stage: Path, place: str) -> frozenset[str]:
     directories = [name for name in place.split("/") if name not in {"", "."}]
     if "**" in directories:
         return frozenset(path.relative_to(stage).as_posix() for path in stage.glob(f"{place}/*"))
-    return frozenset(_walk(str(stage), "", directories))
+    root = str(stage).rstrip("/")
+    return frozenset(path.removeprefix(f"{root}/") for path in _below(root, [*directories, "*"], OSError))
 
 
 def names_before(spec: JobSpec, look: Callable[[Path, str], frozenset[str]] = names_in) -> frozenset[str]:
@@ -385,16 +391,3 @@ def _is_put_there(facts: os.stat_result, job: Job) -> bool:
     """
     written_s = facts.st_mtime
     return written_s < job.submitted_s - CLOCK_SKEW_S and written_s < facts.st_ctime - CLOCK_SKEW_S
-
-
-def _walk(stage: str, below: str, directories: list[str]) -> Iterator[str]:
-    """All names in the directories of a glob of single names, as paths below the staging area."""
-    try:
-        names = os.listdir(f"{stage}/{below}")  # noqa: PTH208 - Path costs more than the look
-    except OSError:
-        return  # not there yet, or no directory
-    if not directories:
-        yield from (f"{below}{name}" for name in names)
-        return
-    for name in fnmatch.filter(names, directories[0]):
-        yield from _walk(stage, f"{below}{name}/", directories[1:])

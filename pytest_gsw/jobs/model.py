@@ -366,7 +366,6 @@ class Launcher(Protocol):
     @property
     def name(self) -> str:
         """``slurm``, ``local``, ``replay``, or a plugin's own word."""
-        ...
 
     # A launcher may have a ``version`` as well, the scheduler's, for the record's environment; and ``cluster_keys``,
     # which of the keys account, partition, gres, constraint and sbatch of clusters.yaml it uses: none without. One that
@@ -377,21 +376,17 @@ class Launcher(Protocol):
     @property
     def log_wait_s(self) -> float:
         """How long a finished job's log may take to appear (shared file systems are slow to tell)."""
-        ...
 
     @property
     def poll_interval_s(self) -> float:
         """Seconds between two questions about all jobs that its scheduler bears well."""
-        ...
 
     @property
     def parallel_submissions(self) -> int:
         """How many threads may call :meth:`submit` at once; 1 where it must be the session's own."""
-        ...
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, for ``--gsw-plan``."""
-        ...
 
     def submit(self, spec: JobSpec) -> Job:
         """Start one job.
@@ -401,12 +396,10 @@ class Launcher(Protocol):
             SubmissionError: The scheduler refused it.
             LogError: A log is replayed, and there is none, or more than one.
         """
-        ...
 
     @property
     def jobs_outlive_session(self) -> bool:
         """Whether a later session can ask about the jobs of an earlier one."""
-        ...
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job that was submitted for this spec at or after a time (seconds since the epoch), by its name.
@@ -418,7 +411,6 @@ class Launcher(Protocol):
         Raises:
             SchedulerAwayError: It cannot be told now.
         """
-        ...
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row's id (``job.spec.row_id``), with one question for all of them.
@@ -429,7 +421,6 @@ class Launcher(Protocol):
         A job of which nothing could be learnt has :attr:`JobState.UNKNOWN`; this never raises
         because a scheduler is out of reach.
         """
-        ...
 
     def cancel(self, jobs: Sequence[Job]) -> None:
         """End all these jobs with one request; those that have ended already are no error.
@@ -437,7 +428,6 @@ class Launcher(Protocol):
         Raises:
             JobError: The request failed, so that jobs may go on; the advice is how to end them by hand.
         """
-        ...
 
     def find_log(self, job: Job) -> Path:
         """The one log that belongs to this job.
@@ -445,12 +435,9 @@ class Launcher(Protocol):
         Raises:
             LogError: There is none (yet), or more than one.
         """
-        ...
 
     def batch_output(self, job: Job) -> Path | None:
         """The batch shell's own output, where failures before training show; ``None`` if there is none."""
-        ...
 
     def close(self) -> None:
         """Let go of what is held. Jobs of a scheduler that still run are not touched; processes are ended."""
-        ...

@@ -26,9 +26,9 @@ from pytest_gsw.jobs.scripts import OPTIONS, cluster_of, named_clusters, script_
 from pytest_gsw.jobs.spec import launch_script, recipe_directory, stage_of
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.nodes import read_text
 from pytest_gsw.tables.of_release import holds_for, other_release, rows_of
 from pytest_gsw.tables.releases import in_words, releases_of
+from pytest_gsw.tables.yamlfile import read_text
 
 # -- What of a job's files is not as it must be before the job is submitted -------------------------
 #

@@ -24,11 +24,10 @@ from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
 from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.session.ending import add_incident
 from pytest_gsw.session.nights import history_at
-from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.stash import CLUSTER_TOLD, OTHERS, SETTINGS
-from pytest_gsw.session.tally import TALLY
+from pytest_gsw.session.screen import add_incident
+from pytest_gsw.session.settings import CLUSTER_TOLD, OTHERS, SETTINGS, Settings
+from pytest_gsw.session.terminal import TALLY
 
 
 @dataclass(frozen=True)

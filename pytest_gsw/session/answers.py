@@ -11,16 +11,28 @@ import pytest
 
 from pytest_gsw.clusters.model import Cluster, check_keys
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.errors import ConfigurationError, GswError, RunError
-from pytest_gsw.hooks.checks import format_problems, is_own, launcher_problems, spec_problems, suite_problems
-from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
+from pytest_gsw.errors import ConfigurationError, GswError, RunError, SubmissionError
+from pytest_gsw.hooks.checks import (
+    format_problems,
+    hook_error,
+    is_own,
+    launcher_problems,
+    metric_problems,
+    not_that,
+    spec_problems,
+    suite_problems,
+    wrong_answer,
+)
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.formats.series import BuiltIn
 from pytest_gsw.results.suites import SuiteRows
+from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.metrics import Metric
+from pytest_gsw.tables.model import Baseline
 
 if TYPE_CHECKING:
-    from pytest_gsw.session.item import BaselineItem
+    from pytest_gsw.session.collect import BaselineItem
     from pytest_gsw.session.settings import Settings
 
 
@@ -97,3 +109,56 @@ def check_answers(item: BaselineItem, spec: object, log_format: object) -> None:
         problem = not_that(log_format, "log format", problems) if problems else None
     if problem is not None:
         raise pytest.UsageError(_shown(wrong_answer(hook, problem)))
+
+
+# -- A site's metrics, as the hook gives them: asked for once in a session, and checked before anything is submitted
+
+
+_METRICS = pytest.StashKey["Mapping[str, Metric]"]()
+
+
+def site_metrics(config: pytest.Config) -> Mapping[str, Metric]:
+    """The metrics of all plugins, by key.
+
+    Raises:
+        pytest.UsageError: A plugin raised, or what it returned are no metrics, or two have one of the same key.
+    """
+    if _METRICS not in config.stash:
+        config.stash[_METRICS] = _ask_metrics(config)
+    return config.stash[_METRICS]
+
+
+def _ask_metrics(config: pytest.Config) -> dict[str, Metric]:
+    hook = config.hook.pytest_gsw_metrics
+    try:
+        answers = hook(config=config)
+    except Exception as error:
+        raise _usage(hook_error(error, config.pluginmanager.list_name_plugin())) from None
+    found: dict[str, Metric] = {}
+    for answer in answers:  # those of plugins that returned None are not among them
+        if isinstance(answer, str | bytes | Metric) or not hasattr(answer, "__iter__"):
+            raise _usage(wrong_answer(hook, f"{type(answer).__name__}, wanted a list of Metric"))
+        for metric in answer:
+            problems = metric_problems(metric)
+            if problems:
+                raise _usage(wrong_answer(hook, not_that(metric, "metric", problems)))
+            if metric.key in found:
+                raise _usage(wrong_answer(hook, f"two metrics of the key '{metric.key}', wanted one"))
+            found[metric.key] = metric
+    return found
+
+
+def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> SubmissionError | None:
+    """That a row documents a metric which no plugin reads; ``None`` where it does not."""
+    for key in baseline.metrics:
+        if key not in known:
+            return SubmissionError(
+                f"nobody reads the metric '{key}'{nearest(key, known)}",
+                evidence=(("baseline", str(baseline.location)), ("known", ", ".join(sorted(known)) or "none")),
+                advice="correct 'metrics' there, or install the plugin whose pytest_gsw_metrics gives it",
+            )
+    return None
+
+
+def _usage(error: RunError) -> pytest.UsageError:
+    return pytest.UsageError(quoted(str(error), os.environ))

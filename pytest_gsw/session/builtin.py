@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters.local import uses_gpus
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters.model import Cluster, uses_gpus
 from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.jobs.ownership import SubmissionLock
@@ -16,8 +15,7 @@ from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.spec import make_job_spec
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.session.settings import read_settings
-from pytest_gsw.session.stash import SETTINGS, environment_of
+from pytest_gsw.session.settings import SETTINGS, environment_of, read_settings
 from pytest_gsw.tables.model import Baseline
 
 

@@ -3,21 +3,357 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import pluggy
 import pytest
 
+from pytest_gsw.clusters.model import why_it_does_not_fit
 from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import command, counted, enumerated
+from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.session.item import BaselineItem, BlankItem
-from pytest_gsw.session.selection import SELECTION, OfTheSession, table_in
-from pytest_gsw.session.stash import SETTINGS
+from pytest_gsw.results.outcomes import ERROR
+from pytest_gsw.session.node_ids import node_id_below, row_of
+from pytest_gsw.session.release import bundled_rows
+from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings
+from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.load import LOG_FORMATS
-from pytest_gsw.tables.model import Baseline, BlankRow
+from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
+from pytest_gsw.tables.model import Baseline, BlankRow, Parallelism
+from pytest_gsw.tables.releases import in_words
 from pytest_gsw.tables.yamlfile import read_spelling
+
+if TYPE_CHECKING:
+    from pytest_gsw.errors import RunError
+    from pytest_gsw.jobs.journal import Past
+    from pytest_gsw.results.record import Record
+    from pytest_gsw.session.row import SessionRow
+
+# -- What pytest shows of a row that has failed: its whole text, and its fact wherever there is room for one line
+
+
+class TellsFact:
+    """An item whose failure is a text that begins with a fact of one line."""
+
+
+def fail(text: str) -> NoReturn:
+    """End a phase of an item by a failure: the text is the report, in set-up and call alike, without a traceback."""
+    raise pytest.fail.Exception(text, pytrace=False) from None
+
+
+def fail_report(item: pytest.Item, report: pytest.TestReport, text: str) -> None:
+    """Make a failure of a report, whatever has ended the item."""
+    report.outcome, report.longrepr = "failed", failure_of(item, text)
+
+
+def failure_of(item: pytest.Item, text: str) -> Any:
+    """What pytest shows of an item that failed with this text."""
+    try:
+        fail(text)
+    except pytest.fail.Exception:
+        shown: Any = item.repr_failure(pytest.ExceptionInfo.from_current())
+        return _with_fact(item, shown, text)
+
+
+def show_fact(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Give the short summary, ``--tb=line`` and JUnit's message one line of a text that is to be the report."""
+    if (
+        report.outcome == "failed"
+        and call.excinfo is not None
+        and isinstance(call.excinfo.value, pytest.fail.Exception)
+    ):
+        _with_fact(item, report.longrepr, str(call.excinfo.value))
+
+
+def _with_fact(item: pytest.Item, shown: Any, text: str) -> Any:
+    """With the fact, and the row's place in its table: pytest has the whole text, and a place in this package."""
+    crash = getattr(shown, "reprcrash", None)
+    if crash is not None:
+        crash.message = text.partition("\n")[0]
+        crash.path, crash.lineno = item.location[0], (item.location[1] or 0) + 1
+    return shown
+
+
+# -- Which tables pytest collects, and under which node ids -----------------------------------------
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Tables that are collected without a walk through the file system."""
+
+    #: Each table's node id and path.
+    files: Mapping[str, Path]
+    #: By a table's node id, the rows to collect of it; all of them where it is left out.
+    rows: Mapping[str, frozenset[str]]
+
+
+SELECTION = pytest.StashKey[Selection]()
+
+
+class OfTheSession:
+    """Whose conftest.py files have a say in a node: those on the way to its table, else the rootdir's."""
+
+    # As the nodes have them that it is mixed into.
+    session: pytest.Session
+    config: pytest.Config
+    path: Path
+    _hooks: pluggy.HookRelay | None = None
+
+    @property
+    def ihook(self) -> pluggy.HookRelay:
+        """The hooks that are asked for this node."""
+        if self._hooks is not None:
+            return self._hooks
+        hooks = self.session.gethookproxy(self.path if _was_walked_to(self) else self.config.rootpath)
+        if self.session.testscollected:  # so that no conftest.py comes any more
+            self._hooks = hooks
+        return hooks
+
+
+def _was_walked_to(node: OfTheSession) -> bool:
+    """Whether pytest has come by a conftest.py on its way to a table; to tables that it is pointed at it takes none."""
+    if SELECTION in node.config.stash:
+        return False
+    manager = node.config.pluginmanager
+    return any(manager.has_plugin(str(directory / "conftest.py")) for directory in node.path.parents)
+
+
+def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
+    """Let pytest collect the tables: all without a path, else those that node ids such as ``baselines/…`` name."""
+    tables = _tables(config, roots)
+    given = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    named = [argument.partition("::") for argument in given]
+    if any((config.invocation_params.dir / name).exists() for name, _, _ in named):
+        # Real paths are among them: pytest's own way, with the tables' real places.
+        for name, _, row in named:
+            _check_row(config, name, row, tables.get(name, config.invocation_params.dir / name))
+        config.args = [f"{tables.get(name, name)}{separator}{row}" for name, separator, row in named]
+        return
+    files = tables
+    if given:
+        chosen = [_tables_named(name, tables) or _bundled_named(name, tables, config) for name, _, _ in named]
+        files = {node_id: path for found in chosen for node_id, path in found.items()}
+    rows = {name: frozenset(row for other, _, row in named if other == name) for name, _, row in named if row}
+    whole = {name for name, _, row in named if not row}
+    selection = Selection(files, {name: ids for name, ids in rows.items() if name not in whole})
+    for name, _, row in named:
+        _check_row(config, name, row, files.get(name, config.rootpath))
+    config.stash[SELECTION] = selection
+    config.args = [str(config.rootpath)]
+
+
+def table_in(config: pytest.Config, path: Path) -> Table:
+    """The rows of a table that the session may have; a FileError lists the faults of one that is wrong."""
+    table, suite = read_table(path), config.stash[SETTINGS].suite
+    return table if suite is None else Table(tuple(suite.of_table(path)), ())
+
+
+def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
+    """Every table below the baselines' directories, by node id."""
+    tables: dict[str, Path] = {}
+    for root in roots:
+        for path in table_files(root):
+            node_id = node_id_below(path, root, config.rootpath)
+            if node_id in tables:
+                raise pytest.UsageError(
+                    f"--gsw-baselines: {tables[node_id]} and {path} have the same name, {node_id}; rename one directory"
+                )
+            tables[node_id] = path
+    return tables
+
+
+def _tables_named(name: str, tables: dict[str, Path]) -> dict[str, Path]:
+    """The tables that an argument names: one of them, or all below a directory such as ``baselines/nemo``."""
+    prefix = name.rstrip("/") + "/"
+    return {node_id: path for node_id, path in tables.items() if node_id == name or node_id.startswith(prefix)}
+
+
+def _bundled_named(name: str, tables: dict[str, Path], config: pytest.Config) -> dict[str, Path]:
+    """The same among the bundled tables of other releases, which a session has only where it is asked for them."""
+    found = (path for paths in bundled_releases().values() for path in paths)
+    others = _tables_named(name, {node_id_below(path, path, config.rootpath): path for path in found})
+    if not others:
+        raise pytest.UsageError(f"file or directory not found: {name}{nearest(name, tables)}")
+    return others
+
+
+def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> None:
+    if not row or path.suffix not in {".yaml", ".yml"}:
+        return  # a whole table, or somebody else's item
+    try:
+        table = table_in(config, path)
+    except ConfigurationError:
+        return  # the collection reports the file's faults
+    there = {row.id for row in table.rows} | {row.id for row in table.blanks}
+    if row not in there:
+        raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row, there)}")
+    cluster = config.stash[SETTINGS].cluster
+    accelerator = next((one.accelerator for one in table.rows if one.id == row), None)
+    if cluster is not None and (why := why_it_does_not_fit(accelerator, None, cluster)):
+        advice = f"name a cluster that has {accelerator} with --gsw-cluster, or rows for {cluster.accelerator}"
+        raise pytest.UsageError(f"{node_id}::{row}: {why}\nnext: {advice}")
+
+
+# -- The markers of a row: what it is selected by, and what keeps it from being run -----------------
+
+
+#: Why rows are skipped where nothing says where to run them.
+NO_CLUSTER = "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
+
+
+class MarkedItem(pytest.Item):
+    """A row whose markers are made when they are first looked at: those of ten thousand rows take 12 MB."""
+
+    baseline: Baseline
+    _is_marked = False
+    _own_markers: list[pytest.Mark]
+    _keywords: MutableMapping[str, Any]
+
+    def _mark(self) -> None:
+        if not self._is_marked:
+            self._is_marked = True  # adding one looks at them
+            for marker in _markers(self.baseline, self.config.stash[SETTINGS]):
+                self.add_marker(marker)
+
+    @property
+    def own_markers(self) -> list[pytest.Mark]:
+        """The markers, as pytest and its plugins look for them."""
+        self._mark()
+        return self._own_markers
+
+    @own_markers.setter
+    def own_markers(self, markers: list[pytest.Mark]) -> None:
+        self._own_markers = markers
+
+    @property
+    def keywords(self) -> MutableMapping[str, Any]:
+        """The names of markers and nodes, as pytest and its plugins look for them."""
+        self._mark()
+        return self._keywords
+
+    @keywords.setter
+    def keywords(self, keywords: MutableMapping[str, Any]) -> None:
+        self._keywords = keywords
+
+
+#: The facts of a row.
+_FACTS = (
+    *("workload", "model", "size", "framework", "dtype", "accelerator", "gpus", "nodes"),
+    *("sequence_length", "global_batch_size", "micro_batch_size", *Parallelism.__dataclass_fields__),
+    *("metric", "proxy", "canary", "document"),
+)
+
+
+def _markers(baseline: Baseline, settings: Settings) -> Iterator[pytest.MarkDecorator]:
+    """What a row is selected by, and what keeps it from being run."""
+    yield pytest.mark.gsw(**_marker_facts(baseline))
+    if baseline.proxy:
+        yield pytest.mark.proxy
+    if baseline.canary:
+        yield pytest.mark.canary
+    yield from _skip(baseline.gpus, settings)
+
+
+def blank_markers(row: BlankRow, settings: Settings) -> Iterator[pytest.MarkDecorator]:
+    """The same of a row with blanks, by what is known of it."""
+    facts = {name: row.known.get(name) for name in _FACTS}
+    yield pytest.mark.gsw(row=row.id, **facts)
+    yield from (getattr(pytest.mark, name) for name in ("proxy", "canary") if facts[name])
+    yield from _skip(facts["gpus"], settings)
+
+
+def _marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
+    """The row's facts as ``-m "gsw(gpus=64, dtype='fp8')"`` selects them."""
+    apart = {**vars(baseline.parallelism), "document": baseline.source.document}
+    facts = {name: apart[name] if name in apart else getattr(baseline, name) for name in _FACTS}
+    return {"row": baseline.id, **facts}
+
+
+def _skip(gpus: int | None, settings: Settings) -> Iterator[pytest.MarkDecorator]:
+    """What keeps a row from being run in this session; one of another accelerator is deselected."""
+    cluster = settings.cluster
+    if reason := (cluster and why_it_does_not_fit(None, gpus, cluster)) if settings.judges else NO_CLUSTER:
+        yield pytest.mark.skip(reason=reason)
+
+
+# -- A row as pytest sees it; what judges it is imported where it is run ----------------------------
+
+
+class BaselineItem(TellsFact, OfTheSession, MarkedItem):
+    """One documented row."""
+
+    def __init__(self, *, baseline: Baseline, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.baseline = baseline
+
+    @cached_property
+    def row(self) -> SessionRow:
+        """What becomes of the row in this session."""
+        from pytest_gsw.session.row import SessionRow
+
+        return SessionRow(self, self.baseline)
+
+    def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
+        """Where the row is written."""
+        # The blank keeps pytest from taking the name for that of a Python function, whose dots it
+        # would print as "::", so that llama3.1_405b had a node id on the screen that does not exist.
+        return self.path, self.baseline.location.line - 1, f"{self.name} "
+
+    def setup(self) -> None:
+        """Wait for the job, measure its log, and judge."""
+        self.row.set_up()
+
+    def runtest(self) -> None:
+        """Tell what the set-up has found."""
+        self.row.tell()
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """A report's text; a traceback shows arguments, and those may be the environment."""
+        shown = super().repr_failure(excinfo, style)
+        return shown if isinstance(excinfo.value, pytest.fail.Exception) else quoted(str(shown), os.environ)
+
+
+class BlankItem(TellsFact, OfTheSession, pytest.Item):
+    """A row that cannot run, because something of it is blank: an error that says what to write where."""
+
+    def __init__(self, *, blank: BlankRow, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.blank = blank
+        for marker in blank_markers(blank, self.config.stash[SETTINGS]):
+            self.add_marker(marker)
+
+    @cached_property
+    def error(self) -> RunError:
+        """What is told in the place of a result."""
+        from pytest_gsw.tables.blanks import blank_error
+
+        return quoted(blank_error(self.blank), os.environ)
+
+    def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
+        """Where the row is written."""
+        return self.path, self.blank.location.line - 1, f"{self.name} "
+
+    def setup(self) -> NoReturn:
+        """Say what is blank; JUnit gets it as of a row that has no record."""
+        facts = {"gsw_row": self.name, "gsw_outcome": ERROR.word, "gsw_fact": self.error.fact}
+        self.user_properties.extend(facts.items())
+        fail(str(self.error))
+
+    def runtest(self) -> None:
+        """Nothing can be run."""
+
+
+def blank_rows(items: Iterable[pytest.Item]) -> list[BlankItem]:
+    """The rows with blanks that the session is about: neither cluster nor options leave them out."""
+    # isinstance asks the metaclass of each of ten thousand rows.
+    return [item for item in items if type(item) is BlankItem and item.get_closest_marker("skip") is None]
+
 
 _BUILT_IN = frozenset(FORMATS)
 
@@ -87,3 +423,146 @@ class BaselineFile(OfTheSession, pytest.File):
         if suite is not None:
             item.user_properties.append(("gsw_suite_case", suite.case_of(row)))
         return item
+
+
+# -- Which of the collected rows a session is about: those that run, and of an earlier run those that it had
+
+
+#: What the replayed run recorded, once it was read.
+_RECORDED = pytest.StashKey["dict[str, Record] | None"]()
+
+
+def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
+    """The rows that are to run: neither this plugin nor anybody else has marked them as ones that are not."""
+    return [item for item in items if isinstance(item, BaselineItem) and not _is_left_out(item)]
+
+
+def _is_left_out(row: BaselineItem) -> bool:
+    """Whether a marker keeps pytest from running a row; conditions in words are pytest's own affair."""
+    return any(map(_leaves_out, row.iter_markers()))
+
+
+def _leaves_out(mark: pytest.Mark) -> bool:
+    if mark.name == "skipif":
+        return any(bool(condition) for condition in mark.args if not isinstance(condition, str))
+    return mark.name == "skip" or (mark.name == "xfail" and not mark.args and mark.kwargs.get("run", True) is False)
+
+
+def recorded_rows(config: pytest.Config) -> dict[str, Record] | None:
+    """What a replayed run's directory recorded, by row; ``None`` if it is no such directory. It is read once."""
+    if _RECORDED not in config.stash:
+        config.stash[_RECORDED] = _read_recorded(config.stash[SETTINGS])
+    return config.stash[_RECORDED]
+
+
+def _read_recorded(settings: Settings) -> dict[str, Record] | None:
+    if settings.replay is None:
+        return None
+    from pytest_gsw.results.record import read_records
+
+    try:
+        if not (settings.replay / "records").is_dir():
+            return None
+        records = read_records(settings.replay)
+    except ValueError as error:
+        raise pytest.UsageError(f"--gsw-replay: {error}") from None
+    except OSError as error:
+        raise pytest.UsageError(f"--gsw-replay: {error.filename}: {error.strerror}") from None
+    _check_cluster(settings, records)
+    return {record.row.id: record for record in records}
+
+
+def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
+    """Make sure that a replayed run is not taken for one of another cluster, by whose figures it would be judged."""
+    if settings.cluster is None:
+        return
+    from pytest_gsw.results.facts import NO_CLUSTER
+
+    name = settings.cluster.name
+    # A replay without a cluster has left open where its logs are from.
+    other = next((record for record in records if record.run.cluster not in {name, NO_CLUSTER}), None)
+    if other is not None:
+        raise pytest.UsageError(
+            f"--gsw-replay: the run {other.run.id} was of the cluster '{other.run.cluster}', not '{name}'\n"
+            f"next: give {command(*other.run.cluster_options)}, or leave it out to judge by the document"
+        )
+
+
+def runs_nothing(config: pytest.Config) -> bool:
+    """Whether pytest only shows what it would set up."""
+    return bool(config.option.setuponly or config.option.setupplan)
+
+
+def run_before(config: pytest.Config) -> Past | None:
+    """The run that is replayed or resumed; of a replayed one only the rows are known, judged or not."""
+    settings, recorded = config.stash[SETTINGS], recorded_rows(config)
+    if recorded is None or settings.replay is None:
+        return settings.past
+    from pytest_gsw.jobs.journal import Past
+    from pytest_gsw.results.junit_names import read_noted
+
+    node_ids = [*read_noted(settings.replay).classes, *(record.row.node_id for record in recorded.values())]
+    return Past("", tuple(dict.fromkeys(node_ids)))
+
+
+def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect rows of other accelerators than the cluster's, in one line; if no row is left, with the next command."""
+    settings = config.stash[SETTINGS]
+    cluster, rows = settings.cluster, [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
+    names = {_accelerator_of(item) for item in rows if cluster is not None}
+    others = {str(name) for name in names if cluster and why_it_does_not_fit(name, None, cluster)}
+    if cluster is None or not others:
+        return
+    dropped = [item for item in rows if _accelerator_of(item) in others]
+    _deselect(config, items, dropped)
+    what = f"{counted(len(dropped), 'row')} for {enumerated(sorted(others))}"
+    lines = [f"gsw: {what} left out: {cluster.name} has {cluster.accelerator}"]
+    if dropped == rows:
+        there, step = bundled_rows(cluster, settings.release)
+        lines += [f"gsw: {there}", f"next: {step}"]
+    tell_of_selection(config, lines)
+
+
+def _accelerator_of(item: BaselineItem | BlankItem) -> str | None:
+    return item.baseline.accelerator if isinstance(item, BaselineItem) else item.blank.known.get("accelerator")
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], dropped: Sequence[pytest.Item]) -> None:
+    if gone := set(dropped):
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=dropped)
+
+
+def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: Past | None) -> None:
+    """Of a run that is replayed or resumed, keep the rows that it had."""
+    rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
+    if past is not None:
+        had = {row_of(node_id) for node_id in past.rows}
+        _deselect(config, items, [item for item in rows if item.name not in had])
+
+
+def tell_of_selection(config: pytest.Config, lines: Iterable[str]) -> None:
+    """Have lines told once all is collected."""
+    config.stash.setdefault(OF_SELECTION, []).extend(lines)
+
+
+def check_faults(items: list[BaselineItem], settings: Settings) -> None:
+    """Make sure that every fault of ``--gsw-demo`` is some row's: a row that is not broken looks healthy."""
+    faults = parse_faults(";".join(settings.faults))
+    missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
+    if missed:
+        rows = [name for item in items for name in (item.baseline.workload, item.baseline.id)]
+        lines = [f"no selected row matches '{one}'{nearest(one, rows)}" for one in missed]
+        raise pytest.UsageError("\n".join(f"--gsw-demo: {line}" for line in lines))
+
+
+def check_release(items: Iterable[BaselineItem], settings: Settings) -> None:
+    """Make sure that no row was named whose figures are of another release than the one that is asked for."""
+    release = settings.release
+    for item in items if release is not None else ():
+        own = item.baseline.source.releases
+        if own and release not in own:
+            raise pytest.UsageError(
+                f"release {release} is asked for, and the figures of {item.nodeid} are of {in_words(own)}\n"
+                f"next: name the row with -k '{item.baseline.id.partition('[')[0]}', or ask for --gsw-release={own[-1]}"
+            )

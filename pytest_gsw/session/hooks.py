@@ -12,31 +12,33 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters.local import uses_gpus
+from pytest_gsw.clusters.model import uses_gpus
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session.chosen import (
+from pytest_gsw.session.collect import (
+    SELECTION,
+    BaselineFile,
+    BaselineItem,
+    BaselineTables,
+    BlankItem,
+    TellsFact,
+    blank_rows,
     check_faults,
     check_release,
     keep_rows_of_run,
     leave_out_others,
+    point_at_tables,
     run_before,
     runnable,
     runs_nothing,
+    show_fact,
     tell_of_selection,
 )
-from pytest_gsw.session.collect import BaselineFile, BaselineTables
-from pytest_gsw.session.item import BaselineItem, BlankItem, blank_rows
 from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.release import bundled_rows
-from pytest_gsw.session.selection import SELECTION, point_at_tables
-from pytest_gsw.session.settings import Settings, read_settings
-from pytest_gsw.session.shared import is_typed
-from pytest_gsw.session.stash import OF_SELECTION, SETTINGS
-from pytest_gsw.session.summary import tell_summary
-from pytest_gsw.session.tally import TALLY, Tally
-from pytest_gsw.session.telling import TellsFact, show_fact
+from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, is_typed, read_settings
+from pytest_gsw.session.terminal import TALLY, Tally, tell_summary
 from pytest_gsw.tables.bundled import bundled_baselines
 
 
@@ -54,7 +56,7 @@ def begin(config: pytest.Config) -> None:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings
     if getattr(config.option, "xmlpath", None):
-        from pytest_gsw.session.junit_file import JunitCases
+        from pytest_gsw.session.junit import JunitCases
 
         config.pluginmanager.register(JunitCases(config), "gsw-junit")
     if settings.judges:
@@ -62,19 +64,19 @@ def begin(config: pytest.Config) -> None:
         config.stash[TALLY] = Tally(profiled_on_purpose=is_typed(config, "profile"))
         config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
         if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
-            from pytest_gsw.session.reporters import add_reporters
+            from pytest_gsw.session.junit import add_reporters
 
             add_reporters(config)
         point_at_tables(config, settings.baselines)
         if not config.option.collectonly:
-            from pytest_gsw.session.row_lines import RowLines
+            from pytest_gsw.session.terminal import RowLines
 
             config.pluginmanager.register(RowLines(config), "gsw-row-lines")
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
     else:
-        from pytest_gsw.session.nowhere import NOWHERE, Nowhere
+        from pytest_gsw.session.terminal import NOWHERE, Nowhere
 
         config.pluginmanager.register(Nowhere(), NOWHERE)
 
@@ -148,7 +150,7 @@ def pytest_collection_modifyitems(
 
         tell_of_selection(config, run_rows_once(config, items))
     if past is not None:
-        from pytest_gsw.session.lost import find_lost
+        from pytest_gsw.session.resume import find_lost
 
         there = [item.baseline.id for item in runnable(items)] + [item.name for item in blank_rows(items)]
         lost = find_lost(session, past, there)
@@ -250,7 +252,7 @@ def pytest_runtest_makereport(
     if _runs(item.config):
         _hold_to_the_record(item, call, report)
     if getattr(item.config.option, "xmlpath", None):
-        from pytest_gsw.session.junit_cases import add_case
+        from pytest_gsw.session.junit import add_case
 
         add_case(item, report)
     return report

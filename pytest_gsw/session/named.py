@@ -10,7 +10,7 @@ from pytest_gsw.jobs.replay import LAST as LAST_JOBS
 from pytest_gsw.jobs.replay import RECIPE
 from pytest_gsw.results.run_id import LAST, RECORDS, RUNS
 from pytest_gsw.results.unjudged import newest_run
-from pytest_gsw.session.shared import path_given
+from pytest_gsw.session.settings import path_given
 from pytest_gsw.tables.fields import nearest
 
 

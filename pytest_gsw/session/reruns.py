@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from pytest_gsw.session.item import BaselineItem, BlankItem
+from pytest_gsw.session.collect import BaselineItem, BlankItem
 
 _PLUGIN = "rerunfailures"
 _TOLD = (

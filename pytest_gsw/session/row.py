@@ -7,30 +7,683 @@ So whatever keeps a row from being judged, a hook that raises included, is an ER
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import time
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
-from pytest_gsw.errors import INTERRUPTED, HookError, JobError, RunError
-from pytest_gsw.hooks.faults import hook_error
-from pytest_gsw.results import junit, outcomes, row_text
-from pytest_gsw.results.facts import NO_CLUSTER
-from pytest_gsw.results.record import Record
-from pytest_gsw.results.recording import Asked, Found, record_of
-from pytest_gsw.results.row_line import telling_line, told
-from pytest_gsw.runs.checks import check_identity, check_job, read_identity
-from pytest_gsw.runs.run import Run, ran_out_of_memory
-from pytest_gsw.session.judging import Judging
-from pytest_gsw.session.keeping import NotWrittenError, facts_of, keep, ran
-from pytest_gsw.session.measuring import Measured, Measuring
-from pytest_gsw.session.sources import LiveRow, RowSource
-from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, OTHERS, RECORD, SETTINGS, environment_of
-from pytest_gsw.session.telling import fail
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunError
+from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.rows import Later, RepeatRequest
+from pytest_gsw.history.model import Point
+from pytest_gsw.history.past import Past
+from pytest_gsw.history.texts import drift_text
+from pytest_gsw.history.together import Beside
+from pytest_gsw.hooks.checks import hook_error, peak_problem, wrong_answer
+from pytest_gsw.jobs.environment import job_image, job_variable
+from pytest_gsw.jobs.journal import Submission
+from pytest_gsw.jobs.layout import errors_beside, in_traced_results, is_nccl_traced
+from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.spec import profiling_in, steps_of
+from pytest_gsw.logs.model import LogFormat, StepLog
+from pytest_gsw.performance.decision import is_known
+from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.performance.together import Night
+from pytest_gsw.performance.verdict import UNUSUAL, MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
+from pytest_gsw.results import junit, next_steps, outcomes, row_text
+from pytest_gsw.results.facts import NO_CLUSTER, JobFacts
+from pytest_gsw.results.nodes import compressed, expand, number_of
+from pytest_gsw.results.record import Record, write_record
+from pytest_gsw.results.recording import Asked, Found, Ran, job_facts, record_of
+from pytest_gsw.results.row_line import has_failed, telling_line, told
+from pytest_gsw.results.row_text import accepted_text, ignored_text, outdated_text, unused_text
+from pytest_gsw.runs.agreement import Evidence
+from pytest_gsw.runs.checks import agreed_with_row, check_identity, check_job, read_identity, read_steps
+from pytest_gsw.runs.measure import measure, of_all_jobs
+from pytest_gsw.runs.metrics import read_metrics
+from pytest_gsw.runs.provenance import Provenance, provenance_in
+from pytest_gsw.runs.run import Run, ran_out_of_memory, unset_boost
+from pytest_gsw.session.answers import site_metrics
+from pytest_gsw.session.collect import fail
+from pytest_gsw.session.nights import Nights
+from pytest_gsw.session.settings import CANARIES, FLEET, NIGHTS, OTHERS, RECORD, SETTINGS, Settings, environment_of
+from pytest_gsw.session.terminal import TALLY
+from pytest_gsw.tables.definition import accepted_for, definition_hash, experiment_hash
+from pytest_gsw.tables.images import image_name
+from pytest_gsw.tables.metrics import STEP_TIME
+from pytest_gsw.tables.model import Accepted, Baseline
+
+# -- The two sources of an ended row: a job of this session or a log that it was pointed at, and an earlier record
+#
+# Both answer the same questions, so that measuring and judging need not ask which of the two a row is of.
+
+
+_Error = TypeVar("_Error", bound=RunError)
+
+
+class RowSource(ABC):
+    """What is known of an ended row besides its steps.
+
+    Args:
+        baseline: The row.
+        settings: The session's.
+        spec: How the session starts the row, or would; ``None`` where that is not known.
+    """
+
+    #: How many jobs the row may have, and those that a replay judges by.
+    repeats: Repeats
+    #: The launcher of its last job.
+    launcher: str
+    #: A canary row has excused it already.
+    was_excused = False
+    #: What it was said already that slow nodes have to do with its outcome.
+    slow_nodes: str | None = None
+    #: What the other rows of its night said, where that was recorded.
+    night: Night | None = None
+
+    def __init__(self, baseline: Baseline, settings: Settings, spec: JobSpec | None) -> None:
+        self.baseline = baseline
+        self.spec = spec
+        self.settings = settings
+        self.cluster = settings.cluster.name if settings.cluster else None
+        self._image: tuple[str | None, str] | None = None
+        self._definition_now: str | None = None
+        self._experiment: str | None = None
+        self._provenance: tuple[Path | None, Provenance] = (None, Provenance())
+
+    # -- the same for both --------------------------------------------------------------------
+
+    def shown(self, error: _Error) -> _Error:
+        """An error without the secrets of the session's environment and of the job's."""
+        return quoted(error, os.environ, self.spec.environment if self.spec else {})
+
+    def is_traced(self, run: Run) -> bool:
+        """Whether a run was one of the few steps for which NCCL is traced."""
+        return in_traced_results(run.log) or (self.spec is not None and is_nccl_traced(self.spec.environment))
+
+    def provenance(self, run: Run | None) -> Provenance:
+        """What a run's log says of its image and versions; read once."""
+        path = None if run is None else run.log
+        if path is not self._provenance[0]:
+            try:
+                self._provenance = path, Provenance() if path is None else provenance_in(path)
+            except OSError:
+                return Provenance()  # that a log cannot be read is for others to say
+        return self._provenance[1]
+
+    def image(self, run: Run | None) -> tuple[str | None, str]:
+        """The container image and what tells it: the log, the environment, the table. The first answer stays."""
+        if self._image is None:
+            named = self.provenance(run).image
+            self._image = self._image_beside_log(run) if named is None else (named, "log")
+        return self._image
+
+    def definition_now(self, run: Run | None) -> str:
+        """The row's definition by its table as it is now."""
+        if self._definition_now is None:
+            self._definition_now = definition_hash(self.baseline, self.image(run)[0])
+        return self._definition_now
+
+    def experiment(self, run: Run | None) -> str:
+        """The definition without image and release; empty where the row has changed since the run was started."""
+        if self.definition(run) != self.definition_now(run):
+            return ""
+        if self._experiment is None:
+            self._experiment = experiment_hash(self.baseline)
+        return self._experiment
+
+    def accepted(self, run: Run) -> tuple[Accepted | None, Accepted | None]:
+        """What the session's cluster has accepted for the row, as one that counts and one that does not."""
+        now = self.definition_now(run)
+        accepted, unused = accepted_for(self.baseline, self.cluster, now)
+        return (accepted, unused) if self.definition(run) == now else (None, accepted or unused)
+
+    def is_simulated(self, run: Run | None) -> bool:
+        """Whether the figures are made up."""
+        cluster = self.settings.cluster
+        return (cluster is not None and cluster.simulated) or self._says_simulated(run)
+
+    def past(self, run: Run, accepted: Accepted | None) -> Past:
+        """What is known of the row's nights before, without this one."""
+        return Past()
+
+    def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
+        """By how much jobs of the row differ on its cluster."""
+        return self.past(run, accepted).noise(tolerance)
+
+    # -- each in its own way ------------------------------------------------------------------
+
+    def with_earlier_jobs(self, run: Run) -> Run:
+        """The run with the row's jobs before it, whose median its figure is."""
+        return run
+
+    @abstractmethod
+    def check_logs(self, run: Run) -> None:
+        """Make sure that logs are what they were when they were recorded, and of a job on the row's nodes.
+
+        Raises:
+            RunError: One has changed, or is of other nodes.
+        """
+
+    @abstractmethod
+    def not_comparable(self, run: Run) -> str | None:
+        """What makes the row's figures not comparable, or ``None``."""
+
+    @abstractmethod
+    def image_was_chosen(self, run: Run) -> bool:
+        """Whether another image than the table's may be in the log, since the environment chose one."""
+
+    @abstractmethod
+    def definition(self, run: Run | None) -> str:
+        """The row's definition when the run was started; empty where it was not written down."""
+
+    @abstractmethod
+    def environment(self, run: Run | None) -> dict[str, str]:
+        """What the job ran with, as far as its log and its scheduler tell."""
+
+    @abstractmethod
+    def variables(self, run: Run | None) -> Mapping[str, str] | None:
+        """The variables that the job was given, as a record keeps them; ``None`` where nobody knows them."""
+
+    @abstractmethod
+    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
+        """That the newest nights of the row, with this one, differ from its first ones beside the others; one line."""
+
+    @abstractmethod
+    def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]: ...
+
+    @abstractmethod
+    def _says_simulated(self, run: Run | None) -> bool: ...
+
+
+class LiveRow(RowSource):
+    """A row that this session runs, or goes on with, or whose log it was pointed at.
+
+    Args:
+        baseline: The row.
+        settings: The session's.
+        launcher: How its jobs are started.
+        nights: What earlier nights measured.
+        environ: The session's environment.
+        spec: How the session starts the row, or would; ``None`` where that is not known.
+        submitted: What an earlier session submitted for the row, in one that goes on with it.
+    """
+
+    def __init__(
+        self,
+        baseline: Baseline,
+        settings: Settings,
+        launcher: Launcher,
+        nights: Nights,
+        environ: Mapping[str, str],
+        spec: JobSpec | None = None,
+        submitted: Submission | None = None,
+    ) -> None:
+        super().__init__(baseline, settings, spec)
+        self.repeats, self.launcher = settings.repeats, launcher.name
+        self._launcher, self._nights, self._environ = launcher, nights, environ
+        self._submitted = submitted
+
+    def check_logs(self, run: Run) -> None:
+        """Nothing was recorded yet, but a script that submits its job itself may have asked for other nodes."""
+        started = self._started()
+        if started is None or not started.submits_itself:
+            return
+        for job in run.jobs:
+            had = number_of(job.status.nodes) if job.status.state is JobState.COMPLETED else None
+            if had is not None and had != started.nodes:
+                raise JobError(
+                    f"job {job.job_id} ran on {counted(had, 'node')}, and the row has {started.nodes}",
+                    (("nodes", job.status.nodes), ("script", str(started.script)), ("log", str(job.log))),
+                    advice="let the script ask for the row's nodes: the figures of others are not the row's",
+                )
+
+    def not_comparable(self, run: Run) -> str | None:
+        """A profile or a trace of NCCL was asked for, here or by the environment."""
+        if self.settings.profile is not None:
+            return f"--gsw-profile={self.settings.profile.kind}"
+        if in_traced_results(run.log):
+            return "NCCL tracing"
+        why = next((one.not_comparable for one in run.evidence if one.not_comparable is not None), None)
+        if why is not None:
+            return why
+        started, variables = self._started(), self.variables(run)
+        if variables is None and started is not None:
+            variables = started.environment
+        variable = profiling_in(variables or {})
+        return None if variable is None else f"{variable} in the environment"
+
+    def image_was_chosen(self, run: Run) -> bool:
+        """The environment of the session that submitted it tells."""
+        if self.baseline.recipe.image is None:
+            return True
+        submitted = self._submission_of(run)
+        return (self._image_of_environment() if submitted is None else submitted.image) is not None
+
+    def definition(self, run: Run | None) -> str:
+        """It may have changed since an earlier session submitted the row."""
+        now, submitted = self.definition_now(run), self._submission_of(run)
+        if submitted is None or submitted.definition == definition_hash(self.baseline, submitted.image):
+            return now
+        return submitted.definition
+
+    def environment(self, run: Run | None) -> dict[str, str]:
+        """By the log, and the launcher's version."""
+        if run is None:
+            return {}
+        version = getattr(self._launcher, "version", "")
+        own = {self.launcher: version} if version else {}
+        return {**self.provenance(run).versions, **self._told_beside(run), **own}
+
+    def variables(self, run: Run | None) -> Mapping[str, str] | None:
+        """Those that whoever submitted the job gave it."""
+        known = self._submission_of(run) or self._started()
+        return None if known is None else known.variables
+
+    def _told_beside(self, run: Run) -> dict[str, str]:
+        """What a file beside the log says, and that the GPUs' boost was turned up, which changes what is measured."""
+        told = {name: value for one in run.evidence for name, value in one.environment.items()}
+        if unset_boost(run) is not None:
+            return {**told, "vboost": BOOST_NOT_SET}
+        started = self._started()
+        is_asked = started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true"
+        return {**told, "vboost": "true"} if is_asked else told
+
+    def past(self, run: Run, accepted: Accepted | None) -> Past:
+        """By the history."""
+        definition, experiment = self.definition(run), self.experiment(run)
+        return self._nights.past(self.baseline.id, definition, experiment, accepted, self.settings.run_id)
+
+    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
+        """By the history."""
+        if judged_s is None:
+            return None
+        first = run.jobs[0]
+        tonight = Point(
+            self.settings.run_id,
+            first.job_id,
+            first.status.end_s or time.time(),
+            judged_s,
+            outcome="",
+            nodes=first.status.nodes,
+            image=self.image(run)[0],
+            environment=self.environment(run),
+            variables=self.variables(run),
+            definition=self.definition(run),
+        )
+        found = dataclasses.replace(self.past(run, accepted), beside=beside).with_tonight([tonight]).drifting
+        return None if found is None else quoted(drift_text(found), os.environ)
+
+    def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]:
+        submitted, of_table = self._submission_of(run), self.baseline.recipe.image
+        if submitted is not None:
+            return submitted.image, "environment" if submitted.image else ""
+        named = self._image_of_environment()
+        if named is not None:
+            return named, "environment"
+        return (None, "") if of_table is None else (image_name(of_table), "table")
+
+    def _says_simulated(self, run: Run | None) -> bool:
+        return self.provenance(run).is_simulated
+
+    def _started(self) -> JobSpec | None:
+        """How this session starts the row; how it would be started says nothing of a log that exists already."""
+        return self.spec if self.settings.replay is None else None
+
+    def _image_of_environment(self) -> str | None:
+        started = self._started()
+        return None if started is None else job_image(self._environ, started)
+
+    def _submission_of(self, run: Run | None) -> Submission | None:
+        """What an earlier session submitted, where that is what ran."""
+        submitted = self._submitted
+        return submitted if submitted is not None and run is not None and submitted.is_of(run.job_id) else None
+
+
+class ReplayedRow(RowSource):
+    """A row that an earlier session ran: what it recorded is known of it, and its logs are measured again."""
+
+    def __init__(self, baseline: Baseline, settings: Settings, spec: JobSpec | None, record: Record) -> None:
+        super().__init__(baseline, settings, spec)
+        assert record.jobs.last is not None  # others are not replayed
+        self.launcher = record.jobs.last.launcher
+        self.repeats = Repeats(record.jobs.first_jobs, record.jobs.confirm_jobs)
+        # The canary may not be replayed with it.
+        self.was_excused = record.reason == Reason.CANARY.value
+        self.slow_nodes = record.slow_nodes
+        self.night = None if record.verdict is None else record.verdict.night
+        self._record = record
+
+    def with_earlier_jobs(self, run: Run) -> Run:
+        """Those that were recorded."""
+        jobs = self._record.jobs.repeats
+        logs = [Path(job.log) if job.log else None for job in jobs]
+        earlier = tuple(
+            Run(job.id, job.status, log, beside=() if log is None else errors_beside(log))
+            for job, log in zip(jobs, logs, strict=True)
+        )
+        return dataclasses.replace(run, earlier=earlier) if earlier else run
+
+    def check_logs(self, run: Run) -> None:
+        """By their sizes."""
+        sizes = [*(job.log_bytes for job in self._record.jobs.repeats), self._record.run.log_bytes]
+        for log, then in zip([job.log for job in run.jobs], sizes, strict=True):
+            now = log.stat().st_size if log is not None and log.is_file() else None
+            if then is not None and now is not None and now != then:
+                raise LogError(
+                    f"the log has changed since the run was recorded: {then:,} bytes then, {now:,} now",
+                    evidence=(("log", str(log)),),
+                    advice=f"to judge it as it is now, name it: --gsw-replay={log}",
+                )
+
+    def not_comparable(self, run: Run) -> str | None:
+        """As recorded."""
+        return quoted(self._record.not_comparable, os.environ)
+
+    def image_was_chosen(self, run: Run) -> bool:
+        """A record does not say that it was not."""
+        return True
+
+    def definition(self, run: Run | None) -> str:
+        """As recorded."""
+        return self._record.row.definition
+
+    def experiment(self, run: Run | None) -> str:
+        """As recorded."""
+        return self._record.row.experiment
+
+    def environment(self, run: Run | None) -> dict[str, str]:
+        """As recorded."""
+        return dict(self._record.run.environment)
+
+    def variables(self, run: Run | None) -> Mapping[str, str] | None:
+        """As recorded."""
+        return self._record.run.variables
+
+    def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
+        """What was known when the row was judged."""
+        return None if self._record.verdict is None else self._record.verdict.noise
+
+    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
+        """As recorded."""
+        return self._record.drift
+
+    def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]:
+        return self._record.run.image, self._record.run.image_from
+
+    def _says_simulated(self, run: Run | None) -> bool:
+        return self._record.run.simulated
+
+
+# -- What the jobs of one row measured: each log is read once, by what the session's hooks say of the row
+
+
+#: A job: its cluster and id, and its times, because a scheduler that lost its state gives ids out again.
+_JobKey = tuple[str, float | None, float | None, float | None]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was read of an ended row; without a measurement where it is documented to fail."""
+
+    run: Run
+    log: StepLog
+    measurement: Measurement | None = None
+
+
+class Measuring:
+    """The measurements of one row.
+
+    Args:
+        config: The pytest config.
+        baseline: The row.
+    """
+
+    def __init__(self, config: pytest.Config, baseline: Baseline) -> None:
+        self._config = config
+        self._baseline = baseline
+        self._jobs: dict[_JobKey, Measured] = {}
+        #: The peak of the row's accelerator, or why a hook does not tell it, once it was asked for.
+        self._peak: float | HookError | None = None
+        self._peak_asked = False
+
+    def log_format(self) -> LogFormat | None:
+        """How the row's logs are read; ``None`` where no plugin can."""
+        log_format: LogFormat | None = self._config.hook.pytest_gsw_log_format(
+            config=self._config, baseline=self._baseline
+        )
+        return log_format
+
+    def peak_flops(self) -> float | None:
+        """The peak of the row's accelerator, as the hook has it.
+
+        Raises:
+            HookError: The hook raised, or returned no number above 0.
+        """
+        if not self._peak_asked:
+            self._peak, self._peak_asked = self._ask_peak(), True
+        if isinstance(self._peak, HookError):
+            raise self._peak
+        return self._peak
+
+    def known_peak_flops(self) -> float | None:
+        """The same, ``None`` where the hook does not tell it: that is told where the row is judged."""
+        try:
+            return self.peak_flops()
+        except HookError:
+            return None
+
+    def measure(self, run: Run, source: RowSource) -> Measured:
+        """What the row's jobs measured: this one and those before it.
+
+        Raises:
+            RunError: One of them cannot be measured.
+        """
+        jobs = [self._measure_job(job, source) for job in run.jobs]
+        measurements = [job.measurement for job in jobs if job.measurement is not None]
+        if len(measurements) < 2:
+            return jobs[-1]
+        return Measured(run, jobs[-1].log, of_all_jobs(self._baseline, measurements, self.peak_flops()))
+
+    def of_job(self, job_id: str, status: JobStatus) -> Measurement | None:
+        """What one job measured by itself, if it was measured."""
+        measured = self._jobs.get(_job_key(job_id, status))
+        return None if measured is None else measured.measurement
+
+    def agreed(self, run: Run | None) -> dict[str, str]:
+        """What the log of the row's last job states as the row does."""
+        measured = self._jobs.get(_job_key(run.job_id, run.status)) if run else None
+        return {} if measured is None else agreed_with_row(self._baseline, measured.run, measured.log)
+
+    def with_evidence(self, run: Run) -> Run:
+        """A run, and the jobs before it, with what else was written of each beside its log, as hooks have it.
+
+        Raises:
+            HookError: One raised, or returned something else.
+        """
+        found: list[Any] = []
+        hook = self._config.hook.pytest_gsw_evidence
+        if run.log is not None:
+            try:
+                found += (one for some in hook(config=self._config, log=run.log, job_id=run.job_id) for one in some)
+            except Exception as error:
+                raise self._raised(error) from None
+        wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]
+        if wrong:
+            raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
+        return dataclasses.replace(run, evidence=tuple(found), earlier=tuple(map(self.with_evidence, run.earlier)))
+
+    def _ask_peak(self) -> float | HookError | None:
+        accelerator, dtype = self._baseline.accelerator, self._baseline.dtype
+        hook = self._config.hook.pytest_gsw_peak_flops
+        try:
+            peak: float | None = hook(config=self._config, accelerator=accelerator, dtype=dtype)
+        except Exception as error:
+            return self._raised(error)
+        problem = peak_problem(peak)
+        return peak if problem is None else wrong_answer(hook, f"{problem}, for {accelerator} and {dtype}")
+
+    def _measure_job(self, run: Run, source: RowSource) -> Measured:
+        key = _job_key(run.job_id, run.status)
+        if key not in self._jobs:
+            self._jobs[key] = self._read(run, source)
+        return self._jobs[key]
+
+    def _read(self, run: Run, source: RowSource) -> Measured:
+        baseline, log_format = self._baseline, self.log_format()
+        if log_format is None:
+            raise LogError(
+                f"nobody reads logs of the format '{baseline.log_format}'",
+                evidence=(("baseline", str(baseline.location)),),
+                advice="correct log_format there, or install the plugin that provides it",
+            )
+        run = dataclasses.replace(run, image_was_chosen=source.image_was_chosen(run))
+        log = read_steps(baseline, run, log_format)
+        if baseline.expected_failure:
+            return Measured(run, log)
+        steps = steps_of(baseline, traced=source.is_traced(run))
+        peak_flops, first_index = self.peak_flops(), log_format.first_index
+        found = measure(baseline, run, log, peak_flops=peak_flops, steps=steps, first_index=first_index)
+        return Measured(run, log, dataclasses.replace(found, metrics=self._site_metrics(run, log)))
+
+    def _site_metrics(self, run: Run, log: StepLog) -> dict[str, tuple[float, ...]]:
+        """What the site's metrics that the row documents read of a log.
+
+        Raises:
+            RunError: One is not there, is no figure, or its plugin raised.
+        """
+        assert run.log is not None  # it was read
+        try:
+            found = read_metrics(self._baseline, run.log, log, site_metrics(self._config))
+        except RunError:
+            raise
+        except Exception as error:
+            raise self._raised(error) from None
+        return {key: (value,) for key, value in found.items()}
+
+    def _raised(self, error: Exception) -> HookError:
+        return hook_error(error, self._config.pluginmanager.list_name_plugin())
+
+
+def _job_key(job_id: str, status: JobStatus) -> _JobKey:
+    return job_id, status.submit_s, status.start_s, status.end_s
+
+
+# -- Whether a measured row is as fast as it is to be, and whether one more of its jobs is to tell --
+
+
+def _is_known(verdict: Verdict, failed_before_s: Sequence[float]) -> bool:
+    """Whether the row has failed with the same loss on the night before, and nothing else of it is to be confirmed."""
+    if verdict.own is not Outcome.REGRESSED or verdict.noise is None or any(one.more for one in verdict.metrics):
+        return False
+    times_s = verdict.jobs_s or (verdict.measured_s,)
+    return is_known(times_s, verdict.reference_s, verdict.tolerance, verdict.noise, failed_before_s)
+
+
+def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None:
+    """What is wrong with a verdict that rests neither on the document nor on what the cluster has accepted."""
+    wanted = None if accepted is None else accepted.judged_s
+    if verdict.accepted_s is None or verdict.accepted_s == wanted:
+        return None
+    return f"a Verdict with accepted_s={verdict.accepted_s!r}, wanted None{'' if wanted is None else f' or {wanted:g}'}"
+
+
+def _nodes_of(run: Run) -> tuple[str, ...]:
+    """The nodes of a row's jobs so far, as Slurm names them."""
+    return tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))
+
+
+# -- A row's record is made, written, and told: to observers, to the history, to JUnit --------------
+
+
+class NotWrittenError(Exception):
+    """A record could not be written; the text is the row's report."""
+
+
+def ran(run: Run | None, fleet: Fleet, source: RowSource, jobs: Measuring) -> Ran:
+    """What is known of a row's jobs; without a run its last one has not ended."""
+
+    def facts(job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
+        return job_facts(job_id, source.launcher, status, run, jobs.of_job(job_id, status))
+
+    row_id, launcher = source.baseline.id, fleet.launcher.name
+    job_id, status = (run.job_id, run.status) if run else (fleet.job_id(row_id), fleet.status(row_id))
+    earlier = fleet.earlier(row_id) if run is None else run.earlier
+    image, image_from = source.image(run)
+    written = (source.environment(run), source.variables(run), image, jobs.agreed(run))
+    environment, variables, image, compared = quoted(written, os.environ)
+    return Ran(
+        run=run,
+        job=None if job_id is None or status is None else facts(job_id, status, run),
+        attempts=tuple(JobFacts.of(one.job_id, launcher, one.status, one.why) for one in fleet.attempts(row_id)),
+        repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
+        simulated=source.is_simulated(run),
+        definition=source.definition(run),
+        experiment=source.experiment(run),
+        image=image,
+        image_from=image_from,
+        environment=environment,
+        variables=variables,
+        compared=compared,
+    )
+
+
+def keep(config: pytest.Config, record: Record, source: RowSource) -> tuple[Record, HookError | None]:
+    """Write a record, hand it to observers, and put it where it waits for the history.
+
+    Returns:
+        The record, which is an error where an observer has raised one, and that error.
+
+    Raises:
+        NotWrittenError: There is no room for it, or no leave.
+    """
+    settings = config.stash[SETTINGS]
+    try:
+        written = write_record(settings.run_directory, record)
+        failure = _tell_observers(config, record, source)
+        if failure is not None:
+            record = dataclasses.replace(record, outcome=outcomes.ERROR.word, fact=failure.fact)
+            written = write_record(settings.run_directory, record)
+        if settings.replay is None:  # a replayed run is in the history already
+            config.stash[NIGHTS].keep(record, written)
+        config.stash[TALLY].records[written.name] = record
+    except OSError as error:
+        # A result that cannot be read again is not one.
+        raise NotWrittenError(
+            f"the record cannot be written: {error.strerror}: {error.filename or settings.run_directory}\n"
+            f"it would have said: {record.outcome}: {record.fact}\n"
+            "next       make room there, or give another directory with --gsw-results=DIR"
+        ) from None
+    return record, failure
+
+
+def _tell_observers(config: pytest.Config, record: Record, source: RowSource) -> HookError | None:
+    """What one of them raises is told, once they are done."""
+    try:
+        config.hook.pytest_gsw_run_recorded(config=config, record=record)
+    except Exception as error:
+        return source.shown(hook_error(error, config.pluginmanager.list_name_plugin()))
+    return None
+
+
+def facts_of(record: Record, settings: Settings, since: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
+    """Since when a row is so where that is known, where its things are and how it is repeated, each with its name."""
+    directory = from_here(settings.run_directory)
+    replayed = [f"--gsw-replay={settings.replay}"] if settings.replay and settings.cluster else []
+    again = next_steps.again([record], directory, *replayed)
+    return [*since, *row_text.run_facts(record, again, next_steps.offline(record, directory))]
 
 
 class SessionRow:
@@ -68,9 +721,9 @@ class SessionRow:
         return Measuring(self._config, self.baseline)
 
     @cached_property
-    def judging(self) -> Judging:
-        """How the row is judged, once its source is known."""
-        return Judging(self._config, self.source, self.jobs)
+    def tolerance(self) -> float:
+        """The row's own, unless the cluster or the command line says otherwise."""
+        return self._settings.tolerance or self.baseline.tolerance
 
     @property
     def is_to_be_judged(self) -> bool:
@@ -131,7 +784,7 @@ class SessionRow:
 
     def _check_had_its_jobs(self, run: Run) -> None:
         """A row is not judged by fewer jobs than it was to have, because its session was interrupted."""
-        if self.judging.once_more(run) is not None:
+        if self.once_more(run) is not None:
             had = counted(len(run.jobs), "job")
             raise JobError(f"{INTERRUPTED}: the row had {had}, and was to have more", advice="run it again")
 
@@ -150,7 +803,7 @@ class SessionRow:
             fact = "is documented to run out of memory, but its job completed"
             found = Found(outcomes.UNEXPECTED_SUCCESS.word, fact)
         else:
-            found = self.judging.judge(measured.run, measured.measurement)
+            found = self._judge(measured.run, measured.measurement)
         record, canaries = self._record(found, measured.run), self._config.stash[CANARIES]
         facts, strict = partial(facts_of, record, self._settings, self._since), self._settings.strict
         row = told(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
@@ -167,7 +820,7 @@ class SessionRow:
             clusters_file=None if cluster is None else cluster.given_file,
             options=self._settings.row_options,
             simulated_faults=self._settings.faults,
-            tolerance=self.judging.tolerance,
+            tolerance=self.tolerance,
             repeats=source.repeats,
             peak_flops=self.jobs.known_peak_flops(),
         )
@@ -207,3 +860,165 @@ class SessionRow:
 
     def _raise_error(self, error: RunError, run: Run | None) -> NoReturn:
         fail(self._error_text(error, run))
+
+    # -- how it is judged ---------------------------------------------------------------------
+
+    def _judge(self, run: Run, measurement: Measurement) -> Found:
+        """Judge what was measured of a row's last job, or of all its jobs together.
+
+        Raises:
+            HookError: The rule of a plugin returned no sound verdict.
+        """
+        baseline, source = self.baseline, self.source
+        accepted, unused = source.accepted(run)
+        verdict = self._with_canaries(self._ask(run, measurement, accepted, self._night()))
+        not_comparable = source.not_comparable(run)
+        tokens_per_s = measurement.figures.tokens_per_s if baseline.judged_by is STEP_TIME else None
+        documented = dict(vars(baseline.documented))
+        own = row_text.verdict_fact(documented, verdict, tokens_per_s, source.cluster or "", baseline.metric)
+        slow_nodes = self._slow_nodes(run, verdict)
+        fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
+        is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
+        first, beside = run.jobs[0], self._config.stash[OTHERS].beside(verdict.night)
+        return Found(
+            outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
+            quoted(fact, os.environ),  # a log may call its ranks anything
+            not_comparable,
+            self._accepted_note(accepted, unused, verdict, run),
+            source.drift(run, self._judged_s(first), accepted, beside) if is_usual else None,
+            quoted(slow_nodes, os.environ),
+            measurement=measurement,
+            verdict=dataclasses.replace(verdict, given_reason=verdict.reason),
+        )
+
+    def once_more(self, run: Run) -> RepeatRequest | Later | None:
+        """Why one more job of the row is wanted after this one, which ended well; ``None`` where it is not.
+
+        Raises:
+            RunError: The job cannot be measured.
+        """
+        run = self.jobs.with_evidence(run)
+        repeats, jobs = self.source.settings.repeats, len(run.jobs)
+        is_last = jobs >= repeats.most and not self._config.stash[OTHERS].may_speak
+        if is_last or self.baseline.expected_failure or self.source.not_comparable(run) is not None:
+            return None
+        check_job(run, self.baseline.recipe.may_fail)
+        measurement = self.jobs.measure(run, self.source).measurement
+        assert measurement is not None  # rows that are to fail are not measured, and have ended above
+        self._tell_others(run)
+        if jobs < repeats.first:
+            return RepeatRequest(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
+        if self._config.stash[CANARIES]:
+            return None  # whatever further jobs would say, the night is inconclusive
+        accepted = self.source.accepted(run)[0]
+        verdicts = [self._ask(run, measurement, accepted, night) for night in self._possible_nights()]
+        if len({(one.outcome, one.reason, one.more) for one in verdicts}) != 1:
+            return Later()  # the others decide what it is
+        verdict = verdicts[0]
+        if jobs >= repeats.most:
+            return None
+        fails = has_failed(verdict.outcome.value, verdict.reason.value, strict=self.source.settings.strict)
+        is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
+        if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
+            return None
+        failed_before_s = self.source.past(run, accepted).failed_before_s
+        if all(_is_known(one, failed_before_s) for one in verdicts):
+            return None
+        confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
+        own = _nodes_of(run)
+        there = {node for nodes in own for node in expand(nodes)}
+        slow = (node for node in self._config.stash[NIGHTS].slow_nodes if node not in there)
+        return RepeatRequest(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))
+
+    def _tell_others(self, run: Run) -> None:
+        """Tell the other rows what the first job took; of a row that has changed since, other nights are known."""
+        first = run.jobs[0]
+        first_s = self._judged_s(first) if self.source.experiment(run) else None
+        had_slow_node = self._config.stash[NIGHTS].had_slow_node(first.status.nodes, first.status.end_s or time.time())
+        self._config.stash[OTHERS].note(self.baseline.id, first_s, had_slow_node=had_slow_node)
+
+    def _possible_nights(self) -> tuple[Night | None, ...]:
+        """What the other rows may come to say of the night; of a canary, which tells it to them, they say nothing."""
+        return (None,) if self.baseline.canary else self._config.stash[OTHERS].bounds(self.baseline.id, self.tolerance)
+
+    def _night(self) -> Night | None:
+        if self.baseline.canary:
+            return None
+        return self.source.night or self._config.stash[OTHERS].now(self.baseline.id, self.tolerance)
+
+    def _judged_s(self, run: Run) -> float | None:
+        measurement = self.jobs.of_job(run.job_id, run.status)
+        return None if measurement is None else measurement.judged_s
+
+    def _with_canaries(self, verdict: Verdict) -> Verdict:
+        """A loss says nothing of a row where a canary row has shown that the cluster is not in its usual state."""
+        if self.baseline.canary and verdict.own is Outcome.REGRESSED:
+            self._config.stash[CANARIES].append(self.baseline.id)
+        if verdict.outcome is not Outcome.REGRESSED or not (self._config.stash[CANARIES] or self.source.was_excused):
+            return verdict
+        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
+
+    def _slow_nodes(self, run: Run, verdict: Verdict) -> str | None:
+        """That a slow node explains a regression, and that its confirming jobs were to do without those that are."""
+        slow = self._config.stash[NIGHTS].slow if verdict.own is Outcome.REGRESSED else ()
+        if not slow:
+            return self.source.slow_nodes if verdict.own is Outcome.REGRESSED else None
+        # Only a session that knows of one needs the words.
+        from pytest_gsw.history.texts import explaining, suspect_text
+
+        jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
+        found = explaining(slow, verdict, jobs)
+        said = [] if found is None else [f"explained by {suspect_text(found)}"]
+        avoided = self._config.stash[NIGHTS].slow_nodes
+        if avoided and len(jobs) > self.source.settings.repeats.first:
+            said.append(f"confirming jobs were to avoid {compressed(avoided)}")
+        return "; ".join(said) or None
+
+    def _accepted_note(
+        self, accepted: Accepted | None, unused: Accepted | None, verdict: Verdict, run: Run
+    ) -> str | None:
+        """What is to be said of the cluster's own figure, where it has one."""
+        if unused is not None:
+            then, now = self.source.definition(run), self.source.definition_now(run)
+            if then != now:
+                return outdated_text(unused, then, now)
+            return unused_text(unused, now, quoted(self.source.image(run)[0], os.environ))
+        if accepted is None:
+            return None
+        return ignored_text(accepted) if verdict.accepted_s is None else accepted_text(accepted)
+
+    def _ask(self, run: Run, measurement: Measurement, accepted: Accepted | None, night: Night | None) -> Verdict:
+        """The verdict of the session's rule, and of the site's metrics that the row documents."""
+        hook = self._config.hook.pytest_gsw_judge
+        verdict = hook(
+            config=self._config,
+            baseline=self.baseline,
+            measurement=measurement,
+            tolerance=self.tolerance,
+            accepted=accepted,
+            noise=self.source.noise(run, accepted, self.tolerance),
+            repeats=self.source.repeats,
+            max_gain=self._settings.max_gain or self.baseline.max_gain,
+            night=night,
+        )
+        if not isinstance(verdict, Verdict):
+            raise wrong_answer(hook, f"{verdict!r}, which is no Verdict")
+        problem = _accepted_problem(verdict, accepted)
+        if problem is not None:
+            advice = "give judge() the figure that the hook was handed, or leave accepted_s out"
+            raise wrong_answer(hook, problem, advice)
+        return with_metrics(verdict, self._by_site_metrics(measurement))
+
+    def _by_site_metrics(self, measurement: Measurement) -> list[MetricVerdict]:
+        known, repeats = site_metrics(self._config), self.source.repeats
+        return [
+            judge_metric(
+                known[key],
+                measurement.metrics[key],
+                stated.value,
+                stated.tolerance or self.tolerance,
+                repeats,
+                self._settings.max_gain or self.baseline.max_gain,
+            )
+            for key, stated in self.baseline.metrics.items()
+        ]

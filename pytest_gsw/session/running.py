@@ -2,28 +2,339 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Generator
+import signal
+from collections import deque
+from collections.abc import Collection, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Literal
 
 import pytest
 
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.errors import RunError
+from pytest_gsw.common.signals import taking_signals
+from pytest_gsw.common.words import counted
+from pytest_gsw.errors import HookError, RunError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.rows import stray_text
+from pytest_gsw.hooks.checks import hook_error
 from pytest_gsw.results import outcomes
-from pytest_gsw.session import judged
-from pytest_gsw.session.chosen import runs_nothing
-from pytest_gsw.session.ending import add_row, leave_files
-from pytest_gsw.session.item import BaselineItem
-from pytest_gsw.session.loop import handling_signals, interrupt_session, run_session, run_unready
-from pytest_gsw.session.lost import left_over
-from pytest_gsw.session.resume import leave_run
-from pytest_gsw.session.screen import clear_live, write
-from pytest_gsw.session.start import start_fleet, tell_delivery
-from pytest_gsw.session.stash import ALARMS, CRITERION, FINISHED, FLEET, NIGHTS, RECORD, SETTINGS
-from pytest_gsw.session.tally import TALLY
+from pytest_gsw.results.record import Record
+from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, fail_report, failure_of, runs_nothing
+from pytest_gsw.session.junit import add_case
+from pytest_gsw.session.resume import leave_run, left_over
+from pytest_gsw.session.screen import add_row, clear_live, leave_files, write
+from pytest_gsw.session.settings import ALARMS, CRITERION, FINISHED, FLEET, NIGHTS, NOT_READY, RECORD, SETTINGS
+from pytest_gsw.session.start import Start, start_fleet, tell_delivery
+from pytest_gsw.session.terminal import TALLY, Tally
+
+# -- The rule of a session: a row that was to be judged is judged, or the session is not green ------
+#
+# A row is judged when it has a record of this session, and a report that says what the record says. Rows
+# that a marker or the cluster leaves out are skipped, and say so. Every other row without a record is an
+# error that is named, whichever plugin kept it from being judged.
+
+
+#: How many rows a line names.
+_MOST_NAMED = 10
+#: The phases in which a row is judged.
+_PHASES = frozenset({"setup", "call"})
+
+
+# -- one row ----------------------------------------------------------------------------------
+
+
+def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Make an error of the report of a row that ended without a record, and a failure of one that hides its record."""
+    if report.when not in _PHASES or not item.row.is_to_be_judged:
+        return
+    if item.row.not_written:
+        fail_report(item, report, item.row.not_written)
+    elif RECORD not in item.stash:
+        error = _why_not_judged(item, call, report)
+        if error is not None:
+            fail_report(item, report, item.row.leave_error(error))
+    elif report.outcome == "passed" and report.when == "call" and item.row.judged[0] != "passed":
+        fail_report(item, report, item.row.judged[1])
+    elif report.outcome == "passed" and call.excinfo is not None:
+        fail_report(item, report, str(call.excinfo.value))
+
+
+def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> HookError | None:
+    """What ended a row before it had a record; ``None`` while it goes on."""
+    if call.excinfo is None:
+        return _taken("pytest_runtest_setup") if report.when == "call" else None
+    raised = call.excinfo.value
+    error = hook_error(raised, item.config.pluginmanager.list_name_plugin())
+    if isinstance(raised, pytest.skip.Exception):
+        return HookError(
+            f"skipped after its job was submitted: {raised}",
+            error.evidence,
+            advice="to leave the row out, mark it with pytest.mark.skip in pytest_collection_modifyitems: "
+            "then no job is submitted",
+        )
+    return error
+
+
+def add_record(item: BaselineItem, record: Record, report: pytest.TestReport) -> None:
+    """Give a report of one of a row's phases the record that stands behind its outcome."""
+    report.gsw_record = record  # type: ignore[attr-defined]
+    report.gsw_said = item.row.said  # type: ignore[attr-defined]
+    report.gsw_status = outcomes.FAILED if item.row.judged[0] == "failed" else record.status  # type: ignore[attr-defined]
+
+
+def report_swallowed(item: BaselineItem) -> None:
+    """Report a row of which its protocol has left no report, because another plugin took its place."""
+    if item.row.is_to_be_judged and item.nodeid not in item.config.stash[TALLY]:
+        report_error(item, _taken("pytest_runtest_protocol"), "setup")
+
+
+def report_error(item: BaselineItem, error: RunError, when: Literal["setup", "teardown"]) -> None:
+    """Report a row as an error, and record it, in the place of its protocol or after it."""
+    text = item.row.leave_error(error)
+    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(item, text), when)
+    report.user_properties = item.user_properties
+    report.gsw_row = True  # type: ignore[attr-defined]
+    add_case(item, report)
+    item.ihook.pytest_runtest_logreport(report=report)
+
+
+def _taken(hook: str) -> HookError:
+    return HookError(
+        f"the row was not judged: a plugin took {hook} in place of pytest's own",
+        advice="pytest --trace-config lists the plugins; -p no:NAME leaves one out",
+    )
+
+
+# -- the session ------------------------------------------------------------------------------
+
+
+def exit_status(session: pytest.Session, tally: Tally) -> int:
+    """The exit status of a session: 0 only if every row that it was to judge passed by its newest job."""
+    config = session.config
+    status = int(session.exitstatus)
+    if config.stash.get(NOT_READY, False):
+        return int(pytest.ExitCode.TESTS_FAILED)
+    if status != pytest.ExitCode.OK:
+        return status
+    if tally.judged_none:
+        # A night in which nothing was judged must not look like one in which all went well.
+        return int(pytest.ExitCode.NO_TESTS_COLLECTED)
+    left = _left(session, tally)
+    if left:
+        _tell(config, left)
+        return int(pytest.ExitCode.TESTS_FAILED)
+    return outcomes.OPEN if tally.is_open else status
+
+
+def _left(session: pytest.Session, tally: Tally) -> list[str]:
+    """The rows that were to be judged and of which no report says anything, or whose report hides its record."""
+    config = session.config
+    if config.option.collectonly or config.stash[SETTINGS].plan:
+        return []
+    expected = [item.nodeid for item in session.items if isinstance(item, (BaselineItem, BlankItem))]
+    return [node_id for node_id in expected if node_id not in tally or tally.hides(node_id)]
+
+
+def _tell(config: pytest.Config, left: list[str]) -> None:
+    """Name the rows that were not judged."""
+    were = "was" if len(left) == 1 else "were"
+    write(config, f"gsw: {counted(len(left), 'row')} {were} selected and not judged:")
+    for node_id in left[:_MOST_NAMED]:
+        write(config, f"  {node_id}")
+    if len(left) > _MOST_NAMED:
+        write(config, f"  and {len(left) - _MOST_NAMED} more")
+
+
+# -- The order in which a session's items run: other tests first, then rows as their jobs end -------
+
+
+#: What ends a session in order: Ctrl-C, a CI server's request, a terminal that was closed.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+#: Whether a session of this process has frozen what Python's collector is to pass over.
+_frozen = False
+
+
+class Interrupts:
+    """Ctrl-C, SIGTERM and SIGHUP while rows are submitted and run.
+
+    While the session submits rows, runs other tests or waits for jobs, they raise KeyboardInterrupt at once. While a
+    row is measured and reported, which takes no time, they are kept until that is done, so that no row is torn apart.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = True
+        self.seen = False
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self.seen = True
+        if self.waiting:
+            self.waiting = False
+            raise KeyboardInterrupt(signal.Signals(number).name)
+
+    @contextmanager
+    def wait(self) -> Iterator[None]:
+        """What is done in here may be interrupted."""
+        if self.seen:
+            raise KeyboardInterrupt
+        self.waiting = True
+        try:
+            yield
+        finally:
+            self.waiting = False
+
+
+def run_unready(session: pytest.Session, start: Start, told: list[pytest.Item]) -> None:
+    """Run the items of rows that cannot be submitted: what they tell is told before anything is.
+
+    Args:
+        session: The session.
+        start: Its rows, none of which is submitted yet.
+        told: What is run is added here.
+
+    Raises:
+        pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
+        pytest.Session.Interrupted: Something else asks the session to stop.
+    """
+    items = [*blank_rows(session.items), *start.unready]
+    for position, item in enumerate(items):
+        is_last = len(items) == len(session.items) == position + 1
+        told.append(item)
+        _run(session, item, items[position + 1] if position + 1 < len(items) else None if is_last else session)
+
+
+def run_session(
+    session: pytest.Session, fleet: Fleet, interrupts: Interrupts, told: Collection[pytest.Item], *, detach: bool
+) -> None:
+    """Run all items of the session but those that were told.
+
+    Raises:
+        KeyboardInterrupt: After an interruption, once every row has been reported.
+        pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
+        pytest.Session.Interrupted: Something else asks the session to stop.
+    """
+    waiting = _waiting(session, fleet, told)
+    done = set(told)
+    others = [item for item in session.items if not isinstance(item, BaselineItem) and item not in done]
+    skipped = [item for item in _rows(session) if item.baseline.id not in waiting and item not in done]
+    if not others:
+        _leave_to_the_end(session.config)
+    first = [*others, *skipped]
+    for position, item in enumerate(first):
+        last = position + 1 == len(first)
+        _run(session, item, session if last else first[position + 1])
+    interrupts.waiting = False
+    try:
+        for row_id in _in_order(fleet, waiting, interrupts):
+            item = waiting.pop(row_id)
+            _run(session, item, session if waiting else None)
+    except session.Interrupted:
+        raise  # --stepwise and the like end a session in order; pytest makes them KeyboardInterrupts too
+    except KeyboardInterrupt:
+        _interrupt(session, fleet, waiting, detach)
+        raise
+
+
+def _leave_to_the_end(config: pytest.Config) -> None:
+    """Let Python's collector pass over what there is by now, and at the session's end over all there is.
+
+    Of a session of rows alone nothing is garbage: it would look through all of it time and again, to find that.
+    """
+    global _frozen  # by the process, as what is frozen is
+    if _frozen:  # by an earlier session in this process, whose rows are garbage by now
+        gc.unfreeze()
+        gc.collect()
+    elif gc.get_freeze_count():  # by somebody else, who wants it to stay so
+        return
+    _frozen = True
+    gc.freeze()
+    config.add_cleanup(gc.freeze)
+
+
+def interrupt_session(session: pytest.Session, fleet: Fleet, told: Collection[pytest.Item], *, detach: bool) -> None:
+    """Report all rows of a session that was interrupted while it submitted them.
+
+    Args:
+        session: The session.
+        fleet: Its fleet; a row that it does not know yet has no job, and is not reported.
+        told: Rows that were reported before.
+        detach: Whether jobs go on.
+
+    Raises:
+        KeyboardInterrupt: Not all jobs could be cancelled.
+    """
+    _interrupt(session, fleet, _waiting(session, fleet, told), detach)
+
+
+def _rows(session: pytest.Session) -> list[BaselineItem]:
+    return [item for item in session.items if isinstance(item, BaselineItem)]
+
+
+def _waiting(session: pytest.Session, fleet: Fleet, told: Collection[pytest.Item]) -> dict[str, BaselineItem]:
+    """The rows that have a job or are to have one, by id."""
+    done = set(told)
+    rows = (item for item in _rows(session) if item not in done)
+    return {item.baseline.id: item for item in rows if fleet.phase(item.baseline.id) is not None}
+
+
+def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
+    """The rows in the order in which their jobs end, but canaries before all others, which they may excuse."""
+    held: deque[str] = deque()
+    canaries = sum(item.baseline.canary for item in waiting.values())
+    while waiting:
+        if held and not canaries:
+            yield held.popleft()
+            continue
+        with interrupts.wait():
+            row_id = fleet.next_over()
+        if row_id not in waiting:
+            continue  # it was told before anything was submitted
+        if waiting[row_id].baseline.canary:
+            canaries -= 1
+            yield row_id
+        else:
+            held.append(row_id)
+
+
+def _interrupt(session: pytest.Session, fleet: Fleet, waiting: dict[str, BaselineItem], detach: bool) -> None:
+    """Report what has ended by now, and the rest as interrupted."""
+    problem: RunError | None = None
+    try:
+        fleet.interrupt(detach)
+    except RunError as error:
+        problem = error  # the session's end tries again, and says so
+    for row_id in list(waiting):
+        item = waiting.pop(row_id)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=session if waiting else None)
+    if problem is not None:
+        raise KeyboardInterrupt from problem
+
+
+def _run(session: pytest.Session, item: pytest.Item, nextitem: Any) -> None:
+    """Run one item as pytest's own loop does.
+
+    ``nextitem`` tells which fixtures are still needed. Which row comes next is not known
+    before its job has ended; that the session goes on is, and that is what the session
+    itself stands for here.
+    """
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    if session.shouldstop:
+        raise session.Interrupted(session.shouldstop)
+
+
+@contextmanager
+def handling_signals() -> Iterator[Interrupts]:
+    """Take signals while rows are submitted and run."""
+    interrupts = Interrupts()
+    with taking_signals(interrupts, SIGNALS):
+        yield interrupts
 
 
 def run_rows(session: pytest.Session) -> None:
@@ -34,7 +345,7 @@ def run_rows(session: pytest.Session) -> None:
     config = session.config
     settings = config.stash[SETTINGS]
     if settings.plan:
-        from pytest_gsw.session.plan import print_plan
+        from pytest_gsw.session.start import print_plan
 
         print_plan(session, settings)
         return
@@ -60,18 +371,18 @@ def run_item(item: pytest.Item) -> Generator[None, object, object]:
     clear_live(item.config)
     done = yield
     if isinstance(item, BaselineItem):
-        judged.report_swallowed(item)
+        report_swallowed(item)
     return done
 
 
 def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """See that a row's report says what its record says, and give it the figures that stand behind its outcome."""
     report.gsw_row = True  # type: ignore[attr-defined]
-    judged.hold_to_the_record(item, call, report)
+    hold_to_the_record(item, call, report)
     record = item.stash.get(RECORD, None)
     if record is not None:
         add_row(item, record)
-        judged.add_record(item, record, report)
+        add_record(item, record, report)
 
 
 def finish(session: pytest.Session) -> None:
@@ -95,7 +406,7 @@ def _finish(session: pytest.Session) -> None:
     _note_alarms(config)
     tally = config.stash.get(TALLY, None)
     if tally is not None:
-        session.exitstatus = judged.exit_status(session, tally)
+        session.exitstatus = exit_status(session, tally)
     _conclude_suite(session)
     if not leave_files(config, int(session.exitstatus)):
         _fail(session)
@@ -177,4 +488,4 @@ def _report_late(session: pytest.Session, fleet: Fleet) -> None:
     """Report the rows that were told, and that are errors by now."""
     for item in session.items:
         if isinstance(item, BaselineItem) and item.baseline.id in fleet.late:
-            judged.report_error(item, fleet.late.pop(item.baseline.id), "teardown")
+            report_error(item, fleet.late.pop(item.baseline.id), "teardown")

@@ -17,8 +17,7 @@ import pytest
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.hooks.checks import format_problems
-from pytest_gsw.hooks.faults import hook_error, not_that, wrong_answer
+from pytest_gsw.hooks.checks import format_problems, hook_error, not_that, wrong_answer
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.tables.model import Baseline
 

@@ -4,53 +4,304 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters.model import LOCAL, Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.words import command, counted, minute
 from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
-from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.fleet.fleet import Fleet, too_large
 from pytest_gsw.fleet.rows import Over, StateObserver
 from pytest_gsw.fleet.watch import Watch
 from pytest_gsw.history.place import open_history
-from pytest_gsw.hooks.faults import hook_error
-from pytest_gsw.jobs.environment import job_image, kept_variables
+from pytest_gsw.hooks.checks import hook_error, is_own
+from pytest_gsw.jobs.environment import job_image, kept_variables, masked_command, masked_environment
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.layout import is_nccl_traced
+from pytest_gsw.jobs.layout import FoundLog, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.preflight import (
+    cluster_problem,
+    demands_of,
+    environment_problem,
+    modules_of,
+    modules_problem,
+    of_other_releases,
+    recipe_problem,
+    release_problem,
+    stage_problem,
+    variables_problem,
+)
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
-from pytest_gsw.jobs.scripts import exported_to
+from pytest_gsw.jobs.scripts import differences, exported_to
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in, steps_of
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.results import progress_text
 from pytest_gsw.results.record import Record
+from pytest_gsw.runs.newest import Newest, newest_complete
 from pytest_gsw.runs.possible import impossible_table
 from pytest_gsw.session import answers
-from pytest_gsw.session.checking import Planned, other_clusters, unready
-from pytest_gsw.session.chosen import recorded_rows, runnable
-from pytest_gsw.session.differences import tell_differences
-from pytest_gsw.session.ending import begin_live
-from pytest_gsw.session.item import BaselineItem, blank_rows
-from pytest_gsw.session.junit_cases import note_rows
-from pytest_gsw.session.lost import LEFT_ALONE
-from pytest_gsw.session.metrics import site_metrics, unknown_metric
-from pytest_gsw.session.nights import Nights
-from pytest_gsw.session.others import Others
-from pytest_gsw.session.replayed import newest_chooser
-from pytest_gsw.session.resume import own_run, take_over, unwritable
-from pytest_gsw.session.screen import make_ticker, repeat_teller, write
-from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.sources import LiveRow, ReplayedRow
-from pytest_gsw.session.stash import CANARIES, FLEET, NIGHTS, OTHERS, environment_of
+from pytest_gsw.session.answers import site_metrics, unknown_metric
+from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
+from pytest_gsw.session.junit import note_rows
+from pytest_gsw.session.nights import Nights, Others
+from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
+from pytest_gsw.session.row import LiveRow, ReplayedRow
+from pytest_gsw.session.screen import begin_live, make_ticker, repeat_teller, write
+from pytest_gsw.session.settings import CANARIES, FLEET, NIGHTS, NOT_READY, OTHERS, Settings, environment_of
 from pytest_gsw.tables.definition import accepted_to_expect, definition_hash
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline
+
+# -- What is known of how jobs will differ from their rows, told before anything is submitted; their logs decide
+
+
+def tell_differences(
+    config: pytest.Config, rows: Sequence[BaselineItem], specs: Mapping[str, JobSpec | RunError], settings: Settings
+) -> None:
+    """Print each difference once, with its rows; a replay and a simulation run no recipe."""
+    if settings.replay is not None or settings.cluster is None or settings.cluster.simulated:
+        return
+    environ = environment_of(config)
+    told: dict[str, list[str]] = {}
+    for item in rows:
+        spec = specs.get(item.baseline.id)
+        if isinstance(spec, JobSpec):
+            own, site = item.baseline.recipe.environment, settings.cluster.environment
+            where = f"of {settings.cluster.name} does not count: the table sets it"
+            unused = [f"{name} {where}" for name, value in own.items() if site.get(name, value) != value]
+            for text in (*unused, *differences(item.baseline, spec, environ)):
+                told.setdefault(text, []).append(item.baseline.id)
+    for text, row_ids in told.items():
+        more = f" and {counted(len(row_ids) - 1, 'more row')}" if len(row_ids) > 1 else ""
+        write(config, f"gsw: {text} ({row_ids[0]}{more})")
+
+
+# -- What would fail once it is submitted, found before anything is: each recipe, staging area and partition once
+#
+# ``--gsw-plan`` and every session ask here. A finding ends its rows, which are errors; the others run.
+
+
+_Key = TypeVar("_Key")
+
+
+class Planned(NamedTuple):
+    """A row that is to be submitted, and how."""
+
+    baseline: Baseline
+    spec: JobSpec
+
+
+class Here(NamedTuple):
+    """Where rows are submitted."""
+
+    cluster: Cluster
+    launcher: Launcher
+    environ: Mapping[str, str]
+
+
+#: What is found out about rows: by the row's id, why it cannot be submitted.
+Findings = dict[str, SubmissionError]
+
+
+def unready(
+    planned: Sequence[Planned], launcher: Launcher, settings: Settings, environ: Mapping[str, str]
+) -> dict[str, RunError]:
+    """Why rows cannot be submitted, by their ids; rows that can be are not among them.
+
+    A simulation needs none of what is looked for, a replay submits nothing, and what a site's own launcher needs only
+    that knows: it refuses jobs itself.
+    """
+    cluster, limits = settings.cluster, settings.limits
+    found = {one.spec.row_id: too_large(one.spec, limits) for one in planned if one.spec.gpus > limits.gpus}
+    if cluster is None or settings.replay is not None:
+        return dict(found)
+    found |= not_ready([one for one in planned if one.spec.row_id not in found], Here(cluster, launcher, environ))
+    return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
+
+
+def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, RunError]:
+    """Refuse rows that may run on another Slurm cluster than the first one: jobs are looked for on one alone."""
+    cluster = settings.cluster
+    if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
+        return {}
+    found: Findings = {}
+    first: JobSpec | None = None
+    for spec in specs:
+        problem = cluster_problem(spec, cluster, first or spec)
+        if problem is not None:
+            found[spec.row_id] = problem
+        elif first is None:
+            first = spec
+    return told_once(found)
+
+
+def not_ready(planned: Sequence[Planned], here: Here) -> Findings:
+    """The same of the place where rows are to be submitted, each told by itself."""
+    found: Findings = {}
+    if here.cluster.simulated or not is_own(here.launcher):
+        return found
+    for check in _CHECKS:
+        found |= check([one for one in planned if one.spec.row_id not in found], here)
+    return found
+
+
+def told_once(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
+    """The findings by row: what several rows have in common is told by the first of them, and named by the others."""
+    first: dict[str, str] = {}
+    shares: dict[str, int] = {}
+    for row_id, finding in found.items():
+        text = str(finding)
+        first.setdefault(text, row_id)
+        shares[text] = shares.get(text, 0) + 1
+    told: dict[str, RunError] = {}
+    for row_id, finding in found.items():
+        text = str(finding)
+        if first[text] != row_id:
+            told[row_id] = type(finding)(finding.fact, advice=f"as of {first[text]}")
+            continue
+        more = shares[text] - 1
+        also = (("rows", f"{row_id} and {counted(more, 'more row')}"),) if more else ()
+        told[row_id] = type(finding)(finding.fact, (*finding.evidence, *also), finding.tail, finding.advice)
+    return told
+
+
+def _of_recipe(one: Planned) -> tuple[object, ...]:
+    """What rows share that one look at their recipe answers for."""
+    recipe, spec = one.baseline.recipe, one.spec
+    return spec.directory, spec.script, spec.launch.name, one.baseline.location.path, *recipe.environment
+
+
+def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
+    """Recipes whose launch script cannot be submitted."""
+    return _once(planned, _of_recipe, lambda one: recipe_problem(one.spec, one.baseline, here.cluster))
+
+
+def _releases(planned: Sequence[Planned], here: Here) -> Findings:
+    """Recipes of another release than the row's figures are of: their logs could not be judged by these."""
+    scripts = ((one.baseline, one.spec.script_path) for one in planned)
+    return {row.id: release_problem(row, staged, here.cluster) for row, staged in of_other_releases(scripts)}
+
+
+def _launchers(planned: Sequence[Planned], _here: Here) -> Findings:
+    """Recipes that say of themselves that they are launched otherwise; of another release, this would be no advice.
+
+    Then rows of which the table sets a variable that no script reads: the script's own choice would be run.
+    """
+    return _once(
+        planned,
+        _of_recipe,
+        lambda one: one.spec.launch.problem(one.spec) or environment_problem(one.spec, one.baseline),
+    )
+
+
+def _stages(planned: Sequence[Planned], here: Here) -> Findings:
+    """Staging areas that cannot be written to."""
+
+    def of_stage(one: Planned) -> tuple[object, ...]:
+        spec = one.spec
+        return spec.stage, spec.log_glob.partition("/")[0], spec.environment.get(spec.launch.home)
+
+    return _once(planned, of_stage, lambda one: stage_problem(one.spec, here.cluster))
+
+
+def _variables(planned: Sequence[Planned], here: Here) -> Findings:
+    """Launch scripts that say themselves what they cannot start without."""
+    demands = cache(demands_of)
+    found: Findings = {}
+    for one in planned:
+        its = demands(one.spec.script_path)
+        problem = variables_problem(one.spec, here.environ, its) if its else None
+        if problem is not None:
+            found[one.spec.row_id] = problem
+    return found
+
+
+def _modules(planned: Sequence[Planned], here: Here) -> Findings:
+    """Recipes whose Python lacks what they say that they import, where their jobs run on this machine."""
+    if here.cluster.scheduler != LOCAL.scheduler:
+        return {}
+    needed = cache(modules_of)
+    wanting = [(one, its) for one in planned if (its := needed(one.spec.script_path)) is not None]
+    by_row = {one.spec.row_id: its for one, its in wanting}
+    return _once(
+        (one for one, _ in wanting),
+        lambda one: (one.spec.script_path, one.spec.environment.get(by_row[one.spec.row_id].variable)),
+        lambda one: modules_problem(one.spec, here.environ, by_row[one.spec.row_id]),
+    )
+
+
+def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
+    """What the launcher itself finds out, where it can."""
+    ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(here.launcher, "unready", None)
+    return ask([one.spec for one in planned]) if ask is not None and planned else {}
+
+
+def _once(
+    planned: Iterable[Planned], key: Callable[[Planned], _Key], check: Callable[[Planned], SubmissionError | None]
+) -> Findings:
+    """What a check says of each row; rows with the same key are checked once."""
+    known: dict[_Key, SubmissionError | None] = {}
+    found: Findings = {}
+    for one in planned:
+        its = key(one)
+        if its not in known:
+            known[its] = check(one)
+        finding = known[its]
+        if finding is not None:
+            found[one.spec.row_id] = finding
+    return found
+
+
+#: Each is asked of the rows of which none before it has found anything.
+_CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
+    _recipes,
+    _releases,
+    _launchers,
+    _stages,
+    _variables,
+    _modules,
+    _submissions,
+)
+
+
+# -- Which log of a replay is a row's, of those of several jobs: the newest that completed ----------
+
+
+def newest_chooser(
+    config: pytest.Config, rows: Sequence[BaselineItem]
+) -> Callable[[JobSpec, Sequence[FoundLog]], FoundLog]:
+    """What takes of several jobs of a row the newest that completed, and says which newer ones did not."""
+    by_row = {item.baseline.id: item for item in rows}
+
+    def choose(spec: JobSpec, found: Sequence[FoundLog]) -> FoundLog:
+        item = by_row[spec.row_id]
+        log_format = item.row.jobs.log_format()
+        assert log_format is not None  # a row of which nobody reads the logs is not submitted
+        traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
+        newest = newest_complete(found, item.baseline, log_format, steps_of(item.baseline, traced=traced))
+        if newest.passed_over:
+            item.row.passed_over = quoted(_passed_over_text(newest), os.environ)  # a log may say anything
+            write(config, f"gsw: {spec.row_id}: {item.row.passed_over}")
+        return newest.log
+
+    return choose
+
+
+def _passed_over_text(newest: Newest) -> str:
+    passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
+    written_s = newest.log.path.stat().st_mtime
+    days = counted(int((time.time() - written_s) // 86400), "day")
+    judged = f"job {newest.log.job_id} is judged"
+    return f"{judged}; passed over: {passed_over}; the log that is judged is {days} old ({minute(written_s)})"
 
 
 @dataclass(frozen=True)
@@ -90,7 +341,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
         ticker=make_ticker(config, by_row),
         watcher=(lambda row_id: _watch(by_row[row_id])) if submits else None,
         retries=settings.retries if submits else 0,
-        once_more=(lambda row_id, run: by_row[row_id].row.judging.once_more(run)) if submits else (lambda *_: None),
+        once_more=(lambda row_id, run: by_row[row_id].row.once_more(run)) if submits else (lambda *_: None),
         on_repeat=repeat_teller(config),
         environ=environ,
     )
@@ -319,3 +570,49 @@ def _defined(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> J
     named = None if image is None else quoted(image_name(image), environ)
     documented = {name: figure for name, figure in vars(baseline.documented).items() if figure is not None}
     return dataclasses.replace(spec, definition=definition_hash(baseline, image), image=named, documented=documented)
+
+
+# -- What ``--gsw-plan`` prints in place of running: what would be submitted, and what would not and why
+
+
+def print_plan(session: pytest.Session, settings: Settings) -> None:
+    """Print it; that some row cannot be submitted is the session's failure."""
+    config, rows = session.config, runnable(session.items)
+    launcher = make_launcher(config, settings, {}, ())
+    specs = make_specs(rows, settings)
+    specs_of = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, JobSpec)}
+    problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
+    environ = environment_of(config)
+    problems |= check_rows(rows, specs, launcher, settings, environ)
+    tell_differences(config, rows, specs, settings)
+    skipped = [
+        (item.nodeid, str(marker.kwargs.get("reason", "marked as skipped")))
+        for item in session.items
+        if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
+    ]
+    planned = [
+        _of_row(item, specs_of[item.baseline.id], settings, launcher) for item in rows if item.baseline.id in specs_of
+    ]
+    errors = {item.nodeid: problems[item.baseline.id] for item in rows if item.baseline.id in problems}
+    errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
+    config.stash[NOT_READY] = bool(errors)
+    has_gpus = settings.cluster.gpus if settings.cluster is not None else None
+    for line in progress_text.plan_text(planned, skipped, quoted(errors, environ), has_gpus):
+        write(config, line)
+
+
+def _of_row(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:
+    """What the plan shows of a row of which it is known how it is started."""
+    run_s = expected_run_s(item.baseline)
+    return {
+        "node_id": item.nodeid,
+        "source": item.baseline.source.in_words,
+        "gpus": spec.gpus,
+        "nodes": spec.nodes,
+        "minutes": None if run_s is None else run_s / 60,
+        "jobs": settings.repeats.first,
+        "directory": spec.directory,
+        "command": command(*masked_command(launcher.command(spec))),
+        "environment": masked_environment({**spec.environment, **spec.launch.variables(spec)}),
+        "log": "in the directory of its experiment" if spec.launch.has_directory else spec.stage / spec.log_glob,
+    }

@@ -21,8 +21,7 @@ from pytest_gsw.tables.bundled import FACTS_FILE
 from pytest_gsw.tables.fields import Field
 from pytest_gsw.tables.keys import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.model import Blank, BlankRow
-from pytest_gsw.tables.nodes import read_text
-from pytest_gsw.tables.yamlfile import Value, Values
+from pytest_gsw.tables.yamlfile import Value, Values, read_text
 
 if TYPE_CHECKING:
     from pytest_gsw.tables.load import Found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +16,8 @@ from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.accepted import accepted_faults, with_accepted
 from pytest_gsw.tables.bundled import bundled_baselines, is_of_release, is_table, table_of_accepted
-from pytest_gsw.tables.keys import FILE_FIELDS
-from pytest_gsw.tables.lines import read_by_line
+from pytest_gsw.tables.fields import Field
+from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Metric, Series
 from pytest_gsw.tables.model import (
     BLANK,
@@ -30,8 +32,64 @@ from pytest_gsw.tables.model import (
     blank_id,
     row_id,
 )
-from pytest_gsw.tables.nodes import read_text
-from pytest_gsw.tables.yamlfile import Value, Values, mapping_with_faults
+from pytest_gsw.tables.yamlfile import NOWHERE, NULLS, Value, Values, mapping_of, mapping_with_faults, read_text
+
+# -- Tables whose rows stand on one line each, as the importer writes them --------------------------
+#
+# ``- {gpus: 8, step_time_s: 4.3, line: 12}``. A YAML parser takes most of the time of collecting ten thousand rows. A
+# line of bare words needs none: here the parser gets such lines without their keys, and says where in the file they
+# stand. Whatever is not plain, and every file in which anything is wrong, is :mod:`pytest_gsw.tables.yamlfile`'s.
+
+
+_PAIR = r"[a-z_0-9]+: [A-Za-z0-9][A-Za-z0-9_.+%-]*"
+_ROW = re.compile(rf"( *- )\{{({_PAIR}(?:, {_PAIR})*)\}}")
+
+
+def read_by_line(path: Path) -> Values | None:
+    """The values of a baseline file in which all is right; ``None`` where that takes a closer look.
+
+    The values of a row know no places of their own.
+
+    Raises:
+        FileError: It cannot be read.
+    """
+    content = read_text(path)
+    # An alias, a backslash, or a letter that YAML may count as the end of a line.
+    if "*" in content or "\\" in content or not content.isascii() or not content.replace("\n", "").isprintable():
+        return None
+    lines = content.split("\n")
+    rows = {number: match for number, line in enumerate(lines) if (match := _ROW.fullmatch(line))}
+    for number, match in rows.items():
+        lines[number] = match[1] + "{}"
+    try:
+        values = mapping_of(path, "\n".join(lines), FILE_FIELDS)
+        for table in values["tables"].value:
+            for row in table.value["rows"].value:
+                match = rows.pop(row.mark.line, None)
+                if match is not None:
+                    row.value.update(_pairs(match[2]))
+    except (FileError, ValueError):
+        return None
+    return None if rows else values  # what is left looks like a row, in a text or where no row may stand
+
+
+def _pairs(text: str) -> dict[str, Value]:
+    """The values of one row; a ValueError where a key or a value is wrong."""
+    pairs = text.split(", ")
+    values = dict(map(_pair, pairs))
+    if len(values) < len(pairs):
+        raise ValueError(text)
+    return values
+
+
+@lru_cache(1024)  # the rows of a table have most of them in common
+def _pair(text: str) -> tuple[str, Value]:
+    key, _, raw = text.partition(": ")
+    field = ROW_FIELDS.get(key)
+    if not isinstance(field, Field) or raw in NULLS:
+        raise ValueError(text)
+    return key, Value(field.read(raw), NOWHERE)
+
 
 #: Share of a run's steps that must be found in its log. Below 1, because a step's line is
 #: now and then lost among the lines of other ranks; the last step must always be there.

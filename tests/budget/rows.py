@@ -106,7 +106,7 @@ class ReadySlurm:
 
     def __call__(self, command: tuple[str, ...], *_: Any, **__: Any) -> Any:
         """What a command says."""
-        from pytest_gsw.jobs.slurm.answers import Output
+        from pytest_gsw.jobs.slurm.client import Output
 
         if command == ("sbatch", "--version"):
             return Output(0, "slurm 22.05.8\n", "")
@@ -140,7 +140,7 @@ class ReadySlurm:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Put Slurm's answers in the place of its processes, and count what the session does with files."""
-    from pytest_gsw.fleet import fleet, submitting
+    from pytest_gsw.fleet import fleet
     from pytest_gsw.jobs.slurm import client as slurm
     from pytest_gsw.jobs.slurm import launcher
     from pytest_gsw.session import start
@@ -162,7 +162,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     mock.patch.object(slurm, "_run", ReadySlurm(Path("stage").absolute())).start()
     with (
         mock.patch.object(launcher.shutil, "which", return_value="/usr/bin/sbatch"),
-        mock.patch.object(submitting, "ThreadPoolExecutor", Inline),
+        mock.patch.object(fleet, "ThreadPoolExecutor", Inline),
         mock.patch.object(start, "Fleet", partial(fleet.Fleet, clock=clock, sleep=clock.sleep)),
         mock.patch.object(os, "fsync", synced),
     ):

@@ -12,8 +12,7 @@ import pytest
 
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.session.options import GROUPS, OPTIONS
-from pytest_gsw.session.settings import Settings, read_settings
-from pytest_gsw.session.stash import SETTINGS
+from pytest_gsw.session.settings import SETTINGS, Settings, read_settings
 
 CLUSTERS = "clusters:\n  here: {scheduler: local, gpus: 8, stage: stage}\n"
 SUITE = "config: {}\nworkloads: {h100: [{pretrain_grok1_314b: {dtypes: [fp8]}}]}\n"

@@ -273,7 +273,7 @@ def test_a_record_that_finds_no_room_names_the_directory(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("pytest_gsw.session.keeping.write_record", full)
+    monkeypatch.setattr("pytest_gsw.session.row.write_record", full)
     result = run(pytester, "slow:0%")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["the record cannot be written: No space left on device: */.gsw/runs/*"])

@@ -215,7 +215,7 @@ def test_a_record_that_cannot_be_written_is_no_pass(pytester: pytest.Pytester) -
     pytester.makeconftest(
         """
         def pytest_gsw_job_state_changed(config, baseline):
-            from pytest_gsw.session.stash import SETTINGS
+            from pytest_gsw.session.settings import SETTINGS
 
             records = config.stash[SETTINGS].run_directory / "records"
             if not records.exists():

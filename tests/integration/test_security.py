@@ -551,7 +551,7 @@ MADE = {
     "hooks/checks.py: METRIC_KEY",
     "importing/labels.py: pattern + _spaced(text[end:])",
     "jobs/layout.py: pattern.replace(stand_in, f'(?P<job_id>{job_id})', 1).replace(any_size, '[^_]*')",
-    "jobs/slurm/submission.py: pattern",
+    "jobs/slurm/launcher.py: pattern",
     "results/verdicts.py: metrics.METRIC_KEY",
     "tables/fields.py: f'([0-9]{{1,{digits}}}(?:\\\\.[0-9]{{1,12}})?) ?%'",
     "tables/fields.py: regex",

@@ -3,19 +3,366 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import re
 import signal
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.jobs.environment import job_environment, query_environment
-from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.slurm.answers import Output, parse_version
-from pytest_gsw.jobs.slurm.commands import sbatch_command, version_command
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, JobStep
+from pytest_gsw.jobs.scripts import cluster_of, options_in
+from pytest_gsw.jobs.steps import job_state
+
+# -- Slurm's commands as argument lists; nothing is ever run through a shell ------------------------
+
+
+# The name comes last in all of these, so that a bar in another user's job name does no harm.
+# A field of squeue's that has a suffix and no width is never cut.
+_SQUEUE_FORMAT = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,StartTime:|,EndTime:|,Name:|"
+_SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
+_ENDS_FIELDS = "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName"
+
+#: The first version that knows what a launch adds by itself, as ``--segment``.
+_SEGMENTS_SINCE = "24.05"
+
+
+def sbatch_command(spec: JobSpec, version: str = "") -> tuple[str, ...]:
+    """Submit a recipe's launch script to a Slurm of this version; one that does not tell its own knows all options.
+
+    The job's name is the row's own: recipes have a fixed one with ``--dependency=singleton``, so that
+    two rows would wait for each other. ``--no-requeue``: a job that lost its node must say NODE_FAIL,
+    not start again by itself and write a second run into the log of the first. The options of the
+    cluster come after these and so override them.
+    """
+    # A later --exclude takes the place of an earlier one: those that the cluster's options name stay out too.
+    own = (*spec.excluded_nodes, *spec.avoided_nodes)
+    named = [option.value or "" for option in options_in(spec.options) if option.name == "exclude"] if own else []
+    excluded = (f"--exclude={','.join((*named, *own))}",) if own else ()
+    output = () if spec.batch_output is None else (f"--output={spec.batch_output}",)
+    limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
+    newer = () if "" < version < _SEGMENTS_SINCE else spec.launch.options(spec)
+    return (
+        *("sbatch", "--parsable", "-J", spec.name, "-N", str(spec.nodes), "--no-requeue"),
+        *(*output, *newer, *spec.options, *excluded, *limit, str(spec.script)),
+    )
+
+
+def squeue_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
+    """Ask slurmctld for the state of all these jobs; ``--all`` shows hidden partitions too."""
+    return ("squeue", *_at(cluster), "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", ",".join(ids))
+
+
+def squeue_of_id_command(job_id: str, cluster: str = "", *, mine: bool) -> tuple[str, ...]:
+    """Ask slurmctld for a job of this id: this user's, or anybody's."""
+    own = ("--me",) if mine else ()
+    return ("squeue", *_at(cluster), *own, "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", job_id)
+
+
+def squeue_by_name_command(name: str, cluster: str = "") -> tuple[str, ...]:
+    """Ask slurmctld for this user's jobs of a name."""
+    return ("squeue", *_at(cluster), "--me", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, f"--name={name}")
+
+
+def sacct_by_name_command(name: str, since_s: float, cluster: str = "") -> tuple[str, ...]:
+    """Ask accounting for this user's jobs of a name since then: slurmctld forgets them soon."""
+    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
+    mine = (f"--user={os.getuid()}", f"--name={name}", "-S", since)
+    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
+
+
+def squeue_of_user_command(cluster: str = "") -> tuple[str, ...]:
+    """Ask slurmctld for all of this user's jobs; it is asked for no more with names, which squeue itself picks out."""
+    return ("squeue", *_at(cluster), "--me", "--all", "-t", "all", "-O", _SQUEUE_FORMAT)
+
+
+def squeue_ids_command(cluster: str = "", *, mine: bool) -> tuple[str, ...]:
+    """Ask slurmctld which jobs wait or run: this user's, or everybody's."""
+    return ("squeue", *_at(cluster), *(("--me",) if mine else ()), "-h", "--all", "-O", "JobID")
+
+
+def sacct_of_user_command(since_s: float, cluster: str = "") -> tuple[str, ...]:
+    """Ask accounting for all of this user's jobs since then."""
+    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
+    mine = (f"--user={os.getuid()}", "-S", since)
+    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
+
+
+def sacct_of_id_command(job_id: str, cluster: str = "", *, mine: bool) -> tuple[str, ...]:
+    """Ask accounting for the newest job of this id: this user's, or anybody's."""
+    own = (f"--user={os.getuid()}",) if mine else ()
+    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *own, "-j", job_id)
+
+
+def sacct_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
+    """Ask accounting how all these jobs and their steps ended; with ``-j`` it looks back as far as it remembers."""
+    return ("sacct", *_at(cluster), "-n", "-P", "-o", _ENDS_FIELDS, "-j", ",".join(ids))
+
+
+def scontrol_command(job_id: str, cluster: str = "") -> tuple[str, ...]:
+    """Ask slurmctld for everything about one job; ``-d`` shows the exit code of its steps, too."""
+    return ("scontrol", *_at(cluster), "-a", "-d", "-o", "show", "job", job_id)
+
+
+def scontrol_all_command(cluster: str = "") -> tuple[str, ...]:
+    """The same for several jobs with one process, which reads from its input what :func:`scontrol_requests` writes.
+
+    ``scontrol show job`` takes one id only; without any it tells of all jobs of the cluster.
+    """
+    return ("scontrol", *_at(cluster), "-a", "-d", "-o")
+
+
+def scontrol_requests(ids: Sequence[str]) -> str:
+    """What :func:`scontrol_all_command` is to do."""
+    return "".join(f"show job {job_id}\n" for job_id in ids)
+
+
+def scontrol_partitions_command(cluster: str = "") -> tuple[str, ...]:
+    """Ask slurmctld for all partitions, one a line; ``-a`` shows hidden ones too."""
+    return ("scontrol", *_at(cluster), "-a", "-o", "show", "partition")
+
+
+def scontrol_config_command(cluster: str = "") -> tuple[str, ...]:
+    """Ask slurmctld how it is configured."""
+    return ("scontrol", *_at(cluster), "show", "config")
+
+
+def sacctmgr_qos_command() -> tuple[str, ...]:
+    """Ask accounting for the flags of each QOS."""
+    return ("sacctmgr", "-n", "-P", "show", "qos", "format=name,flags%500")
+
+
+def scancel_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
+    """End all these jobs; ``-Q`` says nothing of those that have ended already."""
+    return ("scancel", *_at(cluster), "-Q", "--", *ids)
+
+
+def scancel_by_name_command(job: Job) -> tuple[str, ...]:
+    """End a job by its name."""
+    return ("scancel", *_at(cluster_of(job.spec)), "--me", f"--name={job.name}")
+
+
+def version_command() -> tuple[str, ...]:
+    """Ask sbatch for its version, which it tells without the controller."""
+    return ("sbatch", "--version")
+
+
+def _at(cluster: str) -> tuple[str, ...]:
+    return (f"--clusters={cluster}",) if cluster else ()
+
+
+# -- Slurm's answers as values. No text, however odd, makes these functions raise or ends a job -----
+
+
+#: ``sbatch --parsable``'s answer, and what a reader might take for it: a word that is a number.
+_JOB_ID = re.compile(r"([0-9]{1,18})(?:;([^\s;]+))?")
+_NUMBER = re.compile(r"\W{0,8}[0-9]{1,18}\b(?![.:,/%]?\w)")
+
+_MANUAL = re.compile(r'Try "\w+ --help" for more information')
+_SPEAKER = re.compile(r"^(?:\w+: |\w+ error: )?(?:error: )?(?:Batch job submission failed: )?")
+_CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
+#: A line on a job, ``481220``, or on one of its steps: ``481220.0``, ``481220.batch``.
+_JOB_OR_STEP = re.compile(r"(?P<job>[0-9]{1,18})(?:\.(?P<step>[0-9A-Za-z+_.]{1,40}))?", re.ASCII)
+#: Seconds since the epoch, and a status as wait(2) has it.
+_EPOCH = re.compile(r"[0-9]{1,12}")
+_WAIT_STATUS = re.compile(r"[0-9]{1,9}")
+_COLUMNS, _END_COLUMNS = 9, 10
+#: Entries that are no steps of the recipe: its script, and what belongs to the job from outside.
+_NO_STEPS = frozenset({"batch", "extern"})
+_SCONTROL_FIELDS = ("JobState", "ExitCode", "Reason", "NodeList", "SubmitTime", "StartTime", "EndTime")
+_NOTHING = frozenset({"", "None", "Unknown", "N/A", "(null)", "None assigned"})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Slurm says of one job id: whose job that is, and how it fares."""
+
+    job_name: str
+    status: JobStatus
+    #: The batch shell's output, where ``scontrol`` told it.
+    output: Path | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """How one command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    timed_out: bool = False
+
+    @property
+    def problem(self) -> str:
+        """The last thing it complained of, without the names of commands before it; empty if nothing."""
+        complaints = self.complaints
+        return complaints[-1] if complaints else ""
+
+    @property
+    def complaints(self) -> list[str]:
+        """Each line of its complaints: ``squeue: error: x`` and ``slurm_load_jobs error: x`` → ``x``.
+
+        Where a command does not know an option, its last line, ``Try "sbatch --help" …``, is no complaint.
+        """
+        lines = (_SPEAKER.sub("", line.strip()) for line in self.stderr.split("\n"))
+        return [line for line in lines if line and not _MANUAL.fullmatch(line)]
+
+
+def parse_sbatch(text: str) -> tuple[str, str] | None:
+    """The job in ``sbatch --parsable``'s answer, which is one line: ``481220``, or ``481220;eos`` of the cluster eos.
+
+    A site's wrapper may print lines of text around it. Where another number stands by itself in one of them,
+    which of the two is the job cannot be told.
+
+    Returns:
+        Its cluster, if one is named, and its id; ``None`` where the answer has none, or more than one number that may
+        be it.
+    """
+    numbers = [word for word in text.split() if _NUMBER.match(word)]
+    lines = [line.strip() for line in text.split("\n")]
+    found = [(match[2] or "", match[1]) for match in map(_JOB_ID.fullmatch, lines) if match is not None]
+    return found[0] if len(found) == len(numbers) == 1 else None
+
+
+def parse_version(text: str) -> str:
+    """Slurm's version in ``sbatch --version``'s answer, ``slurm 22.05.8`` or ``slurm-wlm 22.05.8``; "" for none."""
+    match = re.search(r"^slurm\S* (\d[\w.-]{0,40})\s*$", text, re.MULTILINE)
+    return match[1] if match else ""
+
+
+def parse_squeue(text: str) -> dict[str, Answer]:
+    """``squeue``'s lines by job id; other lines say nothing."""
+    return {job_id: Answer(name.removesuffix("|"), _status(*facts)) for job_id, *facts, name in _rows(text)}
+
+
+def parse_sacct(text: str) -> dict[str, Answer]:
+    """``sacct``'s lines by job id."""
+    return {job_id: Answer(name, _status(*facts)) for job_id, *facts, name in _rows(text)}
+
+
+def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, start: str, end: str) -> JobStatus:
+    """What any of the commands has of a job, in their own words."""
+    state = job_state(state_text)
+    exit_code, signal = _exit_code(code) if state.ended else (None, 0)
+    return JobStatus(
+        state,
+        raw_state=state_text,
+        exit_code=exit_code,
+        signal=signal,
+        reason=_word(reason),
+        nodes=_word(nodes),
+        submit_s=_epoch_s(submit),
+        # Of a waiting job this is when it may start, and of a running one when its time is up.
+        start_s=None if state is JobState.PENDING else _epoch_s(start),
+        end_s=_epoch_s(end) if state.ended else None,
+    )
+
+
+def parse_ends(text: str) -> dict[str, Answer]:
+    """``sacct``'s lines on ended jobs and their steps, by job id; the batch script and ``extern`` are no steps."""
+    answers: dict[str, Answer] = {}
+    steps: dict[str, list[JobStep]] = {}
+    for line in text.split("\n"):
+        fields = [field.strip() for field in line.split("|", _END_COLUMNS - 1)]
+        match = _JOB_OR_STEP.fullmatch(fields[0])
+        if len(fields) != _END_COLUMNS or match is None:
+            continue
+        job_id, number = match["job"], match["step"]
+        if number is None:
+            derived = fields.pop(3)
+            status = replace(_status(*fields[1:-1]), derived_exit_code=derived if _CODE.fullmatch(derived) else "")
+            answers[job_id] = Answer(fields[-1], status)
+        elif number not in _NO_STEPS:
+            steps.setdefault(job_id, []).append(_step(number, fields))
+    return {
+        job_id: replace(answer, status=replace(answer.status, steps=tuple(steps.get(job_id, ()))))
+        for job_id, answer in answers.items()
+    }
+
+
+def _step(number: str, fields: list[str]) -> JobStep:
+    _, state_text, code, _, _, nodes, _, start, end, name = fields
+    state = job_state(state_text)
+    exit_code, signal = _exit_code(code) if state.ended else (None, 0)
+    return JobStep(
+        number,
+        name,
+        state,
+        raw_state=state_text,
+        exit_code=exit_code,
+        signal=signal,
+        nodes=_word(nodes),
+        start_s=_epoch_s(start),
+        end_s=_epoch_s(end) if state.ended else None,
+    )
+
+
+def parse_scontrol(text: str) -> dict[str, Answer]:
+    """``scontrol -d -o show job``'s lines by job id."""
+    answers = {}
+    for line in text.split("\n"):
+        # Values may hold blanks, but none of those that are read here does; the first of a name counts,
+        # because a comment or a command further on may look like anything.
+        fields: dict[str, str] = {}
+        for name, value in re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line):
+            fields.setdefault(name, value)
+        if not fields.get("JobId", "").isdigit():
+            continue
+        status = _status(*(fields.get(name, "") for name in _SCONTROL_FIELDS))
+        derived, output = fields.get("DerivedExitCode", ""), _word(fields.get("StdOut", ""))
+        if status.state.ended and _CODE.fullmatch(derived):
+            status = replace(status, derived_exit_code=derived)
+        answers[fields["JobId"]] = Answer(fields.get("JobName", ""), status, Path(output) if output else None)
+    return answers
+
+
+def why(output: Output) -> str:
+    """Why a command told nothing, in a few words."""
+    if output.problem:
+        return output.problem
+    return f"exit code {output.returncode}" if output.returncode else "no record yet"
+
+
+def scancel_problem(output: Output) -> str:
+    """Why jobs may still run after ``scancel``, empty if they will not."""
+    if output.returncode == 0:
+        return ""
+    harmless = ("already completing or completed", "Invalid job id", "Job/step already")
+    lines = output.complaints
+    serious = [line for line in lines if not any(text in line for text in harmless)]
+    return serious[-1] if serious else "" if lines else f"exit code {output.returncode}"
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    for line in text.split("\n"):
+        fields = [field.strip() for field in line.split("|", _COLUMNS - 1)]
+        if len(fields) == _COLUMNS and fields[0].isascii() and fields[0].isdigit():
+            yield fields
+
+
+def _word(text: str) -> str:
+    return "" if text in _NOTHING else text
+
+
+def _epoch_s(text: str) -> float | None:
+    # SLURM_TIME_FORMAT=%s; anything else ("Unknown", "None", a date) is no time that can be relied on.
+    return float(text) if _EPOCH.fullmatch(text) else None
+
+
+def _exit_code(text: str) -> tuple[int | None, int]:
+    """Exit code and signal: as sacct and scontrol write them (7:0), or in a status as wait(2) has it (1792, 9)."""
+    if _WAIT_STATUS.fullmatch(text):
+        return int(text) >> 8, int(text) & 0x7F
+    match = _CODE.fullmatch(text)
+    return (int(match[1]), int(match[2])) if match else (None, 0)
+
 
 #: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's
 #: default MessageTimeout a client takes 10 to 20 s to say that the controller is out of reach.
@@ -35,7 +382,6 @@ class Ask(Protocol):
 
     def __call__(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
         """What it says, with this text as its input."""
-        ...
 
 
 class Client:

@@ -22,14 +22,19 @@ from pathlib import Path
 
 from pytest_gsw.jobs.model import Job, JobState, JobStatus
 from pytest_gsw.jobs.scripts import cluster_of
-from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_ends, parse_scontrol, parse_squeue, why
-from pytest_gsw.jobs.slurm.client import Ask
-from pytest_gsw.jobs.slurm.commands import (
+from pytest_gsw.jobs.slurm.client import (
+    Answer,
+    Ask,
+    Output,
+    parse_ends,
+    parse_scontrol,
+    parse_squeue,
     sacct_command,
     scontrol_all_command,
     scontrol_command,
     scontrol_requests,
     squeue_command,
+    why,
 )
 
 #: How far the clocks of this machine and of the controller may be apart.

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters.local import CPU, Accelerators, find_accelerators, local_cluster, uses_gpus
-from pytest_gsw.clusters.model import DEMO, LOCAL
+from pytest_gsw.clusters.model import CPU, DEMO, LOCAL, Accelerators, find_accelerators, local_cluster, uses_gpus
 from pytest_gsw.errors import ConfigurationError
 
 CORES = len(os.sched_getaffinity(0))

@@ -759,7 +759,7 @@ def simulate(
     with ExitStack() as stack:
         stack.enter_context(
             mock.patch.multiple(
-                "pytest_gsw.fleet.submitting",
+                "pytest_gsw.fleet.fleet",
                 ThreadPoolExecutor=lambda *_: cluster.threads,
                 wait_for=wait,
             )

@@ -18,10 +18,16 @@ from pytest_gsw.errors import (
     SchedulerAwayError,
     SubmissionError,
 )
-from pytest_gsw.fleet.fleet import LOG_LOOK_S, MOST_POLLS_PER_INTERVAL, SETTLE_S, Fleet
+from pytest_gsw.fleet.fleet import (
+    LOG_LOOK_S,
+    LONGEST_BACK_OFF_S,
+    MOST_POLLS_PER_INTERVAL,
+    SETTLE_S,
+    UNKNOWN_LIMIT_S,
+    Fleet,
+)
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.rows import Ended, Later, Over, RepeatRequest, RowStatus
-from pytest_gsw.fleet.submitting import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop

@@ -8,8 +8,8 @@ import pytest
 from pytest_gsw.fleet.fleet import MOST_POLLS_PER_INTERVAL
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.jobs.journal import read_journal
-from pytest_gsw.jobs.slurm.answers import Output
-from pytest_gsw.jobs.slurm.submission import is_away
+from pytest_gsw.jobs.slurm.client import Output
+from pytest_gsw.jobs.slurm.launcher import is_away
 from tests.unit.fleet.slurm_model import AWAY, QUEUE_FULL, Cluster, Scenario, Session, simulate
 
 ROWS = 300

@@ -20,7 +20,7 @@ from pytest_gsw.jobs.environment import (
 )
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm import client as slurm
-from pytest_gsw.jobs.slurm.answers import Output
+from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
 

@@ -16,7 +16,7 @@ from pytest_gsw.jobs.layout import _is_put_there, check_new, find_log, logs_befo
 from pytest_gsw.jobs.model import Job, JobSpec, JobState
 from pytest_gsw.jobs.scripts import check_one_job
 from pytest_gsw.jobs.slurm import client as slurm
-from pytest_gsw.jobs.slurm.answers import Output
+from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.poll import RECORD_WAIT_S, Poller
 

@@ -12,7 +12,7 @@ from pytest_gsw.errors import LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import ReplayLauncher
-from pytest_gsw.jobs.slurm.commands import sbatch_command
+from pytest_gsw.jobs.slurm.client import sbatch_command
 from tests.unit.nvidia.started import started
 from tests.unit.rows import LLAMA2_FP8_X128
 

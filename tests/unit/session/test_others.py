@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.session.nights import Nights
-from pytest_gsw.session.others import Others
+from pytest_gsw.session.nights import Nights, Others
 from tests.unit.history.test_together import ROWS, cluster
 
 

@@ -19,8 +19,8 @@ from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.runs.agreement import Evidence
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
+from pytest_gsw.session.row import LiveRow, ReplayedRow
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.session.sources import LiveRow, ReplayedRow
 from pytest_gsw.tables.definition import definition_hash
 from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.rows import LLAMA2_FP8_X128 as ROW

@@ -10,8 +10,7 @@ import pytest
 
 from pytest_gsw.tables import load
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.lines import read_by_line
-from pytest_gsw.tables.load import load_table, table_files
+from pytest_gsw.tables.load import load_table, read_by_line, table_files
 from tests.budget.tables import HEAD
 
 _TABLE = """\

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
-from pytest_gsw.jobs.slurm.answers import (
+from pytest_gsw.jobs.slurm.client import (
     Answer,
     Output,
     parse_ends,

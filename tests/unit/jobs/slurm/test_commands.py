@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import cluster_of
-from pytest_gsw.jobs.slurm.commands import (
+from pytest_gsw.jobs.slurm.client import (
     sacct_by_name_command,
     sacct_command,
     sbatch_command,

@@ -12,9 +12,8 @@ import pytest
 from pytest_gsw.errors import JobError, QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.jobs.model import SBATCH, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm import client as slurm
-from pytest_gsw.jobs.slurm.answers import Output
-from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
-from pytest_gsw.jobs.slurm.submission import LaunchScripts, refusal
+from pytest_gsw.jobs.slurm.client import Output
+from pytest_gsw.jobs.slurm.launcher import LaunchScripts, SlurmLauncher, refusal
 from tests.unit.nvidia.started import launch
 
 SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.slurm.answers import Output
+from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.slurm.launcher import parse_partitions, unready
 from tests.unit.nvidia.started import launch
 

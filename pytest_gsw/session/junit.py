@@ -1,0 +1,255 @@
+"""Rows in the reports that pytest and its plugins write: JUnit, Allure, pytest-html."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import cached_property
+from importlib.metadata import version
+from platform import python_version
+from typing import Any
+
+import pytest
+
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import percent
+from pytest_gsw.results import junit, outcomes
+from pytest_gsw.results.facts import NO_CLUSTER
+from pytest_gsw.results.junit_names import Noted, class_name, class_of, read_noted, write_noted
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import shown_by
+from pytest_gsw.session.collect import BaselineItem, BlankItem
+from pytest_gsw.session.resume import LostRow
+from pytest_gsw.session.settings import NIGHTS, RECORD, SETTINGS, Settings
+from pytest_gsw.session.terminal import TALLY
+from pytest_gsw.tables.metrics import MFU, STEP_TIME
+from pytest_gsw.tables.model import Baseline
+
+# -- What JUnit is to say of a session's rows: their reports say it of each, and a file of the run of all of them
+
+
+#: In the place of a cluster's name, where rows are skipped because none is given.
+_NOWHERE = "none"
+
+
+def add_case(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Let the report of a row say which test case it is; one that has no record is one, too."""
+    if not isinstance(item, BaselineItem | BlankItem | LostRow):
+        return
+    record = item.stash.get(RECORD, None)
+    if record is None:
+        case = (class_of_item(item), item.name, 0.0, "")
+    else:
+        message = "" if record.outcome == outcomes.PROFILED.word else record.fact
+        case = (class_of(record), record.row.id, junit.took_s(record), message)
+    report.gsw_junit = case  # type: ignore[attr-defined]
+
+
+def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
+    """Note beside the run's records what a JUnit file that is rebuilt of them needs.
+
+    Raises:
+        OSError: Nothing can be written there.
+    """
+    rows = [item for item in items if isinstance(item, BaselineItem | BlankItem)]
+    versions = {"pytest-gsw": version("pytest-gsw"), "pytest": pytest.__version__, "python": python_version()}
+    classes = {item.nodeid: class_of_item(item) for item in rows}
+    release = "" if settings.release is None else settings.release
+    errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
+    known = {item.nodeid: _row_of(item.baseline) for item in rows if isinstance(item, BaselineItem)}
+    noted = Noted(cluster_of(settings), release, versions, classes, errors, _replayed(settings), known)
+    write_noted(settings.run_directory, quoted(noted, os.environ))
+
+
+def _replayed(settings: Settings) -> str:
+    """The run that is replayed, or the place of the logs that are; empty where none is."""
+    if settings.replay is None:
+        return ""
+    is_run = (settings.replay / "records").is_dir()
+    return settings.replay.resolve().name if is_run else str(from_here(settings.replay))
+
+
+def _row_of(row: Baseline) -> dict[str, str]:
+    """What a row is, as metrics and the report are to say of one without a record."""
+    return {
+        "workload": row.workload,
+        "framework": row.framework,
+        "dtype": row.dtype,
+        "accelerator": row.accelerator,
+        "gpus": str(row.gpus),
+    }
+
+
+def class_of_item(item: pytest.Item) -> str:
+    """The class name of a row that has no record yet."""
+    settings = item.config.stash[SETTINGS]
+    cluster = cluster_of(settings)
+    if isinstance(item, BaselineItem):
+        return class_name(cluster, item.baseline.framework, item.baseline.workload)
+    if isinstance(item, BlankItem):
+        known = item.blank.known
+        model, size = known.get("model") or "", known.get("size")
+        return class_name(cluster, known.get("framework") or "", f"{model}_{size}" if size else model)
+    return read_noted(settings.run_directory).class_of(item.nodeid)
+
+
+def cluster_of(settings: Settings) -> str:
+    """The cluster as the class names of test cases have it."""
+    if settings.cluster is not None:
+        return settings.cluster.name
+    return NO_CLUSTER if settings.judges else _NOWHERE
+
+
+# -- Rows in pytest's own JUnit file: their class names, the time of their jobs, and one fact as the message
+
+
+#: The elements of a test case that have a message.
+_TOLD = frozenset({"failure", "error", "skipped"})
+
+
+class JunitCases:
+    """Has pytest's writer of JUnit files call rows as a rebuilt file does; it is there where one is written."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @cached_property
+    def _xml(self) -> Any:
+        """The writer of pytest, which has no name; ``None`` where there is none."""
+        plugins = self._config.pluginmanager.get_plugins()
+        needed = ("node_reporter", "add_global_property")
+        return next((one for one in plugins if all(hasattr(one, name) for name in needed)), None)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
+        """Name the test case before it is written, and shorten its message once it is."""
+        found = getattr(report, "gsw_junit", None)
+        if found is None or self._xml is None:
+            return (yield)
+        class_name, name, took_s, message = found
+        test = self._xml.node_reporter(report)
+        prefix = f"{self._xml.prefix}." if self._xml.prefix else ""
+        test.add_attribute("classname", f"{prefix}{class_name}")
+        test.add_attribute("name", name)
+        # What pytest is about to add is how long it took to judge the row.
+        is_counted = self._xml.report_duration in {"total", report.when}
+        test.duration = took_s - (report.duration if is_counted else 0.0)
+        ordered = self._xml.node_reporters_ordered
+        known = len(ordered)
+        yield
+        if report.when != "teardown":  # what fails then is nothing of the row's own
+            for element in test.nodes:
+                if element.tag in _TOLD and (message or element.tag != "skipped"):
+                    element.set("message", _message(element.text or "", message) or element.get("message", ""))
+        for reporter in ordered[known:]:  # the test case of a teardown alone, beside one that has failed already
+            case = reporter.to_xml()
+            case.set("classname", f"{prefix}{class_name}")
+            case.set("name", name)
+        return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Tell what ran where, before the file is written."""
+        config = self._config
+        if self._xml is None or TALLY not in config.stash or not config.stash[TALLY].rows:
+            return
+        # A session that only collects rows comes here as well.
+        from pytest_gsw.results.junit_names import read_noted, suite_properties
+        from pytest_gsw.results.rebuild import read_run
+
+        settings = config.stash[SETTINGS]
+        directory = settings.run_directory
+        records, _ = read_run(directory, config.stash[TALLY].records)
+        found = suite_properties(read_noted(directory), settings.run_id, records)
+        if NIGHTS in config.stash and (slow := config.stash[NIGHTS].known_slow):
+            from pytest_gsw.history.texts import suspect_text
+
+            found.append(("gsw_slow_nodes", "; ".join(map(suspect_text, slow))))
+        for name, value in quoted(found, os.environ):
+            self._xml.add_global_property(name, value)
+
+
+def _message(text: str, fact: str) -> str:
+    """One line of what an element says: the row's fact where that is what it is about; empty where it says nothing.
+
+    What a hook raises, or why a row was to fail, is not about the fact: the row may be as fast as it is to be.
+    """
+    if fact and fact in text:
+        return fact
+    raised = [line[1:].strip() for line in text.splitlines() if line.startswith("E ")]
+    return raised[0] if raised else text.partition("\n")[0]
+
+
+# -- A row's figures in the reports of allure-pytest and pytest-html, where a session writes one ----
+#
+# Neither is imported: what they offer is asked of the plugins that they have registered.
+
+
+#: The labels by which Allure groups test cases: cluster, framework and workload.
+_SUITES = ("parentSuite", "suite", "subSuite")
+#: What stands above the columns of pytest-html, and the property of each.
+_COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "Throughput": ("gsw_throughput_change", percent),
+    "Step time (s)": ("gsw_measured_step_time_s", shown_by(STEP_TIME)),
+    "MFU": ("gsw_measured_mfu", shown_by(MFU)),
+    "Job": ("gsw_job_id", str),
+}
+#: Behind which column of pytest-html they stand.
+_BEHIND_TEST = 2
+
+
+def add_reporters(config: pytest.Config) -> None:
+    """Have the reports that this session writes show the figures of rows."""
+    if getattr(config.option, "allure_report_dir", None):
+        config.pluginmanager.register(_Allure(config), "gsw-allure")
+    if getattr(config.option, "htmlpath", None):
+        config.pluginmanager.register(_Html(), "gsw-html")
+
+
+class _Allure:
+    """Tells Allure which row a test case is, and its figures."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @property
+    def _listener(self) -> Any:
+        return self._config.pluginmanager.get_plugin("allure_listener")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Say which row it is: Allure leaves out what stands in brackets, and takes rows of a table for one test."""
+        if self._listener is None or not isinstance(item, BaselineItem | BlankItem):
+            return
+        parts = class_of_item(item).split(".")
+        self._listener.add_parameter("row", item.name, excluded=False, mode=None)
+        self._listener.add_parameter("cluster", parts[0], excluded=False, mode=None)
+        for label, part in zip(_SUITES, parts, strict=True):
+            self._listener.add_label(label, (part,))
+
+    def pytest_gsw_run_recorded(self, record: Record) -> None:
+        """Show the figures of a row, which must not tell one night's test from another's, and attach its record."""
+        if self._listener is None:
+            return
+        for name, value in junit.properties(record):
+            if name not in {"gsw_row", "gsw_cluster"}:
+                self._listener.add_parameter(name, value, excluded=True, mode=None)
+        self._listener.attach_data(record.text, "record", "application/json", "json")
+
+
+class _Html:
+    """Columns of pytest-html for the figures of rows."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_header(self, cells: list[str]) -> None:
+        """What stands above them."""
+        cells[_BEHIND_TEST:_BEHIND_TEST] = [f"<th>{name}</th>" for name in _COLUMNS]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_row(self, report: Any, cells: list[str]) -> None:
+        """The figures of a row; other tests have none."""
+        found: Mapping[str, Any] = dict(getattr(report, "user_properties", ()))
+        values = [show(found[name]) if name in found else "" for name, show in _COLUMNS.values()]
+        cells[_BEHIND_TEST:_BEHIND_TEST] = [f"<td>{html.escape(value)}</td>" for value in values]

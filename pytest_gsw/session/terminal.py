@@ -1,0 +1,488 @@
+"""What a session of rows says on the screen: a line for each row, and a summary at its end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import textwrap
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.words import counted, rounded
+from pytest_gsw.results import outcomes, progress_text
+from pytest_gsw.results.incident import OF_CLUSTER
+from pytest_gsw.results.record import Record, used_gpu_hours
+from pytest_gsw.results.row_line import MOST_FOR_IDS, WIDEST, RowLine, line_of
+from pytest_gsw.results.row_text import accepted_line, attempt_text, inconclusive_line
+from pytest_gsw.session.collect import NO_CLUSTER, TellsFact
+from pytest_gsw.session.node_ids import row_of
+from pytest_gsw.session.settings import ALARMS, CLUSTER_TOLD, CRITERION, FINISHED, NIGHTS, SETTINGS, Settings
+
+# -- Rows of a session that nothing says where to run: a session of nothing else is not green -------
+
+
+#: The name of the plugin.
+NOWHERE = "gsw-nowhere"
+
+
+class Nowhere:
+    """Counts rows that are skipped for want of a cluster."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._others_ran = False
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Take one phase of a test: a row's is its skip, and another test has run once it was called."""
+        if report.skipped and isinstance(report.longrepr, tuple) and report.longrepr[2].endswith(NO_CLUSTER):
+            self.rows += 1
+        elif report.when == "call":
+            self._others_ran = True
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Where rows were all that there was, nothing was judged: an option that got lost must not look like a pass."""
+        if self.rows and not self._others_ran and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+# -- What the rows of a session came to -------------------------------------------------------------
+
+
+class Tally:
+    """What the rows' reports say together."""
+
+    def __init__(self, *, profiled_on_purpose: bool) -> None:
+        self._profiled_on_purpose = profiled_on_purpose
+        #: By node id, the outcome of each row that was run; "" where it was skipped.
+        self._outcomes: dict[str, str] = {}
+        #: By node id, what is said of each row that is an error without a record.
+        self._facts: dict[str, str] = {}
+        #: Node ids of rows that pytest was told have not passed.
+        self._told: set[str] = set()
+        #: By node id, the record of each row that was reported with one.
+        self.reported: dict[str, Record] = {}
+        #: By node id, the exit status of a session with the row.
+        self._statuses: dict[str, int] = {}
+        #: By the names of their files, the records that this process has made.
+        self.records: dict[str, Record] = {}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Take what the report of a row says."""
+        if not getattr(report, "gsw_row", False):
+            return
+        node_id = report.nodeid
+        if report.failed or report.skipped:
+            self._told.add(node_id)
+        record = getattr(report, "gsw_record", None)
+        outcome = "" if record is None else record.outcome
+        self._outcomes[node_id] = outcome or self._outcomes.get(node_id, "")
+        if report.failed and not outcome:
+            self._outcomes[node_id] = outcomes.ERROR.word
+            self._facts[node_id] = str(report.longrepr).partition("\n")[0]
+        if record is not None:
+            self.reported[node_id] = record
+            is_asked = self._profiled_on_purpose and outcome == outcomes.PROFILED.word
+            self._statuses[node_id] = outcomes.GREEN if is_asked else report.gsw_status
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Tell of the whole cluster, before JUnit's file is written."""
+        if not self.rows:
+            return
+        from pytest_gsw.performance.together import FEWEST_ROWS
+
+        if self.rows >= FEWEST_ROWS:
+            from pytest_gsw.session.alarming import report_cluster
+
+            report_cluster(session)
+
+    def __contains__(self, node_id: str) -> bool:
+        """Whether a row was reported."""
+        return node_id in self._outcomes
+
+    def hides(self, node_id: str) -> bool:
+        """Whether a row has failed by its record, and passed by its reports."""
+        return self._statuses.get(node_id) == outcomes.FAILED and node_id not in self._told
+
+    @property
+    def rows(self) -> int:
+        """How many rows were reported."""
+        return len(self._outcomes)
+
+    @property
+    def outcomes(self) -> list[str]:
+        """The outcome of each row that was run."""
+        return [outcome for outcome in self._outcomes.values() if outcome]
+
+    def errors_without(self, recorded: Iterable[str]) -> dict[str, str]:
+        """By node id, the facts of rows that are errors and not among those with a record: of some a cell is blank."""
+        known = set(recorded)
+        words = self._outcomes.items()
+        return {
+            node_id: self._facts.get(node_id, "")
+            for node_id, word in words
+            if word == outcomes.ERROR.word and node_id not in known
+        }
+
+    @property
+    def is_open(self) -> bool:
+        """True if nothing shows of some row that its newest job passes."""
+        return outcomes.OPEN in self._statuses.values()
+
+    @property
+    def judged_none(self) -> bool:
+        """Whether there were rows, and all of them were skipped."""
+        skipped = {""} if self._profiled_on_purpose else {"", outcomes.PROFILED.word}
+        return bool(self._outcomes) and set(self._outcomes.values()) <= skipped
+
+
+#: What the session's rows came to.
+TALLY = pytest.StashKey[Tally]()
+
+
+# -- Each row's own line on the screen, in the place of pytest's, which has a path in front and no figures
+
+
+#: What an outcome's word is written in.
+_COLOURS = {"passed": "green", "failed": "red", "error": "red"}
+
+
+def line_of_report(report: Any) -> RowLine:
+    """A row's line by its report, which may have no record."""
+    row = row_of(report.nodeid)
+    if report.nodeid.startswith(OF_CLUSTER):
+        fact = str(report.longrepr).partition("\n")[0]
+        return RowLine(f"cluster {row}", "INCIDENT", (fact.removeprefix(f"cluster {row}: "),))
+    record = getattr(report, "gsw_record", None)
+    line = RowLine(row, "", ()) if record is None else line_of(record, report.gsw_said)
+    if report.outcome == "skipped" and not line.word:
+        return RowLine(row, "SKIPPED", (_reason(report),))
+    if report.outcome == "failed" and line.word not in _FAILING:
+        kind = outcomes.ERROR.shown if report.when == "setup" else "FAILED"
+        return RowLine(row, kind, (str(report.longrepr).partition("\n")[0],))
+    return RowLine(row, line.word or report.outcome.upper(), line.parts)
+
+
+#: Words of outcomes that a report which has failed may have: with ``gsw_strict`` also those that are too fast.
+_FAILING = {
+    one.shown for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"} or one.word in outcomes.JUDGED
+} - {outcomes.PASSED.shown}
+
+
+def _reason(report: Any) -> str:
+    """Why a row was skipped."""
+    if hasattr(report, "wasxfail"):
+        return str(report.wasxfail)
+    shown = report.longrepr
+    reason = str(shown[2] if isinstance(shown, tuple) else shown).removeprefix("Skipped: ")
+    return reason.partition("\n")[0]
+
+
+class _Written:
+    """Stands for whatever pytest is about to write in front of an item's outcome: as if it were there already."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class RowLines:
+    """Writes a line for each row as soon as it is reported; other tests are pytest's."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._session: pytest.Session | None = None
+        self._reported: set[str] = set()
+        self._rows: frozenset[str] = frozenset()
+        #: How many columns their ids have.
+        self._columns = 0
+
+    @property
+    def _reporter(self) -> pytest.TerminalReporter | None:
+        reporter: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
+        return reporter
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Know the session, whose number of tests is what percentages are of."""
+        self._session = session
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Know the rows."""
+        self._session = session
+        self._know(item.nodeid for item in session.items if isinstance(item, TellsFact))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> Generator[None, object, object]:
+        """Keep pytest from writing a row's node id: its line has the id."""
+        reporter = self._reporter
+        if reporter is None or not self._is_row(nodeid):
+            return (yield)
+        before = reporter.currentfspath
+        reporter.currentfspath = _Written()  # type: ignore[assignment]
+        try:
+            return (yield)
+        finally:
+            reporter.currentfspath = before
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
+        """Keep pytest from writing the outcome of a row that has its line; it is counted all the same."""
+        status = yield
+        # pytest's short summary asks for the bare word, once all is over.
+        if self._has_line(report) and not self._config.stash.get(FINISHED, False):
+            return status[0], "", ""
+        return status
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Write the line of a row."""
+        if report.when == "call" or report.outcome != "passed":
+            self._reported.add(report.nodeid)
+        reporter = self._reporter
+        if reporter is None or not self._has_line(report):
+            return
+        line: RowLine = quoted(line_of_report(report), os.environ)
+        progress = self._progress()
+        widest = line_width(reporter) - len(progress)
+        name, word, rest = line.texts(widest, self._columns)
+        reporter.ensure_newline()
+        reporter.write(name)
+        reporter.write(word, **{self._colour(report): True})
+        reporter.write(rest.ljust(max(0, widest - len(name) - len(word))) if progress else rest)
+        reporter.write(progress, cyan=True)
+        reporter.currentfspath = -2  # as pytest says that a line is not ended yet
+        reporter.flush()
+
+    def _has_line(self, report: Any) -> bool:
+        """Whether a report is the one of a row that has its line."""
+        decides = report.when == "call" or (report.when == "setup" and report.outcome != "passed")
+        is_known = report.outcome in {"passed", "failed", "skipped"}  # not what another plugin makes of one
+        one_a_line = self._config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
+        return (
+            decides
+            and is_known
+            and one_a_line
+            and (self._is_row(report.nodeid) or report.nodeid.startswith(OF_CLUSTER))
+        )
+
+    def _is_row(self, node_id: str) -> bool:
+        return node_id in self._rows
+
+    def _know(self, node_ids: Iterable[str]) -> None:
+        self._rows = frozenset(node_ids)
+        lengths = (len(row_of(node_id)) for node_id in self._rows)
+        self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
+
+    def _progress(self) -> str:
+        """How much of the session is reported, as pytest's option for it says; empty where it shows nothing."""
+        total = 0 if self._session is None else self._session.testscollected
+        style = self._config.getini("console_output_style")
+        shows_output = self._config.getoption("capture") == "no" and style != "progress-even-when-capture-no"
+        if not total or shows_output:
+            return ""
+        if style == "count":
+            return f" [{len(self._reported):{len(str(total))}d}/{total}]"
+        return f" [{len(self._reported) * 100 // total:3d}%]" if style.startswith("progress") else ""
+
+    @staticmethod
+    def _colour(report: Any) -> str:
+        return _COLOURS.get(report.outcome, "yellow")
+
+
+def line_width(reporter: pytest.TerminalReporter) -> int:
+    """How long a line may be: never longer than a terminal is wide, nor than logs are read in."""
+    return min(WIDEST, shutil.get_terminal_size().columns - 1) if reporter.isatty else WIDEST
+
+
+# -- What a session says at its end: the summary on the screen --------------------------------------
+
+
+#: So many rows are named in one list.
+_MOST = 20
+#: What a line with a command has.
+_COMMANDS = ("pytest", "pytest-gsw")
+
+
+def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what the run came to: a table, counts, errors by cause, and what stands out among the rows."""
+    settings = config.stash[SETTINGS]
+    reporter.ensure_newline()
+    told = config.stash.get(CLUSTER_TOLD, None)
+    where = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
+    _tell_section(reporter, "accepted figures", accepted_line)
+    _tell_section(reporter, outcomes.INCONCLUSIVE.text, inconclusive_line)
+    _tell_section(reporter, "not judged by the newest job", lambda record: record.passed_over)
+    of_cluster = [f"{where}  {told.drift}"] if told is not None and told.drift else []
+    _tell_section(reporter, "drift", lambda record: record.drift, of_cluster)
+    _tell_improved(reporter)
+    _tell_slow_nodes(reporter, config)
+    _tell_run(reporter, config)
+    slow = [one.name for one in config.stash[NIGHTS].known_slow] if NIGHTS in config.stash else []
+    alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
+    _tell_lines(reporter, "alarms", alarms)
+    _tell_lines(reporter, "suite", config.stash.get(CRITERION, ()))
+    _tell_no_cluster(reporter, config.pluginmanager.get_plugin(NOWHERE))
+    tally = config.stash.get(TALLY, None)
+    if tally is not None and tally.judged_none:
+        one = tally.rows == 1
+        what = "the only row was not judged: it was" if one else f"none of {tally.rows} rows was judged: all were"
+        reporter.ensure_newline()
+        reporter.write_line(f"gsw: {what} skipped (-rs tells why)")
+    if config.getoption("verbose") < 0 or settings.cluster is None or tally is None or not tally.rows:
+        return
+    _tell_cost(reporter, tally, settings, settings.cluster)
+    if settings.cluster.simulated:
+        reporter.section("simulation")
+        reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
+
+
+def _tell_no_cluster(reporter: pytest.TerminalReporter, nowhere: Nowhere | None) -> None:
+    """Say that rows were skipped because nothing says where to run them."""
+    if nowhere is not None and nowhere.rows:
+        reporter.ensure_newline()
+        reporter.write_line(f"gsw: {counted(nowhere.rows, 'row')} skipped: {NO_CLUSTER}")
+
+
+def _tell_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[str, ...]) -> None:
+    """A section; none where there is no line."""
+    if lines:
+        reporter.section(section)
+    for line in lines:
+        reporter.write_line(line)
+
+
+def wrapped(line: str, width: int = WIDEST) -> list[str]:
+    """A line in as many as it takes; commands stay whole, or they could not be copied."""
+    if len(line) <= width or any(f"{word} " in line for word in _COMMANDS):
+        return [line]
+    return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def _tell_improved(reporter: pytest.TerminalReporter) -> None:
+    """Say which rows are faster than they have to be, and what to do about it."""
+    reports = [report for report in reporter.getreports("passed") if hasattr(report, "gsw_record")]
+    improved = [report for report in reports if report.gsw_record.outcome == outcomes.IMPROVED.word]
+    if not improved:
+        return
+    by_document = all(report.gsw_record.reference == "documented" for report in improved)
+    reporter.section("faster than documented" if by_document else "faster than documented or accepted")
+    for report in improved[:_MOST]:
+        reporter.write_line(line_of_report(report).text(WIDEST))
+    _tell_more(reporter, len(improved))
+    reporter.write_line(f"{'This row' if len(improved) == 1 else 'These rows'} passed. If the gain stays, a tighter")
+    reporter.write_line("baseline keeps it (pytest-gsw baseline propose); gsw_strict makes such rows fail.")
+
+
+def _tell_more(reporter: pytest.TerminalReporter, count: int, where: str = "each with its line above") -> None:
+    if count > _MOST:
+        reporter.write_line(f"and {counted(count - _MOST, 'more row')}, {where}")
+
+
+def _tell_section(
+    reporter: pytest.TerminalReporter,
+    section: str,
+    text_of: Callable[[Record], str | None],
+    of_cluster: Sequence[str] = (),
+) -> None:
+    """Say what stands out of the cluster and among the rows in one respect, a line each."""
+    reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
+    recorded = [(report.nodeid, report.gsw_record) for report in reports if hasattr(report, "gsw_record")]
+    found = [(node_id, text) for node_id, record in recorded if (text := text_of(record))]
+    of_rows = (f"{node_id.rpartition('::')[2]}  {text}" for node_id, text in found[:_MOST])
+    _tell_lines(reporter, section, tuple(part for line in (*of_cluster, *of_rows) for part in wrapped(line)))
+    _tell_more(reporter, len(found), "in the report (pytest-gsw report)")
+
+
+def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which nodes make jobs of the cluster slow or fail them, a line each."""
+    nights = config.stash.get(NIGHTS, None)
+    if nights is None or not (nights.failing or nights.known_slow):
+        return
+    from pytest_gsw.history.texts import failing_text, slow_since_text, sound_text
+
+    if nights.failing:
+        reporter.section("nodes that fail jobs")
+    for failing in nights.failing:
+        reporter.write_line(quoted(failing_text(failing), os.environ))
+    if not nights.known_slow:
+        return
+    reporter.section("slow nodes")
+    ids = config.stash[ALARMS].of_nodes() if ALARMS in config.stash else {}
+    for one in nights.known_slow:
+        alarm = f", alarm {ids[one.name]}" if one.name in ids else ""
+        reporter.write_line(quoted(f"{slow_since_text(one)}{alarm}", os.environ))
+    if nights.sound is not None:
+        reporter.write_line(f"others: {sound_text(nights.sound)}.")
+    reporter.write_line("pytest-gsw nodes tells by which jobs that is known.")
+
+
+def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settings, cluster: Cluster) -> None:
+    """Say which rows were run again, and what the session has cost the cluster."""
+    records = tally.reported.values()
+    if any(record.jobs.attempts for record in records):
+        reporter.section("rows that ran again")
+    for record in records:
+        if record.jobs.attempts:
+            texts = "; ".join(f"job {attempt_text(attempt)}" for attempt in record.jobs.attempts)
+            reporter.write_line(f"{record.row.id}  {texts}")
+    stopped = [hours for record in records if (hours := record.jobs.saved_gpu_hours) is not None]
+    if settings.replay is None and (stopped or not cluster.simulated):
+        used = sum(map(used_gpu_hours, records))
+        reporter.write_line(progress_text.gpu_hours(used, sum(stopped), len(stopped)))
+
+
+def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Several rows on one screen; with -q, and of a single row, its own line says it all."""
+    settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
+    if config.getoption("verbose") < 0 or tally is None or tally.rows < 2:
+        return
+    # Only a session that has run rows has a table.
+    from pytest_gsw.common.files import from_here
+    from pytest_gsw.results import summary
+    from pytest_gsw.results.next_steps import next_commands
+    from pytest_gsw.results.rebuild import read_run
+    from pytest_gsw.results.summary import not_passed_lines, run_table
+
+    records, _ = read_run(settings.run_directory, tally.records)
+    missing = tally.errors_without(record.row.node_id for record in records)
+    if not records or len(records) + len(missing) < 2:
+        return
+    records = quoted(records, os.environ)
+    where = "" if settings.cluster is None else f" on {settings.cluster.name}"
+    reporter.section(f"throughput of {counted(len(records) + len(missing), 'row')}{where}")
+    width = line_width(reporter)
+    table = run_table(records, width)
+    bad = not_passed_lines(records, width, _MOST)
+    causes = summary.error_lines(records, missing)
+    for line in (*table, "", summary.counts_line(records, len(missing)), *bad, *causes):
+        for part in wrapped(line, width):
+            reporter.write_line(part)
+    _tell_crowd(reporter, settings.cluster, records)
+    for what, command in next_commands(records, from_here(settings.run_directory)):
+        reporter.write_line(f"next: {what}: {command}")
+
+
+def _tell_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, records: Sequence[Record]) -> None:
+    """Say that rows have shared nodes, which makes regressions of nothing."""
+    if cluster is None or cluster.simulated or cluster.gpus_per_node is None:
+        return
+    from pytest_gsw.results.summary import worst_crowd
+
+    found = worst_crowd(records, cluster.gpus_per_node)
+    if found is None:
+        return
+    crowd, nodes = found
+    shared = f"{counted(nodes, 'node')} had more than one job at once, such as {crowd.node}:"
+    what = f"{crowd.jobs} jobs on {rounded(crowd.gpus, 'GPU')} of {cluster.gpus_per_node}"
+    lines = [f"gsw: {shared} {what}. A neighbour makes a row slower."]
+    if cluster.scheduler == "slurm":
+        keys = f'"gres: gpu:{cluster.gpus_per_node}" or "sbatch: [--exclusive]"'
+        lines.append(f"next: give each job its nodes alone: {keys} for {cluster.name} in clusters.yaml")
+    for line in lines:
+        for part in wrapped(line, line_width(reporter)):
+            reporter.write_line(part)
