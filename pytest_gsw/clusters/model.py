@@ -510,8 +510,4 @@ def _named(said: str) -> str:
     from pytest_gsw.tables.accelerators import ACCELERATORS  # a session that collects needs no table of peaks
 
     names = {one.device: one.name for one in ACCELERATORS if one.device}
-    return names.get(said) or _as_a_name(said)
-
-
-def _as_a_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name.removeprefix("NVIDIA ")).strip("-") or "GPU"
+    return names.get(said) or re.sub(r"[^A-Za-z0-9._-]+", "-", said.removeprefix("NVIDIA ")).strip("-") or "GPU"

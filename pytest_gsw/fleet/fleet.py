@@ -576,8 +576,9 @@ class Logs(Part):
 
     def wait_for(self, live: Live) -> None:
         """A job has ended, or was given up: its log is awaited, as long as that makes sense."""
-        now_s = self._clock()
-        self._rows.await_log(live, now_s, now_s + (self._launcher.log_wait_s if is_healthy(live.seen.status) else 0.0))
+        row, now_s = live.row, self._clock()
+        deadline_s = now_s + (self._launcher.log_wait_s if is_healthy(live.seen.status) else 0.0)
+        self._rows.phases[row.row_id] = self._rows.ended[row.row_id] = Ended(row, live.seen, deadline_s, now_s)
 
     def wait_no_longer(self) -> None:
         """Let each log that is not there at the next look be missing."""
@@ -783,7 +784,9 @@ class Polling(Part):
             self._turns.end(self._is_settling())
 
     def _shown(self, live: Live, answers: Mapping[str, JobStatus]) -> JobStatus:
-        return _fit_to_show(live.seen, answers.get(live.row.row_id, _NO_ANSWER), self._environ)
+        """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
+        seen, status = live.seen, answers.get(live.row.row_id, _NO_ANSWER)
+        return seen.status if status == seen.status else quoted(status, self._environ, seen.job.spec.environment)
 
     def _take(self, told: list[tuple[Live, JobStatus]]) -> None:
         """Write down which jobs have ended, and only then go on with them."""
@@ -848,11 +851,6 @@ def _waits_for_other_nodes(live: Live, status: JobStatus) -> bool:
     return (
         bool(live.row.spec.avoided_nodes) and status.state is JobState.PENDING and status.reason.startswith(_NOT_THERE)
     )
-
-
-def _fit_to_show(seen: Seen, status: JobStatus, environ: Mapping[str, str]) -> JobStatus:
-    """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
-    return seen.status if status == seen.status else quoted(status, environ, seen.job.spec.environment)
 
 
 # -- The logs of running jobs: how far they are, and which are not worth going on with --------------

@@ -375,11 +375,6 @@ class Rows:
         del self.live[live.row.row_id]
         self.free_place(live.row)
 
-    def await_log(self, live: Live, look_s: float, deadline_s: float) -> None:
-        """Await the log of a job that is no longer live; monotonic seconds."""
-        row = live.row
-        self.phases[row.row_id] = self.ended[row.row_id] = Ended(row, live.seen, deadline_s, look_s)
-
     def finish(self, over: Over) -> None:
         """Let a row be over."""
         self.phases[over.row_id] = self.over[over.row_id] = over

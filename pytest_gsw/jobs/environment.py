@@ -145,14 +145,11 @@ def kept_variables(session: Mapping[str, str], spec: JobSpec, taken: Iterable[st
     """
     wanted = {*taken, *(name for name in session if name.startswith(_OF_LIBRARIES))}
     inherited = {name: value for name in wanted if (value := job_variable(session, spec, name))}
-    found = {**inherited, **{name: value for name, value in spec.environment.items() if not _is_of_the_job(name)}}
+    own = spec.environment.keys() - _OF_THE_JOB
+    found = inherited | {name: spec.environment[name] for name in own if not name.startswith(("GSW_", "SLURM_JOB"))}
     if len(found) > _MOST_KEPT:
         return None
     return {printable(name): _kept(name, value, session, spec.environment) for name, value in sorted(found.items())}
-
-
-def _is_of_the_job(name: str) -> bool:
-    return name in _OF_THE_JOB or name.startswith(("GSW_", "SLURM_JOB"))
 
 
 def _kept(name: str, value: str, *environments: Mapping[str, str]) -> str:

@@ -408,19 +408,14 @@ def _sessions(copy: Lines) -> list[Past]:
 
 
 def _session(event: Mapping[str, Any]) -> Past:
+    paths = event.get("paths")
     return Past(
         text(event, "cluster"),
         texts(event, "rows"),
         release=text(event, "release", "") or None,
-        paths=_paths(event),
+        paths={name: texts(paths, name) for name in paths} if isinstance(paths, dict) else {},
         begun_s=number(event, "time_s"),
     )
-
-
-def _paths(event: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """By option, what of a session's command line holds for its run's next one."""
-    paths = event.get("paths")
-    return {name: texts(paths, name) for name in paths} if isinstance(paths, dict) else {}
 
 
 def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Submission | None:

@@ -351,7 +351,7 @@ def demands_in(text: str) -> Iterator[Demand]:
             if _ENDS.match(line):
                 return
             for demand in _in_line(line, number, lines, strict):
-                if demand.name not in named and not _is_given(demand.name):
+                if demand.name not in named | _GIVEN and not demand.name.startswith(_GIVEN_PREFIXES):
                     yield demand
         if not _SAYS.fullmatch(line):
             named.update(_WORD.findall(line))
@@ -397,10 +397,6 @@ def _is_whole(line: str) -> bool:
     except ValueError:
         return line.endswith("\\")  # no quote, but a line that goes on
     return True
-
-
-def _is_given(name: str) -> bool:
-    return name in _GIVEN or name.startswith(_GIVEN_PREFIXES)
 
 
 # -- Modules that a recipe's Python must have -------------------------------------------------------

@@ -426,7 +426,11 @@ def _scripts(found: tuple[str | None, ...]) -> Scripts:
 def _used_first(texts: Iterable[str]) -> Iterator[str]:
     """The variables of a row that scripts use before they set them in any case: what a branch sets is indented."""
     own: set[str] = set()
-    for line in (line for text in texts for line in _INERT.sub(_live, text).split("\n")):
+    for line in (
+        line
+        for text in texts
+        for line in _INERT.sub(lambda match: "" if match[0][0] in "'#" else match[0], text).split("\n")
+    ):
         for part in line.split(";"):
             arithmetic = part.partition("((")[2].rpartition("))")[0]
             names = {*_USED.findall(part), *_NAME.findall(arithmetic)}
@@ -434,10 +438,6 @@ def _used_first(texts: Iterable[str]) -> Iterator[str]:
             always = _ALWAYS_SET.match(part)
             if always is not None:
                 own.add(always[1])
-
-
-def _live(match: re.Match[str]) -> str:
-    return "" if match[0][0] in "'#" else match[0]
 
 
 def _set_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
@@ -579,17 +579,15 @@ def exported_to(spec: JobSpec, environ: Mapping[str, str]) -> list[str]:
     return [
         name
         for name in sorted(taken)
-        if name not in spec.unset and environ[name] and not _is_of_site(name, environ[name])
+        # Not what says where things are, or who runs them, and nothing of what is run.
+        if name not in spec.unset
+        and environ[name]
+        and not (environ[name].startswith("/") or name.startswith(_OF_SITE) or is_secret(name))
     ]
 
 
 def _called(spec: JobSpec) -> str:
     return f"{spec.script.parent.name}/{spec.script.name}"
-
-
-def _is_of_site(name: str, value: str) -> bool:
-    """Whether a variable says where things are, or who runs them, and nothing of what is run."""
-    return value.startswith("/") or name.startswith(_OF_SITE) or is_secret(name)
 
 
 def _texts(launch_script: Path) -> Iterator[str | None]:
@@ -606,19 +604,12 @@ def _texts(launch_script: Path) -> Iterator[str | None]:
 
 def _text_of(script: Path) -> str | None:
     """A script's text without its comments."""
-    for place in _places(script):
+    recipe = script.parent  # where one that another names may lie
+    for place in (script, recipe / "cfg" / script.name, recipe.parent / "common" / script.name):
         text = script_text(place)
         if text is not None:
             return _without_comments(text)
     return None
-
-
-def _places(script: Path) -> Iterator[Path]:
-    """Where a script that another names may lie, as far as they are asked for."""
-    yield script
-    recipe = script.parent
-    yield recipe / "cfg" / script.name
-    yield recipe.parent / "common" / script.name
 
 
 @lru_cache(maxsize=64)

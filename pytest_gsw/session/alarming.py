@@ -47,8 +47,10 @@ class SessionAlarms:
         """
         if self.problem:
             return (f"not known: {self.problem}",)
-        found = [one for one in self.found if not _is_told(one, slow)]
-        if all(map(_is_said, found)):
+        told = [one for one in self.found if one.spell.kind is Kind.NODE and one.spell.subject in slow]
+        found = [one for one in self.found if one not in told or not one.stands or one.acknowledged]
+        # A row's own line says it all: that it is slow tonight.
+        if all(one.state is State.NEW and one.spell.kind is Kind.REGRESSION for one in found):
             return ()
         return tuple(line for one in found for line in (line_of(one), next_line(one)) if line)
 
@@ -92,16 +94,6 @@ def row_alarms(
     found = alarms((*regressions(key, whole), *drifts(key, whole)), said, time.time())
     text = "; ".join(line_of(one) for one in found if one.stands)
     return quoted((text or None, since_facts(since_of(Row(record, record.row.id, whole)))), os.environ)
-
-
-def _is_told(alarm: Alarm, slow: Collection[str]) -> bool:
-    """Whether the list of slow nodes says all that there is."""
-    return alarm.spell.kind is Kind.NODE and alarm.spell.subject in slow and alarm.stands and not alarm.acknowledged
-
-
-def _is_said(alarm: Alarm) -> bool:
-    """Whether a row's own line says it all: that it is slow tonight."""
-    return alarm.state is State.NEW and alarm.spell.kind is Kind.REGRESSION
 
 
 def report_cluster(session: pytest.Session) -> None:

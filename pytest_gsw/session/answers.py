@@ -86,10 +86,6 @@ def _shown(error: RunError) -> str:
     return quoted(str(error), os.environ)
 
 
-def _is_built_in(log_format: object) -> bool:
-    return isinstance(log_format, BuiltIn) and log_format is FORMATS.get(log_format.name)
-
-
 def check_answers(item: BaselineItem, spec: object, log_format: object) -> None:
     """Make sure that what hooks returned is what their contracts say, before anything is submitted.
 
@@ -103,7 +99,9 @@ def check_answers(item: BaselineItem, spec: object, log_format: object) -> None:
         problem = f"a JobSpec of {spec.row_id!r} for {item.baseline.id}: the row's id is not to be changed"
     elif problems := spec_problems(spec):
         problem = not_that(spec, "job spec", problems)
-    elif log_format is not None and not _is_built_in(log_format):
+    elif log_format is not None and not (
+        isinstance(log_format, BuiltIn) and log_format is FORMATS.get(log_format.name)
+    ):
         hook = item.config.hook.pytest_gsw_log_format
         problems = format_problems(log_format)
         problem = not_that(log_format, "log format", problems) if problems else None

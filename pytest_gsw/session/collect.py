@@ -386,12 +386,12 @@ class BaselineFile(OfTheSession, pytest.File):
             raise self.CollectError(quoted(str(error), os.environ)) from None
         items: list[pytest.Item] = [self._item(row) for row in table.rows if wanted is None or row.id in wanted]
         if table.blanks:
-            items += [self._blank(row) for row in table.blanks if wanted is None or row.id in wanted]
+            items += [
+                BlankItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", blank=row)
+                for row in table.blanks
+                if wanted is None or row.id in wanted
+            ]
         return items
-
-    def _blank(self, row: BlankRow) -> BlankItem:
-        item: BlankItem = BlankItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", blank=row)
-        return item
 
     def _check_log_format(self, rows: Sequence[Baseline]) -> None:
         """Make sure that somebody reads the logs of the table's framework.
@@ -434,15 +434,11 @@ _RECORDED = pytest.StashKey["dict[str, Record] | None"]()
 
 def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
     """The rows that are to run: neither this plugin nor anybody else has marked them as ones that are not."""
-    return [item for item in items if isinstance(item, BaselineItem) and not _is_left_out(item)]
-
-
-def _is_left_out(row: BaselineItem) -> bool:
-    """Whether a marker keeps pytest from running a row; conditions in words are pytest's own affair."""
-    return any(map(_leaves_out, row.iter_markers()))
+    return [item for item in items if isinstance(item, BaselineItem) and not any(map(_leaves_out, item.iter_markers()))]
 
 
 def _leaves_out(mark: pytest.Mark) -> bool:
+    """Whether a marker keeps pytest from running a row; conditions in words are pytest's own affair."""
     if mark.name == "skipif":
         return any(bool(condition) for condition in mark.args if not isinstance(condition, str))
     return mark.name == "skip" or (mark.name == "xfail" and not mark.args and mark.kwargs.get("run", True) is False)

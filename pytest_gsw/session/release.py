@@ -43,7 +43,8 @@ def asked_release(
     """
     asked = _by_option(config, values["release"])
     if asked is None and past is None and cluster is not None and cluster.release and not values["baselines"]:
-        asked = Asked(cluster.release, _place_in_file(cluster))
+        line, _ = cluster.given["release"]
+        asked = Asked(cluster.release, f"{cluster.path}:{line}, release of {cluster.name}")
     if asked is not None:
         asked = meant(asked, cluster)
     if past is not None:
@@ -143,8 +144,3 @@ def _by_option(config: pytest.Config, given: str | None) -> Asked | None:
             "next: name one, or leave the option out for the documents' own rows"
         )
     return Asked(release, by)
-
-
-def _place_in_file(cluster: Cluster) -> str:
-    line, _ = cluster.given["release"]
-    return f"{cluster.path}:{line}, release of {cluster.name}"

@@ -600,11 +600,6 @@ def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None
     return f"a Verdict with accepted_s={verdict.accepted_s!r}, wanted None{'' if wanted is None else f' or {wanted:g}'}"
 
 
-def _nodes_of(run: Run) -> tuple[str, ...]:
-    """The nodes of a row's jobs so far, as Slurm names them."""
-    return tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))
-
-
 # -- A row's record is made, written, and told: to observers, to the history, to JUnit --------------
 
 
@@ -925,7 +920,7 @@ class SessionRow:
         if all(_is_known(one, failed_before_s) for one in verdicts):
             return None
         confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
-        own = _nodes_of(run)
+        own = tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))  # as Slurm names them
         there = {node for nodes in own for node in expand(nodes)}
         slow = (node for node in self._config.stash[NIGHTS].slow_nodes if node not in there)
         return RepeatRequest(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))

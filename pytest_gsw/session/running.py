@@ -256,21 +256,6 @@ def _leave_to_the_end(config: pytest.Config) -> None:
     config.add_cleanup(gc.freeze)
 
 
-def interrupt_session(session: pytest.Session, fleet: Fleet, told: Collection[pytest.Item], *, detach: bool) -> None:
-    """Report all rows of a session that was interrupted while it submitted them.
-
-    Args:
-        session: The session.
-        fleet: Its fleet; a row that it does not know yet has no job, and is not reported.
-        told: Rows that were reported before.
-        detach: Whether jobs go on.
-
-    Raises:
-        KeyboardInterrupt: Not all jobs could be cancelled.
-    """
-    _interrupt(session, fleet, _waiting(session, fleet, told), detach)
-
-
 def _rows(session: pytest.Session) -> list[BaselineItem]:
     return [item for item in session.items if isinstance(item, BaselineItem)]
 
@@ -359,7 +344,9 @@ def run_rows(session: pytest.Session) -> None:
             raise
         except KeyboardInterrupt:
             if FLEET in config.stash:
-                interrupt_session(session, config.stash[FLEET], told, detach=settings.detach)
+                # A row that the fleet does not know yet has no job, and is not reported.
+                fleet = config.stash[FLEET]
+                _interrupt(session, fleet, _waiting(session, fleet, told), settings.detach)
             raise
         run_session(session, start.fleet, interrupts, told, detach=settings.detach)
         start.fleet.count()

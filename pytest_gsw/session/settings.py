@@ -100,11 +100,6 @@ def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluste
     return {name: value if isinstance(value, bool) else str(value) for name, value in of_both.items()} | shares
 
 
-def shared_judging(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """By option, the values by which the session judges, for one that goes on with it."""
-    return {name: _texts(values[name]) for name in _JUDGING}
-
-
 def changed_since(own: Mapping[str, Any], of_run: Mapping[str, Any]) -> tuple[str, ...]:
     """The values of the run that is resumed which the session would not have by itself, a line each."""
     shown = {name: [" ".join(_texts(value)) or "left out" for value in (of_run[name], own[name])] for name in of_run}
@@ -287,7 +282,9 @@ def read_settings(config: pytest.Config) -> Settings:
         cluster=cluster,
         baselines=_baselines(values["baselines"], asked),
         release=None if asked is None else asked.release,
-        shared={name: tuple(map(str, given)) for name, given in paths.items()} | kept | shared_judging(values),
+        shared={name: tuple(map(str, given)) for name, given in paths.items()}
+        | kept
+        | {name: _texts(values[name]) for name in _JUDGING},
         changed_since=changed_since(own, of_run),
         suite=_suite(config, values, cluster, asked),
         suite_path=values["suite"],

@@ -405,7 +405,9 @@ def _note_rows(
 
 def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) -> dict[str, JobSpec | RunError]:
     """Canaries first: the rows that are too slow wait for what they say. Then those that take the longest."""
-    weights = {item.baseline.id: (item.baseline.canary, _gpu_seconds(item.baseline)) for item in rows}
+    # One whose time is not known counts its GPUs.
+    times_s = {row.id: expected_run_s(row) or 1.0 for row in (item.baseline for item in rows)}
+    weights = {row.id: (row.canary, row.gpus * times_s[row.id]) for row in (item.baseline for item in rows)}
     return dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True))
 
 
@@ -504,11 +506,6 @@ def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
             row.hook_failure = row.hook_failure or hook_error(error, config.pluginmanager.list_name_plugin())
 
     return observe
-
-
-def _gpu_seconds(baseline: Baseline) -> float:
-    """What a row is expected to take, for the order of submission; one whose time is not known counts its GPUs."""
-    return baseline.gpus * (expected_run_s(baseline) or 1.0)
 
 
 def make_specs(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, JobSpec | RunError]:

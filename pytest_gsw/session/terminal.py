@@ -252,7 +252,7 @@ class RowLines:
         name, word, rest = line.texts(widest, self._columns)
         reporter.ensure_newline()
         reporter.write(name)
-        reporter.write(word, **{self._colour(report): True})
+        reporter.write(word, **{_COLOURS.get(report.outcome, "yellow"): True})
         reporter.write(rest.ljust(max(0, widest - len(name) - len(word))) if progress else rest)
         reporter.write(progress, cyan=True)
         reporter.currentfspath = -2  # as pytest says that a line is not ended yet
@@ -288,10 +288,6 @@ class RowLines:
         if style == "count":
             return f" [{len(self._reported):{len(str(total))}d}/{total}]"
         return f" [{len(self._reported) * 100 // total:3d}%]" if style.startswith("progress") else ""
-
-    @staticmethod
-    def _colour(report: Any) -> str:
-        return _COLOURS.get(report.outcome, "yellow")
 
 
 def line_width(reporter: pytest.TerminalReporter) -> int:

@@ -172,7 +172,8 @@ def read_table(path: Path) -> Table:
     taken: dict[str, int] = {}
     for number, table in _entries(values, "tables"):
         shared = _merge(values, table.value)
-        recipe = _recipe_keys(values, table.value)
+        # The file's, key by key overridden by the table's own.
+        recipe = _merge(*(level["recipe"].value or {} for level in (values, table.value) if "recipe" in level))
         recipe_unknown = frozenset(f"recipe.{key}" for key, value in recipe.items() if value is None)
         made: Recipe | None = None  # nothing of it is a row's own
         for row_number, row in _entries(table.value, "rows"):
@@ -327,11 +328,6 @@ def _row_problems(
     if gpus and per_node and gpus > per_node and gpus % per_node:
         problems.append(f"{gpus} GPUs do not fill whole nodes of {per_node}")
     return problems
-
-
-def _recipe_keys(file: Values, table: Values) -> dict[str, Any]:
-    """The recipe of one table: the file's, key by key overridden by the table's own."""
-    return _merge(*(level["recipe"].value or {} for level in (file, table) if "recipe" in level))
 
 
 def _logged_at_most(row: Mapping[str, Any]) -> int | None:

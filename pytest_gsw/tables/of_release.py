@@ -53,12 +53,8 @@ def releases_for(accelerator: str) -> tuple[str, ...]:
         is_named = named in path.read_text(encoding="utf-8").lower()
         return is_named and any(is_same(row.accelerator, accelerator) for row in _rows(path))
 
-    return tuple(release for release, paths in _tables().items() if any(map(has, paths)))
-
-
-def _tables() -> dict[str, tuple[Path, ...]]:
-    """The bundled tables by release, the newest last; those without a release, the documents' own, behind them."""
-    return {**bundled_releases(), "": table_files(bundled_baselines())}
+    tables = {**bundled_releases(), "": table_files(bundled_baselines())}
+    return tuple(release for release, paths in tables.items() if any(map(has, paths)))
 
 
 def states_none(release: str) -> bool:

@@ -104,7 +104,9 @@ class Poller:
     def _poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         asked, queued = self._squeue(jobs)
         statuses = {job.spec.row_id: _ours(job, queued[job.id]) for job in jobs if job.id in queued}
-        ended = [job for job in jobs if not _goes_on(statuses.get(job.spec.row_id))]
+        # squeue says of the others that they wait or run.
+        open_ = {JobState.PENDING, JobState.RUNNING}
+        ended = [job for job in jobs if job.id not in queued or statuses[job.spec.row_id].state not in open_]
         if not ended:
             return _with_siblings(jobs, statuses, queued.items())
         told = self._ask(sacct_command(_ids(ended), cluster_of(jobs[0].spec)))
@@ -167,11 +169,6 @@ def _ids(jobs: Iterable[Job]) -> list[str]:
 def _key(job: Job) -> tuple[str, str]:
     """Identify a row's job, also if a controller has given out its id twice."""
     return job.spec.row_id, job.id
-
-
-def _goes_on(status: JobStatus | None) -> bool:
-    """True if squeue says that the job waits or runs."""
-    return status is not None and status.state is not JobState.UNKNOWN and not status.state.ended
 
 
 def _has_code(queued: JobStatus) -> bool:
