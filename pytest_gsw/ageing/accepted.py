@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.words import ByNumber, by_number
-from pytest_gsw.tables.accepted import (
+from pytest_gsw.tables.keys import (
     ACCEPTED_FIELDS,
     ACCEPTED_FIGURES,
     Key,

@@ -17,8 +17,8 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.errors import FileError
 from pytest_gsw.performance.figures import figures_of
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.tables.accepted import accepted_beside, entry_key
 from pytest_gsw.tables.bundled import accepted_file, bundled_baselines
+from pytest_gsw.tables.keys import accepted_beside, entry_key
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.metrics import TOKENS_PER_S, TOKENS_PER_S_PER_GPU
 from pytest_gsw.tables.model import Baseline

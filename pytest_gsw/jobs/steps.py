@@ -116,7 +116,8 @@ def problem_of(
     uid = os.getuid() if uid is None else uid
     steps = status.steps or ()
     suspects = [step for step in steps if not is_well(step) and step.name not in may_fail and step != excused]
-    worst = _wait_status(status.derived_exit_code)
+    exit_code, signal_number = _exit_and_signal(status.derived_exit_code)
+    worst = ((exit_code or 0) << 8) | signal_number
     failed = [
         step
         for step in suspects
@@ -220,11 +221,6 @@ def _span(step: JobStep) -> tuple[float, float]:
 def _step_status(step: JobStep) -> int:
     """A step's end as wait(2) has it; larger is worse, as Slurm counts."""
     return ((step.exit_code or 0) << 8) | step.signal
-
-
-def _wait_status(code: str) -> int:
-    exit_code, signal_number = _exit_and_signal(code)
-    return ((exit_code or 0) << 8) | signal_number
 
 
 def _exit_and_signal(code: str) -> tuple[int | None, int]:

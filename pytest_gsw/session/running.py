@@ -22,7 +22,6 @@ from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.rows import stray_text
 from pytest_gsw.hooks.checks import hook_error
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.record import Record
 from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, fail_report, failure_of, runs_nothing
 from pytest_gsw.session.junit import add_case
 from pytest_gsw.session.resume import leave_run, left_over
@@ -77,19 +76,6 @@ def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pyt
             "then no job is submitted",
         )
     return error
-
-
-def add_record(item: BaselineItem, record: Record, report: pytest.TestReport) -> None:
-    """Give a report of one of a row's phases the record that stands behind its outcome."""
-    report.gsw_record = record  # type: ignore[attr-defined]
-    report.gsw_said = item.row.said  # type: ignore[attr-defined]
-    report.gsw_status = outcomes.FAILED if item.row.judged[0] == "failed" else record.status  # type: ignore[attr-defined]
-
-
-def report_swallowed(item: BaselineItem) -> None:
-    """Report a row of which its protocol has left no report, because another plugin took its place."""
-    if item.row.is_to_be_judged and item.nodeid not in item.config.stash[TALLY]:
-        report_error(item, _taken("pytest_runtest_protocol"), "setup")
 
 
 def report_error(item: BaselineItem, error: RunError, when: Literal["setup", "teardown"]) -> None:
@@ -357,8 +343,9 @@ def run_item(item: pytest.Item) -> Generator[None, object, object]:
     """Make room for the row's line, and see that it is reported."""
     clear_live(item.config)
     done = yield
-    if isinstance(item, BaselineItem):
-        report_swallowed(item)
+    # Its protocol has left no report where another plugin took its place.
+    if isinstance(item, BaselineItem) and item.row.is_to_be_judged and item.nodeid not in item.config.stash[TALLY]:
+        report_error(item, _taken("pytest_runtest_protocol"), "setup")
     return done
 
 
@@ -369,7 +356,9 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     record = item.stash.get(RECORD, None)
     if record is not None:
         add_row(item, record)
-        add_record(item, record, report)
+        report.gsw_record = record  # type: ignore[attr-defined]
+        report.gsw_said = item.row.said  # type: ignore[attr-defined]
+        report.gsw_status = outcomes.FAILED if item.row.judged[0] == "failed" else record.status  # type: ignore[attr-defined]
 
 
 def finish(session: pytest.Session) -> None:

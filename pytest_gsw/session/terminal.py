@@ -214,14 +214,15 @@ class RowLines:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Know the rows."""
-        self._session = session
-        self._know(item.nodeid for item in session.items if isinstance(item, TellsFact))
+        self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, TellsFact))
+        lengths = (len(row_of(node_id)) for node_id in self._rows)
+        self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> Generator[None, object, object]:
         """Keep pytest from writing a row's node id: its line has the id."""
         reporter = self._reporter
-        if reporter is None or not self._is_row(nodeid):
+        if reporter is None or nodeid not in self._rows:
             return (yield)
         before = reporter.currentfspath
         reporter.currentfspath = _Written()  # type: ignore[assignment]
@@ -267,16 +268,8 @@ class RowLines:
             decides
             and is_known
             and one_a_line
-            and (self._is_row(report.nodeid) or report.nodeid.startswith(OF_CLUSTER))
+            and (report.nodeid in self._rows or report.nodeid.startswith(OF_CLUSTER))
         )
-
-    def _is_row(self, node_id: str) -> bool:
-        return node_id in self._rows
-
-    def _know(self, node_ids: Iterable[str]) -> None:
-        self._rows = frozenset(node_ids)
-        lengths = (len(row_of(node_id)) for node_id in self._rows)
-        self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
 
     def _progress(self) -> str:
         """How much of the session is reported, as pytest's option for it says; empty where it shows nothing."""

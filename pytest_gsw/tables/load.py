@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 from pytest_gsw.common.words import enumerated
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.accepted import accepted_faults, with_accepted
 from pytest_gsw.tables.bundled import bundled_baselines, is_of_release, is_table, table_of_accepted
 from pytest_gsw.tables.fields import Field
-from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS, accepted_faults, with_accepted
 from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Metric, Series
 from pytest_gsw.tables.model import (
     BLANK,
@@ -207,13 +206,12 @@ def read_table(path: Path) -> Table:
         faults += accepted_faults(accepted, None if faults else {row.id: row for row in rows})
     if faults:
         raise FileError(path, tuple(faults))
-    return Table(with_accepted(path, rows, accepted, named), _blank_rows(path, found) if found else ())
-
-
-def _blank_rows(path: Path, found: Sequence[Found]) -> tuple[BlankRow, ...]:
+    right = with_accepted(path, rows, accepted, named)
+    if not found:
+        return Table(right, ())
     from pytest_gsw.tables.blanks import blank_rows  # few tables have any
 
-    return blank_rows(path, found)
+    return Table(right, blank_rows(path, found))
 
 
 def table_files(path: Path) -> tuple[Path, ...]:

@@ -149,11 +149,6 @@ def scancel_by_name_command(job: Job) -> tuple[str, ...]:
     return ("scancel", *_at(cluster_of(job.spec)), "--me", f"--name={job.name}")
 
 
-def version_command() -> tuple[str, ...]:
-    """Ask sbatch for its version, which it tells without the controller."""
-    return ("sbatch", "--version")
-
-
 def _at(cluster: str) -> tuple[str, ...]:
     return (f"--clusters={cluster}",) if cluster else ()
 
@@ -396,7 +391,8 @@ class Client:
     def version(self) -> str:
         """Slurm's version, as its commands tell it; "" where they do not."""
         try:
-            told = _run(version_command(), query_environment(self.environ), VERSION_TIMEOUT_S)
+            # sbatch tells it without the controller.
+            told = _run(("sbatch", "--version"), query_environment(self.environ), VERSION_TIMEOUT_S)
         except OSError:
             return ""
         return parse_version(told.stdout) if told.returncode == 0 else ""

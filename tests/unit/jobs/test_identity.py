@@ -17,8 +17,7 @@ from pytest_gsw.jobs.model import Job, JobSpec, JobState
 from pytest_gsw.jobs.scripts import check_one_job
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
-from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
-from pytest_gsw.jobs.slurm.poll import RECORD_WAIT_S, Poller
+from pytest_gsw.jobs.slurm.launcher import RECORD_WAIT_S, Poller, SlurmLauncher
 
 GLOB = "results/*/bf16/1b/8/log-maxtext_tiny_1b_8_{job_id}.out"
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {}, log_glob=GLOB, unique_name=True)

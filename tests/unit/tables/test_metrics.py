@@ -10,8 +10,7 @@ from typing import get_args
 import pytest_gsw
 from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.accepted import ACCEPTED_FIELDS
-from pytest_gsw.tables.keys import ROW_FIELDS
+from pytest_gsw.tables.keys import ACCEPTED_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.model import Figures, JudgedMetric
 
 PACKAGE = Path(pytest_gsw.__file__).parent
