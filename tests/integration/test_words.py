@@ -20,10 +20,9 @@ NIGHT = re.compile(r"(?<![\w.`/])(?:nights?|tonight)(?!\w|\.html|/)", re.IGNOREC
 KEYS = {
     "cli/alarms.py": {"nights": 1},  # of --json
     "cli/drift.py": {"nights": 1},  # of --json
-    "reports/html/nights.py": {"nights": 1},  # the folder of the runs' pages
+    "reports/html/nights.py": {"nights": 2},  # the folder of the runs' pages, and a class of the style sheet
     "reports/html/pages.py": {"nights": 1},  # an anchor
     "reports/html/row_page.py": {"nights": 2},  # an anchor, and a table's name
-    "reports/html/strip.py": {"nights": 1},  # a class of the style sheet
 }
 
 #: What really happens at night.
