@@ -194,13 +194,6 @@ def test_a_rule_that_uses_it(pytester: pytest.Pytester, table: Path) -> None:
     assert recorded(pytester)["accepted"]
 
 
-def test_under_xdist(pytester: pytest.Pytester, table: Path) -> None:
-    accept(table, 1.1)
-    result = run(pytester, "slow:12%", "-n1")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["* accepted figures *", "*  passed by what demo has accepted; it is *"])
-
-
 def test_rows_list_what_a_cluster_has_accepted(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     accept(table, 1.1)
     assert main(["rows", str(table), "--cluster=demo"]) == 0
@@ -260,19 +253,6 @@ def test_a_rule_that_makes_its_own_figure_of_it(pytester: pytest.Pytester, table
     assert "Traceback" not in result.stdout.str()
 
 
-def test_a_rule_that_makes_a_figure_up(pytester: pytest.Pytester, table: Path) -> None:
-    pytester.makeconftest(
-        "import dataclasses\n\nfrom pytest_gsw.performance.verdict import judge\n\n"
-        "def pytest_gsw_judge(baseline, measurement, tolerance):\n"
-        "    return dataclasses.replace(judge(baseline, measurement, tolerance), accepted_s=9)\n"
-    )
-    result = run(pytester)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["an implementation of pytest_gsw_judge returned a Verdict with accepted_s=9, wanted None"]
-    )
-
-
 def test_the_file_beside_the_table_counts_and_is_no_table(pytester: pytest.Pytester, table: Path) -> None:
     accept_beside(table, 1.1)
     run(pytester, "slow:12%").assert_outcomes(passed=1)
@@ -282,21 +262,3 @@ def test_the_file_beside_the_table_counts_and_is_no_table(pytester: pytest.Pytes
         assert [line for line in found.outlines if "::" in line] == [
             f"site/tiny.yaml::tiny_1b_bf16[{gpus}]" for gpus in ("H100x8", "H100x16", "B200x8")
         ]
-
-
-def test_the_file_beside_the_table_named_as_a_table(pytester: pytest.Pytester, table: Path) -> None:
-    accept_beside(table, 1.1)
-    for arguments in (["site/tiny.accepted.yaml"], ["--gsw-baselines=site/tiny.accepted.yaml"]):
-        result = pytester.runpytest("--gsw-cluster=demo", *arguments)
-        assert result.ret != pytest.ExitCode.OK
-        text = result.stdout.str() + result.stderr.str()
-        assert "tiny.accepted.yaml:1:1     has accepted figures of tiny.yaml, and no rows; name the table" in text
-
-
-def test_a_figure_in_both_places_is_a_collection_error_with_both_lines(pytester: pytest.Pytester, table: Path) -> None:
-    text = accept_beside(table, 1.1).read_text()
-    table.write_text(table.read_text() + text)
-    result = run(pytester)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    both = f"2:5     accepted[0]: demo has accepted a figure for {ROW} in line 18 of tiny.yaml already"
-    assert f"site/tiny.accepted.yaml:{both}" in result.stdout.str() + result.stderr.str()

@@ -131,18 +131,6 @@ def test_a_replay_keeps_the_definition_that_was_recorded(pytester: pytest.Pytest
     assert recorded(runs(pytester)[-1])["definition"] == then
 
 
-def test_a_run_that_was_recorded_without_a_definition(pytester: pytest.Pytester, site: Path) -> None:
-    now = accept(site, 1.1)
-    run(pytester).assert_outcomes(passed=1)
-    (directory,) = runs(pytester)
-    (path,) = directory.glob("records/*.json")
-    path.write_text(json.dumps({**recorded(directory), "definition": ""}))
-    result = run(pytester, f"--gsw-replay={directory}")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"accepted   * this run was recorded under another definition (none, now {now}), *"])
-    assert recorded(runs(pytester)[-1])["definition"] == ""
-
-
 # -- resumed sessions ---------------------------------------------------------------------
 
 
@@ -294,29 +282,6 @@ def test_metrics_show_no_credentials(
     found = measured(pytester, site, capsys)
     assert found["image"] == record["image"] == "docker://nvcr.io/nvidia/nemo:24.09"
     assert found["definition"] == record["definition"]
-
-
-def test_metrics_of_a_cluster_that_is_not_there(
-    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(pytester)
-    log = recorded(runs(pytester)[-1])["log"]
-    capsys.readouterr()
-    arguments = ["metrics", log, "--row", ROW, "--baselines", str(site)]
-    assert main([*arguments, "--cluster=eoss"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == [
-        "pytest-gsw metrics: no cluster 'eoss'; did you mean 'eos'?",
-        "known: demo, eos, local, newer, pool0, tight",
-    ]
-    assert lines[-1] == "next: define 'eoss' in one of these files, or give another with --clusters=FILE"
-    assert main([*arguments, "--cluster=eos", "--clusters=nowhere.yaml"]) == 2
-    assert capsys.readouterr().err == "pytest-gsw metrics: --clusters: there is no file nowhere.yaml\n"
-    assert main([*arguments, "--clusters=clusters.yaml"]) == 2
-    assert (
-        capsys.readouterr().err
-        == "pytest-gsw metrics: --clusters is where --cluster is looked up; add --cluster=NAME\n"
-    )
 
 
 def test_rows_say_which_image_a_figure_is_of(

@@ -7,7 +7,6 @@ import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -142,23 +141,6 @@ def only(root: ET.Element) -> ET.Element:
     return case
 
 
-@pytest.mark.parametrize(("outcome", "element"), OUTCOMES.items())
-def test_the_element_of_an_outcome(run: Path, outcome: str, element: str | None) -> None:
-    record = varied(SLOW, outcome=outcome, not_comparable="--gsw-profile=nsight")
-    root = rebuild_junit(run, [record])
-    found = [child.tag for child in only(root)]
-    assert found == ["properties", *([element] if element else [])]
-    number = {"failure": "failures", "error": "errors"}.get(element or "", element)
-    assert counts(root) == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0, **({number: 1} if number else {})}
-
-
-def test_an_outcome_that_is_not_known_is_an_error(run: Path) -> None:
-    case = only(rebuild_junit(run, [varied(SLOW, outcome="splendid")]))
-    error = case.find("error")
-    assert error is not None
-    assert error.attrib["message"] == ("the record has the outcome 'splendid', which this pytest-gsw does not know")
-
-
 def test_an_error_has_what_the_record_keeps(run: Path) -> None:
     fact = "job 481221 failed with exit code 1: CUDA out of memory"
     job = replace(JOB, state="FAILED", exit_code=1)
@@ -216,49 +198,6 @@ def test_the_time_is_that_of_the_jobs(run: Path) -> None:
     (found,) = root
     assert found.attrib["time"] == "1000.500"
     assert found.attrib["timestamp"] == "2026-11-20T22:00:00+00:00"
-
-
-@pytest.mark.parametrize("outcome", ["regressed", "improved", "passed", "profiled"])
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"documented": {"step_time_s": 0.0}},
-        {"accepted": {"step_time_s": 0.0}},
-        {"accepted": {"step_time_s": -1.0}},
-        {"accepted": {"step_time_s": 5.0, "mfu": 0.0}},
-        {"measured": {"step_time_s": 0.0}},
-        {"median_s": None},
-        {"p90_s": None},
-        {"documented": {"step_time_s": 1.7e308}, "measured": {"step_time_s": 5e-324}},
-        {"accepted": {"step_time_s": 1e-310}},
-        {"tolerance": 1e308},
-        {"job": replace(JOB, submit_s=1e300, end_s=-1e300, run_s=1e300)},
-        {"job": replace(JOB, submit_s=253402300800.0)},
-    ],
-)
-def test_odd_records_are_no_tracebacks(run: Path, outcome: str, changes: dict[str, Any]) -> None:
-    record = varied(SLOW, outcome=outcome, not_comparable="NCCL tracing", **changes)
-    assert junit_text(rebuild_junit(run, [record]))
-    assert counts(rebuild_junit(run, [record], strict=True))["tests"] == 1
-
-
-def test_without_jobs_there_is_no_time(run: Path) -> None:
-    (found,) = rebuild_junit(run, [varied(SLOW, job=None)])
-    assert found.attrib["time"] == "0.000"
-    assert "timestamp" not in found.attrib
-
-
-def test_a_record_that_cannot_be_read_hides_no_other(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = run / "records" / "broken.json"
-    broken.write_text('{"schema": 1')
-    records, missing = read_run(run)
-    assert [record.row.id for record in records] == [SLOW.row.id]
-    assert list(missing) == ["records/broken.json"]
-    path = rebuilt(run)
-    assert capsys.readouterr().out == f"{path}: 2 tests, 1 failure, 1 error, 0 skipped\n"
-    error = junit(path)["records/broken.json"].find("error")
-    assert error is not None
-    assert error.attrib["message"].startswith(f"{broken} is no record: Expecting ")
 
 
 def test_without_a_file_it_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

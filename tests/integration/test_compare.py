@@ -76,14 +76,6 @@ def test_the_worst_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == (TEXT, "")
 
 
-def test_directories_need_no_history(capsys: pytest.CaptureFixture[str]) -> None:
-    for record in two_nights():
-        write_record(Path(".gsw", "runs", record.run.id), record)
-    assert compare(Path(".gsw/runs") / A, B) == 1  # by its path, and by its name among the results
-    assert capsys.readouterr() == (TEXT, "")
-    assert not DEFAULT.exists()
-
-
 NO_DATABASE = "the history notes does not take this: file is not a database"
 LATER = "the history later.sqlite is of version 7, and this pytest-gsw knows version 1\nnext: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
 NO_URL = "GSW_HISTORY: got a URL of 'mysql', wanted a SQLite file, a postgresql:// URL, or 'none'"
@@ -218,29 +210,11 @@ def test_what_is_asked_wrongly(arguments: list[str], message: str, capsys: pytes
     assert capsys.readouterr() == ("", f"pytest-gsw compare: {message}\n")
 
 
-def test_without_a_history_runs_are_directories(capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare(A, B) == 2
-    assert capsys.readouterr().err == f"pytest-gsw compare: there is no run '{A}' in .gsw/runs\nnext: ls .gsw/runs\n"
-
-
 def test_a_record_that_cannot_be_read_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     path = write_record(Path("run"), row("x", 1))
     path.write_text("[]")
     assert compare("run", "run") == 2
     assert capsys.readouterr().err == "pytest-gsw compare: run/records/x.yaml_x.json is no record: it has no 'schema'\n"
-
-
-def test_a_run_with_a_record_of_a_later_release_is_an_error(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as later:
-        later.setattr("pytest_gsw.results.record.SCHEMA", 3)
-        fill(row("x", 12), row("x", 13))
-    assert compare(A, B) == 1
-    assert capsys.readouterr().err == (
-        f"pytest-gsw compare: a record of run {A} in .gsw/history.sqlite cannot be read: it is of version 3, this "
-        "pytest-gsw reads version 1\n"
-    )
 
 
 def test_a_run_that_was_not_compared_as_a_whole_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -249,17 +223,6 @@ def test_a_run_that_was_not_compared_as_a_whole_shows_nothing(capsys: pytest.Cap
     assert capsys.readouterr().out.endswith("\n2 rows: 1 within noise, 1 not compared\n")
     fill(row("slow", 12), row("slow", 13, 6.0))  # what is known to be worse counts more
     assert compare(A, B) == 1
-
-
-def test_two_runs_of_which_nothing_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(row("x", 12, outcome="error", fact="job 7 failed", measured={}), row("x", 13), row("new", 13))
-    assert compare(A, B) == 6
-    assert capsys.readouterr().out == (
-        "not compared: new is in the second run only\n"
-        "not compared: x has no figure in the first run: error: job 7 failed\n"
-        "2 rows: 2 not compared\n"
-    )
-    assert (compare(A, B, "--csv"), compare(A, B, "--json")) == (6, 6)
 
 
 def test_a_run_is_not_compared_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
@@ -272,10 +235,3 @@ def test_a_run_is_not_compared_with_itself(capsys: pytest.CaptureFixture[str]) -
     fill(row("x", 13, job=own_job))  # as a replay of the first run has it
     assert compare(A, B) == 6
     assert capsys.readouterr().out == same.format(job=own_job.id)
-
-
-def test_the_help_has_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        compare("--help")
-    text = " ".join(capsys.readouterr().out.split())
-    assert "6 when neither is so but a row of RUN_A was not compared" in text

@@ -89,11 +89,6 @@ def test_as_json(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["clearing"] == []
 
 
-def test_what_sbatch_excludes(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nodes", "--exclude-file=slow/nodes.txt"]) == 1
-    assert Path("slow/nodes.txt").read_text(encoding="utf-8") == "pool0-0007\n"
-
-
 def test_a_node_that_fails_jobs_is_named(
     pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,16 +105,6 @@ def test_a_node_that_fails_jobs_is_named(
     (found,) = eos["failures"]
     assert (found["nodes"], found["failed"], found["beyond_chance"]) == (["pool0-0005"], 16, True)
     assert found["usual"] < found["failed"] / found["of"]
-
-
-def test_failures_that_are_chance_name_nobody(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nights(table, {}, failing=2, last=2)
-    assert main(["nodes"]) == 6
-    assert (
-        "eos: 3 jobs failed by the infrastructure in 90 days, on no node more than by chance" in capsys.readouterr().out
-    )
 
 
 def test_a_session_says_which_node_fails_jobs(pytester: pytest.Pytester, table: Path) -> None:
@@ -171,16 +156,6 @@ def test_a_history_that_is_too_short_says_so(
     assert main(["nodes", "--json"]) == 6
     (eos,) = json.loads(capsys.readouterr().out)
     assert (eos["slow"], eos["cleared"], len(eos["could_not_be_told"])) == ([], [], 10)
-
-
-def test_rows_that_never_change_their_nodes_clear_nobody(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nights(table, {}, of_row=4)
-    assert main(["nodes"]) == 6
-    first, second = capsys.readouterr().out.splitlines()
-    assert first == "no node is known to make jobs slow"
-    assert second == "eos: 0 nodes cleared of a loss of 5.8 % or more by the last 30 runs, 8 could not be told"
 
 
 def test_runs_that_are_excluded_accuse_nobody(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,11 +223,6 @@ def test_since_leaves_earlier_nights_out(one_slow: Path, capsys: pytest.CaptureF
         "no node is known to make jobs slow",
         "eos: no job tells of any other node",
     ]
-
-
-def test_a_cluster_that_is_not_there(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nodes", "--cluster=selene"]) == 2
-    assert "is of eos, not of selene" in capsys.readouterr().err
 
 
 def test_a_day_that_is_none(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -215,12 +215,6 @@ def test_runxfail_makes_a_documented_out_of_memory_an_error(pytester: pytest.Pyt
     assert [p.attrib["value"] for p in outcomes if p.attrib["name"] == "gsw_outcome"] == ["expected_failure"]
 
 
-def test_a_fault_that_is_no_rows_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-demo=nomatch*=fail", ROW)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --gsw-demo: no selected row matches 'nomatch[*]'"])
-
-
 def test_results_that_cannot_be_written_are_a_usage_error(pytester: pytest.Pytester) -> None:
     (pytester.path / "file").write_text("")
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-results=file", ROW)

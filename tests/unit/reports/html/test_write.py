@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sqlite3
-import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -287,19 +285,6 @@ def test_a_run_that_was_judged_by_another_figure_is_told_by_that_one(tmp_path: P
     assert "\u2714 passed\N{MINUS SIGN}2.2 % against 4.5 s4.6" in text
 
 
-def test_a_run_that_was_judged_by_a_figure_that_nobody_knows_has_no_change(tmp_path: Path) -> None:
-    before = row(SLOW.row.id, 44, 5.0, outcome="regressed")
-    accepted = varied(SLOW, outcome="passed", accepted={"step_time_s": 5.0})
-    with history_of(tmp_path, before) as history:
-        later = zlib.compress(b'{"schema": 99}')
-        with sqlite3.connect(tmp_path / "history.sqlite") as database:
-            database.execute("UPDATE gsw_body SET body = ?", (later,))
-        index = write_report([accepted], history, tmp_path / "out", runs=runs(tmp_path))
-    text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html").replace("\N{NO-BREAK SPACE}", " ")
-    assert "2 runs; throughput against the accepted, 5 s" in text
-    assert "\u25bc regressed5pool0" in text
-
-
 def of_three_jobs(number: int, *jobs_s: float, **changes: Any) -> Record:
     """A row's run of which the second job was the median."""
     ran = [job(number, s, id=f"{number}00{n}", nodes=f"pool0-001{n}") for n, s in enumerate(jobs_s, 1)]
@@ -532,10 +517,6 @@ def test_what_others_write_stays_text(tmp_path: Path, text: str) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
 
 
-def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
-    written(tmp_path, [replace(SLOW, fact="x y" * 3_333_333)])
-
-
 def test_a_run_may_be_called_anything(tmp_path: Path) -> None:
     names = ["../../x", "/etc", "..", "a/b", RUN_ID]
     records = [varied(SLOW, run_id=name, recorded_s=1e9 + number) for number, name in enumerate(names)]
@@ -597,17 +578,6 @@ def test_jobs_of_one_second_are_listed_by_their_ids(tmp_path: Path) -> None:
     listed = text_of(index.parent / "jobs.html").partition("4 jobs in the order of their submission")[2]
     places = [listed.index(f"]{job_id}COMPLETED") for job_id in ("4000", "3", "20", "100")]
     assert places == sorted(places)
-
-
-def test_a_report_is_written_over_an_earlier_one(tmp_path: Path) -> None:
-    written(tmp_path, [SLOW])
-    assert "All well" in text_of(written(tmp_path, [PASSED]))
-
-
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("")
-    with pytest.raises(FileExistsError):
-        write_report([SLOW], None, tmp_path / "out")
 
 
 def test_contrast_is_enough_in_light_and_in_dark() -> None:
