@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.common.words import named
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.layout import element, html_text
@@ -16,7 +17,6 @@ from pytest_gsw.reports.html.texts import (
     fact_text,
     job_text,
     limit_text,
-    listed,
     minute,
     night_text,
     percent,
@@ -112,7 +112,7 @@ def test_jobs_and_nodes() -> None:
     assert job_text(varied(SLOW, attempts=(attempt("7", "x", "n1"),))).endswith(", attempt 2")
     assert job_text(varied(SLOW, job=None)) == ""
     assert shown_nodes("n" * 61) == f"{'n' * 59}…"
-    assert listed(["a", "b", "c"], 2) == "a, b and 1 more"
+    assert named(["a", "b", "c"], 2) == "a, b and 1 more"
 
 
 def test_numbers_and_times() -> None:
