@@ -130,13 +130,6 @@ def test_rebuilt_junit_is_the_sessions_own(pytester: pytest.Pytester, table: Pat
     assert properties(own) == properties(again)
 
 
-def test_another_clusters_figure_does_not_count(pytester: pytest.Pytester, table: Path) -> None:
-    accept(table, 1.1, cluster="eos")
-    run(pytester, "slow:12%").assert_outcomes(failed=1)
-    assert not recorded(pytester)["accepted"]
-    assert recorded(pytester)["accepted_note"] is None
-
-
 @pytest.mark.parametrize("fault", ["slow:0%", "slow:12%"])
 def test_a_figure_of_another_image_does_not_count_and_that_is_said(
     pytester: pytest.Pytester, table: Path, fault: str
@@ -159,17 +152,6 @@ def test_a_figure_of_another_image_does_not_count_and_that_is_said(
     assert (facts["gsw_reference"], facts["gsw_accepted"]) == ("documented", note)
 
 
-def test_a_figure_of_another_definition_does_not_count_and_that_is_said(pytester: pytest.Pytester, table: Path) -> None:
-    old = accept(table, 1.1)
-    table.write_text(table.read_text().replace("steps: 20", "steps: 30"))
-    result = run(pytester, "slow:12%")
-    result.assert_outcomes(failed=1)
-    new = recorded(pytester)["definition"]
-    assert new != old
-    other = f"measured under another definition ({old}, now {new}): the documented one is used"
-    result.stdout.fnmatch_lines([f"accepted   the accepted figure of demo (1.1 s, 2026-11-20) was {other}"])
-
-
 def test_a_rule_that_leaves_the_accepted_figure_aside(pytester: pytest.Pytester, table: Path) -> None:
     accept(table, 1.1)
     pytester.makeconftest(
@@ -181,17 +163,6 @@ def test_a_rule_that_leaves_the_accepted_figure_aside(pytester: pytest.Pytester,
     assert not recorded(pytester)["accepted"]
     aside = "was left aside by this session's pytest_gsw_judge: the documented one is used"
     result.stdout.fnmatch_lines([f"accepted   the accepted figure of demo (1.1 s, 2026-11-20) {aside}"])
-
-
-def test_a_rule_that_uses_it(pytester: pytest.Pytester, table: Path) -> None:
-    accept(table, 1.1)
-    pytester.makeconftest(
-        "from pytest_gsw.performance.verdict import judge\n\n"
-        "def pytest_gsw_judge(baseline, measurement, accepted):\n"
-        "    return judge(baseline, measurement, 0.5, accepted)\n"
-    )
-    run(pytester, "slow:12%").assert_outcomes(passed=1)
-    assert recorded(pytester)["accepted"]
 
 
 def test_rows_list_what_a_cluster_has_accepted(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

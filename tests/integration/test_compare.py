@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import sqlite3
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,21 +111,6 @@ def test_directories_are_compared_while_the_history_is_away(
     )
 
 
-def test_directories_are_compared_without_psycopg(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for record in two_nights():
-        write_record(Path(".gsw", "runs", record.run.id), record)
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.setenv("GSW_HISTORY", "postgresql://db/gsw")
-    assert compare(A, B) == 1
-    assert capsys.readouterr().err == (
-        "pytest-gsw compare: without the history, noise is what is usual: the history postgresql://db/gsw needs psycopg, "
-        "which is not installed\nnext: pip install '.[postgresql]' in a checkout of pytest-gsw\n"
-    )
-    assert compare(A, B, "--history=postgresql://db/gsw") == 2  # asked for by name
-
-
 def test_none_is_no_history(capsys: pytest.CaptureFixture[str]) -> None:
     fill(*two_nights())
     assert compare(A, B, "--history=none") == 2
@@ -208,13 +192,6 @@ def test_what_is_asked_wrongly(arguments: list[str], message: str, capsys: pytes
     fill(*two_nights())
     assert compare(*arguments) == 2
     assert capsys.readouterr() == ("", f"pytest-gsw compare: {message}\n")
-
-
-def test_a_record_that_cannot_be_read_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_record(Path("run"), row("x", 1))
-    path.write_text("[]")
-    assert compare("run", "run") == 2
-    assert capsys.readouterr().err == "pytest-gsw compare: run/records/x.yaml_x.json is no record: it has no 'schema'\n"
 
 
 def test_a_run_that_was_not_compared_as_a_whole_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,13 +127,6 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == (TABLE, "")
 
 
-def test_an_only_job_is_held_against_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(night(0))
-    assert history() == 0
-    _, _, line, _ = capsys.readouterr().out.splitlines()
-    assert line.split() == f"{KEY.row} eos 1 1.7 %* 2026-11-01 21:00 5 s ▅".split()
-
-
 def test_rows_and_clusters_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     fill(*nights(9), *nights(9, node_id="x.yaml::y", cluster="jz", row="grok1_314b_bf16[H100x8]"))
     assert history("grok1*", "--cluster=jz", "--last=2") == 0
@@ -591,18 +584,6 @@ def tried(*seconds: float, on: int, others: int = 99) -> list[Record]:
         night(n, each, variables={**({"SLOW": "8"} if n == on else {}), **({"NEW": "1"} if n >= others else {})})
         for n, each in enumerate(seconds)
     ]
-
-
-def test_a_variable_that_is_taken_back_is_an_event_and_its_cost_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    runs = tried(*[5.0] * 4, 5.5, *[5.0] * 3, on=4)
-    for count, last in (
-        (5, "2026-11-05 21:00 SLOW not set -> 8: throughput -9.1 % (-12.4 % to -5.7 %; 1 run since, 4 before)"),
-        (6, "2026-11-06 21:00 SLOW 8 -> not set: throughput +10.0 % (+5.1 % to +15.1 %; 1 run since, 1 before)"),
-        (8, "2026-11-06 21:00 SLOW 8 -> not set: throughput +10.0 % (+8.1 % to +11.9 %; 3 runs since, 1 before)"),
-    ):
-        fill(*runs[:count])
-        assert history() == 0
-        assert capsys.readouterr().out.splitlines()[-1] == f"{KEY.row} on eos: {last}"
 
 
 def test_the_newest_event_beyond_noise_is_shown_as_well(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,6 @@ from random import Random
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.history.events import EXCLUDE, Event
-from pytest_gsw.history.past import newest_pasts
 from pytest_gsw.history.place import open_history
 from tests.integration.conftest import junit, properties, suite_properties
 from tests.integration.runs import record as record_of
@@ -158,24 +156,6 @@ def test_a_history_that_is_too_short_says_so(
     assert (eos["slow"], eos["cleared"], len(eos["could_not_be_told"])) == ([], [], 10)
 
 
-def test_runs_that_are_excluded_accuse_nobody(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with open_history(Path(".gsw/history.sqlite")) as history:
-        for night in range(SUSPECT, NIGHTS):
-            history.decide(Event(EXCLUDE, f"night-{night:03}", "eos", BEGIN_S, {"why": "maintenance"}))
-    assert main(["nodes"]) == 0
-
-
-def test_jobs_with_a_slow_node_are_no_night_of_their_rows(one_slow: Path) -> None:
-    with open_history(Path(".gsw/history.sqlite")) as history:
-        pasts = newest_pasts(history, history.series())
-    assert len(pasts) == 2
-    for past in pasts.values():
-        left_out = {point.run_id for point in past.nights} - {point.run_id for point in past.counted}
-        with_it = {point.run_id for point in past.nights[SUSPECT + 5 :] if NAMES[SLOW] in point.nodes}
-        assert left_out >= with_it != set()
-        assert len(past.counted) > SUSPECT
-
-
 @pytest.mark.parametrize(
     ("here", "said", "without"),
     [
@@ -223,9 +203,3 @@ def test_since_leaves_earlier_nights_out(one_slow: Path, capsys: pytest.CaptureF
         "no node is known to make jobs slow",
         "eos: no job tells of any other node",
     ]
-
-
-def test_a_day_that_is_none(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["nodes", "--since=yesterday"])
-    assert "got 'yesterday', wanted a day such as 2026-11-30" in capsys.readouterr().err
