@@ -96,14 +96,6 @@ def test_a_session_whose_rows_are_all_blank_is_not_green(pytester: pytest.Pytest
     assert result.ret == 1
 
 
-def test_the_blank_of_another_accelerator_is_left_out_as_any_row_is(pytester: pytest.Pytester, table: Path) -> None:
-    cluster(pytester, "B200")
-    result = pytester.runpytest("--gsw-cluster=eos", str(table), "-rs")
-    result.assert_outcomes(errors=1)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["gsw: 2 rows for H100 left out: eos has B200"])
-
-
 def test_a_session_that_judges_nothing_skips_it(pytester: pytest.Pytester, table: Path) -> None:
     pytester.runpytest(str(table)).assert_outcomes(skipped=3)
 
@@ -238,17 +230,6 @@ def test_an_unknown_framework_is_known_before_anything_runs(pytester: pytest.Pyt
     result.stdout.fnmatch_lines(
         [f"*site/tiny.yaml:3:12    framework: unknown framework 'maxtxt'; did you mean 'maxtext'? known: {known}, *"]
     )
-
-
-def test_a_framework_that_a_plugin_reads(pytester: pytest.Pytester, table: Path) -> None:
-    table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10", framework="ours"))
-    pytester.makeconftest(
-        "from pytest_gsw.logs.formats.registry import FORMATS\n"
-        "def pytest_gsw_log_format(baseline):\n"
-        "    return FORMATS['maxtext'] if baseline.framework == 'ours' else None\n"
-    )
-    result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", "-q", str(table))
-    assert result.ret == 0
 
 
 def test_a_row_without_a_size_runs(pytester: pytest.Pytester, table: Path) -> None:

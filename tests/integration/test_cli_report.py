@@ -51,12 +51,6 @@ def test_its_command_can_be_typed_as_it_stands(run: Path, pytester: pytest.Pytes
     assert main(["history", "tiny_1b_bf16[H100x16]", "--cluster", "demo"]) == 0
 
 
-def test_a_run_by_its_id(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert main(["report", run.name, "-o", "out"]) == 0
-    assert capsys.readouterr().out == "out/index.html: 1 passed, 1 regressed\n"
-
-
 def test_a_run_that_the_history_has_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run.rename("elsewhere")
     capsys.readouterr()
@@ -66,13 +60,6 @@ def test_a_run_that_the_history_has_alone(run: Path, capsys: pytest.CaptureFixtu
     )
     assert main(["report", run.name, "-o", "out"]) == 0
     assert "1 regressed of 2 rows on demo" in page(Path("out/index.html"))
-
-
-def test_without_a_history(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path(".gsw/history.sqlite").unlink()
-    assert main(["report", str(run)]) == 0
-    assert main(["report", str(run), "--history=none.sqlite"]) == 2
-    assert "there is no history none.sqlite" in capsys.readouterr().err
 
 
 def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -105,15 +104,6 @@ def assert_alike_but_for_texts_of_a_replay(pytester: pytest.Pytester, directory:
     assert_alike(pytester.path / "replay.xml", again)
     (failure,) = ET.parse(again).getroot().iter("failure")  # noqa: S314 - our own file
     assert f"again      pytest --gsw-replay={replay} 'baselines/maxtext" in (failure.text or "")
-
-
-def test_since_when_a_row_is_too_slow_is_told_as_in_the_report(pytester: pytest.Pytester) -> None:
-    rows = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and H100x128")
-    for fault in ("slow:0%", "slow:12%", "slow:12%"):
-        pytester.runpytest(*rows, f"--gsw-demo=*={fault}")
-    newest = max(pytester.path.glob(".gsw/runs/*"), key=lambda path: path.stat().st_mtime)
-    (case,) = junit(rebuilt(newest)).values()
-    assert re.search(r"^since      \d{4}-\d\d-\d\d \d\d:\d\d, 2 runs$", case.findtext("failure") or "", re.MULTILINE)
 
 
 def test_a_profiled_session(pytester: pytest.Pytester) -> None:
@@ -254,18 +244,3 @@ def test_an_output_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixtu
         assert main(["report", "--format=junit", str(run), "-o", str(output)]) == 2
         assert capsys.readouterr().err == f"pytest-gsw report: {output} cannot be written: {why}\n"
     assert sorted(found.name for found in run.iterdir()) == ["file", "records"]
-
-
-def test_rows_that_a_dead_session_never_judged_are_errors(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b")
-    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
-    next(directory.glob("records/*H100x128.json")).unlink()
-    assert main(["report", "--format=junit", str(directory), "-o", "rebuilt.xml"]) == 0
-    assert "1 error" in capsys.readouterr().out
-    case = junit(pytester.path / "rebuilt.xml")["gpt3_175b_fp8[H100x128]"]
-    (error,) = case.iter("error")
-    assert error.attrib["message"].endswith(
-        f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
-    )

@@ -115,22 +115,6 @@ def test_a_cluster_without_a_name_is_a_usage_error(pytester: pytest.Pytester, ta
     )
 
 
-def test_an_unknown_cluster_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=dmo")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    user_file = Path("~/.config/pytest-gsw/clusters.yaml").expanduser()
-    result.stderr.fnmatch_lines(
-        [
-            "ERROR: no cluster 'dmo'; did you mean 'demo'?",
-            "known: demo, local",
-            "looked in:",
-            f"  {pytester.path}/clusters.yaml (not there)",
-            f"  {user_file} (not there)",
-            "next: define 'dmo' in one of these files, or give another with --gsw-clusters=FILE",
-        ]
-    )
-
-
 def test_rows_that_do_not_fit_are_skipped_or_left_out_with_the_reason(pytester: pytest.Pytester, table: Path) -> None:
     (pytester.path / "clusters.yaml").write_text(
         "clusters:\n  small: {scheduler: local, accelerator: H100, gpus: 8, stage: stage}\n"

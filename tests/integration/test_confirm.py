@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -85,31 +82,6 @@ def test_with_strict_a_row_that_is_too_fast_is_confirmed_as_well(pytester: pytes
     assert len(record(pytester)["repeats"]) == 2
 
 
-def test_a_further_job_that_fails_is_an_error_and_no_pass(pytester: pytest.Pytester, recipes: Path) -> None:
-    # The simulated recipe behind a launch script that fails from the row's second job on.
-    launch = recipes / "maxtext" / "launch.sh"
-    lines = launch.read_text().splitlines(keepends=True)
-    launch.write_text("".join([lines[0], '[ -z "$GSW_ATTEMPT" ] || exit 3\n', *lines[1:]]))
-    pytester.path.joinpath("clusters.yaml").write_text(
-        f"clusters:\n  here:\n    scheduler: local\n    gpus: 64\n    stage: {pytester.path}/stage\n"
-        f"    recipes: {recipes}\n    environment: {{GSW_DEMO: '*=slow:12%'}}\n"
-    )
-    result = pytester.runpytest("--gsw-cluster=here", *ONE_ROW[1:], "--gsw-confirm=2")
-    result.assert_outcomes(errors=1, deselected=140)
-    found = record(pytester)
-    assert (found["outcome"], found["fact"][:4], len(found["repeats"])) == ("error", "job ", 1)
-    assert found["fact"].endswith(" failed with exit code 3")
-
-
-def test_repeat_runs_every_row_so_often(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-repeat=3")
-    result.assert_outcomes(passed=1, deselected=140)
-    result.stdout.re_match_lines(
-        [r"gsw: .*: 4\.\d+ s, to be repeated \(1 of 3\); submitted again", r"gsw: .*to be repeated \(2 of 3\).*"]
-    )
-    assert len(record(pytester)["repeats"]) == 2
-
-
 def test_a_replay_of_several_jobs_comes_to_the_same(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*ONE_ROW, "--gsw-repeat=3", "--gsw-demo=*=slow-once:12%").assert_outcomes(
         passed=1, deselected=140
@@ -153,30 +125,6 @@ def test_a_replay_notices_that_an_earlier_jobs_log_has_changed(pytester: pytest.
     result = pytester.runpytest(f"--gsw-replay={run}")
     result.assert_outcomes(errors=1)
     result.stdout.re_match_lines([r"the log has changed since the run was recorded: [\d,]+ bytes then, [\d,]+ now"])
-
-
-def test_a_session_that_is_killed_between_two_jobs_loses_none_of_them(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "3")
-    options = [*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow-once:25%"]
-    session = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-    )
-    try:
-        give_up_s = time.monotonic() + 300
-        while not any('"repeated"' in path.read_text() for path in pytester.path.glob(".gsw/runs/*/journal.jsonl")):
-            assert time.monotonic() < give_up_s
-            time.sleep(0.05)
-    finally:
-        session.kill()
-        session.wait()
-    # The number of jobs is that of the session that was killed.
-    result = pytester.runpytest("--gsw-resume=last", "--gsw-demo=*=slow-once:25%", "--junitxml=junit.xml", "-k", "x64")
-    result.assert_outcomes(passed=1)
-    found = record(pytester)
-    assert found["repeats"][0]["judged_s"] == pytest.approx(4.324 * 1.25, rel=0.02)
-    assert (len(found["repeats"]), found["confirm_jobs"]) == (2, 2)
 
 
 def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytester) -> None:

@@ -115,16 +115,6 @@ def test_every_row_skipped_is_no_success(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["gsw: the only row was not judged: it was skipped (-rs tells why)"])
 
 
-def test_profiling_that_nobody_asked_this_session_for_is_no_success(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert pytester.runpytest(*ONE_ROW, "--gsw-profile=nsight").ret == pytest.ExitCode.OK
-    monkeypatch.setenv("ENABLE_PROFILE", "true")
-    result = pytester.runpytest(*ONE_ROW)
-    result.assert_outcomes(skipped=1, deselected=140)
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-
-
 def test_some_rows_skipped_are_no_matter(pytester: pytest.Pytester, table: Path) -> None:
     (pytester.path / "clusters.yaml").write_text(
         f"clusters:\n  here: {{scheduler: local, accelerator: B200, stage: {pytester.path}/stage, gpus: 8}}\n"

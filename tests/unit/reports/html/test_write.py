@@ -12,8 +12,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
 
 from pytest_gsw.common.words import minute
 from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
@@ -157,18 +155,6 @@ def written(directory: Path, records: Iterable[Record], **facts: Any) -> Path:
 
 def text_of(page: Path) -> str:
     return "".join(Checked(page, page.parent if page.name == "index.html" else page.parent.parent).text)
-
-
-def test_what_there_is(tmp_path: Path) -> None:
-    index = written(tmp_path, [PASSED, SLOW, FAST, BROKEN])
-    found = sorted(path.relative_to(index.parent).as_posix() for path in index.parent.rglob("*") if path.is_file())
-    rows = [f"llama2_70b_{name}" for name in ("bf16_H100x64", "fp8_H100x128", "fp8_H100x256", "fp8_H100x64")]
-    assert found == sorted(
-        [
-            *("index.html", "jobs.html", "report.css"),
-            *(f"rows/{name}.html" for name in rows),
-        ]
-    )
 
 
 def test_a_night_with_a_history(tmp_path: Path) -> None:
@@ -460,24 +446,6 @@ def test_a_row_that_passed_by_an_accepted_figure_alone_is_counted_and_marked(tmp
     assert "passed by what eos has accepted; it is 10.8 % below the documented throughput" in page
 
 
-def test_rows_that_were_never_judged(tmp_path: Path) -> None:
-    text = text_of(written(tmp_path, [PASSED], missing={"t.yaml::x": "the session ended before this row was judged"}))
-    assert "1 error of 2 rows" in text
-    assert "t.yaml::x: the session ended before this row was judged" in text
-
-
-def test_several_nights(tmp_path: Path) -> None:
-    nights = [row(SLOW.row.id, 3, outcome="regressed"), row(SLOW.row.id, 4), SLOW]
-    index = write_report(nights, None, tmp_path / "out")
-    check(index.parent)
-    assert "Other runs" in text_of(index)
-    assert (tmp_path / "out" / "nights" / "night-003" / "rows" / "llama2_70b_fp8_H100x128.html").is_file()
-    pages = (index, *index.parent.glob("nights/*/index.html"))
-    assert len(pages) == 3
-    for page in pages:
-        assert all(run_id in text_of_night(page, index.parent) for run_id in (RUN_ID, "night-003", "night-004"))
-
-
 def text_of_night(page: Path, home: Path) -> str:
     return "".join(Checked(page, home).text)
 
@@ -523,42 +491,6 @@ def test_a_run_may_be_called_anything(tmp_path: Path) -> None:
     index = write_report(records, None, tmp_path / "out", runs={name: Run(tmp_path) for name in names})
     check(index.parent)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
-
-
-_ANY = st.floats(allow_nan=False, allow_infinity=False)
-_FIGURES = st.fixed_dictionaries({}, optional=dict.fromkeys(("step_time_s", "tokens_per_s", "mfu"), _ANY))
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    numbers=st.fixed_dictionaries(
-        {"measured": _FIGURES, "documented": _FIGURES, "accepted": _FIGURES, "implied": _FIGURES},
-        optional={
-            "tolerance": _ANY,
-            "limit": _ANY,
-            "sigma": _ANY,
-            "median_s": _ANY,
-            "spike_fraction": _ANY,
-            "recorded_s": _ANY,
-            "warm_up_steps": st.integers(-9, 99),
-            "gpus": st.integers(-9, 9),
-            "steps": st.integers(-9, 9),
-            "series_s": st.lists(_ANY, max_size=9).map(tuple),
-        },
-    ),
-    times=st.fixed_dictionaries(
-        {}, optional={f"{name}_s": _ANY for name in ("submit", "start", "end", "queue", "run")}
-    ),
-    outcome=st.sampled_from(["passed", "improved", "regressed", "inconclusive", "error", "profiled"]),
-)
-def test_a_record_may_hold_any_numbers(
-    tmp_path: Path, numbers: dict[str, Any], times: dict[str, Any], outcome: str
-) -> None:
-    job = JobFacts("1", "slurm", "COMPLETED", nodes="n1", **times)
-    # A record of a noise below zero cannot be read.
-    assume((numbers.get("sigma") or 0) >= 0 and (numbers.get("sigma_jobs") or 0) >= 0)
-    bad = varied(SLOW, outcome=outcome, job=job, **numbers)
-    written(tmp_path, [bad, PASSED, varied(PASSED, row="llama2_70b_bf16[H100x8]", node_id="t::b", gpus=8)])
 
 
 def test_jobs_that_were_repeated(tmp_path: Path) -> None:
