@@ -181,13 +181,6 @@ def test_it_is_so_in_every_kind_of_file(pytester: pytest.Pytester, family: str, 
         assert case.attrib["time"] == f"{float(properties(case)['gsw_job_run_s']):.3f}"
 
 
-def test_a_dot_of_a_model_parts_no_class_name(pytester: pytest.Pytester) -> None:
-    row = "baselines/nemo/llama3.1_405b.yaml::llama3.1_405b_bf16[H100x32]"
-    pytester.runpytest("--gsw-cluster=demo", "--junitxml=junit.xml", row).assert_outcomes(passed=1)
-    (case,) = junit(pytester.path / "junit.xml").values()
-    assert (case.attrib["classname"], case.attrib["name"]) == ("demo.nemo.llama3_1_405b", "llama3.1_405b_bf16[H100x32]")
-
-
 def test_a_row_that_is_skipped_for_want_of_a_cluster_is_called_as_others_are(
     pytester: pytest.Pytester, table: Path
 ) -> None:

@@ -26,7 +26,6 @@ from pytest_gsw.reports.html.texts import (
 )
 from pytest_gsw.reports.run_report import Row, Since
 from pytest_gsw.results import next_steps
-from pytest_gsw.results.next_steps import again
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S
 from tests.unit.reports.ci.nights import night_of
@@ -147,10 +146,6 @@ def test_what_to_type_next() -> None:
 
 def test_what_was_replayed_without_a_cluster_is_replayed_again() -> None:
     assert next_command(shown(varied(SLOW, cluster="replay")), RUN) == (f"pytest --gsw-replay={RUN} '{NODE}[H100x128]'")
-
-
-def test_two_rows_are_named_by_their_ids() -> None:
-    assert again([SLOW, FAST], RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]' '{NODE}[H100x256]'"
 
 
 def test_a_command_is_one_whatever_a_row_is_called() -> None:
