@@ -34,10 +34,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
-from pytest_gsw.history.comparison import compare_runs, series_of  # noqa: E402
+from pytest_gsw.history.comparison import compare_runs  # noqa: E402
 from pytest_gsw.history.model import SeriesKey  # noqa: E402 - found from the checkout
+from pytest_gsw.history.past import pasts_of_records  # noqa: E402
 from pytest_gsw.history.store import History  # noqa: E402 - found from the checkout
-from pytest_gsw.performance.noise import REFERENCE_JOBS, noise_of  # noqa: E402
 from pytest_gsw.results.facts import JobFacts  # noqa: E402
 from pytest_gsw.results.record import Record  # noqa: E402
 from tests.postgresql.server import PostgresqlServer, missing_requirements  # noqa: E402
@@ -149,24 +149,12 @@ def fill(history: History, nights: int, rows: int) -> Sequence[float]:
     return took_s
 
 
-def questions(place: str, nights: int, rows: int) -> Iterator[Figure]:
+def questions(place: str, nights: int) -> Iterator[Figure]:
     """Every question of a session and of the commands, timed."""
     chosen = random.Random(SEED)  # noqa: S311
-    some_rows = [chosen.randrange(rows) for _ in range(20)]
     some_nights = [chosen.randrange(1, nights) for _ in range(5)]
-    yield timed(
-        "last 200 nights of one row",
-        place,
-        [lambda history, row=row: len(history.points(key_of(row), last=200)) for row in some_rows],
-    )
-    yield timed(
-        "all nights of one row", place, [lambda history, row=row: len(history.points(key_of(row))) for row in some_rows]
-    )
-    every = [key_of(row) for row in range(rows)]
-    yield timed(
-        f"last 30 nights of all {rows:,} rows", place,
-        [lambda history: sum(map(len, history.points_of(every, last=30).values()))] * 5,
-    )  # fmt: skip
+    cluster = key_of(0).cluster
+    yield timed("all runs of all rows", place, [lambda history: sum(map(len, history.nights(cluster).values()))] * 5)
     yield timed(
         "comparison of two nights", place, [lambda history, n=n: compared(history, n - 1, n) for n in some_nights]
     )
@@ -177,8 +165,8 @@ def questions(place: str, nights: int, rows: int) -> Iterator[Figure]:
 def compared(history: History, before: int, after: int) -> int:
     """How many rows a comparison of two nights has, all that ``pytest-gsw compare`` does included."""
     first, second = history.records(run_id(before)), history.records(run_id(after))
-    points = history.points_of(series_of(first, second), last=REFERENCE_JOBS)
-    noises = {key: noise_of([point.judged_s for point in of_row]) for key, of_row in points.items()}
+    pasts = pasts_of_records(history, (*first, *second))
+    noises = {key: noise for key, past in pasts.items() if (noise := past.noise()) is not None}
     comparison = compare_runs(first, second, noises)
     return len(comparison.rows) + len(comparison.others)
 
@@ -210,7 +198,7 @@ def measured(name: str, place: str, nights: int, rows: int, size: Callable[[], i
         began_s = time.perf_counter()
         history.add([one])
         one_s = time.perf_counter() - began_s
-    figures = list(questions(place, nights, rows))
+    figures = list(questions(place, nights))
     return {
         "database": name,
         "records": nights * rows,

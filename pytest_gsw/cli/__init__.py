@@ -39,22 +39,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         complete(parser)
     asked = _asked(parser, commands, sys.argv[1:] if arguments is None else arguments)
+    name = f"pytest-gsw {asked.command}" if asked.command else "pytest-gsw"
     try:
         asked.ini = read_ini()
-        answer: Answer = import_module(f"pytest_gsw.cli.{COMMANDS[asked.command][0]}").run(asked)
+        module = COMMANDS[asked.command][0] if asked.command else "morning"
+        answer: Answer = import_module(f"pytest_gsw.cli.{module}").run(asked)
     except (ConfigurationError, RunError) as error:
-        print(f"pytest-gsw {asked.command}: {quoted(str(error), os.environ)}", file=sys.stderr)
+        print(f"{name}: {quoted(str(error), os.environ)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigurationError) else 1
     except OSError as error:  # a run of another user's, say
         where = "" if error.filename is None else f"{error.filename}: "  # a read that fails names no file
-        print(f"pytest-gsw {asked.command}: {quoted(f'{where}{error.strerror}', os.environ)}", file=sys.stderr)
+        print(f"{name}: {quoted(f'{where}{error.strerror}', os.environ)}", file=sys.stderr)
         return 2
     try:
         print(_encodable(answer.text), flush=True)
     except BrokenPipeError:  # "pytest-gsw rows | head" is no error
         _drop_output()
     except OSError as error:
-        print(f"pytest-gsw {asked.command}: the output cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"{name}: the output cannot be written: {error.strerror}", file=sys.stderr)
         _drop_output()
         return 1
     return answer.status
@@ -70,7 +72,7 @@ def _asked(
         parser.error(f"there is no command '{first}'{near}")
     asked, unknown = parser.parse_known_args(words)
     if unknown:
-        command = commands[asked.command]
+        command = commands.get(asked.command, parser)
         known = re.findall(r"--[a-z][a-z-]+", command.format_help())
         near = next(filter(None, (nearest(word.partition("=")[0], known) for word in unknown)), "")
         command.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
@@ -103,10 +105,13 @@ class _Version(argparse.Action):
 def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser, and those of the subcommands by their names."""
     parser = argparse.ArgumentParser(
-        prog="pytest-gsw", description="Tables and logs of LLM training performance. Nothing is run."
+        prog="pytest-gsw",
+        description="Tables, logs and runs of LLM training performance. Nothing is run. Without a COMMAND: the newest "
+        "run, alarms, slow nodes, and what to type next.",
     )
+    parser.set_defaults(history=None, baselines=None)
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (_, text, add_arguments) in COMMANDS.items():
         add_arguments(commands.add_parser(name, help=text))
     return parser, commands.choices

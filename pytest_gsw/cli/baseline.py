@@ -35,7 +35,7 @@ def run(asked: argparse.Namespace) -> Answer:
     chosen = [record for record in chosen if asked.cluster in {None, record.run.cluster}]
     if records and not chosen:
         raise ConfigurationError(_not_recorded(asked, records))
-    tables = Tables(_finder(asked.baselines or asked.ini.baselines))
+    tables = Tables(_finder(asked.ini.tables(asked.baselines)))
     rules = Rules(
         min_jobs=asked.min_jobs or Rules.min_jobs,
         max_spread=asked.max_spread or Rules.max_spread,

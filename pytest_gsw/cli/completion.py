@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pytest_gsw.cli.history import WORDS
-from pytest_gsw.cli.ini import read_ini
+from pytest_gsw.cli.ini import Ini, read_ini
 from pytest_gsw.clusters.model import cluster_files, known_clusters
 from pytest_gsw.errors import GswError
 from pytest_gsw.results.run_id import LAST
@@ -59,7 +59,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 def _rows(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """The ids of rows, of the tables that the line names, else of the bundled ones."""
     try:
-        rows, blanks = read_tables(read_ini().tables(getattr(parsed_args, "baselines", None)))
+        rows, blanks = read_tables(_ini().tables(getattr(parsed_args, "baselines", None)))
     except (GswError, OSError):
         return []
     return _beginning(prefix, sorted({*(row.id for row in rows), *(row.id for row in blanks)}))
@@ -76,17 +76,25 @@ def _runs(prefix: str, **_: object) -> list[str]:
     """The ids of the runs here, the newest first, the word for that, and directories."""
     from argcomplete.completers import DirectoriesCompleter
 
-    ids = sorted((path.name for path in read_ini().runs.glob("*")), reverse=True)
+    ids = sorted((path.name for path in _ini().runs.glob("*")), reverse=True)
     return [*_beginning(prefix, [LAST, *ids]), *DirectoriesCompleter()(prefix)]
 
 
 def _clusters(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """The clusters that a session which is started here would find."""
     try:
-        files = cluster_files(getattr(parsed_args, "clusters", None) or read_ini().clusters, (Path.cwd(),), os.environ)
+        files = cluster_files(getattr(parsed_args, "clusters", None) or _ini().clusters, (Path.cwd(),), os.environ)
         return _beginning(prefix, known_clusters(files))
     except (GswError, OSError):
         return []
+
+
+def _ini() -> Ini:
+    """The ini file; of one that cannot be read, nothing: a shell that completes shows no message."""
+    try:
+        return read_ini()
+    except GswError:
+        return Ini()
 
 
 def _beginning(prefix: str, words: Iterable[str]) -> list[str]:

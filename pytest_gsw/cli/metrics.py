@@ -49,8 +49,8 @@ def run(asked: argparse.Namespace) -> Answer:
         raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
     row = None
     if asked.row is not None:
-        asked.ini.fill(asked, "cluster", "clusters", "baselines")
-        row = find_row(asked.row, asked.baselines or tables_on(asked.cluster, asked.clusters))
+        asked.ini.fill(asked, "cluster", "clusters")
+        row = find_row(asked.row, asked.ini.tables(asked.baselines) or tables_on(asked.cluster, asked.clusters))
     log_format = format_called(asked.format, asked.plugins) if asked.format else _format_of(row, asked)
     try:
         facts = _facts(asked, log_format, row)

@@ -62,7 +62,7 @@ def _as_text(asked: argparse.Namespace) -> Answer:
     if directory is None:
         raise no_run(asked.ini, asked.runs[0])
     records, missing = whole_run(directory)
-    night = _night(asked, records, Run(directory, missing))
+    night = report_of(asked, records, Run(directory, missing))
     if asked.format in TEXTS:
         return answer_to(asked.output, TEXTS[asked.format].of(night), asked.format)
     since = {row.record.row.node_id: since_facts(row.since) for row in night.rows}
@@ -71,7 +71,7 @@ def _as_text(asked: argparse.Namespace) -> Answer:
     return answer_to(asked.output, junit_text(root), ", ".join(found))
 
 
-def _night(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> RunReport:
+def report_of(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> RunReport:
     """The run with its history where there is one: since when rows are too slow, slow nodes, and alarms."""
     if records and has_history(asked):
         accepted = accepted_in(asked.ini.tables(asked.baselines), records)
@@ -79,7 +79,8 @@ def _night(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> Ru
             with opened(asked) as history:
                 return run_report(records, run, history, accepted)
         except RunError as error:  # the run is to be shown in any case
-            sys.stderr.write(f"pytest-gsw report: without the history: {quoted(str(error), os.environ)}\n")
+            name = " ".join(filter(None, ("pytest-gsw", asked.command)))
+            sys.stderr.write(f"{name}: without the history: {quoted(str(error), os.environ)}\n")
     return run_report(records, run)
 
 

@@ -38,7 +38,7 @@ def run(asked: argparse.Namespace) -> Answer:
     if asked.diff is not None:
         return compare_tables(*asked.diff, as_json=asked.json)
     asked.ini.fill(asked, "cluster", "clusters")
-    rows, blanks = read_tables(asked.paths or asked.ini.baselines or tables_on(asked.cluster, asked.clusters))
+    rows, blanks = read_tables(asked.ini.tables(asked.paths) or tables_on(asked.cluster, asked.clusters))
     _check_cluster(rows, asked)
     status = 1 if blanks else 0
     if asked.json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections import Counter
@@ -319,7 +318,7 @@ def judged_by(rows: Iterable[Row], history: History) -> dict[tuple[str, str], di
         except HistoryError:  # a later release wrote one of them
             continue
         for record in records:
-            if record.judged is not None and 0 < record.judged.reference_s < math.inf:
+            if record.judged is not None:
                 found.setdefault((record.row.id, cluster_of(record)), {})[run_id] = record.judged.reference_s
     return found
 

@@ -90,18 +90,6 @@ def test_a_release_without_rows_for_the_accelerator_names_those_that_have_some(p
     assert sum("::" in line for line in again.outlines) == 5
 
 
-def test_a_release_of_the_cluster_without_rows_for_it_names_those_that_have_some(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(cluster(pytester, "V100", ", release: '25.02'"))
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    result.stdout.fnmatch_lines(
-        [
-            "gsw: 118 rows for H100 left out: site has V100",
-            "gsw: V100: no release has rows for it, the documents' own tables have",
-            "next: pytest --gsw-cluster=site",
-        ]
-    )
-
-
 def test_keywords_that_select_rows_of_another_accelerator_alone_say_so(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(cluster(pytester, "V100"), "-k", "llama2_70b_fp8")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
@@ -111,12 +99,6 @@ def test_keywords_that_select_rows_of_another_accelerator_alone_say_so(pytester:
             "next: pytest --gsw-cluster=site",
         ]
     )
-
-
-def test_keywords_choose_among_the_documents_rows_as_ever(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(cluster(pytester, "H100"), "-k", "llama2_70b_fp8", "--gsw-plan")
-    assert "6 selected" in result.stdout.str()
-    result.stdout.no_fnmatch_line("*left out*")
 
 
 @pytest.mark.parametrize("by", ["option", "ini", "argument"])
@@ -137,14 +119,6 @@ def test_tables_that_are_named_are_taken_as_they_are(pytester: pytest.Pytester, 
     )
 
 
-def test_rows_of_other_accelerators_are_left_out_of_a_mixed_table(pytester: pytest.Pytester, table: Path) -> None:
-    (pytester.path / "recipes").mkdir()
-    result = pytester.runpytest(cluster(pytester, "B200"), "--gsw-baselines=site", "--gsw-plan")
-    result.stdout.fnmatch_lines(
-        ["gsw: 2 rows for H100 left out: site has B200", "site/tiny.yaml::tiny_1b_bf16*B200x8*"]
-    )
-
-
 @pytest.mark.parametrize(
     "row", ["site/tiny.yaml::tiny_1b_bf16[H100x8]", "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x64]"]
 )
@@ -159,18 +133,6 @@ def test_a_row_of_another_accelerator_that_is_named_is_a_usage_error(
             "next: name a cluster that has H100 with --gsw-cluster, or rows for GB200",
         ]
     )
-
-
-def test_a_named_row_of_any_release_runs_where_its_accelerator_is(pytester: pytest.Pytester) -> None:
-    row = "baselines/releases/25.05/nemo/grok1_314b.yaml::grok1_314b_fp8[GB200x128]"
-    result = pytester.runpytest(cluster(pytester, "GB200"), row, "--collect-only", "-q")
-    assert row in result.outlines
-
-
-def test_a_cluster_without_an_accelerator_has_all_rows(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(cluster(pytester, None), "--collect-only", "-q")
-    assert sum("::" in line for line in result.outlines) == 141
-    result.stdout.no_fnmatch_line("gsw: figures*")
 
 
 def test_a_replay_of_a_run_has_its_figures(pytester: pytest.Pytester) -> None:

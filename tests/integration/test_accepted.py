@@ -130,13 +130,6 @@ def test_rebuilt_junit_is_the_sessions_own(pytester: pytest.Pytester, table: Pat
     assert properties(own) == properties(again)
 
 
-def test_another_clusters_figure_does_not_count(pytester: pytest.Pytester, table: Path) -> None:
-    accept(table, 1.1, cluster="eos")
-    run(pytester, "slow:12%").assert_outcomes(failed=1)
-    assert not recorded(pytester)["accepted"]
-    assert recorded(pytester)["accepted_note"] is None
-
-
 @pytest.mark.parametrize("fault", ["slow:0%", "slow:12%"])
 def test_a_figure_of_another_image_does_not_count_and_that_is_said(
     pytester: pytest.Pytester, table: Path, fault: str
@@ -159,17 +152,6 @@ def test_a_figure_of_another_image_does_not_count_and_that_is_said(
     assert (facts["gsw_reference"], facts["gsw_accepted"]) == ("documented", note)
 
 
-def test_a_figure_of_another_definition_does_not_count_and_that_is_said(pytester: pytest.Pytester, table: Path) -> None:
-    old = accept(table, 1.1)
-    table.write_text(table.read_text().replace("steps: 20", "steps: 30"))
-    result = run(pytester, "slow:12%")
-    result.assert_outcomes(failed=1)
-    new = recorded(pytester)["definition"]
-    assert new != old
-    other = f"measured under another definition ({old}, now {new}): the documented one is used"
-    result.stdout.fnmatch_lines([f"accepted   the accepted figure of demo (1.1 s, 2026-11-20) was {other}"])
-
-
 def test_a_rule_that_leaves_the_accepted_figure_aside(pytester: pytest.Pytester, table: Path) -> None:
     accept(table, 1.1)
     pytester.makeconftest(
@@ -181,24 +163,6 @@ def test_a_rule_that_leaves_the_accepted_figure_aside(pytester: pytest.Pytester,
     assert not recorded(pytester)["accepted"]
     aside = "was left aside by this session's pytest_gsw_judge: the documented one is used"
     result.stdout.fnmatch_lines([f"accepted   the accepted figure of demo (1.1 s, 2026-11-20) {aside}"])
-
-
-def test_a_rule_that_uses_it(pytester: pytest.Pytester, table: Path) -> None:
-    accept(table, 1.1)
-    pytester.makeconftest(
-        "from pytest_gsw.performance.verdict import judge\n\n"
-        "def pytest_gsw_judge(baseline, measurement, accepted):\n"
-        "    return judge(baseline, measurement, 0.5, accepted)\n"
-    )
-    run(pytester, "slow:12%").assert_outcomes(passed=1)
-    assert recorded(pytester)["accepted"]
-
-
-def test_under_xdist(pytester: pytest.Pytester, table: Path) -> None:
-    accept(table, 1.1)
-    result = run(pytester, "slow:12%", "-n1")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["* accepted figures *", "*  passed by what demo has accepted; it is *"])
 
 
 def test_rows_list_what_a_cluster_has_accepted(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,19 +224,6 @@ def test_a_rule_that_makes_its_own_figure_of_it(pytester: pytest.Pytester, table
     assert "Traceback" not in result.stdout.str()
 
 
-def test_a_rule_that_makes_a_figure_up(pytester: pytest.Pytester, table: Path) -> None:
-    pytester.makeconftest(
-        "import dataclasses\n\nfrom pytest_gsw.performance.verdict import judge\n\n"
-        "def pytest_gsw_judge(baseline, measurement, tolerance):\n"
-        "    return dataclasses.replace(judge(baseline, measurement, tolerance), accepted_s=9)\n"
-    )
-    result = run(pytester)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        ["an implementation of pytest_gsw_judge returned a Verdict with accepted_s=9, wanted None"]
-    )
-
-
 def test_the_file_beside_the_table_counts_and_is_no_table(pytester: pytest.Pytester, table: Path) -> None:
     accept_beside(table, 1.1)
     run(pytester, "slow:12%").assert_outcomes(passed=1)
@@ -282,21 +233,3 @@ def test_the_file_beside_the_table_counts_and_is_no_table(pytester: pytest.Pytes
         assert [line for line in found.outlines if "::" in line] == [
             f"site/tiny.yaml::tiny_1b_bf16[{gpus}]" for gpus in ("H100x8", "H100x16", "B200x8")
         ]
-
-
-def test_the_file_beside_the_table_named_as_a_table(pytester: pytest.Pytester, table: Path) -> None:
-    accept_beside(table, 1.1)
-    for arguments in (["site/tiny.accepted.yaml"], ["--gsw-baselines=site/tiny.accepted.yaml"]):
-        result = pytester.runpytest("--gsw-cluster=demo", *arguments)
-        assert result.ret != pytest.ExitCode.OK
-        text = result.stdout.str() + result.stderr.str()
-        assert "tiny.accepted.yaml:1:1     has accepted figures of tiny.yaml, and no rows; name the table" in text
-
-
-def test_a_figure_in_both_places_is_a_collection_error_with_both_lines(pytester: pytest.Pytester, table: Path) -> None:
-    text = accept_beside(table, 1.1).read_text()
-    table.write_text(table.read_text() + text)
-    result = run(pytester)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    both = f"2:5     accepted[0]: demo has accepted a figure for {ROW} in line 18 of tiny.yaml already"
-    assert f"site/tiny.accepted.yaml:{both}" in result.stdout.str() + result.stderr.str()

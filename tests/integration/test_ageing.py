@@ -131,18 +131,6 @@ def test_a_replay_keeps_the_definition_that_was_recorded(pytester: pytest.Pytest
     assert recorded(runs(pytester)[-1])["definition"] == then
 
 
-def test_a_run_that_was_recorded_without_a_definition(pytester: pytest.Pytester, site: Path) -> None:
-    now = accept(site, 1.1)
-    run(pytester).assert_outcomes(passed=1)
-    (directory,) = runs(pytester)
-    (path,) = directory.glob("records/*.json")
-    path.write_text(json.dumps({**recorded(directory), "definition": ""}))
-    result = run(pytester, f"--gsw-replay={directory}")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"accepted   * this run was recorded under another definition (none, now {now}), *"])
-    assert recorded(runs(pytester)[-1])["definition"] == ""
-
-
 # -- resumed sessions ---------------------------------------------------------------------
 
 
@@ -191,20 +179,6 @@ def test_a_resumed_session_takes_the_image_of_the_submission(
 # -- what is judged, and the image --------------------------------------------------------
 
 
-def test_a_row_of_steps_that_documents_checkpoints_as_well(pytester: pytest.Pytester, site: Path) -> None:
-    site.write_text(site.read_text().replace("line: 10", "checkpoint_save_time_s: 17.9, line: 10"))
-    accept(site, 1.1)
-    result = run(pytester)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
-        [
-            f"{SHOWN} * PASSED     throughput +0.0 % to accepted, -9.1 % to documented *",
-            f"{SHOWN}  passed by what eos has accepted; it is 9.1 % below the documented throughput,*",
-        ]
-    )
-    assert recorded(runs(pytester)[-1])["metric"] == "step_time"
-
-
 def test_the_image_that_is_exported_in_the_shell(
     pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,18 +211,6 @@ def test_the_image_of_a_table_is_named_as_a_log_names_it(
     assert (found["image"], found["image_from"]) == ("tiny.sqsh", "table")
 
 
-def test_a_row_that_has_accepted_a_multiple_of_the_document_is_not_ended_early(
-    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    accept(site, 4.0)
-    monkeypatch.setenv("TINY_SECONDS", "4.0")
-    recipe = pytester.path / "recipes" / "tiny" / "launch.sh"
-    recipe.write_text(LAUNCH.replace("}; do echo", "}; do sleep 0.2; echo"))
-    result = run(pytester)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"{SHOWN} * PASSED     throughput +0.0 % to accepted, -75.0 % to documented *"])
-
-
 # -- pytest-gsw metrics and rows ----------------------------------------------------------
 
 
@@ -274,17 +236,6 @@ def test_metrics_judge_by_the_clusters_tolerance(
     assert measured(pytester, site, capsys, "--cluster=tight", "--clusters=other.yaml")["tolerance"] == 0.01
 
 
-def test_metrics_take_the_image_of_the_cluster(
-    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("TINY_IMAGE")
-    definition = accept(site, 1.1, "new.sqsh", "newer")
-    run(pytester, cluster="newer").assert_outcomes(passed=1)
-    found = measured(pytester, site, capsys, "--cluster=newer")
-    assert (found["image"], found["definition"], found["verdict"]) == ("new.sqsh", definition, "passed")
-    assert measured(pytester, site, capsys, "--cluster=eos")["image"] is None
-
-
 def test_metrics_show_no_credentials(
     pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -294,29 +245,6 @@ def test_metrics_show_no_credentials(
     found = measured(pytester, site, capsys)
     assert found["image"] == record["image"] == "docker://nvcr.io/nvidia/nemo:24.09"
     assert found["definition"] == record["definition"]
-
-
-def test_metrics_of_a_cluster_that_is_not_there(
-    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(pytester)
-    log = recorded(runs(pytester)[-1])["log"]
-    capsys.readouterr()
-    arguments = ["metrics", log, "--row", ROW, "--baselines", str(site)]
-    assert main([*arguments, "--cluster=eoss"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] == [
-        "pytest-gsw metrics: no cluster 'eoss'; did you mean 'eos'?",
-        "known: demo, eos, local, newer, pool0, tight",
-    ]
-    assert lines[-1] == "next: define 'eoss' in one of these files, or give another with --clusters=FILE"
-    assert main([*arguments, "--cluster=eos", "--clusters=nowhere.yaml"]) == 2
-    assert capsys.readouterr().err == "pytest-gsw metrics: --clusters: there is no file nowhere.yaml\n"
-    assert main([*arguments, "--clusters=clusters.yaml"]) == 2
-    assert (
-        capsys.readouterr().err
-        == "pytest-gsw metrics: --clusters is where --cluster is looked up; add --cluster=NAME\n"
-    )
 
 
 def test_rows_say_which_image_a_figure_is_of(

@@ -16,10 +16,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.common.words import minute
-from pytest_gsw.history import spells
 from pytest_gsw.history.place import open_history
-from pytest_gsw.history.spells import spells_of
-from pytest_gsw.history.store import History
 from tests.integration.runs import record as record_of
 from tests.unit.results.records import varied
 
@@ -125,33 +122,6 @@ def test_the_way_back(pytester: pytest.Pytester, table: Path, capsys: pytest.Cap
     assert (after["pages"], after["acknowledged"]) == (True, None)
 
 
-def test_what_is_mended_and_comes_back_is_another_alarm(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nights(table, (40,), 41)
-    (before,) = listed(table, capsys)
-    assert before["state"] == "new"
-    assert main(["alarms", "acknowledge", before["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
-    nights(table, (40,), 43)
-    (mended,) = listed(table, capsys, 0)
-    assert (mended["id"], mended["state"], mended["pages"]) == (before["id"], "mended", False)
-    nights(table, (40, 50), 51)
-    (back,) = listed(table, capsys)
-    assert (back["state"], back["pages"], back["acknowledged"]) == ("new", True, None)
-    assert back["id"] != before["id"]
-
-
-def test_what_comes_back_within_a_week_is_the_alarm_that_was_acknowledged(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nights(table, (40,), 41)
-    (before,) = listed(table, capsys)
-    assert main(["alarms", "acknowledge", before["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
-    nights(table, (40, 48), 49)
-    (back,) = listed(table, capsys)
-    assert (back["id"], back["state"], back["pages"]) == (before["id"], "still", False)
-
-
 def test_a_mended_alarm_is_none(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nights(table, (42,))
     (mended,) = listed(table, capsys, 0)
@@ -251,35 +221,6 @@ def test_a_first_night_s_regression_is_said_by_its_row_alone(pytester: pytest.Py
     result = pytester.runpytest(*session)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.no_fnmatch_line("*= alarms =*")
-
-
-def test_an_alarm_is_new_in_no_run_that_measured_nothing_of_it(pytester: pytest.Pytester, table: Path) -> None:
-    nights(table, (44,), cluster="demo", simulated=True)
-    session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=oom")
-    result = pytester.runpytest(*session, "--gsw-report=report")
-    result.stdout.fnmatch_lines(["*= alarms =*", f"*  still regression of {SHOWN}: * since *, 1 run"])
-    summary = (pytester.path / "report" / "summary.md").read_text()
-    (line,) = [line for line in summary.splitlines() if line.startswith("|") and "`regression`" in line]
-    assert "`still`" in line
-
-
-def test_a_session_finds_alarms_once_for_the_screen_and_every_file(
-    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It reads the cluster's nights twice: without its own, to judge rows by, and with its own, for all that it tells."""
-    nights(table, (43, 44), cluster="demo", simulated=True)
-    asked: list[object] = []
-    read: list[str] = []
-    nights_of = History.nights
-    monkeypatch.setattr(spells, "spells_of", lambda *args: asked.append(args) or spells_of(*args))
-    monkeypatch.setattr(History, "nights", lambda *args, **keys: read.append(args[1]) or nights_of(*args, **keys))
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
-    result = pytester.runpytest_inprocess(*session, "--gsw-report=report")
-    result.stdout.fnmatch_lines([f"*  still regression of {SHOWN}: * since *, 3 runs"])
-    assert "still" in (pytester.path / "report" / "index.html").read_text()
-    assert len(asked) == 1
-    assert read == ["demo", "demo"]
 
 
 @pytest.mark.parametrize(("slow", "jobs"), [((43, 44), 1), ((43,), 3)])

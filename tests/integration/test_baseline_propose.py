@@ -11,7 +11,6 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.results.record import write_record
-from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table
 from tests.integration.runs import SECONDS, record, write_runs
 
@@ -248,23 +247,6 @@ def test_a_documented_figure_is_one_clusters(
     assert propose(*runs, "--documented", "--cluster=selene") == 0
 
 
-def test_a_figure_that_stands_in_the_table_itself(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = write_runs(pytester.path / ".gsw", table)
-    propose(*runs, "-o", "b.diff")
-    git("apply", "b.diff")
-    beside = table.with_name("tiny.accepted.yaml")
-    table.write_text(table.read_text() + beside.read_text().replace("1.04", "1.03"))
-    beside.unlink()
-    capsys.readouterr()
-    assert propose(*runs) == 1
-    why = (
-        f"the accepted figure stands in {table} itself; move its list 'accepted' to tiny.accepted.yaml beside it first"
-    )
-    assert capsys.readouterr().err == f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {why}\n"
-
-
 def test_tables_that_have_moved(table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     runs = write_runs(pytester.path / ".gsw", table)
     moved = pytester.mkdir("new tables") / "site"
@@ -278,46 +260,6 @@ def test_tables_that_have_moved(table: Path, pytester: pytest.Pytester, capsys: 
     assert "\n--- /dev/null\n+++ b/new tables/site/tiny.accepted.yaml\t\n" in Path("b.diff").read_text()
     git("apply", "b.diff")
     assert load_table(moved / "tiny.yaml")[0].accepted["eos"].judged_s == 1.04
-
-
-def test_two_tables_of_two_rows_in_one_diff(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    twin = table.with_name("twin.yaml")
-    twin.write_text(table.read_text().replace("model: tiny", "model: twin"))
-    runs = [*write_runs(pytester.path / "a", table), *write_runs(pytester.path / "b", twin)]
-    runs += write_runs(pytester.path / "c", twin, (0.5,) * 5, row=1)
-    assert propose(*runs, "-o", "b.diff") == 0
-    git("apply", "b.diff")
-    assert [len(row.accepted) for path in (table, twin) for row in load_table(path)] == [1, 0, 0, 1, 1, 0]
-
-
-def test_bundled_tables(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    path = bundled_baselines() / "maxtext" / "llama2_70b.yaml"
-    runs = []
-    for number, seconds in enumerate((4.37, 4.38, 4.39, 4.38, 4.38)):
-        one = record(path, number, seconds, row=6, baseline="baselines/maxtext/llama2_70b.yaml:62")
-        write_record(pytester.path / one.run.id, one)
-        runs.append(pytester.path / one.run.id)
-    assert propose(*runs) == 0
-    out = capsys.readouterr().out
-    assert "\n--- /dev/null\n+++ b/baselines/maxtext/llama2_70b.accepted.yaml\n" in out
-    assert "+  - row: llama2_70b_fp8[H100x64]\n" in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere"], "pytest-gsw baseline: there is no run 'nowhere' in .gsw/runs\nnext: ls .gsw/runs\n"),
-        (
-            ["--baselines=nowhere", "."],
-            "pytest-gsw baseline: no baselines at nowhere: there is no such file or directory\n",
-        ),
-    ],
-)
-def test_what_is_not_there(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
-    assert propose(*arguments) == 2
-    assert capsys.readouterr().err == message
 
 
 @pytest.mark.parametrize(
@@ -335,14 +277,6 @@ def test_what_is_no_number(capsys: pytest.CaptureFixture[str], argument: str, me
     assert capsys.readouterr().err.endswith(f"pytest-gsw baseline propose: error: {message}\n")
 
 
-def test_runs_without_records(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    assert propose(pytester.mkdir("night")) == 1
-    assert capsys.readouterr() == (
-        "",
-        f"pytest-gsw baseline: nothing can be proposed\n  {pytester.path}/night: has no records\n",
-    )
-
-
 @pytest.mark.parametrize("name", ["b.txt", "site/tiny.yaml"])
 def test_a_file_that_is_no_diff_by_its_name(table: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     old = table.read_text()
@@ -351,20 +285,3 @@ def test_a_file_that_is_no_diff_by_its_name(table: Path, capsys: pytest.CaptureF
         f"pytest-gsw baseline: -o: got '{name}', wanted a file whose name ends in .diff or .patch\n"
     )
     assert table.read_text() == old
-
-
-def test_digits_of_other_scripts_are_none(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        propose(".", "--min-jobs=\u0663")
-    assert "argument --min-jobs: got '\u0663', wanted a whole number above 0" in capsys.readouterr().err
-
-
-def test_a_documented_figure_of_two_tables_with_rows_of_one_id(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    twin = table.with_name("twin.yaml")
-    twin.write_text(table.read_text())
-    runs = [*write_runs(pytester.path / "a", table), *write_runs(pytester.path / "b", twin, cluster="selene")]
-    assert propose(*runs, "--documented", "-o", "b.diff") == 0
-    git("apply", "b.diff")
-    assert [load_table(path)[0].judged_s for path in (table, twin)] == [1.04, 1.04]

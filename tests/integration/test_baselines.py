@@ -37,10 +37,6 @@ def test_tables_outside_the_rootdir_keep_short_ids_that_select(
     assert any(line.startswith("tiny_1b_bf16[H100x16]  PASSED ") for line in result.outlines)
 
 
-def test_a_file_named_on_the_command_line(pytester: pytest.Pytester, table: Path) -> None:
-    pytester.runpytest("--gsw-cluster=demo", "site/tiny.yaml").assert_outcomes(passed=3)
-
-
 def test_other_yaml_files_are_left_alone(pytester: pytest.Pytester) -> None:
     (pytester.path / "compose.yaml").write_text("services: {}\n")
     pytester.makepyfile("def test_one(): pass")

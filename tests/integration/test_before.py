@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -48,70 +47,6 @@ def run(pytester: pytest.Pytester, *more: str) -> pytest.RunResult:
     return pytester.runpytest("--gsw-cluster=eos", "--gsw-baselines=site", *more)
 
 
-def test_recipes_that_are_not_there_are_told_once(pytester: pytest.Pytester, submitted: Path) -> None:
-    make(pytester, recipes="nowhere")
-    result = run(pytester)
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(
-        [
-            "*ERROR at setup of tiny_1b_bf16[[]H100x8]*",
-            f"the directory of recipes is not there: {pytester.path}/nowhere",
-            "",
-            f"recipes    clusters.yaml:6  recipes: {pytester.path}/nowhere",
-            "rows       tiny_1b_bf16[[]H100x8] and 1 more row",
-            "baseline   site/tiny.yaml:*",
-            "next       correct `recipes` there, or put the recipes there",
-            "*ERROR at setup of tiny_1b_bf16[[]H100x16]*",
-            f"the directory of recipes is not there: {pytester.path}/nowhere",
-            "",
-            "baseline   site/tiny.yaml:*",
-            "next       as of tiny_1b_bf16[[]H100x8]",
-        ]
-    )
-    assert result.stdout.str().count("clusters.yaml:6") == 1
-    assert not submitted.exists()
-
-
-def test_a_list_of_clusters_is_refused(pytester: pytest.Pytester, submitted: Path) -> None:
-    with (pytester.path / "clusters.yaml").open("a") as file:
-        file.write("    sbatch: ['--clusters=eos,dgx']\n")
-    result = run(pytester)
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(
-        [
-            "*ERROR at setup of tiny_1b_bf16[[]H100x8]*",
-            "a session runs on one Slurm cluster, and the row names several: eos,dgx",
-            "",
-            "named by   clusters.yaml:7  --clusters=eos,dgx",
-            "rows       tiny_1b_bf16[[]H100x8] and 1 more row",
-            "baseline   site/tiny.yaml:*",
-            "next       name one cluster there",
-        ]
-    )
-    assert not submitted.exists()
-
-
-def test_a_row_on_another_cluster_is_refused(pytester: pytest.Pytester, submitted: Path) -> None:
-    (pytester.path / "site" / "tiny.yaml").write_text(tiny_table(TWO_ROWS[0]))
-    (pytester.path / "site" / "other.yaml").write_text(
-        tiny_table(TWO_ROWS[1]).replace("directory: tiny", "directory: b")
-    )
-    (pytester.path / "recipes" / "b").mkdir()
-    (pytester.path / "recipes" / "b" / "launch.sh").write_text("#!/bin/bash\n#SBATCH -M dgx\n")
-    result = run(pytester)
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(
-        [
-            "*ERROR at setup of tiny_1b_bf16[[]H100x8]*",
-            "a session runs on one Slurm cluster, and the row names none, where tiny_1b_bf16[[]H100x16] names dgx",
-            f"named by   {pytester.path}/recipes/b/launch.sh:2",
-            "next       name one cluster for all rows, or run those of each cluster in a session of their own",
-        ],
-        consecutive=False,
-    )
-    assert submitted.read_text().count("\n") == 1
-
-
 def test_a_plan_shows_the_row_and_why_it_cannot_be_submitted(pytester: pytest.Pytester, submitted: Path) -> None:
     (pytester.path / "recipes" / "other").mkdir()
     (pytester.path / "recipes" / "tiny" / "launch.sh").unlink()
@@ -139,13 +74,6 @@ def test_a_plan_shows_the_row_and_why_it_cannot_be_submitted(pytester: pytest.Py
     assert not submitted.exists()
 
 
-def test_a_plan_that_can_be_submitted_succeeds(pytester: pytest.Pytester, submitted: Path) -> None:
-    result = run(pytester, "--gsw-plan")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["2 rows, 24 GPUs on 3 nodes if all run at once, about 2 GPU-hours"])
-    assert not submitted.exists()
-
-
 def test_sbatch_that_is_not_on_the_path(
     pytester: pytest.Pytester, submitted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,36 +89,6 @@ def test_sbatch_that_is_not_on_the_path(
             "next       run pytest on a login node of the cluster, where Slurm's commands are; or: module load slurm",
         ]
     )
-
-
-def test_a_variable_of_the_table_that_no_script_reads(pytester: pytest.Pytester, submitted: Path) -> None:
-    table = pytester.path / "site" / "tiny.yaml"
-    table.write_text(
-        table.read_text().replace("steps: 20", "steps: 20, environment: {NCCL_DEBUG: WARN, OWN_SCHEME: sft}")
-    )
-    script = pytester.path / "recipes" / "tiny" / "launch.sh"
-    script.write_text("#!/bin/bash\nexport FT_TYPE=${FT_TYPE:-lora}\npython3 train.py -f $FT_TYPE\n")
-    (script.parent / "train.py").touch()
-    line = next(n for n, text in enumerate(table.read_text().split("\n"), 1) if "OWN_SCHEME" in text)
-    result = run(pytester)
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(
-        [
-            "no script of the recipe reads OWN_SCHEME, which the row's table sets",
-            "",
-            f"table      site/tiny.yaml:{line}  OWN_SCHEME",
-            f"script     {script}",
-            "there      launch.sh and train.py",
-            "rows       tiny_1b_bf16[[]H100x8] and 1 more row",
-            "baseline   *",
-            "next       did you mean FT_TYPE? Correct `recipe.environment` in the table; *",
-            "*ERROR at setup of tiny_1b_bf16[[]H100x16]*",
-            "next       as of tiny_1b_bf16[[]H100x8]",
-        ]
-    )
-    assert not submitted.exists()
-    script.write_text(script.read_text() + "[ $OWN_SCHEME = sft ]\n")
-    assert run(pytester, "--gsw-plan").ret == 0
 
 
 def test_a_variable_that_the_script_demands(
@@ -240,22 +138,6 @@ def test_the_partition_is_asked_once(
     assert (pytester.path / "asked").read_text().split("\n") == ["-a -o show partition", "show config", ""]
 
 
-def test_a_wrong_stage_costs_no_job(pytester: pytest.Pytester, submitted: Path) -> None:
-    (pytester.path / "taken").write_text("")
-    make(pytester, stage="taken")
-    result = run(pytester)
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(
-        [
-            f"the staging area is no directory: {pytester.path}/taken",
-            "",
-            f"stage      clusters.yaml:5  stage: {pytester.path}/taken",
-            "next       correct `stage` there: all nodes must see it",
-        ]
-    )
-    assert not submitted.exists()
-
-
 def test_a_row_that_cannot_be_submitted_leaves_the_others_alone(pytester: pytest.Pytester, submitted: Path) -> None:
     (pytester.path / "site" / "other.yaml").write_text(
         tiny_table(TWO_ROWS[0]).replace("model: tiny", "model: other").replace("directory: tiny", "directory: other")
@@ -277,22 +159,6 @@ def test_with_x_a_row_of_too_many_gpus_fails_before_anything_is_submitted(
     plan = run(pytester, "--gsw-plan", "--gsw-max-gpus=8")
     assert plan.ret == 1
     plan.stdout.fnmatch_lines([SECOND, "  error        the row needs 16 GPUs, and no more than 8 may be taken"])
-
-
-def test_with_x_a_blank_row_fails_before_anything_is_submitted(pytester: pytest.Pytester, submitted: Path) -> None:
-    table = pytester.path / "site" / "tiny.yaml"
-    table.write_text(tiny_table(*TWO_ROWS, "gpus: 32, dtype: , step_time_s: 1.0, line: 12"))
-    run(pytester, "-x").assert_outcomes(errors=1)
-    assert not submitted.exists()
-
-
-def test_json_has_the_whole_reason(pytester: pytest.Pytester, submitted: Path) -> None:
-    make(pytester, recipes="nowhere")
-    run(pytester)
-    (live,) = pytester.path.glob(".gsw/runs/*/live.jsonl")
-    lines = [json.loads(line) for line in live.read_text().splitlines()]
-    facts = [line["record"]["fact"] for line in lines if "record" in line]
-    assert facts == [f"the directory of recipes is not there: {pytester.path}/nowhere"] * 2
 
 
 def test_a_site_s_own_launcher_is_left_to_itself(pytester: pytest.Pytester, submitted: Path) -> None:

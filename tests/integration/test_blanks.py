@@ -90,26 +90,10 @@ def test_one_blank_stops_one_row(pytester: pytest.Pytester, table: Path) -> None
     assert (end["outcomes"], end["exit_status"]) == ({"passed": 1, "error": 2}, 1)
 
 
-def test_a_rebuilt_file_says_of_a_blank_what_the_session_s_says(pytester: pytest.Pytester, table: Path) -> None:
-    pytester.runpytest("--gsw-cluster=demo", "--junitxml=junit.xml", str(table))
-    assert main(["report", "--format=junit", "last", "-o", "rebuilt.xml"]) == 0
-    for name in ("junit.xml", "rebuilt.xml"):
-        (error,) = junit(pytester.path / name)["tiny_1b_BLANK[H100x16]"].iter("error")
-        assert error.attrib["message"] == "dtype is blank"
-
-
 def test_a_session_whose_rows_are_all_blank_is_not_green(pytester: pytest.Pytester, table: Path) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", str(table), "-k", "BLANK")
     result.assert_outcomes(errors=2, deselected=1)
     assert result.ret == 1
-
-
-def test_the_blank_of_another_accelerator_is_left_out_as_any_row_is(pytester: pytest.Pytester, table: Path) -> None:
-    cluster(pytester, "B200")
-    result = pytester.runpytest("--gsw-cluster=eos", str(table), "-rs")
-    result.assert_outcomes(errors=1)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["gsw: 2 rows for H100 left out: eos has B200"])
 
 
 def test_a_session_that_judges_nothing_skips_it(pytester: pytest.Pytester, table: Path) -> None:
@@ -170,13 +154,6 @@ def test_rows_lists_it(pytester: pytest.Pytester, table: Path, capsys: pytest.Ca
     assert main(["rows", "--json", "site"]) == 1
     _, row, _ = json.loads(capsys.readouterr().out)
     assert (row["id"], row["gpus"], row["dtype"], row["blanks"]) == ("tiny_1b_BLANK[H100x16]", 16, None, ["dtype"])
-
-
-def test_diff_compares_no_table_with_a_blank(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["rows", "--diff", "site", "site"]) == 2
-    assert capsys.readouterr().err == f"pytest-gsw rows: tiny_1b_BLANK[H100x16]: {TEXT}\n"
 
 
 def imported(pytester: pytest.Pytester, text: str, facts: str = FACTS) -> list[str]:
@@ -245,25 +222,6 @@ def test_a_cell_that_cannot_be_right_is_corrected_in_facts(pytester: pytest.Pyte
     pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables").assert_outcomes(passed=1)
 
 
-def test_a_cell_that_cannot_be_right_is_typed_into_the_table(pytester: pytest.Pytester) -> None:
-    said = doubted(pytester)
-    place = re.search(r"blank +(tables/\S+\.yaml):([0-9]+)  global_batch_size,", said)
-    assert place is not None
-    table = pytester.path / place[1]
-    lines = table.read_text().splitlines()
-    lines[int(place[2]) - 1] = lines[int(place[2]) - 1].replace("global_batch_size: ~", "global_batch_size: 128")
-    table.write_text("\n".join(lines))
-    pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables").assert_outcomes(passed=1)
-
-
-def test_a_schema_lies_beside_what_import_writes(pytester: pytest.Pytester) -> None:
-    imported(pytester, README)
-    table = pytester.path / "tables" / "nemo" / "llama3.yaml"
-    first = table.read_text().splitlines()[0]
-    schema = table.parent / first.removeprefix("# yaml-language-server: $schema=")
-    assert json.loads(schema.read_text())["title"] == "pytest-gsw baseline table"
-
-
 def test_an_unknown_framework_is_known_before_anything_runs(pytester: pytest.Pytester, table: Path) -> None:
     table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10", framework="maxtxt"))
     result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", str(table))
@@ -272,26 +230,6 @@ def test_an_unknown_framework_is_known_before_anything_runs(pytester: pytest.Pyt
     result.stdout.fnmatch_lines(
         [f"*site/tiny.yaml:3:12    framework: unknown framework 'maxtxt'; did you mean 'maxtext'? known: {known}, *"]
     )
-
-
-def test_an_unknown_log_format(pytester: pytest.Pytester, table: Path) -> None:
-    text = tiny_table("gpus: 8, step_time_s: 1.000, line: 10", framework="ours")
-    table.write_text(f"{text}log_format: theirs\n")
-    result = pytester.runpytest("--gsw-cluster=demo", str(table))
-    result.stdout.fnmatch_lines(["*site/tiny.yaml:*:13   log_format: unknown log format 'theirs'; known: *"])
-    table.write_text(f"{text}log_format: maxtext\n")
-    pytester.runpytest("--gsw-cluster=demo", str(table)).assert_outcomes(passed=1)
-
-
-def test_a_framework_that_a_plugin_reads(pytester: pytest.Pytester, table: Path) -> None:
-    table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10", framework="ours"))
-    pytester.makeconftest(
-        "from pytest_gsw.logs.formats.registry import FORMATS\n"
-        "def pytest_gsw_log_format(baseline):\n"
-        "    return FORMATS['maxtext'] if baseline.framework == 'ours' else None\n"
-    )
-    result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", "-q", str(table))
-    assert result.ret == 0
 
 
 def test_a_row_without_a_size_runs(pytester: pytest.Pytester, table: Path) -> None:
@@ -315,12 +253,3 @@ def test_a_row_without_a_size_takes_none_from_the_shell(
     pytester.runpytest("--gsw-cluster=demo", str(table)).assert_outcomes(passed=1)
     (log,) = pytester.path.rglob("log-*.out")
     assert "_tiny_any_8_" in log.name
-
-
-def test_a_table_of_a_sites_own_needs_no_document(pytester: pytest.Pytester, table: Path) -> None:
-    text = tiny_table("gpus: 8, step_time_s: 1.000").replace("document: site.md\n", "")
-    table.write_text(text)
-    pytester.runpytest("--gsw-cluster=demo", str(table)).assert_outcomes(passed=1)
-    (record,) = (pytester.path / ".gsw").rglob("records/*.json")
-    row = json.loads(record.read_text())
-    assert (row["document"], row["document_line"]) == ("tiny.yaml", text.count("\n"))

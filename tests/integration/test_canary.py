@@ -89,11 +89,6 @@ def test_canaries_are_judged_before_all_others(pytester: pytest.Pytester, table:
     assert "canary" in lines[0].split()[0]
 
 
-def test_canaries_are_selected_by_their_marker(pytester: pytest.Pytester, table: Path) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-m", "not canary")
-    result.assert_outcomes(passed=1, deselected=1)
-
-
 def test_a_row_beside_a_slow_canary_is_not_run_again(pytester: pytest.Pytester, table: Path) -> None:
     # One job at a time, so that the canary has been judged before the row's job ends.
     result, found = run(pytester, table, "--gsw-demo=*=slow:20%", "--gsw-confirm=2", "-ogsw_max_jobs=1")

@@ -109,15 +109,6 @@ def test_rows_of_a_path(capsys: pytest.CaptureFixture[str], table: Path) -> None
     assert out.endswith("3 rows\n")
 
 
-def test_rows_of_a_wrong_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "wrong.yaml"
-    path.write_text("[]\n")
-    assert main(["rows", str(path)]) == 2
-    assert capsys.readouterr().err == (
-        f"pytest-gsw rows: {path}: 1 problem\n  {path}:1:1     wanted a mapping of keys at the top of the file\n"
-    )
-
-
 def metrics(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert main(["metrics", "--json", *arguments]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -194,21 +185,6 @@ def test_a_log_that_cannot_be_measured(capsys: pytest.CaptureFixture[str], tmp_p
     log.write_text("")
     assert main(["metrics", str(log)]) == 1
     assert str(log) in capsys.readouterr().err
-
-
-def test_one_row_is_one_row(capsys: pytest.CaptureFixture[str], tmp_path: Path, table: Path) -> None:
-    path = tmp_path / "one.yaml"
-    path.write_text("\n".join(line for line in table.read_text().split("\n") if not re.search(r"line: 1[12]", line)))
-    assert main(["rows", str(path)]) == 0
-    assert capsys.readouterr().out.endswith("\n1 row\n")
-
-
-def test_rows_of_a_directory_without_tables(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["rows", "--json", str(tmp_path)]) == 2
-    assert capsys.readouterr() == (
-        "",
-        f"pytest-gsw rows: no baselines in {tmp_path}: there is no .yaml or .yml file\n",
-    )
 
 
 def test_a_log_as_a_run_of_a_row_is_of_no_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -51,12 +51,6 @@ def test_its_command_can_be_typed_as_it_stands(run: Path, pytester: pytest.Pytes
     assert main(["history", "tiny_1b_bf16[H100x16]", "--cluster", "demo"]) == 0
 
 
-def test_a_run_by_its_id(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert main(["report", run.name, "-o", "out"]) == 0
-    assert capsys.readouterr().out == "out/index.html: 1 passed, 1 regressed\n"
-
-
 def test_a_run_that_the_history_has_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run.rename("elsewhere")
     capsys.readouterr()
@@ -66,21 +60,6 @@ def test_a_run_that_the_history_has_alone(run: Path, capsys: pytest.CaptureFixtu
     )
     assert main(["report", run.name, "-o", "out"]) == 0
     assert "1 regressed of 2 rows on demo" in page(Path("out/index.html"))
-
-
-def test_without_a_history(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path(".gsw/history.sqlite").unlink()
-    assert main(["report", str(run)]) == 0
-    assert main(["report", str(run), "--history=none.sqlite"]) == 2
-    assert "there is no history none.sqlite" in capsys.readouterr().err
-
-
-def test_a_night_knows_the_nights_before(run: Path, pytester: pytest.Pytester, table: Path) -> None:
-    pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100", "--gsw-demo=*x16]=slow:12%")
-    newest = max(Path(".gsw", "runs").iterdir())
-    assert main(["report", str(newest)]) == 0
-    assert "or before, 2 runs" in page(newest / "report" / "index.html")
-    assert "Step time of 2 runs (s), lower is better" in page(newest / "report" / "rows" / "tiny_1b_bf16_H100x16.html")
 
 
 def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,23 +74,6 @@ def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, capsys:
     assert capsys.readouterr().out == "out/index.html: 2 runs\n"
     assert "All well: 2 rows" in page(Path("out/index.html"))
     assert "1 regressed of 2 rows" in page(Path("out/nights") / first.name / "index.html")
-
-
-def test_a_record_that_cannot_be_read_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (run / "records" / "broken.json").write_text("{")
-    capsys.readouterr()
-    assert main(["report", str(run)]) == 0
-    assert capsys.readouterr().out == f"{run}/report/index.html: 1 passed, 1 regressed, 1 error\n"
-    assert "records/broken.json" in page(run / "report" / "index.html")
-
-
-def test_rows_that_were_never_judged(run: Path) -> None:
-    for record in (run / "records").iterdir():
-        record.unlink()
-    assert main(["report", str(run)]) == 0
-    index = page(run / "report" / "index.html")
-    assert "2 errors of 2 rows" in index
-    assert f"pytest --gsw-resume={run.name} goes on with it" in index
 
 
 def test_a_row_whose_record_cannot_be_read_is_one_error_and_was_judged(
@@ -141,16 +103,6 @@ def test_rows_that_a_session_has_not_come_to_yet(run: Path, capsys: pytest.Captu
     capsys.readouterr()
     assert main(["report", "--format=junit", str(run)]) == 0
     assert 'message="this row is not judged yet: its session goes on"' in capsys.readouterr().out
-
-
-def test_a_run_that_is_not_there(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "20261120-221000-7f3a"]) == 2
-    assert capsys.readouterr().err == (
-        "pytest-gsw report: there is no run '20261120-221000-7f3a' in .gsw/runs\nnext: ls .gsw/runs\n"
-    )
-    Path("empty").mkdir()
-    assert main(["report", "empty"]) == 2
-    assert capsys.readouterr().err == "pytest-gsw report: there are no records in empty\nnext: ls .gsw/runs\n"
 
 
 def test_a_place_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -108,15 +106,6 @@ def assert_alike_but_for_texts_of_a_replay(pytester: pytest.Pytester, directory:
     assert f"again      pytest --gsw-replay={replay} 'baselines/maxtext" in (failure.text or "")
 
 
-def test_since_when_a_row_is_too_slow_is_told_as_in_the_report(pytester: pytest.Pytester) -> None:
-    rows = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and H100x128")
-    for fault in ("slow:0%", "slow:12%", "slow:12%"):
-        pytester.runpytest(*rows, f"--gsw-demo=*={fault}")
-    newest = max(pytester.path.glob(".gsw/runs/*"), key=lambda path: path.stat().st_mtime)
-    (case,) = junit(rebuilt(newest)).values()
-    assert re.search(r"^since      \d{4}-\d\d-\d\d \d\d:\d\d, 2 runs$", case.findtext("failure") or "", re.MULTILINE)
-
-
 def test_a_profiled_session(pytester: pytest.Pytester) -> None:
     own, directory = session(pytester, "-k", "grok1_314b_fp8 and H100x512", "--gsw-profile=nsight")
     again = rebuilt(directory)
@@ -140,23 +129,6 @@ def run(tmp_path: Path) -> Path:
 def only(root: ET.Element) -> ET.Element:
     (case,) = root.iter("testcase")
     return case
-
-
-@pytest.mark.parametrize(("outcome", "element"), OUTCOMES.items())
-def test_the_element_of_an_outcome(run: Path, outcome: str, element: str | None) -> None:
-    record = varied(SLOW, outcome=outcome, not_comparable="--gsw-profile=nsight")
-    root = rebuild_junit(run, [record])
-    found = [child.tag for child in only(root)]
-    assert found == ["properties", *([element] if element else [])]
-    number = {"failure": "failures", "error": "errors"}.get(element or "", element)
-    assert counts(root) == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0, **({number: 1} if number else {})}
-
-
-def test_an_outcome_that_is_not_known_is_an_error(run: Path) -> None:
-    case = only(rebuild_junit(run, [varied(SLOW, outcome="splendid")]))
-    error = case.find("error")
-    assert error is not None
-    assert error.attrib["message"] == ("the record has the outcome 'splendid', which this pytest-gsw does not know")
 
 
 def test_an_error_has_what_the_record_keeps(run: Path) -> None:
@@ -218,49 +190,6 @@ def test_the_time_is_that_of_the_jobs(run: Path) -> None:
     assert found.attrib["timestamp"] == "2026-11-20T22:00:00+00:00"
 
 
-@pytest.mark.parametrize("outcome", ["regressed", "improved", "passed", "profiled"])
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"documented": {"step_time_s": 0.0}},
-        {"accepted": {"step_time_s": 0.0}},
-        {"accepted": {"step_time_s": -1.0}},
-        {"accepted": {"step_time_s": 5.0, "mfu": 0.0}},
-        {"measured": {"step_time_s": 0.0}},
-        {"median_s": None},
-        {"p90_s": None},
-        {"documented": {"step_time_s": 1.7e308}, "measured": {"step_time_s": 5e-324}},
-        {"accepted": {"step_time_s": 1e-310}},
-        {"tolerance": 1e308},
-        {"job": replace(JOB, submit_s=1e300, end_s=-1e300, run_s=1e300)},
-        {"job": replace(JOB, submit_s=253402300800.0)},
-    ],
-)
-def test_odd_records_are_no_tracebacks(run: Path, outcome: str, changes: dict[str, Any]) -> None:
-    record = varied(SLOW, outcome=outcome, not_comparable="NCCL tracing", **changes)
-    assert junit_text(rebuild_junit(run, [record]))
-    assert counts(rebuild_junit(run, [record], strict=True))["tests"] == 1
-
-
-def test_without_jobs_there_is_no_time(run: Path) -> None:
-    (found,) = rebuild_junit(run, [varied(SLOW, job=None)])
-    assert found.attrib["time"] == "0.000"
-    assert "timestamp" not in found.attrib
-
-
-def test_a_record_that_cannot_be_read_hides_no_other(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = run / "records" / "broken.json"
-    broken.write_text('{"schema": 1')
-    records, missing = read_run(run)
-    assert [record.row.id for record in records] == [SLOW.row.id]
-    assert list(missing) == ["records/broken.json"]
-    path = rebuilt(run)
-    assert capsys.readouterr().out == f"{path}: 2 tests, 1 failure, 1 error, 0 skipped\n"
-    error = junit(path)["records/broken.json"].find("error")
-    assert error is not None
-    assert error.attrib["message"].startswith(f"{broken} is no record: Expecting ")
-
-
 def test_without_a_file_it_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--format=junit", str(run)]) == 0
     out = capsys.readouterr().out
@@ -315,18 +244,3 @@ def test_an_output_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixtu
         assert main(["report", "--format=junit", str(run), "-o", str(output)]) == 2
         assert capsys.readouterr().err == f"pytest-gsw report: {output} cannot be written: {why}\n"
     assert sorted(found.name for found in run.iterdir()) == ["file", "records"]
-
-
-def test_rows_that_a_dead_session_never_judged_are_errors(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b")
-    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
-    next(directory.glob("records/*H100x128.json")).unlink()
-    assert main(["report", "--format=junit", str(directory), "-o", "rebuilt.xml"]) == 0
-    assert "1 error" in capsys.readouterr().out
-    case = junit(pytester.path / "rebuilt.xml")["gpt3_175b_fp8[H100x128]"]
-    (error,) = case.iter("error")
-    assert error.attrib["message"].endswith(
-        f"the session ended before this row was judged; pytest --gsw-resume={directory.name} goes on with it"
-    )

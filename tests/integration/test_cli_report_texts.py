@@ -59,19 +59,6 @@ def test_metrics(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {sample.labels["cluster"] for sample in found["gsw_run_timestamp_seconds"].samples} == {"demo"}
 
 
-def test_a_run_may_be_named_by_its_id(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exported(night.name, "markdown", capsys) == exported(night, "markdown", capsys)
-
-
-def test_what_a_dead_session_never_judged_is_an_error(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    next(night.glob("records/*H100x64.json")).unlink()
-    (night / "records" / "broken.json").write_text("{")
-    out = exported(night, "markdown", capsys)
-    assert "| `llama2_70b_fp8[H100x64]` | **error** `the session ended before this row was judged; pytest " in out
-    assert "| `records/broken.json` | **error** `" in out
-    assert ", 8 rows: 2 passed, 1 improved, 1 regressed, 3 errors, " in out
-
-
 # ---- The history ------------------------------------------------------------------------------------
 
 
@@ -94,11 +81,6 @@ def test_since_when_a_row_is_slow(slow_night: Path, capsys: pytest.CaptureFixtur
     assert out == exported(slow_night, "markdown", capsys, "--history=history.sqlite")
 
 
-def test_a_history_that_is_named_must_be_there(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--format=markdown", str(slow_night), "--history=gone.sqlite"]) == 2
-    assert capsys.readouterr().err.startswith("pytest-gsw report: there is no history gone.sqlite\n")
-
-
 def test_a_history_that_does_not_answer_hides_no_night(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("broken.sqlite").write_text("no database, but long enough to be read as one " * 50)
     assert main(["report", "--format=markdown", str(slow_night), "--history=broken.sqlite"]) == 0
@@ -108,26 +90,6 @@ def test_a_history_that_does_not_answer_hides_no_night(slow_night: Path, capsys:
 
 
 # ---- What is wrong ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("given", ["gone", ""])
-def test_what_is_no_run(
-    tmp_path: Path, given: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["report", "--format=markdown", given]) == 2
-    assert capsys.readouterr().err == f"pytest-gsw report: there is no run '{given}' in .gsw/runs\nnext: ls .gsw/runs\n"
-
-
-def test_a_run_without_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--format=markdown", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"pytest-gsw report: there are no records in {tmp_path}\nnext: ls .gsw/runs\n"
-
-
-def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_record(tmp_path, SLOW)
-    assert main(["report", "--format=markdown", str(tmp_path), "-o", str(tmp_path / "records")]) == 2
-    assert capsys.readouterr().err == (f"pytest-gsw report: {tmp_path / 'records'} cannot be written: Is a directory\n")
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -54,10 +54,6 @@ def test_ids_are_the_same_in_an_empty_directory_and_select(pytester: pytest.Pyte
     }
 
 
-def test_a_file_of_the_tables_selects(pytester: pytest.Pytester) -> None:
-    pytester.runpytest("--gsw-cluster=demo", "baselines/paxml/gpt3_175b.yaml").assert_outcomes(passed=5)
-
-
 @pytest.mark.parametrize(
     ("options", "last"),
     [
@@ -119,27 +115,6 @@ def test_a_cluster_without_a_name_is_a_usage_error(pytester: pytest.Pytester, ta
     )
 
 
-def test_an_unknown_cluster_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=dmo")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    user_file = Path("~/.config/pytest-gsw/clusters.yaml").expanduser()
-    result.stderr.fnmatch_lines(
-        [
-            "ERROR: no cluster 'dmo'; did you mean 'demo'?",
-            "known: demo, local",
-            "looked in:",
-            f"  {pytester.path}/clusters.yaml (not there)",
-            f"  {user_file} (not there)",
-            "next: define 'dmo' in one of these files, or give another with --gsw-clusters=FILE",
-        ]
-    )
-
-
-def test_the_ini_twin_names_the_cluster(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\ngsw_cluster = demo\n")
-    pytester.runpytest("-k", "gpt3_175b and H100x128").assert_outcomes(passed=1, deselected=140)
-
-
 def test_rows_that_do_not_fit_are_skipped_or_left_out_with_the_reason(pytester: pytest.Pytester, table: Path) -> None:
     (pytester.path / "clusters.yaml").write_text(
         "clusters:\n  small: {scheduler: local, accelerator: H100, gpus: 8, stage: stage}\n"
@@ -160,14 +135,6 @@ def test_collect_only_submits_nothing(pytester: pytest.Pytester, six_rows: list[
     result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", "-q", "-k", "llama2_70b_fp8")
     assert [line for line in result.outlines if "::" in line] == six_rows
     assert not (pytester.path / ".gsw").exists()
-
-
-@pytest.mark.parametrize("option", ["--setup-plan", "--setup-only"])
-def test_dry_runs_submit_nothing(pytester: pytest.Pytester, option: str) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", option, "-k", "gpt3_175b")
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert "passed" not in result.stdout.str()
-    assert not list(pytester.path.glob(".gsw/runs/*/stage"))
 
 
 def test_a_collection_error_submits_nothing(pytester: pytest.Pytester, table: Path) -> None:

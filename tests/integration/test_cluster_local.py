@@ -90,13 +90,6 @@ def test_its_stage_is_the_runs_own_and_its_jobs_see_no_more_gpus_than_the_sessio
     assert [path.name for path in (pytester.path / "site" / "own").iterdir()] == ["launch.sh"]
 
 
-def test_a_machine_that_is_half_as_fast_may_take_twice_as_long(pytester: pytest.Pytester) -> None:
-    run(pytester, seconds="4.000", flops="0.5e+11").assert_outcomes(passed=1)
-    found = record(pytester.path)
-    assert (found["measured"]["step_time_s"], found["measured"]["calibrated_step_time_s"]) == (4.0, 2.0)
-    assert (found["metric"], found["calibration_flops"]) == ("calibrated_step_time", 0.5e11)
-
-
 def test_a_machine_that_is_as_fast_and_takes_longer_fails(pytester: pytest.Pytester) -> None:
     result = run(pytester, "--junitxml=junit.xml", seconds="2.200", flops="1.02e+11")
     result.assert_outcomes(failed=1)
@@ -121,45 +114,6 @@ def test_a_machine_that_is_as_fast_and_takes_longer_fails(pytester: pytest.Pytes
     assert '"gsw_calibration_flops" value="102000000000.0"' in (pytester.path / "junit.xml").read_text()
 
 
-@pytest.mark.parametrize("flops", ["", "0", "nan"])
-def test_without_a_calibration_nothing_is_measured(pytester: pytest.Pytester, flops: str) -> None:
-    result = run(pytester, flops=flops)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the log holds no calibration, on which the row's verdict rests"])
-
-
-def test_a_row_for_a_gpu_is_left_out_with_the_reason(pytester: pytest.Pytester, site: Path) -> None:
-    (site / "own.yaml").write_text(TABLE.replace("accelerator: CPU", "accelerator: H200"))
-    result = run(pytester, "-rs")
-    result.assert_outcomes(deselected=1)
-    result.stdout.fnmatch_lines(["gsw: 1 row for H200 left out: local has CPU"])
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-
-
-def test_a_broken_driver_is_a_usage_error(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    (pytester.path / "nvidia-smi").write_text("#!/bin/sh\necho 'no communication with the driver'; exit 9\n")
-    (pytester.path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", str(pytester.path), prepend=os.pathsep)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    result = run(pytester)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        [
-            "ERROR: nvidia-smi fails, so that nobody knows which GPUs this machine has",
-            "no communication with the driver",
-            "next: nvidia-smi; or, to train on the cores, export CUDA_VISIBLE_DEVICES=",
-        ]
-    )
-
-
-def test_a_file_that_defines_local_takes_its_place(pytester: pytest.Pytester) -> None:
-    (pytester.path / "clusters.yaml").write_text(
-        "clusters:\n  local: {scheduler: local, accelerator: CPU, gpus: 1, stage: own-stage}\n"
-    )
-    run(pytester).assert_outcomes(passed=1)
-    assert (pytester.path / "own-stage" / "results").is_dir()
-
-
 def test_what_is_measured_can_be_accepted_or_documented(
     pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,12 +131,6 @@ def test_what_is_measured_can_be_accepted_or_documented(
     pytester.run("git", "apply", "b.diff")
     (row,) = load_table(site / "own.yaml")
     assert row.accepted["local"].judged_s == 2.1
-
-
-def test_the_demo_simulates_such_a_row(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "--gsw-demo=*=slow:20%")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["calibrated step time 2.??? s is 1?.? % slower than the documented 2 s (allowed 5 %)"])
 
 
 def test_the_bundled_recipe_says_what_it_lacks(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

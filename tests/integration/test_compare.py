@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import sqlite3
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +75,6 @@ def test_the_worst_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == (TEXT, "")
 
 
-def test_directories_need_no_history(capsys: pytest.CaptureFixture[str]) -> None:
-    for record in two_nights():
-        write_record(Path(".gsw", "runs", record.run.id), record)
-    assert compare(Path(".gsw/runs") / A, B) == 1  # by its path, and by its name among the results
-    assert capsys.readouterr() == (TEXT, "")
-    assert not DEFAULT.exists()
-
-
 NO_DATABASE = "the history notes does not take this: file is not a database"
 LATER = "the history later.sqlite is of version 7, and this pytest-gsw knows version 1\nnext: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
 NO_URL = "GSW_HISTORY: got a URL of 'mysql', wanted a SQLite file, a postgresql:// URL, or 'none'"
@@ -118,21 +109,6 @@ def test_directories_are_compared_while_the_history_is_away(
         TEXT,
         f"pytest-gsw compare: without the history, noise is what is usual: {why}\n",
     )
-
-
-def test_directories_are_compared_without_psycopg(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for record in two_nights():
-        write_record(Path(".gsw", "runs", record.run.id), record)
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.setenv("GSW_HISTORY", "postgresql://db/gsw")
-    assert compare(A, B) == 1
-    assert capsys.readouterr().err == (
-        "pytest-gsw compare: without the history, noise is what is usual: the history postgresql://db/gsw needs psycopg, "
-        "which is not installed\nnext: pip install '.[postgresql]' in a checkout of pytest-gsw\n"
-    )
-    assert compare(A, B, "--history=postgresql://db/gsw") == 2  # asked for by name
 
 
 def test_none_is_no_history(capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,48 +194,12 @@ def test_what_is_asked_wrongly(arguments: list[str], message: str, capsys: pytes
     assert capsys.readouterr() == ("", f"pytest-gsw compare: {message}\n")
 
 
-def test_without_a_history_runs_are_directories(capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare(A, B) == 2
-    assert capsys.readouterr().err == f"pytest-gsw compare: there is no run '{A}' in .gsw/runs\nnext: ls .gsw/runs\n"
-
-
-def test_a_record_that_cannot_be_read_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_record(Path("run"), row("x", 1))
-    path.write_text("[]")
-    assert compare("run", "run") == 2
-    assert capsys.readouterr().err == "pytest-gsw compare: run/records/x.yaml_x.json is no record: it has no 'schema'\n"
-
-
-def test_a_run_with_a_record_of_a_later_release_is_an_error(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as later:
-        later.setattr("pytest_gsw.results.record.SCHEMA", 3)
-        fill(row("x", 12), row("x", 13))
-    assert compare(A, B) == 1
-    assert capsys.readouterr().err == (
-        f"pytest-gsw compare: a record of run {A} in .gsw/history.sqlite cannot be read: it is of version 3, this "
-        "pytest-gsw reads version 1\n"
-    )
-
-
 def test_a_run_that_was_not_compared_as_a_whole_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     fill(row("same", 12), row("same", 13), row("other", 12), row("other", 13, definition="ffffffffffff"))
     assert compare(A, B) == 6
     assert capsys.readouterr().out.endswith("\n2 rows: 1 within noise, 1 not compared\n")
     fill(row("slow", 12), row("slow", 13, 6.0))  # what is known to be worse counts more
     assert compare(A, B) == 1
-
-
-def test_two_runs_of_which_nothing_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(row("x", 12, outcome="error", fact="job 7 failed", measured={}), row("x", 13), row("new", 13))
-    assert compare(A, B) == 6
-    assert capsys.readouterr().out == (
-        "not compared: new is in the second run only\n"
-        "not compared: x has no figure in the first run: error: job 7 failed\n"
-        "2 rows: 2 not compared\n"
-    )
-    assert (compare(A, B, "--csv"), compare(A, B, "--json")) == (6, 6)
 
 
 def test_a_run_is_not_compared_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
@@ -272,10 +212,3 @@ def test_a_run_is_not_compared_with_itself(capsys: pytest.CaptureFixture[str]) -
     fill(row("x", 13, job=own_job))  # as a replay of the first run has it
     assert compare(A, B) == 6
     assert capsys.readouterr().out == same.format(job=own_job.id)
-
-
-def test_the_help_has_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        compare("--help")
-    text = " ".join(capsys.readouterr().out.split())
-    assert "6 when neither is so but a row of RUN_A was not compared" in text

@@ -54,6 +54,14 @@ def test_commands_and_options(complete: Complete) -> None:
     assert complete("pytest-gsw --ver") == ["--version"]
 
 
+def test_an_ini_file_that_cannot_be_read_takes_no_words_away(
+    complete: Complete, runs: list[str], pytester: pytest.Pytester
+) -> None:
+    (pytester.path / "pytest.ini").write_text("[pytest\n")
+    assert complete("pytest-gsw compare 20") == runs
+    assert complete("pytest-gsw metrics a.log --row gpt3_175b_fp8[H100x10") == ["gpt3_175b_fp8\\[H100x1024\\]"]
+
+
 @pytest.mark.parametrize("line", ["metrics a.log --row ", "metrics a.log --row=", "baseline propose last --row "])
 def test_rows(complete: Complete, line: str) -> None:
     assert complete(f"pytest-gsw {line}gpt3_175b_fp8") == [

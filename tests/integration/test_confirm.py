@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
 from tests.integration.conftest import junit, properties
 
 ONE_ROW = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "--junitxml=junit.xml")
@@ -74,12 +70,6 @@ def test_a_row_that_is_slow_every_time_fails(pytester: pytest.Pytester) -> None:
     assert len(record(pytester)["repeats"]) == 1
 
 
-def test_one_confirmation_at_most(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=1", "--gsw-demo=*=slow:12%")
-    result.assert_outcomes(failed=1, deselected=140)
-    assert len(record(pytester)["repeats"]) == 1
-
-
 def test_without_the_option_a_row_fails_by_its_one_job(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow-once:12%")
     result.assert_outcomes(failed=1, deselected=140)
@@ -89,38 +79,6 @@ def test_without_the_option_a_row_fails_by_its_one_job(pytester: pytest.Pytester
 def test_with_strict_a_row_that_is_too_fast_is_confirmed_as_well(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "-ogsw_strict=true", "--gsw-demo=*=fast:15%")
     result.assert_outcomes(failed=1, deselected=140)
-    assert len(record(pytester)["repeats"]) == 2
-
-
-def test_a_further_job_that_fails_is_an_error_and_no_pass(pytester: pytest.Pytester, recipes: Path) -> None:
-    # The simulated recipe behind a launch script that fails from the row's second job on.
-    launch = recipes / "maxtext" / "launch.sh"
-    lines = launch.read_text().splitlines(keepends=True)
-    launch.write_text("".join([lines[0], '[ -z "$GSW_ATTEMPT" ] || exit 3\n', *lines[1:]]))
-    pytester.path.joinpath("clusters.yaml").write_text(
-        f"clusters:\n  here:\n    scheduler: local\n    gpus: 64\n    stage: {pytester.path}/stage\n"
-        f"    recipes: {recipes}\n    environment: {{GSW_DEMO: '*=slow:12%'}}\n"
-    )
-    result = pytester.runpytest("--gsw-cluster=here", *ONE_ROW[1:], "--gsw-confirm=2")
-    result.assert_outcomes(errors=1, deselected=140)
-    found = record(pytester)
-    assert (found["outcome"], found["fact"][:4], len(found["repeats"])) == ("error", "job ", 1)
-    assert found["fact"].endswith(" failed with exit code 3")
-
-
-def test_repeat_runs_every_row_so_often(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-repeat=3")
-    result.assert_outcomes(passed=1, deselected=140)
-    result.stdout.re_match_lines(
-        [r"gsw: .*: 4\.\d+ s, to be repeated \(1 of 3\); submitted again", r"gsw: .*to be repeated \(2 of 3\).*"]
-    )
-    assert len(record(pytester)["repeats"]) == 2
-
-
-def test_repeated_rows_are_confirmed_by_their_median(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-repeat=2", "--gsw-confirm=1", "--gsw-demo=*=slow-once:20%")
-    result.assert_outcomes(passed=1, deselected=140)
-    result.stdout.re_match_lines([r"gsw: .*: throughput -\d\.\d %, to be confirmed \(1 of 1\); submitted again.*"])
     assert len(record(pytester)["repeats"]) == 2
 
 
@@ -145,32 +103,6 @@ def test_a_replay_whose_earlier_logs_are_gone_is_an_error(pytester: pytest.Pytes
     pytester.runpytest(f"--gsw-replay={run}").assert_outcomes(errors=1)
 
 
-@pytest.mark.parametrize("option", ["confirm", "repeat"])
-def test_a_replay_runs_nothing_again(pytester: pytest.Pytester, option: str) -> None:
-    result = pytester.runpytest("--gsw-replay=.", f"--gsw-{option}=2")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --gsw-{option} and --gsw-replay exclude each other: a replay runs nothing"])
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("--gsw-confirm=two", "--gsw-confirm: got 'two', wanted a whole number such as 1"),
-        ("--gsw-confirm=-1", "--gsw-confirm: got '-1', wanted a whole number such as 1"),
-        ("--gsw-repeat=0", "--gsw-repeat: got '0', wanted a whole number above 0"),
-    ],
-)
-def test_numbers_of_jobs_that_are_none(pytester: pytest.Pytester, given: str, message: str) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", given)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {message}"])
-
-
-def test_rows_that_are_never_judged_are_not_repeated(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*ONE_ROW, "--gsw-repeat=3", "--gsw-profile=nsight")
-    assert record(pytester)["repeats"] == []
-
-
 def test_the_plan_counts_repeated_jobs(pytester: pytest.Pytester) -> None:
     once, thrice = (
         pytester.runpytest(*ONE_ROW, "--gsw-plan", f"--gsw-repeat={n}").stdout.str().splitlines() for n in (1, 3)
@@ -185,13 +117,6 @@ def test_the_plan_counts_repeated_jobs(pytester: pytest.Pytester) -> None:
     assert hours[1] == pytest.approx(3 * hours[0], abs=2)
 
 
-def test_the_ini_files_jobs_do_not_stand_in_the_way_of_a_replay(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\ngsw_confirm = 2\n")
-    pytester.runpytest(*ONE_ROW).assert_outcomes(passed=1, deselected=140)
-    (run,) = pytester.path.glob(".gsw/runs/*")
-    pytester.runpytest(f"--gsw-replay={run}").assert_outcomes(passed=1)
-
-
 def test_a_replay_notices_that_an_earlier_jobs_log_has_changed(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*ONE_ROW, "--gsw-repeat=2")
     log = Path(record(pytester)["repeats"][0]["log"])
@@ -200,30 +125,6 @@ def test_a_replay_notices_that_an_earlier_jobs_log_has_changed(pytester: pytest.
     result = pytester.runpytest(f"--gsw-replay={run}")
     result.assert_outcomes(errors=1)
     result.stdout.re_match_lines([r"the log has changed since the run was recorded: [\d,]+ bytes then, [\d,]+ now"])
-
-
-def test_a_session_that_is_killed_between_two_jobs_loses_none_of_them(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "3")
-    options = [*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow-once:25%"]
-    session = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-    )
-    try:
-        give_up_s = time.monotonic() + 300
-        while not any('"repeated"' in path.read_text() for path in pytester.path.glob(".gsw/runs/*/journal.jsonl")):
-            assert time.monotonic() < give_up_s
-            time.sleep(0.05)
-    finally:
-        session.kill()
-        session.wait()
-    # The number of jobs is that of the session that was killed.
-    result = pytester.runpytest("--gsw-resume=last", "--gsw-demo=*=slow-once:25%", "--junitxml=junit.xml", "-k", "x64")
-    result.assert_outcomes(passed=1)
-    found = record(pytester)
-    assert found["repeats"][0]["judged_s"] == pytest.approx(4.324 * 1.25, rel=0.02)
-    assert (len(found["repeats"]), found["confirm_jobs"]) == (2, 2)
 
 
 def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytester) -> None:
@@ -270,22 +171,3 @@ def pytest_gsw_make_launcher(cluster, run_directory):
     found = record(pytester)
     assert (found["fact"], len(found["repeats"])) == ("QOSMaxSubmitJobPerUserLimit", 1)
     assert found["repeats"][0]["judged_s"] > 5
-
-
-def test_a_row_that_was_slow_before_regresses_again_and_its_old_alarm_is_back(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    alarms = []
-    for number, kind in enumerate("....sssss..s"):
-        monkeypatch.setenv("GSW_DEMO_SEED", str(number))  # each run has noise of its own
-        demo = "--gsw-demo=*=slow:11%" if kind == "s" else "--gsw-demo=*=noise:0.8%"
-        result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=4", "--gsw-history=history.sqlite", demo)
-        result.assert_outcomes(**{"failed" if kind == "s" else "passed": 1}, deselected=140)
-        capsys.readouterr()
-        main(["alarms", "--history=history.sqlite", "--json"])
-        alarms.append([(one["id"], one["state"]) for one in json.loads(capsys.readouterr().out)])
-    identity = alarms[4][0][0]
-    assert alarms[4] == [(identity, "new")]
-    assert alarms[8] == [(identity, "still")]
-    assert alarms[10] == [(identity, "mended")]
-    assert alarms[11] == [(identity, "still")]

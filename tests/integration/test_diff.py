@@ -173,23 +173,6 @@ def test_throughput_where_a_batch_is_not_known(
     assert found["throughput_change"] == (None if change is None else pytest.approx(change))
 
 
-def test_a_changed_batch_is_counted_and_sorted_by_its_throughput(
-    releases: tuple[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = "".join(f"      - {{gpus: {gpus}, step_time_s: 1, line: 1}}\n" for gpus in (8, 16))
-    text = TABLE.format(document="x.md", rows=rows)
-    Path("c.yaml").write_text(text)
-    Path("d.yaml").write_text(
-        text.replace("16, step_time_s: 1", "16, step_time_s: 1, global_batch_size: 32").replace(
-            "8, step_time_s: 1,", "8, step_time_s: 1.25,"
-        )
-    )
-    assert main(["rows", "--diff", "c.yaml", "d.yaml"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2].split()[:4] == ["tiny_1b_bf16[H100x16]", "1", "-50.0", "%"]
-    assert lines[-1] == "2 rows before, 2 after: 2 slower"
-
-
 def test_the_steps_that_a_log_shows(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     text = Path("a.yaml").read_text()
     Path("c.yaml").write_text(text.replace("steps: 20", "steps: 20, logged_steps: 18"))
@@ -232,14 +215,4 @@ def test_two_rows_of_one_name(releases: tuple[str, str], capsys: pytest.CaptureF
     assert capsys.readouterr().err == (
         "pytest-gsw rows: two rows are called tiny_1b_bf16[H100x8]:\n"
         "  twice/one.yaml:13\n  twice/two.yaml:13\nnext: compare files one by one\n"
-    )
-
-
-def test_what_is_not_there_and_what_is_wrong(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rows", "--diff", "a.yaml", "c.yaml"]) == 2
-    Path("c.yaml").write_text("[]\n")
-    assert main(["rows", "--diff", "c.yaml", "a.yaml"]) == 2
-    assert capsys.readouterr().err == (
-        "pytest-gsw rows: no baselines at c.yaml: there is no such file or directory\n"
-        "pytest-gsw rows: c.yaml: 1 problem\n  c.yaml:1:1     wanted a mapping of keys at the top of the file\n"
     )

@@ -93,13 +93,6 @@ def test_with_too_few_nights_nothing_is_said(table: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.splitlines()[-1] == told
 
 
-def test_a_row_that_is_not_there(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["history", "--drift", "gpt3*", f"--baselines={two_rows}"]) == 2
-    assert capsys.readouterr().err == (
-        "pytest-gsw history: the history .gsw/history.sqlite has no row 'gpt3*'\nnext: pytest-gsw history\n"
-    )
-
-
 def test_a_session_warns_of_a_row_that_creeps_and_fails_nothing(pytester: pytest.Pytester, table: Path) -> None:
     # Simulated nights, as the demo's are.
     nights(table, seconds(0.012, 1.0), cluster="demo", simulated=True)

@@ -20,7 +20,7 @@ from pytest_gsw.cli.history import sparkline
 from pytest_gsw.history import open_history
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.past import Past, pasts_of_records
-from pytest_gsw.results.record import Record, write_record
+from pytest_gsw.results.record import Record
 from tests.integration.conftest import tiny_table
 from tests.integration.runs import record, write_runs
 from tests.unit.history.nights import FIRST_S, KEY, job, night, stored_points
@@ -125,19 +125,6 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     fill(*nights(12), *nights(3, node_id="x.yaml::y", cluster="jz"))
     assert history() == 0
     assert capsys.readouterr() == (TABLE, "")
-
-
-def test_the_newest_job_is_held_against_those_before_it(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(night(0, 2.125), night(1, 2.375))
-    assert history() == 0
-    assert "   2.125 s   1.7 %*  2026-11-02 21:00 2.375 s           -10.5 %  " in capsys.readouterr().out
-
-
-def test_an_only_job_is_held_against_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(night(0))
-    assert history() == 0
-    _, _, line, _ = capsys.readouterr().out.splitlines()
-    assert line.split() == f"{KEY.row} eos 1 1.7 %* 2026-11-01 21:00 5 s ▅".split()
 
 
 def test_rows_and_clusters_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -278,25 +265,6 @@ def test_the_environment_names_the_history(capsys: pytest.CaptureFixture[str], m
     assert capsys.readouterr().err == f"pytest-gsw history: --history {message}"
 
 
-def test_a_path_of_the_environment_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(*nights(9), place=tmp_path / "home" / "all.sqlite")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("GSW_HISTORY", "~/all.sqlite")
-    assert history() == 0
-
-
-@pytest.mark.parametrize("text", ["host=db password=hunter2", "mysql://u:hunter2@db/d"])
-def test_a_history_that_is_neither_file_nor_url_is_refused_unseen(
-    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("GSW_HISTORY", text)
-    assert history("--add", ".") == 2
-    err = capsys.readouterr().err
-    assert err.startswith("pytest-gsw history: GSW_HISTORY: got ")
-    assert "hunter2" not in err
-    assert list(Path().iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -372,22 +340,6 @@ def test_a_server_that_is_away_is_an_error_without_its_password(capsys: pytest.C
     assert "hunter2" not in err
 
 
-@pytest.mark.parametrize(
-    "arguments", [["history"], ["compare", "a", "b"], ["history", "--drift"], ["history", "--add", "run"]]
-)
-def test_a_history_of_a_later_release_is_an_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    fill(night(0))
-    write_record(Path("run"), night(1))
-    with sqlite3.connect(DEFAULT) as connection:
-        connection.execute("UPDATE gsw_schema SET version = 7")
-    connection.close()
-    assert main(arguments) == 1
-    assert capsys.readouterr().err == (
-        f"pytest-gsw {arguments[0]}: the history .gsw/history.sqlite is of version 7, and this pytest-gsw knows version "
-        "1\nnext: name another one, and fill it with pytest-gsw history --add .gsw/runs/*\n"
-    )
-
-
 def test_runs_are_added_once_however_often(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directories = write_runs(Path(".gsw"), site)
     (Path(".gsw/runs/empty")).mkdir()
@@ -403,16 +355,6 @@ def test_runs_are_added_once_however_often(site: Path, capsys: pytest.CaptureFix
         )
     assert history() == 0
     assert "tiny_1b_bf16[H100x8]  eos             5" in capsys.readouterr().out
-
-
-def test_what_of_runs_is_new_is_told(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    directories = write_runs(Path(".gsw"), site)
-    assert history("--add", *directories[:2]) == 0
-    assert history("--add", *directories) == 0
-    assert capsys.readouterr().out == (
-        ".gsw/history.sqlite: 2 records of 2 runs added\n"
-        ".gsw/history.sqlite: 3 records of 5 runs added, 2 records there already\n"
-    )
 
 
 def test_nothing_to_add_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -642,18 +584,6 @@ def tried(*seconds: float, on: int, others: int = 99) -> list[Record]:
         night(n, each, variables={**({"SLOW": "8"} if n == on else {}), **({"NEW": "1"} if n >= others else {})})
         for n, each in enumerate(seconds)
     ]
-
-
-def test_a_variable_that_is_taken_back_is_an_event_and_its_cost_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    runs = tried(*[5.0] * 4, 5.5, *[5.0] * 3, on=4)
-    for count, last in (
-        (5, "2026-11-05 21:00 SLOW not set -> 8: throughput -9.1 % (-12.4 % to -5.7 %; 1 run since, 4 before)"),
-        (6, "2026-11-06 21:00 SLOW 8 -> not set: throughput +10.0 % (+5.1 % to +15.1 %; 1 run since, 1 before)"),
-        (8, "2026-11-06 21:00 SLOW 8 -> not set: throughput +10.0 % (+8.1 % to +11.9 %; 3 runs since, 1 before)"),
-    ):
-        fill(*runs[:count])
-        assert history() == 0
-        assert capsys.readouterr().out.splitlines()[-1] == f"{KEY.row} on eos: {last}"
 
 
 def test_the_newest_event_beyond_noise_is_shown_as_well(capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,13 +182,6 @@ def test_a_launcher_that_raises_later_ends_the_session_with_its_traceback(
     result.stdout.fnmatch_lines(["gsw: * still pending or running, and cancelled"])
 
 
-def test_a_launcher_whose_names_take_nothing(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(OWN.format(body="def named(self): return ()"))
-    result = pytester.runpytest(*TWO)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["  named: got named(), wanted named(specs, since_s)"])
-
-
 def test_a_job_that_is_no_rows_is_found_when_the_session_ends(pytester: pytest.Pytester) -> None:
     """Its row was told by then: it is an error all the same, on the screen, in JUnit and in its record."""
     late = """def named(self, specs, since_s):

@@ -143,12 +143,6 @@ def test_sessions_within_a_process_judge_alike(project: Path) -> None:
     assert ended.returncode == 0, ended.stdout
 
 
-@pytest.mark.parametrize("name", pytest_gsw.__all__)
-def test_each_public_name_is_there_when_it_is_asked_for(name: str) -> None:
-    assert getattr(pytest_gsw, name).__name__ == name
-    assert name in dir(pytest_gsw)
-
-
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"^module 'pytest_gsw' has no attribute 'Verdikt'$"):
         _ = pytest_gsw.Verdikt

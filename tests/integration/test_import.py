@@ -183,12 +183,6 @@ def test_a_whole_release_is_one_command(tmp_path: Path, capsys: pytest.CaptureFi
     assert 'document: "llama4/README.md"\n' in tables["llama3_9b"]
 
 
-def test_a_directory_without_tables_of_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "README.md").write_text("# Nothing\n")
-    assert main(["import", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err == f"pytest-gsw import: no README with tables of training below {tmp_path}\n"
-
-
 def test_tables_below_a_directory_of_tables_have_its_schema(readme: Path, tmp_path: Path) -> None:
     above, below = tmp_path / "out", tmp_path / "out" / "releases" / "25.02"
     facts = f"--facts={above / 'facts.yaml'}"
@@ -216,11 +210,6 @@ def test_two_documents_of_one_model(readme: Path, tmp_path: Path, capsys: pytest
     )
     assert said in capsys.readouterr().out
     assert main(["import", "--strict", str(readme), "-o", str(tmp_path / "out")]) == 1
-
-
-def test_no_such_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["import", str(tmp_path / "none.md"), "-o", str(tmp_path)]) == 2
-    assert "none.md" in capsys.readouterr().err
 
 
 def test_what_has_to_be_given(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,13 +46,6 @@ def test_a_session_that_goes_on_adds_to_the_file(pytester: pytest.Pytester) -> N
     assert len({one["run_id"] for one in found if "run_id" in one}) == 1
 
 
-def test_a_replay_has_one_of_its_own(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*TWO_ROWS)
-    pytester.runpytest("--gsw-replay=last")
-    first, second = (path.read_text() for path in pytester.path.glob(".gsw/runs/*/live.jsonl"))
-    assert first.count("\n") == second.count("\n") == 4
-
-
 def test_the_night_on_one_screen(pytester: pytest.Pytester) -> None:
     faults = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x512]=fast:12%")
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", *faults)

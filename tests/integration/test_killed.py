@@ -69,17 +69,6 @@ def test_its_own_report_lists_them_everywhere_and_says_how_to_go_on(pytester: py
     pytester.runpytest_subprocess(f"--gsw-resume={killed.name}").assert_outcomes(passed=6, deselected=135)
 
 
-def test_what_it_never_judged_is_not_said_to_be_well(killed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(killed), "-o", "out"]) == 0
-    index = re.sub(r"\s+", " ", text_of(Path("out/index.html")))
-    assert "1 error of 6 rows" in index
-    assert " GPU-hours, its session was ended before all rows were judged " in index
-    assert re.search(r"1 row: no record \S+::llama2_70b_fp8\[H100x\d+\]", index), index
-    capsys.readouterr()
-    assert main(["report", "--format=markdown", killed.name]) == 0
-    assert re.search(r"`llama2_70b_fp8\[H100x\d+\]` \| \*\*error\*\*", capsys.readouterr().out)
-
-
 @pytest.mark.parametrize("count", [1, 5])
 def test_metrics_and_page_of_a_killed_run_have_its_cluster(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, count: int

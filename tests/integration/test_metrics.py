@@ -113,52 +113,6 @@ def test_a_row_fails_by_one_of_them_alone(
     assert json.loads(record.read_text())["verdict"]["own_outcome"] == "passed"
 
 
-def test_junit_of_the_records_is_that_of_the_session(pytester: pytest.Pytester) -> None:
-    log(pytester.path, memory="70.1")
-    judged(pytester, "--junitxml=junit.xml")
-    (run,) = (pytester.path / ".gsw" / "runs").iterdir()
-    assert main(["report", "--format=junit", str(run), "-o", "again.xml"]) == 0
-    first, again = (cases(pytester.path / name)[0] for name in ("junit.xml", "again.xml"))
-    of_session, of_records = ({p.get("name"): p.get("value") for p in case.iter("property")} for case in (first, again))
-    assert of_session == of_records
-    (failure,) = again.iter("failure")
-    assert str(failure.get("message")).startswith("peak memory 70.1 GiB is 14.5 % above the documented 61.2 GiB")
-
-
-def test_a_gain_that_nobody_believes_is_inconclusive(pytester: pytest.Pytester) -> None:
-    log(pytester.path, memory="40.1")
-    result = judged(pytester, "-rs")
-    result.assert_outcomes(skipped=1)
-    assert result.ret == 6
-    result.stdout.fnmatch_lines(
-        [
-            "*inconclusive: peak memory 40.1 GiB is 34.5 % below*no job is believed to be so much better: look at its unit*"
-        ]
-    )
-
-
-@pytest.mark.parametrize(
-    ("memory", "fact"),
-    [
-        ("nan", "peak memory (peak_memory_gib) is nan in the log, wanted a number above 0"),
-        ("-", "peak memory (peak_memory_gib) is - in the log, wanted a number above 0"),
-    ],
-)
-def test_a_figure_that_is_not_finite_is_an_error(pytester: pytest.Pytester, memory: str, fact: str) -> None:
-    log(pytester.path, memory)
-    result = judged(pytester)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([fact])
-
-
-def test_a_figure_that_is_not_there_is_an_error(pytester: pytest.Pytester) -> None:
-    path = log(pytester.path)
-    path.write_text(re.sub("generated .*\n", "", path.read_text()))
-    result = judged(pytester)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the log holds no output (output_tokens_per_s), which the row documents"])
-
-
 def test_a_metric_that_nobody_reads_is_an_error(pytester: pytest.Pytester) -> None:
     log(pytester.path)
     result = pytester.runpytest("-p", "memory", "--gsw-replay=own.log", "own.yaml")

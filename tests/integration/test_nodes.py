@@ -13,8 +13,6 @@ from random import Random
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.history.events import EXCLUDE, Event
-from pytest_gsw.history.past import newest_pasts
 from pytest_gsw.history.place import open_history
 from tests.integration.conftest import junit, properties, suite_properties
 from tests.integration.runs import record as record_of
@@ -89,11 +87,6 @@ def test_as_json(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["clearing"] == []
 
 
-def test_what_sbatch_excludes(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nodes", "--exclude-file=slow/nodes.txt"]) == 1
-    assert Path("slow/nodes.txt").read_text(encoding="utf-8") == "pool0-0007\n"
-
-
 def test_a_node_that_fails_jobs_is_named(
     pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,16 +103,6 @@ def test_a_node_that_fails_jobs_is_named(
     (found,) = eos["failures"]
     assert (found["nodes"], found["failed"], found["beyond_chance"]) == (["pool0-0005"], 16, True)
     assert found["usual"] < found["failed"] / found["of"]
-
-
-def test_failures_that_are_chance_name_nobody(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nights(table, {}, failing=2, last=2)
-    assert main(["nodes"]) == 6
-    assert (
-        "eos: 3 jobs failed by the infrastructure in 90 days, on no node more than by chance" in capsys.readouterr().out
-    )
 
 
 def test_a_session_says_which_node_fails_jobs(pytester: pytest.Pytester, table: Path) -> None:
@@ -173,34 +156,6 @@ def test_a_history_that_is_too_short_says_so(
     assert (eos["slow"], eos["cleared"], len(eos["could_not_be_told"])) == ([], [], 10)
 
 
-def test_rows_that_never_change_their_nodes_clear_nobody(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nights(table, {}, of_row=4)
-    assert main(["nodes"]) == 6
-    first, second = capsys.readouterr().out.splitlines()
-    assert first == "no node is known to make jobs slow"
-    assert second == "eos: 0 nodes cleared of a loss of 5.8 % or more by the last 30 runs, 8 could not be told"
-
-
-def test_runs_that_are_excluded_accuse_nobody(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with open_history(Path(".gsw/history.sqlite")) as history:
-        for night in range(SUSPECT, NIGHTS):
-            history.decide(Event(EXCLUDE, f"night-{night:03}", "eos", BEGIN_S, {"why": "maintenance"}))
-    assert main(["nodes"]) == 0
-
-
-def test_jobs_with_a_slow_node_are_no_night_of_their_rows(one_slow: Path) -> None:
-    with open_history(Path(".gsw/history.sqlite")) as history:
-        pasts = newest_pasts(history, history.series())
-    assert len(pasts) == 2
-    for past in pasts.values():
-        left_out = {point.run_id for point in past.nights} - {point.run_id for point in past.counted}
-        with_it = {point.run_id for point in past.nights[SUSPECT + 5 :] if NAMES[SLOW] in point.nodes}
-        assert left_out >= with_it != set()
-        assert len(past.counted) > SUSPECT
-
-
 @pytest.mark.parametrize(
     ("here", "said", "without"),
     [
@@ -248,14 +203,3 @@ def test_since_leaves_earlier_nights_out(one_slow: Path, capsys: pytest.CaptureF
         "no node is known to make jobs slow",
         "eos: no job tells of any other node",
     ]
-
-
-def test_a_cluster_that_is_not_there(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nodes", "--cluster=selene"]) == 2
-    assert "is of eos, not of selene" in capsys.readouterr().err
-
-
-def test_a_day_that_is_none(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["nodes", "--since=yesterday"])
-    assert "got 'yesterday', wanted a day such as 2026-11-30" in capsys.readouterr().err

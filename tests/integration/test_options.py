@@ -316,12 +316,6 @@ def test_a_resumed_run_has_the_history_that_its_environment_named(
     assert settings(pytester, "--gsw-resume=later")["history"] == url["history"]  # with its password
 
 
-def test_a_resumed_run_has_no_history_where_it_was_to_have_none(pytester: pytest.Pytester) -> None:
-    first = settings(pytester, "--gsw-cluster=demo", "--gsw-history=none")
-    Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], paths=first["shared"])
-    assert settings(pytester, "--gsw-resume=night")["history"] is None
-
-
 def test_a_resumed_run_is_told_the_user_of_its_history_again(pytester: pytest.Pytester) -> None:
     url = "postgresql://gsw:sesame@db.example/nights"
     first = settings(pytester, "--gsw-cluster=demo", f"--gsw-history={url}")

@@ -55,19 +55,6 @@ def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkey
     assert float(facts["gsw_measured_step_time_s"]) == pytest.approx(4.556 * 1.12, rel=0.02)
 
 
-def test_where_there_is_room_for_one_line_a_failure_is_its_fact(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CI", "true")
-    result = run(pytester, "oom")
-    fact = "job ID failed with exit code 1: XLA out of memory"
-    lines = [re.sub(r"\bjob \d+", "job ID", line) for line in result.outlines]
-    assert f"ERROR {ROW} - {fact}" in lines
-    (error,) = junit(pytester.path / "junit.xml")[NAME].iterfind("error")
-    assert re.sub(r"\bjob \d+", "job ID", error.get("message", "")) == fact
-    assert (error.text or "").count(": XLA out of memory") == 1
-
-
 def test_a_failure_says_since_when_it_is_so(pytester: pytest.Pytester) -> None:
     run(pytester, "slow:0%", "--gsw-history=history.sqlite").assert_outcomes(passed=1)
     first = run(pytester, "slow:12%", "--gsw-history=history.sqlite")
@@ -215,12 +202,6 @@ def test_runxfail_makes_a_documented_out_of_memory_an_error(pytester: pytest.Pyt
     assert [p.attrib["value"] for p in outcomes if p.attrib["name"] == "gsw_outcome"] == ["expected_failure"]
 
 
-def test_a_fault_that_is_no_rows_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-demo=nomatch*=fail", ROW)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --gsw-demo: no selected row matches 'nomatch[*]'"])
-
-
 def test_results_that_cannot_be_written_are_a_usage_error(pytester: pytest.Pytester) -> None:
     (pytester.path / "file").write_text("")
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-results=file", ROW)
@@ -265,15 +246,3 @@ def test_a_disk_that_is_full_when_a_session_begins(pytester: pytest.Pytester, mo
         ]
     )
     assert not list(pytester.path.glob(".gsw/runs/*/stage"))
-
-
-def test_a_record_that_finds_no_room_names_the_directory(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("pytest_gsw.session.row.write_record", full)
-    result = run(pytester, "slow:0%")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the record cannot be written: No space left on device: */.gsw/runs/*"])

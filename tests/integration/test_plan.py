@@ -116,19 +116,6 @@ def test_rows_of_maxtext_keep_one_name_each_and_stay_singletons(
     result.stdout.fnmatch_lines(["  command * -J gsw-llama2_70b_fp8*H100x64* --dependency=singleton *"])
 
 
-@pytest.mark.usefixtures("_login_node")
-def test_the_sums_of_a_plan(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_ACCOUNT", "eng")
-    (pytester.path / "clusters.yaml").write_text(CLUSTER)
-    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", "-k", "llama2_70b_fp8 or x16-pp8-gas64")
-    result.stdout.fnmatch_lines(
-        [
-            "gsw: 1 row for V100-32GB left out: eos has H100",
-            "6 rows, 4,032 GPUs on 504 nodes if all run at once, about * GPU-hours",
-        ]
-    )
-
-
 def test_a_plan_needs_a_cluster(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-plan")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -145,34 +132,3 @@ def test_a_cluster_without_a_staging_area_is_a_usage_error(pytester: pytest.Pyte
             f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {pytester.path}/clusters.yaml",
         ]
     )
-
-
-def test_a_variable_that_is_not_set_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    (pytester.path / "clusters.yaml").write_text(CLUSTER)
-    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    path = pytester.path / "clusters.yaml"
-    result.stderr.fnmatch_lines(
-        [
-            f"ERROR: {path}: 1 problem",
-            (
-                f"  {path}:4:14 *clusters.eos.account: the variable SLURM_ACCOUNT is not set; "
-                "export SLURM_ACCOUNT=* or write the value here"
-            ),
-        ]
-    )
-
-
-@pytest.mark.usefixtures("_login_node")
-def test_clusters_of_a_given_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_ACCOUNT", "eng")
-    elsewhere: Path = pytester.mkdir("etc") / "gsw.yaml"
-    elsewhere.write_text(CLUSTER.replace("recipes: recipes", "recipes: ../recipes"))
-    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-clusters=etc/gsw.yaml", "--gsw-plan", "-k", "gpt3_175b")
-    assert result.ret == 0
-
-
-def test_a_given_file_of_clusters_that_is_not_there(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-clusters=nowhere.yaml")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --gsw-clusters: there is no file {pytester.path}/nowhere.yaml"])

@@ -47,18 +47,6 @@ def test_stall(pytester: pytest.Pytester) -> None:
     assert float(seen["gsw_saved_gpu_hours"]) == pytest.approx(64 * 3 * (600 + 65 * 4.324) / 3600, rel=0.01)
 
 
-def test_stall_before_the_first_step(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "3000")
-    result = pytester.runpytest(*ONE_ROW, "-ogsw_stall=0.01")
-    result.assert_outcomes(errors=1, deselected=140)
-    result.stdout.re_match_lines([r"hung at start: no step within \ds"])
-
-
-def test_stall_may_be_turned_off(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "-ogsw_stall=0", "--gsw-timeout=0.07")
-    result.stdout.re_match_lines([r"job \d+ ended TIMEOUT.*"])
-
-
 def test_a_loss_that_is_not_finite_ends_the_job(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "10")
     result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=nan")
@@ -91,19 +79,6 @@ def test_slow_start(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
     assert record(pytester)["outcome"] == "error"
 
 
-@pytest.mark.parametrize("factor", ["0", "7"])
-def test_slow_start_as_far_as_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, factor: str) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "5")
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%", f"-ogsw_slow_start={factor}")
-    result.assert_outcomes(failed=1, deselected=140)
-
-
-def test_a_profiled_run_may_be_slow(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "5")
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%", "--gsw-profile=nsight")
-    result.assert_outcomes(skipped=1, deselected=140)
-
-
 def test_timeout_is_three_times_the_documented_duration(pytester: pytest.Pytester) -> None:
     (pytester.path / "clusters.yaml").write_text(
         "clusters:\n  eos: {scheduler: slurm, stage: /stage}\n"
@@ -120,11 +95,6 @@ def test_timeout_is_three_times_the_documented_duration(pytester: pytest.Pyteste
     assert re.search(r" --time=(\d+) ", usual)
     assert all("--time=04:00:00" in line and line.count("--time") == 1 for line in commands("--gsw-cluster=own"))
     assert all("--time=7 " in line for line in commands("--gsw-cluster=eos", "--gsw-timeout=7"))
-
-
-def test_max_pending(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "-ogsw_max_pending=1")
-    result.assert_outcomes(passed=6, deselected=135)
 
 
 def test_every_row_skipped_is_no_success(pytester: pytest.Pytester) -> None:
@@ -145,16 +115,6 @@ def test_every_row_skipped_is_no_success(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["gsw: the only row was not judged: it was skipped (-rs tells why)"])
 
 
-def test_profiling_that_nobody_asked_this_session_for_is_no_success(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert pytester.runpytest(*ONE_ROW, "--gsw-profile=nsight").ret == pytest.ExitCode.OK
-    monkeypatch.setenv("ENABLE_PROFILE", "true")
-    result = pytester.runpytest(*ONE_ROW)
-    result.assert_outcomes(skipped=1, deselected=140)
-    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-
-
 def test_some_rows_skipped_are_no_matter(pytester: pytest.Pytester, table: Path) -> None:
     (pytester.path / "clusters.yaml").write_text(
         f"clusters:\n  here: {{scheduler: local, accelerator: B200, stage: {pytester.path}/stage, gpus: 8}}\n"
@@ -162,17 +122,6 @@ def test_some_rows_skipped_are_no_matter(pytester: pytest.Pytester, table: Path)
     result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "-rs")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=1, deselected=2)
-
-
-@pytest.mark.parametrize(
-    "option", ["-ogsw_stall=soon", "-ogsw_slow_start=-1", "--gsw-retries=often", "--gsw-retries=-1"]
-)
-def test_wrong_numbers(pytester: pytest.Pytester, option: str) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", option)
-    name, _, given = option.partition("=")
-    wanted = "a whole number such as 1" if "retries" in option else "a number above 0"
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {name.removeprefix('-o')}: got '{given}', wanted {wanted}"])
 
 
 def on_a_terminal(directory: Path, *arguments: str) -> str:
@@ -204,11 +153,6 @@ def test_a_terminal_has_one_line_that_is_written_over(tmp_path: Path) -> None:
     assert any("llama2_70b_fp8[H100x64] at st" in line for line in live)
     # The row's own line begins where the live one stood, which is wiped.
     assert re.search(r"\r {90,}\r*\n?llama2_70b_fp8\[H100x64\] ", seen)
-
-
-def test_a_terminal_is_quiet_with_q(tmp_path: Path) -> None:
-    seen = on_a_terminal(tmp_path, "--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "-p", "no:cacheprovider", "-q")
-    assert "done" not in seen
 
 
 def test_a_record_that_cannot_be_written_is_no_pass(pytester: pytest.Pytester) -> None:

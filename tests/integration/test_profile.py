@@ -113,21 +113,6 @@ def test_a_profiled_run_that_fails_is_an_error(pytester: pytest.Pytester) -> Non
     pytester.runpytest("--gsw-cluster=demo", ROW, "--gsw-profile=nsight", "--gsw-demo=*=fail").assert_outcomes(errors=1)
 
 
-def test_the_variables_of_nsight(pytester: pytest.Pytester) -> None:
-    profile = "--gsw-profile=nsight:steps=20-25,ranks=0-3,gpu-metrics,cpu-metrics"
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-plan", "-k", "grok1_314b_fp8 and H100x512", profile)
-    result.stdout.fnmatch_lines(
-        [
-            "  environment  ENABLE_PROFILE=true",
-            "  environment  RUN_CONF_PROFILE_START_STEP=20",
-            "  environment  RUN_CONF_PROFILE_STOP_STEP=25",
-            "  environment  RUN_CONF_PROFILE_RANKS=0,1,2,3",
-            "  environment  RUN_CONF_PROFILE_GPU_METRICS=true",
-            "  environment  RUN_CONF_PROFILE_CPU=true",
-        ]
-    )
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [

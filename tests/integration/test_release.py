@@ -46,15 +46,6 @@ def test_a_log_of_the_rows_release_is_judged(pytester: pytest.Pytester, version:
     result.assert_outcomes(passed=1)
 
 
-def test_a_table_of_ones_own_names_a_release_as_the_log_does(pytester: pytest.Pytester) -> None:
-    text = (bundled_baselines() / "nemo" / "grok1_314b.yaml").read_text()
-    for releases, outcome in ('["24.11"]', "passed"), ('["24.12"]', "errors"):
-        (pytester.path / "site.yaml").write_text(re.sub("releases: .*", f"releases: {releases}", text))
-        log = log_of(pytester.path, "24.11")
-        own = pytester.runpytest(f"--gsw-replay={log}", "--gsw-baselines=site.yaml", "-k", "grok1_314b_fp8 and H100x64")
-        own.assert_outcomes(deselected=17, **{outcome: 1})
-
-
 @pytest.mark.parametrize("step_time_s", [17.89, 8.0, 99.0])
 def test_a_log_of_another_release_is_never_judged(pytester: pytest.Pytester, step_time_s: float) -> None:
     log = log_of(pytester.path, "24.11", step_time_s)
@@ -115,14 +106,6 @@ def test_a_loss_of_the_release_that_ran_is_a_regression_by_its_own_figures(pytes
     )
 
 
-def test_a_sites_table_without_releases_is_judged_whatever_ran(pytester: pytest.Pytester) -> None:
-    table = bundled_baselines() / "nemo" / "grok1_314b.yaml"
-    (pytester.path / "site.yaml").write_text(re.sub("releases: .*\n", "", table.read_text()))
-    log = log_of(pytester.path, "25.01")
-    result = pytester.runpytest(f"--gsw-replay={log}", "--gsw-baselines=site.yaml", "-k", "grok1_314b_fp8 and H100x64")
-    result.assert_outcomes(passed=1, deselected=17)
-
-
 def test_a_record_says_which_release_ran(pytester: pytest.Pytester) -> None:
     pytester.runpytest(f"--gsw-replay={log_of(pytester.path, '25.02')}", ROW, "--junitxml=junit.xml")
     (record,) = pytester.path.glob(".gsw/runs/*/records/*.json")
@@ -176,22 +159,6 @@ def test_a_staged_recipe_of_another_release_that_is_launched_otherwise_is_told_b
     result.stdout.no_fnmatch_line("*is launched by*")
 
 
-@pytest.mark.usefixtures("eos")
-def test_a_staged_recipe_of_the_rows_release_would_be_submitted(pytester: pytest.Pytester) -> None:
-    script = pytester.path / "stage" / "maxtext" / "launch.sh"
-    script.write_text(script.read_text().replace("25.04", "25.01"))
-    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", "-k", "llama2_70b_fp8 and H100x64")
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(
-        [
-            "collect*",
-            "gsw: 1 row, about 16 GPU-hours by the documented step times",
-            '  source       "Maxtext LLama2 70b FP8 (FSDP+DP MBS=2)", releases 24.11.1, 25.01 and 25.01.1',
-            "  command      sbatch *",
-        ],
-    )
-
-
 def test_the_commands_of_a_row_name_its_release(pytester: pytest.Pytester) -> None:
     log = log_of(pytester.path, "25.02", step_time_s=30.0)
     result = pytester.runpytest("--gsw-release=25.02", f"--gsw-replay={log}", ROW)
@@ -230,13 +197,6 @@ def test_a_row_that_is_named_is_of_the_release_that_is_asked_for(
     pytester.runpytest(f"--gsw-replay={log}", "--gsw-release=25.03", ROW).assert_outcomes(
         **({"passed": 1} if version is None else {"errors": 1})
     )
-
-
-@pytest.mark.parametrize("version", ["v24.11", '"24.11"', "'24.11'"])
-def test_a_release_is_read_however_the_script_writes_it(pytester: pytest.Pytester, version: str) -> None:
-    result = pytester.runpytest(f"--gsw-replay={log_of(pytester.path, version)}", ROW)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the log is of release 24.11.1, *"])
 
 
 def test_the_command_for_a_staged_recipe_of_another_release_runs_that_releases_row(

@@ -43,18 +43,6 @@ def test_the_offline_command_of_a_failure_works(pytester: pytest.Pytester, recor
     result.assert_outcomes(failed=1)
 
 
-def test_a_staging_area(pytester: pytest.Pytester, recorded: Path) -> None:
-    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}", "-k", "llama2_70b_fp8 and not H100x256")
-    result.assert_outcomes(passed=4, failed=1, deselected=136)
-    result.stdout.fnmatch_lines(["job * replay * REPLAYED*"])
-
-
-def test_one_log(pytester: pytest.Pytester, recorded: Path) -> None:
-    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
-    result = pytester.runpytest(f"--gsw-replay={log}", "-k", "llama2_70b_fp8 and H100x64")
-    result.assert_outcomes(passed=1, deselected=140)
-
-
 def test_a_log_of_another_row_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
     (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
     result = pytester.runpytest(f"--gsw-replay={log}", "-k", "llama2_70b_fp8 and H100x512")
@@ -79,42 +67,6 @@ def test_a_renamed_log_of_another_row_is_an_error(pytester: pytest.Pytester, rec
             "dtype      fp8 in the log, bf16 in the row",
             "GPUs       64 in the log, 512 in the row",
         ]
-    )
-
-
-def test_two_jobs_of_one_row_are_ambiguous(pytester: pytest.Pytester, recorded: Path) -> None:
-    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
-    shutil.copy(log, log.with_name("log-maxtext_llama2_70b_64_999999.out"))
-    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}", "-k", "llama2_70b_fp8 and H100x64")
-    result.assert_outcomes(errors=1, deselected=140)
-    result.stdout.fnmatch_lines(["*999999*", "*--gsw-replay=*"])
-
-
-def test_a_row_without_a_log_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
-    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}", "-k", "gpt3_175b and H100x128")
-    result.assert_outcomes(errors=1, deselected=140)
-
-
-def test_a_record_that_cannot_be_read_is_a_usage_error(pytester: pytest.Pytester, recorded: Path) -> None:
-    record = next(recorded.glob("records/*.json"))
-    record.write_text(json.dumps({"schema": 99, "job": None}))
-    result = pytester.runpytest(f"--gsw-replay={recorded}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --gsw-replay: *is a record of version 99, this pytest-gsw reads version 1*"])
-
-
-def test_the_newest_job_that_completed(pytester: pytest.Pytester, recorded: Path) -> None:
-    """After some nights a staging area holds several jobs of each row, the last of them perhaps one that failed."""
-    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
-    text = log.read_text().replace(log.stem.rpartition("_")[2], "999999")
-    log.with_name("log-maxtext_llama2_70b_64_999999.out").write_text(text[: len(text) // 2])
-    stage = recorded / "stage"
-    result = pytester.runpytest(f"--gsw-replay={stage}@last", "-k", "llama2_70b_fp8 and H100x64")
-    result.assert_outcomes(passed=1, deselected=140)
-    result.stdout.fnmatch_lines([f"gsw: 1 row to replay from {stage}, of each the newest job that completed"])
-    job = log.stem.rpartition("_")[2]
-    result.stdout.fnmatch_lines(
-        [f"gsw: llama2_70b_fp8[[]H100x64]: job {job} is judged; passed over: job 999999 (the log *)"]
     )
 
 
@@ -171,15 +123,6 @@ def test_a_newer_job_that_came_to_its_end_is_judged(
     assert "passed over" not in result.stdout.str()
 
 
-def test_what_was_passed_over_is_in_the_text_of_a_row_that_fails(pytester: pytest.Pytester, recorded: Path) -> None:
-    (log,) = recorded.glob("stage/results/demo/fp8/70b/128/*.out")
-    log.with_name("log-maxtext_llama2_70b_128_999999.out").write_text("")
-    result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}@last", "-k", "llama2_70b_fp8 and H100x128")
-    result.assert_outcomes(failed=1, deselected=140)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["newer jobs job * is judged; passed over: job 999999 (*); * is 0 days old (*)"])
-
-
 def test_a_copy_does_not_tell_which_job_was_the_last(pytester: pytest.Pytester, recorded: Path) -> None:
     """A copied log may have the time at which it was copied."""
     (own,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
@@ -226,25 +169,12 @@ def test_a_replay_of_a_run_has_all_of_its_rows(pytester: pytest.Pytester, record
     assert [case.find("error") is None for case in junit(Path("junit.xml")).values()].count(False) == 2
 
 
-@pytest.mark.parametrize("given", ["all/{recipe}", "all"])
-def test_a_staging_area_for_each_recipe(pytester: pytest.Pytester, recorded: Path, given: str) -> None:
-    shutil.copytree(recorded / "stage", pytester.path / "all/maxtext")
-    result = pytester.runpytest(f"--gsw-replay={given}", "-k", "llama2_70b_fp8 and H100x64")
-    result.assert_outcomes(passed=1, deselected=140)
-
-
 @pytest.mark.parametrize("given", ["none/{recipe}", "none@last"])
 def test_no_staging_area_is_a_usage_error(pytester: pytest.Pytester, given: str) -> None:
     result = pytester.runpytest(f"--gsw-replay={given}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     place = pytester.path / given.removesuffix("@last")
     result.stderr.fnmatch_lines([f"ERROR: --gsw-replay: there is no file or directory {place}"])
-
-
-def test_nothing_at_the_path_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-replay=nowhere")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --gsw-replay: there is no file or directory {pytester.path}/nowhere"])
 
 
 def test_a_run_is_replayed_by_its_id(pytester: pytest.Pytester, recorded: Path) -> None:
@@ -291,12 +221,6 @@ def test_one_log_serves_one_row(pytester: pytest.Pytester, recorded: Path) -> No
     result = pytester.runpytest("--gsw-replay=bare.log", "-k", "llama2_70b and (H100x64 or H100x128)")
     result.assert_outcomes(errors=4, deselected=137)
     result.stdout.fnmatch_lines(["bare.log can be the log of only one of 4 rows"])
-
-
-def test_a_replay_of_a_simulation_says_so(pytester: pytest.Pytester, recorded: Path) -> None:
-    for source in (recorded, recorded / "stage"):
-        result = pytester.runpytest(f"--gsw-replay={source}", "-k", "llama2_70b_fp8 and H100x64")
-        result.stdout.re_match_lines([r"gsw: replay of .*", r"llama2_70b_fp8\[H100x64\] +PASSED .*"])
 
 
 def test_a_profiled_run_is_not_judged_in_a_replay_either(pytester: pytest.Pytester) -> None:

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.reports import build
-from pytest_gsw.results.unjudged import Begun, newest_begun
-
 SIX_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
 FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom")
 FILES = {
@@ -37,20 +34,6 @@ def test_a_report_is_written_over_the_last_one(pytester: pytest.Pytester) -> Non
     for _ in range(2):
         pytester.runpytest(*SIX_ROWS, "--gsw-report=report").assert_outcomes(passed=6, deselected=135)
     assert {path.name for path in (pytester.path / "report").iterdir() if path.is_file()} == FILES
-
-
-def test_what_the_runs_beside_were_to_be_is_read_once(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Path] = []
-
-    def counting(runs: Path, last: int) -> tuple[Begun, ...]:
-        asked.append(runs)
-        return newest_begun(runs, last)
-
-    monkeypatch.setattr(build, "newest_begun", counting)
-    pytester.runpytest(*SIX_ROWS, "--gsw-report=report").assert_outcomes(passed=6, deselected=135)
-    assert asked == [Path(".gsw", "runs")]
 
 
 def test_a_report_that_cannot_be_written_fails_the_session(pytester: pytest.Pytester) -> None:

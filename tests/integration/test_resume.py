@@ -102,17 +102,6 @@ def test_a_tolerance_that_has_changed_since_does_not_change_a_verdict(
     assert pytester.runpytest("--gsw-resume=last", *rows, "--gsw-tolerance=50%").ret == pytest.ExitCode.OK
 
 
-def test_rows_of_an_interrupted_session_are_left_to_run(
-    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "120")
-    signalled(pytester, signal.SIGTERM, logs=3)
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
-    result = resume(pytester)
-    result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["gsw: goes on with run *: 0 of 3 rows are judged, 3 are left to run"])
-
-
 def test_rows_that_are_gone_are_errors_with_their_jobs(pytester: pytest.Pytester, run: Path, table: Path) -> None:
     table.write_text(table.read_text().replace("gpus: 16,", "gpus: 16, case: renamed,"))
     result = resume(pytester)
@@ -206,13 +195,6 @@ def test_signals_end_a_session_in_order(
 ) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "120")  # pytester.popen hands on this process's environment, and no other
     assert sum("interrupted: job " in text for text in signalled(pytester, number, logs=3)) == 3
-
-
-def test_a_signal_amid_submissions_leaves_no_row_unreported(
-    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "120")
-    assert sum("interrupted" in text for text in signalled(pytester, signal.SIGTERM, logs=1)) == 3
 
 
 @pytest.fixture

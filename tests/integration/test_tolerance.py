@@ -38,11 +38,6 @@ def test_the_command_lines(pytester: pytest.Pytester) -> None:
     )
 
 
-def test_the_ini_twin(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\ngsw_tolerance = 15%\n")
-    pytester.runpytest(*SLOW, "-k", "llama2_70b_fp8 and H100x64").assert_outcomes(passed=1, deselected=140)
-
-
 def test_the_clusters(pytester: pytest.Pytester, recipes: Path) -> None:
     (pytester.path / "clusters.yaml").write_text(
         f"""\

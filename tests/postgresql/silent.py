@@ -10,6 +10,9 @@ from types import TracebackType
 #: What clients ask before they say who they are: whether the server can encrypt.
 _ENCRYPT = {80877103, 80877104}
 
+#: After which something hangs; no machine is so slow.
+GIVE_UP_S = 120.0
+
 
 class SilentServer:
     """Listen on a port of this machine on entry; stop that on exit.
@@ -30,8 +33,12 @@ class SilentServer:
         return f"postgresql://gsw@127.0.0.1:{self._socket.getsockname()[1]}/gsw?sslmode=disable"
 
     def wait_for_client(self) -> None:
-        """Return once a client has connected, and been greeted if that is done: it waits for an answer now, or soon."""
-        self._taken_in.wait()
+        """Return once a client has connected, and been greeted if that is done: it waits for an answer now, or soon.
+
+        Raises:
+            AssertionError: None has within :data:`GIVE_UP_S`.
+        """
+        assert self._taken_in.wait(GIVE_UP_S), "no client has connected"
 
     def __enter__(self) -> SilentServer:  # noqa: PYI034 - typing.Self is Python 3.11's
         threading.Thread(target=self._accept, daemon=True).start()

@@ -118,7 +118,7 @@ PROGRAM = """
 import sys
 from pytest_gsw.history import open_history, postgresql
 from pytest_gsw.history.errors import HistoryError
-from tests.unit.history.nights import KEY
+from tests.unit.history.nights import KEY, stored_points
 postgresql.CONNECT_TIMEOUT_S = int(sys.argv[2])
 print("asks", flush=True)
 try:

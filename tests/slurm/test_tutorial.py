@@ -147,17 +147,3 @@ def test_the_night_that_is_rehearsed_is_that_of_the_jenkinsfile() -> None:
 def _words(commands: str) -> str:
     """The words of a command that is on several lines."""
     return " ".join(commands.replace("\\", "").split())
-
-
-@pytest.mark.parametrize(
-    ("said", "is_like_it"),
-    [
-        ("a\nx 12 y\nb\n", True),
-        ("x 12 y\nb\n", True),
-        ("a\nx y\nb\n", False),
-        ("x 12 y\n", False),
-        ("x 12 y\nb\nc\n", False),
-    ],
-)
-def test_a_page_may_leave_out_lines_and_parts_of_lines(said: str, is_like_it: bool) -> None:
-    assert bool(re.fullmatch(as_pattern("…\nx … y\nb\n"), said)) == is_like_it

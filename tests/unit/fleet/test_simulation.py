@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +7,7 @@ import pytest
 from pytest_gsw.fleet.fleet import MOST_POLLS_PER_INTERVAL
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.jobs.journal import read_journal
-from pytest_gsw.jobs.slurm.client import Output
-from pytest_gsw.jobs.slurm.launcher import is_away
-from tests.unit.fleet.slurm_model import AWAY, QUEUE_FULL, Cluster, Scenario, Session, simulate
+from tests.unit.fleet.slurm_model import Cluster, Scenario, Session, simulate
 
 ROWS = 300
 FULL = Scenario("full", max_job_count=60)
@@ -62,14 +59,3 @@ def test_the_journal_of_a_whole_session_can_be_read(tmp_path: Path) -> None:
     past = read_journal(tmp_path)
     assert set(past.submissions) == set(session.over) == set(past.rows)
     assert all(one.ended is not None for one in past.submissions.values())
-
-
-def test_everything_follows_from_the_seed(tmp_path: Path) -> None:
-    first, same, other = (run(tmp_path / name, FULL, seed=seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
-    assert replace(first.tally, cpu_s=0.0) == replace(same.tally, cpu_s=0.0)
-    assert first.virtual_s == same.virtual_s != other.virtual_s
-
-
-@pytest.mark.parametrize("words", [QUEUE_FULL, AWAY], ids=["full", "away"])
-def test_the_model_refuses_with_words_that_the_launcher_waits_for(words: tuple[str, ...]) -> None:
-    assert is_away(Output(1, "", "\n".join(words)))

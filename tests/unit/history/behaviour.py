@@ -310,11 +310,6 @@ class StoreBehaviour:
             assert history.add([night(0, 5.0, recorded_s=20.0), night(0, 7.0, recorded_s=10.0)]) == 1
             assert [point.judged_s for point in stored_points(history, KEY)] == [5.0]
 
-    def test_an_older_record_is_not_taken(self, place: str) -> None:
-        with open_history(place) as history:
-            history.add([night(0, 5.0, recorded_s=20.0)])
-            assert history.add([night(0, 7.0, recorded_s=10.0), night(1)]) == 1
-
     def test_no_record_is_no_question_to_the_database(self, place: str) -> None:
         assert open_history(place).add([]) == 0
 
@@ -477,31 +472,6 @@ class SchemaBehaviour:
                     f"the history {history.shown} is of version 7, and this pytest-gsw knows version 1\n"
                     "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
                 )
-
-    @pytest.mark.parametrize("change", ["DELETE FROM gsw_schema", "INSERT INTO gsw_schema VALUES (2)"])
-    def test_a_database_that_does_not_say_its_version_is_refused(self, place: str, change: str) -> None:
-        with open_history(place) as history:
-            history.add([night(0)])
-            database_of(history).execute(change)
-        with open_history(place) as history, pytest.raises(HistoryUnusableError) as caught:
-            stored_points(history, KEY)
-        assert str(caught.value) == (
-            f"the history {history.shown} does not say of which version it is, and this pytest-gsw knows version 1\n"
-            "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
-        )
-
-    def test_what_waits_for_an_unusable_history_stays(self, place: str, tmp_path: Path) -> None:
-        with open_history(place) as history:
-            history.add([night(0)])
-            database_of(history).execute("UPDATE gsw_schema SET version = 7")
-        spool = Spool(tmp_path / "spool")
-        for number in (1, 2):
-            spool.put(night(number))
-        with open_history(place) as history:
-            delivered = spool.deliver(history)
-            assert (delivered.count, delivered.left) == (0, 2)
-            assert delivered.why is not None
-            assert "is of version 7" in delivered.why
 
     def test_a_point_that_somebody_has_damaged_is_an_error_of_the_history(self, place: str) -> None:
         with open_history(place) as history:

@@ -1,10 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -263,30 +259,3 @@ def test_nothing_is_lost_whenever_a_session_is_killed(
         assert len(stored_points(history, KEY)) == len(points)
         for record in kept:
             assert history.records(record.run.id) == (record,)
-
-
-def test_nothing_is_lost_when_the_process_is_killed(place: str, tmp_path: Path) -> None:
-    program = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from pytest_gsw.history import open_history\n"
-        "from pytest_gsw.history.spool import Spool\n"
-        "from tests.unit.history.nights import night\n"
-        "spool, history = Spool(Path(sys.argv[1])), open_history(sys.argv[2])\n"
-        "for number in range(10_000):\n"
-        "    spool.put(night(number))\n"
-        "    print(number, flush=True)\n"
-        "    spool.deliver(history)\n"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path / "spool"), place]
-    done = -1
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3]) as session:
-        assert session.stdout is not None
-        session.stdout.readline()
-        time.sleep(0.3)
-        os.kill(session.pid, signal.SIGKILL)
-        done = max((int(line) for line in session.stdout.read().split()), default=0)
-    with open_history(place) as history:
-        Spool(tmp_path / "spool").deliver(history)
-        runs = {run.run_id for run in history.runs()}
-        assert {night(number).run.id for number in range(done + 1)} <= runs

@@ -165,14 +165,6 @@ def test_a_job_that_its_session_cancelled(tmp_path: Path, journal: Journal) -> N
     assert not submission.cancelled
 
 
-def test_a_row_that_is_about_to_be_run_again(tmp_path: Path, journal: Journal) -> None:
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7"))
-    journal.ended((job("7"), LOST))
-    journal.repeated("a", AGAIN)
-    assert read(tmp_path) == Submission(0.0, attempts=(AGAIN,))
-
-
 def test_a_row_of_three_attempts(tmp_path: Path, journal: Journal) -> None:
     second = Attempt("8", replace(LOST, state=JobState.PREEMPTED), "preemption")
     for attempt in (AGAIN, second):
@@ -220,12 +212,6 @@ def test_a_row_that_is_submitted_anew_has_a_new_submission(tmp_path: Path, journ
     assert read(tmp_path) == Submission(1999.5)
 
 
-def test_a_job_that_was_found_again_counts_from_its_first_submission(tmp_path: Path, journal: Journal) -> None:
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7", submitted_s=999.5))
-    assert read(tmp_path) == Submission(999.5, "7")
-
-
 def test_rows_do_not_mix(tmp_path: Path, journal: Journal) -> None:
     for number, row_id in enumerate("ab"):
         journal.intents([spec(row_id)], 999.5 + number)
@@ -251,30 +237,6 @@ def test_a_later_session_has_other_rows_and_the_same_jobs(tmp_path: Path, journa
     later.close()
     rows = ("t.yaml::a", "t.yaml::b")  # of the run, though the later session left one out
     assert read_journal(tmp_path) == Past("eos", rows, {"a": Submission(0.0, attempts=(AGAIN,))})
-
-
-def test_a_last_line_that_is_cut_is_passed_over_and_swallows_nothing(tmp_path: Path, journal: Journal) -> None:
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7"))
-    journal.close()
-    path = tmp_path / NAME
-    path.write_bytes(path.read_bytes()[:-9])
-    assert read(tmp_path) == Submission(999.5)
-    later = Journal(tmp_path)
-    later.intents([spec("b")], 1999.5)
-    later.close()
-    assert read_journal(tmp_path).submissions == {"a": Submission(999.5), "b": Submission(1999.5)}
-
-
-@pytest.mark.parametrize(
-    "line", [b"\xff\xfe", b"[]", b"5", b"null", b'{"event": "intent"', b'{"event": "unheard of"}', b"\0" * 99]
-)
-def test_lines_that_say_nothing_are_passed_over(tmp_path: Path, journal: Journal, line: bytes) -> None:
-    journal.intents([spec()], 999.5)
-    with (tmp_path / NAME).open("ab") as file:
-        file.write(line + b"\n")
-    journal.submitted(job("7"))
-    assert read(tmp_path) == Submission(1000.0, "7")
 
 
 def test_a_repetition_of_a_job_whose_end_was_not_written_says_nothing(tmp_path: Path, journal: Journal) -> None:
@@ -311,42 +273,6 @@ def test_a_disk_that_takes_a_line_in_parts(tmp_path: Path, monkeypatch: pytest.M
     journal.intents([spec()], 999.5)
     journal.submitted(job("7"))
     assert read(tmp_path) == Submission(1000.0, "7")
-
-
-def test_what_is_written(tmp_path: Path, journal: Journal) -> None:
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7"))
-    journal.stopped(job("7"), Stop("slow start"))
-    journal.cancelled(job("7"))
-    journal.ended((job("7"), RUNNING))
-    journal.repeated("a", AGAIN)
-    journal.refused("a")
-    written = [json.loads(line) for line in (tmp_path / NAME).read_text().splitlines()]
-    assert [line.pop("n") for line in written] == list(range(1, 9))
-    assert {len(line.pop("crc")) for line in written} == {8}
-    assert written.pop(0).pop("time_s") > 1.7e9
-    assert written == [
-        {"event": "intent", "row": "a", "name": "gsw-a", "time_s": 999.5},
-        {"event": "submitted", "row": "a", "job": "7", "time_s": 1000.0},
-        {"event": "stopped", "row": "a", "job": "7", "fact": "slow start", "advice": "", "saved_s": None},
-        {"event": "cancelled", "row": "a", "job": "7"},
-        {
-            "event": "ended",
-            "row": "a",
-            "job": "7",
-            "state": "RUNNING",
-            "raw_state": "",
-            "exit_code": None,
-            "signal": 0,
-            "reason": "",
-            "nodes": "",
-            "submit_s": None,
-            "start_s": None,
-            "end_s": None,
-        },
-        {"event": "repeated", "row": "a", "job": "7", "why": "node failure", "without": ["n17", "n18"]},
-        {"event": "refused", "row": "a"},
-    ]
 
 
 def test_no_journal(tmp_path: Path) -> None:

@@ -240,28 +240,6 @@ def test_a_run_whose_rows_nobody_knows_any_more() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("event", "problem"),
-    [
-        ({"event": "intent", "row": 5, "time_s": 1}, "row is no text"),
-        ({"event": "intent", "row": "a"}, "time_s is no number"),
-        ({"event": "intent", "row": "a", "time_s": True}, "time_s is no number"),
-        ({"event": "intent", "row": "a", "time_s": 1, "documented": [1]}, "documented is no mapping"),
-        ({"event": "intent", "row": "a", "time_s": 1, "image": 7}, "image is no text"),
-        ({"event": "submitted", "row": "x", "time_s": 1, "job": ["7"]}, "job is no text"),
-        ({**status_event("EXPLODED", 0), "row": "x", "job": "7"}, "'EXPLODED' is not a valid JobState"),
-        ({**status_event("FAILED", 0), "row": "x", "job": "7", "nodes": None}, "nodes is no text"),
-        ({"event": "session", "cluster": "eos", "rows": "ab", "time_s": 0}, "rows is no list of texts"),
-        ({"event": "session", "cluster": "eos", "rows": [1], "time_s": 0}, "rows is no list of texts"),
-    ],
-)
-def test_fields_of_a_wrong_type_are_damage_too(event: dict[str, object], problem: str) -> None:
-    session = {"event": "session", "cluster": "eos", "rows": ["t::a"], "time_s": 0}
-    before = {"event": "intent", "row": "x", "time_s": 1}
-    content = b"".join(seal(one, number) for number, one in enumerate([session, before, event], 1))
-    assert past_of(content, b"", DIRECTORY).damage == (f"/r/runs/R/journal.jsonl:3 is not readable: {problem}",)
-
-
 def test_what_is_wrong_with_lines() -> None:
     lines = [seal({"event": "x"}, number) for number in range(1, 8)]
     content = b"".join([lines[0], lines[0], lines[2], b"\0\0\n", lines[6], lines[6][:9]])

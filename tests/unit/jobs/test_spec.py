@@ -280,14 +280,6 @@ def test_columns_without_a_key_reach_the_script() -> None:
     assert spec(row).environment["GSW_ROW_ZERO_STAGE"] == "3"
 
 
-def test_the_tables_variables_win_over_the_clusters_and_profiling_over_both() -> None:
-    recipe = Recipe("maxtext", environment={"DTYPE": "of the recipe", "A": "of the recipe"})
-    cluster = replace(EOS, environment={"A": "of the cluster", "ENABLE_PROFILE": "false"})
-    profile = Profile("nsight")
-    made = spec(replace(LLAMA2_FP8_X128, recipe=recipe), cluster, profile=profile).environment
-    assert (made["DTYPE"], made["A"], made["ENABLE_PROFILE"]) == ("of the recipe", "of the recipe", "true")
-
-
 @pytest.mark.parametrize(
     ("gpus", "row_per_node", "cluster_per_node", "nodes", "per_node"),
     [(128, 8, None, 16, "8"), (128, 8, 4, 32, "4"), (1, 8, None, 1, "1"), (4, 4, 8, 1, "4"), (8, 8, 8, 1, "8")],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -55,11 +56,12 @@ def recorded(**keys: Any) -> Record:
 def _verdict(record: Record, outcome: str, told: dict[str, Any]) -> Verdict | None:
     judged = record.judged_metric.key
     measured_s, documented_s = record.figures.measured.get(judged), record.figures.documented.get(judged)
-    if not measured_s or not documented_s or measured_s < 0 or not record.row.tolerance:
+    if not measured_s or not documented_s:
         return None
     accepted_s = record.figures.accepted.get(judged) or None
     jobs_s = tuple(job.judged_s for job in record.jobs.measured(measured_s) if job.judged_s is not None)
-    if min(record.row.tolerance, accepted_s or 1.0, *jobs_s) <= 0:
+    numbers = (measured_s, documented_s, record.row.tolerance, accepted_s or 1.0, *jobs_s)
+    if not all(0 < number < math.inf for number in numbers):
         return None
     limit = told["limit"] if told["limit"] is not None and told["limit"] > record.row.tolerance else None
     allowed = limit or record.row.tolerance

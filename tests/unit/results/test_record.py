@@ -166,42 +166,21 @@ def changed(**values: Any) -> bytes:
         (b"", "{} is no record: Expecting value: line 1 column 1 (char 0)"),
         (b"\xff", "{} is no record: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (b"[]", "{} is no record: it has no 'schema'"),
-        (b"{}", "{} is no record: it has no 'schema'"),
         (b'{"schema": 1}', "{} is no record: it has no 'run_id'"),
-        (b'{"schema": true}', "{} is no record: it has no 'run_id'"),
         (b"[" * 100_000, None),
         (
             changed(job={**WHOLE["job"], "state": "FOO"}),
             "{} is no record: 'job.state' is \"FOO\", which is no state of a job",
         ),
         (changed(job={**WHOLE["job"], "colour": 1}), "{} is no record: it has an unknown key 'job.colour'"),
-        (changed(job={**WHOLE["job"], "exit_code": "0"}), "{} is no record: 'job.exit_code' is \"0\""),
-        (changed(job={"id": "7", "launcher": "slurm"}), "{} is no record: it has no 'job.state'"),
         (changed(job=[]), "{} is no record: 'job' is []"),
-        (changed(attempts=5), "{} is no record: 'attempts' is 5"),
-        (changed(attempts=None), "{} is no record: 'attempts' is null"),
         (changed(attempts=[5]), "{} is no record: 'attempts' is [5]"),
-        (changed(attempts=[None]), "{} is no record: 'attempts' is [null]"),
-        (changed(attempts=[{"id": "7"}]), "{} is no record: it has no 'attempts.launcher'"),
         (changed(attempts=[WHOLE["job"], {}]), "{} is no record: it has no 'attempts.id'"),
         (
             changed(attempts=[{**WHOLE["job"], "state": "FOO"}]),
             "{} is no record: 'attempts.state' is \"FOO\", which is no state of a job",
         ),
-        (
-            changed(attempts=[{**WHOLE["job"], "colour": 1}]),
-            "{} is no record: it has an unknown key 'attempts.colour'",
-        ),
-        (
-            changed(attempts=[{**WHOLE["job"], "why_repeated": 1}]),
-            "{} is no record: 'attempts.why_repeated' is 1",
-        ),
-        (changed(saved_gpu_hours="1"), "{} is no record: 'saved_gpu_hours' is \"1\""),
-        (changed(log=5), "{} is no record: 'log' is 5"),
         (changed(gpus=True), "{} is no record: 'gpus' is true"),
-        (changed(gpus=8.5), "{} is no record: 'gpus' is 8.5"),
-        (changed(simulated=0), "{} is no record: 'simulated' is 0"),
-        (changed(tolerance=None), "{} is no record: 'tolerance' is null"),
         (changed(measured={"mfu": "high"}), '{} is no record: \'measured\' is {"mfu": "high"}'),
         (changed(measured={"mfu": math.inf}), "{} is no record: 'measured' is {\"mfu\": Infinity}"),
         (changed(median_s=10**400), "{} is no record: 'median_s' is 1" + 59 * "0" + "..."),
@@ -271,24 +250,6 @@ def test_a_record_that_is_not_there(tmp_path: Path) -> None:
 
 
 LOST = replace(JOB, id="481220", state="NODE_FAIL", nodes="pool0-0017", run_s=120.0, why_repeated="node failure")
-
-
-def test_a_record_of_before_there_were_definitions(tmp_path: Path) -> None:
-    path = write_record(tmp_path, SLOW)
-    content = json.loads(path.read_text())
-    for name in ("accepted", "accepted_note", "definition", "image"):
-        del content[name]
-    path.write_text(json.dumps(content))
-    assert read_record(path) == SLOW
-    assert (SLOW.reference, SLOW.row.definition) == ("documented", "")
-
-
-def test_a_record_of_before_there_were_attempts(tmp_path: Path) -> None:
-    path = write_record(tmp_path, SLOW)
-    content = json.loads(path.read_text())
-    del content["attempts"], content["saved_gpu_hours"], content["job"]["why_repeated"]
-    path.write_text(json.dumps(content))
-    assert read_record(path) == SLOW
 
 
 def test_what_a_record_keeps_of_an_attempt() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.errors import JobError, LogError, SubmissionError
+from pytest_gsw.errors import LogError, SubmissionError
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import row_text
@@ -57,10 +57,6 @@ def test_where_the_figures_come_from_in_words() -> None:
     lines = row_text.failure_text(named, REGRESSED, facts(named)).splitlines()
     assert "baseline   baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)" in lines
     assert 'source     "Llama 2 70b", release 25.01, section "Performance"' in lines
-
-
-def test_the_first_line_says_the_same_as_the_table() -> None:
-    assert row_text.verdict_fact(SLOW.figures.documented, REGRESSED, 205200.78) == WHOLE_SCREEN.partition("\n")[0]
 
 
 def test_the_limits_of_an_improvement_are_those_that_it_went_beyond() -> None:
@@ -168,31 +164,6 @@ def test_the_fact_of_a_verdict(
     documented: dict[str, float | None], verdict: Verdict, tokens_per_s: float | None, text: str
 ) -> None:
     assert row_text.verdict_fact(documented, verdict, tokens_per_s) == text
-
-
-def test_the_text_of_a_job_that_failed() -> None:
-    error = JobError(
-        "job 481221 failed with exit code 1: NCCL error",
-        evidence=(
-            ("job", "481221 FAILED 1:0 after 3m20s on pool0-[0017-0032]"),
-            ("log", "/stage/log.out"),
-            ("cause", "NCCL WARN Call to connect failed"),
-            ("said at", "/stage/log.out:812"),
-        ),
-        advice="look at the fabric of these nodes",
-    )
-    assert row_text.error_text(error, facts(NOT_MEASURED)) == (
-        "job 481221 failed with exit code 1: NCCL error\n"
-        "\n"
-        "job        481221 FAILED 1:0 after 3m20s on pool0-[0017-0032]\n"
-        "log        /stage/log.out\n"
-        "cause      NCCL WARN Call to connect failed\n"
-        "said at    /stage/log.out:812\n"
-        "baseline   baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)\n"
-        "next       look at the fabric of these nodes\n"
-        f"again      {AGAIN}\n"
-        f"offline    {OFFLINE}"
-    )
 
 
 def test_the_text_of_a_log_that_is_too_short() -> None:
@@ -322,14 +293,6 @@ def test_the_steps_of_a_run_with_warm_up_and_spikes() -> None:
     record = varied(SLOW, mean_s=5.2, spike_fraction=0.041, warm_up_steps=3)
     assert dict(row_text.run_facts(record, "again", "offline"))["steps"] == (
         "49 read, last used; median 5.1 s, mean 5.2 s, p90 5.14 s, 4.1 % spikes after 3 of warm-up"
-    )
-
-
-@pytest.mark.parametrize("flops", [0.0, -9.5e10])
-def test_a_record_whose_calibration_is_none_can_be_shown(flops: float) -> None:
-    assert "peak" not in dict(facts(varied(SLOW, calibration_flops=flops)))
-    assert dict(facts(varied(SLOW, calibration_flops=9.5e10)))["peak"].startswith(
-        "95 GFLOP/s, measured in the same job"
     )
 
 

@@ -152,17 +152,6 @@ def test_an_accepted_figure_waits_until_its_row_is_complete(read: Callable[[str]
     assert [row.id for row in read(text).blanks] == ["tiny_1b_bf16[H100x8]"]
 
 
-def test_what_is_said_of_a_blank_that_was_typed(read: Callable[[str], Table]) -> None:
-    (row,) = read(change("gpus: 8,", "gpus: 8, sequence_length: ~,")).blanks
-    assert str(blank_error(row)) == (
-        "sequence_length is blank\n"
-        "\n"
-        "row        baselines/own/t.yaml:12\n"
-        "blank      baselines/own/t.yaml:12  sequence_length, a whole number above 0\n"
-        "next       type it into the table"
-    )
-
-
 def test_what_is_said_of_blanks_that_import_wrote(read: Callable[[str], Table]) -> None:
     first, second, third, figure = read(IMPORTED).blanks
     unsaid = "the document does not say"

@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from itertools import chain
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -204,13 +203,6 @@ def test_an_accepted_figure_counts_on_its_cluster_and_under_its_definition() -> 
     assert accepted_for(row, None, now) == (None, None)
     assert counts_with_its_image(row, ACCEPTED)
     assert not counts_with_its_image(replace(row, gpus=64), ACCEPTED)
-
-
-@pytest.mark.parametrize("row", [ROW, replace(ROW, recipe=replace(ROW.recipe, environment={"A": "ü"}))])
-def test_a_hash_is_twelve_digits(row: Baseline) -> None:
-    digits = definition_hash(row)
-    assert len(digits) == 12
-    assert set(digits) <= set("0123456789abcdef")
 
 
 def test_parallelism_that_is_not_given_is_not_one() -> None:

@@ -328,11 +328,3 @@ def test_the_bundled_tables_of_an_installed_package_are_inside_of_it() -> None:
 def test_a_throughput_stands_for_the_step_time(load: Load, stated: str, seconds: float) -> None:
     (row, *_) = load(TINY.replace("gpus: 16, step_time_s: 0.75", f"gpus: 16, {stated}"))[1:]
     assert row.documented.step_time_s == seconds
-
-
-def test_a_throughput_without_a_batch_gives_no_step_time(load: Load) -> None:
-    with pytest.raises(FileError) as caught:
-        load(change("gpus: 16, step_time_s: 0.75", "gpus: 16, samples_per_s: 128"))
-    assert [fault.problem for fault in caught.value.faults] == [
-        "missing 'step_time_s', on which the verdict rests (or 'global_batch_size', which would give it from samples_per_s)"
-    ]

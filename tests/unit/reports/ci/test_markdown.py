@@ -178,7 +178,7 @@ def test_rows_of_one_cell_are_counted_the_bad_ones_first() -> None:
     ]
 
 
-@pytest.mark.parametrize("limit_bytes", [3_000, 20_000, 900_000])
+@pytest.mark.parametrize("limit_bytes", [3_000, 20_000])
 def test_the_summary_is_as_long_as_it_may_be(limit_bytes: int) -> None:
     rows = tuple(
         record(gpus, 9.0, outcome="regressed", workload=f"w{gpus}", node_id=f"t::{gpus}") for gpus in range(500)

@@ -39,31 +39,6 @@ def test_among_equals_the_greatest_loss_is_first() -> None:
     assert [one.row for one in findings(night_of(tuple(slow)))] == [slow[1].row.id, slow[2].row.id, slow[0].row.id]
 
 
-def test_what_to_type_next() -> None:
-    node_id = "'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{}]'"
-    assert [one.next for one in findings(NIGHT)] == [
-        f"pytest --gsw-cluster=eos --gsw-confirm=4 {node_id.format(128)}",
-        f"pytest --gsw-cluster=eos {node_id.format(256)}",
-        f"pytest --gsw-cluster=eos {node_id.format(512)}",
-        "pytest-gsw history --drift 'llama2_70b_fp8[H100x1024]' --cluster=eos",
-        "pytest-gsw baseline propose .gsw/runs/20261120-221000-7f3a '--row=llama2_70b_fp8[H100x2048]'",
-    ]
-
-
-def test_a_row_that_was_confirmed_is_looked_up() -> None:
-    (found,) = findings(night_of((varied(REGRESSED, repeats=(REGRESSED.jobs.last,)),)))  # type: ignore[arg-type]
-    assert found.next == "pytest-gsw history 'llama2_70b_fp8[H100x128]' --cluster=eos"
-
-
-def test_a_replay_without_a_cluster_is_replayed_again() -> None:
-    (found,) = findings(night_of((varied(ERROR, cluster="replay", log="/stage/a log.out"),)))
-    assert found.next == (
-        "pytest --gsw-replay=.gsw/runs/20261120-221000-7f3a 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x256]'"
-    )
-    (found,) = findings(night_of((varied(ERROR, cluster="replay", log=None),)))
-    assert found.next.startswith("pytest --gsw-replay=.gsw/runs/20261120-221000-7f3a ")
-
-
 def test_a_row_without_a_record_is_an_error() -> None:
     night = night_of(
         (PASSED,), {"t.yaml::one[H100x8]": "the session ended", PASSED.row.node_id: "has a record all the same"}
@@ -76,14 +51,6 @@ def test_a_row_without_a_record_is_an_error() -> None:
         "the session ended",
     )
     assert counts_text(night) == "2 rows: 1 passed, 1 error"
-
-
-def test_an_outcome_that_is_not_known_is_an_error() -> None:
-    night = night_of((varied(PASSED, outcome="splendid"),))
-    (found,) = findings(night)
-    assert found.level is Level.ERROR
-    assert found.text == "the record has the outcome 'splendid', which this pytest-gsw does not know"
-    assert counts_text(night) == "1 row: 1 error"
 
 
 def test_a_row_that_failed_and_creeps_is_found_twice() -> None:

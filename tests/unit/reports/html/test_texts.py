@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.common.words import named
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.layout import element, html_text
@@ -16,7 +17,6 @@ from pytest_gsw.reports.html.texts import (
     fact_text,
     job_text,
     limit_text,
-    listed,
     minute,
     night_text,
     percent,
@@ -26,7 +26,6 @@ from pytest_gsw.reports.html.texts import (
 )
 from pytest_gsw.reports.run_report import Row, Since
 from pytest_gsw.results import next_steps
-from pytest_gsw.results.next_steps import again
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import FIRST_S
 from tests.unit.reports.ci.nights import night_of
@@ -113,7 +112,7 @@ def test_jobs_and_nodes() -> None:
     assert job_text(varied(SLOW, attempts=(attempt("7", "x", "n1"),))).endswith(", attempt 2")
     assert job_text(varied(SLOW, job=None)) == ""
     assert shown_nodes("n" * 61) == f"{'n' * 59}…"
-    assert listed(["a", "b", "c"], 2) == "a, b and 1 more"
+    assert named(["a", "b", "c"], 2) == "a, b and 1 more"
 
 
 def test_numbers_and_times() -> None:
@@ -147,10 +146,6 @@ def test_what_to_type_next() -> None:
 
 def test_what_was_replayed_without_a_cluster_is_replayed_again() -> None:
     assert next_command(shown(varied(SLOW, cluster="replay")), RUN) == (f"pytest --gsw-replay={RUN} '{NODE}[H100x128]'")
-
-
-def test_two_rows_are_named_by_their_ids() -> None:
-    assert again([SLOW, FAST], RUN) == f"pytest --gsw-cluster=eos '{NODE}[H100x128]' '{NODE}[H100x256]'"
 
 
 def test_a_command_is_one_whatever_a_row_is_called() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sqlite3
-import zlib
 from collections.abc import Iterable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -14,8 +12,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
 
 from pytest_gsw.common.words import minute
 from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
@@ -161,18 +157,6 @@ def text_of(page: Path) -> str:
     return "".join(Checked(page, page.parent if page.name == "index.html" else page.parent.parent).text)
 
 
-def test_what_there_is(tmp_path: Path) -> None:
-    index = written(tmp_path, [PASSED, SLOW, FAST, BROKEN])
-    found = sorted(path.relative_to(index.parent).as_posix() for path in index.parent.rglob("*") if path.is_file())
-    rows = [f"llama2_70b_{name}" for name in ("bf16_H100x64", "fp8_H100x128", "fp8_H100x256", "fp8_H100x64")]
-    assert found == sorted(
-        [
-            *("index.html", "jobs.html", "report.css"),
-            *(f"rows/{name}.html" for name in rows),
-        ]
-    )
-
-
 def test_a_night_with_a_history(tmp_path: Path) -> None:
     before = [row(SLOW.row.id, number) for number in range(TONIGHT)]
     before += [failed(BROKEN.row.id, BROKEN.fact, TONIGHT - 1)]
@@ -285,19 +269,6 @@ def test_a_run_that_was_judged_by_another_figure_is_told_by_that_one(tmp_path: P
     assert "\u2714 passed+0.0 %5" in text
     assert "\u25bc regressed\N{MINUS SIGN}10.0 % against 4.5 s5" in text
     assert "\u2714 passed\N{MINUS SIGN}2.2 % against 4.5 s4.6" in text
-
-
-def test_a_run_that_was_judged_by_a_figure_that_nobody_knows_has_no_change(tmp_path: Path) -> None:
-    before = row(SLOW.row.id, 44, 5.0, outcome="regressed")
-    accepted = varied(SLOW, outcome="passed", accepted={"step_time_s": 5.0})
-    with history_of(tmp_path, before) as history:
-        later = zlib.compress(b'{"schema": 99}')
-        with sqlite3.connect(tmp_path / "history.sqlite") as database:
-            database.execute("UPDATE gsw_body SET body = ?", (later,))
-        index = write_report([accepted], history, tmp_path / "out", runs=runs(tmp_path))
-    text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html").replace("\N{NO-BREAK SPACE}", " ")
-    assert "2 runs; throughput against the accepted, 5 s" in text
-    assert "\u25bc regressed5pool0" in text
 
 
 def of_three_jobs(number: int, *jobs_s: float, **changes: Any) -> Record:
@@ -475,24 +446,6 @@ def test_a_row_that_passed_by_an_accepted_figure_alone_is_counted_and_marked(tmp
     assert "passed by what eos has accepted; it is 10.8 % below the documented throughput" in page
 
 
-def test_rows_that_were_never_judged(tmp_path: Path) -> None:
-    text = text_of(written(tmp_path, [PASSED], missing={"t.yaml::x": "the session ended before this row was judged"}))
-    assert "1 error of 2 rows" in text
-    assert "t.yaml::x: the session ended before this row was judged" in text
-
-
-def test_several_nights(tmp_path: Path) -> None:
-    nights = [row(SLOW.row.id, 3, outcome="regressed"), row(SLOW.row.id, 4), SLOW]
-    index = write_report(nights, None, tmp_path / "out")
-    check(index.parent)
-    assert "Other runs" in text_of(index)
-    assert (tmp_path / "out" / "nights" / "night-003" / "rows" / "llama2_70b_fp8_H100x128.html").is_file()
-    pages = (index, *index.parent.glob("nights/*/index.html"))
-    assert len(pages) == 3
-    for page in pages:
-        assert all(run_id in text_of_night(page, index.parent) for run_id in (RUN_ID, "night-003", "night-004"))
-
-
 def text_of_night(page: Path, home: Path) -> str:
     return "".join(Checked(page, home).text)
 
@@ -532,52 +485,12 @@ def test_what_others_write_stays_text(tmp_path: Path, text: str) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
 
 
-def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
-    written(tmp_path, [replace(SLOW, fact="x y" * 3_333_333)])
-
-
 def test_a_run_may_be_called_anything(tmp_path: Path) -> None:
     names = ["../../x", "/etc", "..", "a/b", RUN_ID]
     records = [varied(SLOW, run_id=name, recorded_s=1e9 + number) for number, name in enumerate(names)]
     index = write_report(records, None, tmp_path / "out", runs={name: Run(tmp_path) for name in names})
     check(index.parent)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
-
-
-_ANY = st.floats(allow_nan=False, allow_infinity=False)
-_FIGURES = st.fixed_dictionaries({}, optional=dict.fromkeys(("step_time_s", "tokens_per_s", "mfu"), _ANY))
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    numbers=st.fixed_dictionaries(
-        {"measured": _FIGURES, "documented": _FIGURES, "accepted": _FIGURES, "implied": _FIGURES},
-        optional={
-            "tolerance": _ANY,
-            "limit": _ANY,
-            "sigma": _ANY,
-            "median_s": _ANY,
-            "spike_fraction": _ANY,
-            "recorded_s": _ANY,
-            "warm_up_steps": st.integers(-9, 99),
-            "gpus": st.integers(-9, 9),
-            "steps": st.integers(-9, 9),
-            "series_s": st.lists(_ANY, max_size=9).map(tuple),
-        },
-    ),
-    times=st.fixed_dictionaries(
-        {}, optional={f"{name}_s": _ANY for name in ("submit", "start", "end", "queue", "run")}
-    ),
-    outcome=st.sampled_from(["passed", "improved", "regressed", "inconclusive", "error", "profiled"]),
-)
-def test_a_record_may_hold_any_numbers(
-    tmp_path: Path, numbers: dict[str, Any], times: dict[str, Any], outcome: str
-) -> None:
-    job = JobFacts("1", "slurm", "COMPLETED", nodes="n1", **times)
-    # A record of a noise below zero cannot be read.
-    assume((numbers.get("sigma") or 0) >= 0 and (numbers.get("sigma_jobs") or 0) >= 0)
-    bad = varied(SLOW, outcome=outcome, job=job, **numbers)
-    written(tmp_path, [bad, PASSED, varied(PASSED, row="llama2_70b_bf16[H100x8]", node_id="t::b", gpus=8)])
 
 
 def test_jobs_that_were_repeated(tmp_path: Path) -> None:
@@ -597,17 +510,6 @@ def test_jobs_of_one_second_are_listed_by_their_ids(tmp_path: Path) -> None:
     listed = text_of(index.parent / "jobs.html").partition("4 jobs in the order of their submission")[2]
     places = [listed.index(f"]{job_id}COMPLETED") for job_id in ("4000", "3", "20", "100")]
     assert places == sorted(places)
-
-
-def test_a_report_is_written_over_an_earlier_one(tmp_path: Path) -> None:
-    written(tmp_path, [SLOW])
-    assert "All well" in text_of(written(tmp_path, [PASSED]))
-
-
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("")
-    with pytest.raises(FileExistsError):
-        write_report([SLOW], None, tmp_path / "out")
 
 
 def test_contrast_is_enough_in_light_and_in_dark() -> None:

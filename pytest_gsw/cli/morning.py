@@ -1,0 +1,60 @@
+"""``pytest-gsw`` alone: the newest run, what of it needs attention, alarms, slow nodes, and what to type next."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from pytest_gsw.cli.answer import Answer
+from pytest_gsw.cli.report import report_of
+from pytest_gsw.cli.runs import run_directory, whole_run
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.words import command, minute, one_line
+from pytest_gsw.history.texts import failing_text, line_of, slow_since_text
+from pytest_gsw.reports.ci.findings import counts_text, findings
+from pytest_gsw.reports.run_report import Run, RunReport
+from pytest_gsw.results.next_steps import next_commands
+from pytest_gsw.results.run_id import LAST
+
+#: Of findings, and of alarms, so many are listed.
+_LISTED = 10
+
+
+def run(asked: argparse.Namespace) -> Answer:
+    """Answer the command without a subcommand."""
+    directory = run_directory(asked.ini, LAST)
+    if directory is None:
+        return Answer(f"there is no run in {asked.ini.runs}\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help")
+    records, missing = whole_run(directory)
+    report = report_of(asked, records, Run(from_here(directory), missing))
+    facts = list(_facts(report))
+    width = max(len(name) for name, _ in facts) + 2
+    return Answer("\n".join(f"{name:<{width}}{text}" for name, text in facts))
+
+
+def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
+    began = minute(report.begin_s) if report.begin_s else "at a time that is not known"
+    where = ", ".join(report.clusters)
+    yield "run", f"{report.run_id} on {where}, {began}" if where else f"{report.run_id}, {began}"
+    yield "rows", counts_text(report)
+    found = findings(report)
+    for one in found[:_LISTED]:
+        since = f"; since {one.since}" if one.since else ""
+        known = f"; acknowledged: {one.acknowledged}" if one.acknowledged else ""
+        yield one.kind, one_line(f"{one.row}: {one.text}{since}{known}")
+    told = {(one.alarm.spell.kind, one.alarm.spell.subject) for one in found if one.alarm is not None}
+    alarms = [one for one in report.alarms if one.stands and (one.spell.kind, one.spell.subject) not in told]
+    for alarm in alarms[:_LISTED]:
+        yield "alarm", line_of(alarm)
+    more = max(len(found) - _LISTED, 0) + max(len(alarms) - _LISTED, 0)
+    if more:
+        yield "", f"and {more} more: {command('pytest-gsw', 'report', LAST)} has all"
+    for suspect in (one for slow in report.slow_nodes.values() for one in slow):
+        yield "slow", slow_since_text(suspect)
+    for failing in (one for blamed in report.blamed_nodes.values() for one in blamed):
+        yield "fails jobs", failing_text(failing)
+    following = next_commands(report.records, report.run.directory)
+    if not following:
+        following = [("alarms", command("pytest-gsw", "alarms"))] if alarms else []
+    for _, text in following or [("", command("pytest-gsw", "report", LAST))]:
+        yield "next", text
