@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pytest_gsw.logs.endings import LAST_WORDS, WHEREVER
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.text import without_escapes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: How much of the file's end is looked at for what was logged last, bytes.
 _TAIL_BYTES = 1 << 18

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pytest_gsw.common.words import shortened
+from pytest_gsw.logs.logfile import LogFile
+from pytest_gsw.logs.model import LastWords, LogFormat, StepLog
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.text import quoted_text, safe_text, without_escapes
-
-if TYPE_CHECKING:
-    from pytest_gsw.logs.logfile import LogFile
-    from pytest_gsw.logs.model import LastWords, LogFormat, StepLog
 
 #: How much of a log's ends is searched for what is said once.
 END_BYTES = 4 << 20

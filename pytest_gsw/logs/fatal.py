@@ -22,9 +22,10 @@ import os
 import re
 import stat
 from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.beside import Beside
@@ -32,16 +33,11 @@ from pytest_gsw.logs.causes import LINE_BYTES, Cause, CauseLine, FoundCause, Sig
 from pytest_gsw.logs.endings import CLEAN_UP, ENDINGS, LAST_WORDS, WHEREVER
 from pytest_gsw.logs.failures import ENDED_WELL, RUN_STOP, SIGNATURES
 from pytest_gsw.logs.logfile import LogFile, opened, unreadable
+from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
 from pytest_gsw.logs.reader import detect_format, read_log
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
 from pytest_gsw.logs.text import without_escapes
 from pytest_gsw.logs.tracebacks import CHAIN, LABEL, TRACEBACK, is_set_apart, line_before, read_traceback
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
 
 #: So many steps behind a program's own error mean that training got over it. A rank that died lets the others print
 #: what they had done already, a step or two.

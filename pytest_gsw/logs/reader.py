@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pytest_gsw.common.words import counted, shortened
 from pytest_gsw.errors import LogError
@@ -28,9 +28,6 @@ from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
 from pytest_gsw.logs.runs import Runs
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
 from pytest_gsw.logs.text import quoted_text, safe_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 __all__ = ["detect_format", "last_step", "line_number", "read_log", "reading", "safe_text", "tail_lines"]
 

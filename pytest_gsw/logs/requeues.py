@@ -8,12 +8,9 @@ recipe that prints its environment shows it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pytest_gsw.logs.scan import matching_records
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _MARKERS = (b"CANCELLED AT", b"SLURM_RESTART_COUNT=")
 _REQUEUED = re.compile(

@@ -18,10 +18,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pytest_gsw.logs.model import Dialect
+from pytest_gsw.logs.model import Dialect
 
 #: A value as configurations write it; ``torch.float16`` is one, and so are what DeepSpeed writes as ``dtype[bfloat16]``
 #: and ``4,096``.

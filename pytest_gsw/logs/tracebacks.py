@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pytest_gsw.logs.text import without_escapes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TRACEBACK = b"Traceback (most recent call last)"
 #: What launchers write before each line of a rank.

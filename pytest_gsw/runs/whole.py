@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pytest_gsw.common.words import counted
+from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.runs.problem import Problem
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_gsw.logs.model import StepLog
 
 #: Megatron announces a save before it tells how long it took.
 _ANNOUNCED = b"saving checkpoint at iteration "
