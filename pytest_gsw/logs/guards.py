@@ -32,7 +32,6 @@ class GuardedParser(Parser, Protocol):
 
     def tail(self, count: int) -> Tail:
         """The end of what :meth:`log` says, with so many steps at most."""
-        ...
 
 
 def parser_of(log_format: LogFormat) -> GuardedParser:
