@@ -62,11 +62,6 @@ def test_rows_that_share_a_place_are_counted_with_the_worst_and_the_best() -> No
     ]
 
 
-def test_an_outcome_that_is_not_known_is_counted_among_the_errors() -> None:
-    shared = [row("splendid", 64, None, "-tp4"), row("error", 64, None, "-tp8"), row("passed", 64, 4.5, "-tp2")]
-    assert run_table(shared, 80) == ["llama2_70b fp8 on 64 GPUs  1 passed, 2 errors, +1.2 %"]
-
-
 def test_a_strategy_that_scales_has_a_line() -> None:
     rows = [row("passed", gpus, 4.5, suffix) for gpus in (8, 16) for suffix in ("", "-tp4")]
     assert run_table([*rows, row("passed", 8, 4.556, "-odd")], 80) == [

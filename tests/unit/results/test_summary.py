@@ -85,13 +85,6 @@ def test_a_cause_is_a_fact_without_the_id_of_its_job(fact: str, cause: str) -> N
     assert summary.without_job(fact) == cause
 
 
-def test_an_outcome_that_this_release_does_not_know_is_a_cause() -> None:
-    later = varied(failed("1", "n1"), outcome="splendid", fact="as fast as documented")
-    (line,) = summary.error_lines([later])
-    unknown = "the record has the outcome 'splendid', which this pytest-gsw does not know"
-    assert line == f"{unknown}: 1 row (llama2_70b_fp8[H100x1]) on n1"
-
-
 def test_rows_without_a_record_have_a_cause_as_others_have() -> None:
     missing = {"t.yaml::a_BLANK[H100x8]": "dtype is blank", "t.yaml::b_BLANK[H100x8]": "dtype is blank"}
     assert summary.error_lines([failed("1", "n1")], missing) == [

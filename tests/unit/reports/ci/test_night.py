@@ -78,14 +78,6 @@ def test_a_row_without_a_record_is_an_error() -> None:
     assert counts_text(night) == "2 rows: 1 passed, 1 error"
 
 
-def test_an_outcome_that_is_not_known_is_an_error() -> None:
-    night = night_of((varied(PASSED, outcome="splendid"),))
-    (found,) = findings(night)
-    assert found.level is Level.ERROR
-    assert found.text == "the record has the outcome 'splendid', which this pytest-gsw does not know"
-    assert counts_text(night) == "1 row: 1 error"
-
-
 def test_a_row_that_failed_and_creeps_is_found_twice() -> None:
     assert [one.kind for one in findings(night_of((varied(REGRESSED, drift=DRIFT),)))] == ["regressed", "drift"]
 
