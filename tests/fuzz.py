@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_gsw.ageing.accepted import accepted_text
+from pytest_gsw.ageing.patch import accepted_text
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.importing.arithmetic import findings
 from pytest_gsw.importing.cells import FIGURES
