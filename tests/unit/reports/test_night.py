@@ -70,10 +70,6 @@ def test_a_row_that_ran_although_documented_to_run_out_of_memory_counts_as_regre
     assert [one.kind for one in tonight(varied(PASSED, outcome="unexpected_success")).rows] == ["regressed"]
 
 
-def test_an_outcome_that_nobody_knows_is_an_error() -> None:
-    assert [one.kind for one in tonight(varied(PASSED, outcome="excellent")).rows] == ["error"]
-
-
 def test_rows_without_a_record_are_errors() -> None:
     night = tonight(PASSED, missing={"t.yaml::a": "the session ended before this row was judged"})
     assert night.counts == {"error": 1, "passed": 1}
