@@ -22,9 +22,7 @@ from pytest_gsw.common.words import counted, minute, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import changes_of
 from pytest_gsw.history.events import EXCLUDE, REVOKE, Event
-from pytest_gsw.history.import_logs import import_logs
-from pytest_gsw.history.import_runs import import_runs
-from pytest_gsw.history.imported import Imported
+from pytest_gsw.history.imports import Imported, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
 from pytest_gsw.history.past import Change, Past, newest_pasts
 from pytest_gsw.history.store import History

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
 from pytest_gsw.demo.simulation import Run
-from pytest_gsw.demo.writers.events import Event
+from pytest_gsw.demo.writers import Event
 
 _XLA_FORMATS = frozenset({"paxml", "maxtext"})
 _STEPS_BEFORE_FAILURE = 3

@@ -215,19 +215,14 @@ def body_text(body: bytes) -> str | None:
 
 
 def decode(body: bytes) -> Record:
-    """The record again. What a later release has added to it is left out.
-
-    Raises:
-        ValueError: It is none, or of a version that this release would misread.
-    """
+    """The record again; a ValueError where it is none."""
     try:
         content = json.loads(zlib.decompress(body))
-        problem = version_problem(content["schema"])
-    except (zlib.error, TypeError, KeyError) as error:
+    except zlib.error as error:
         raise ValueError(f"it is no record: {error}") from None
-    if problem:
+    if problem := version_problem(content["schema"]):
         raise ValueError(f"it is {problem}")
-    return of_content(content, strict=False)
+    return of_content(content)
 
 
 _CAUSES = {one.name for one in SIGNATURES if one.infrastructure} | {

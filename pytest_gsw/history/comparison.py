@@ -86,11 +86,6 @@ class Comparison:
         return GREEN if self.is_whole else OPEN
 
 
-def series_of(*runs: Iterable[Record]) -> tuple[SeriesKey, ...]:
-    """The series whose noise a comparison needs."""
-    return tuple(dict.fromkeys(key for run in runs for record in run if (key := series_key(record)) is not None))
-
-
 def compare_runs(
     before: Iterable[Record], after: Iterable[Record], noises: Mapping[SeriesKey, Noise] | None = None
 ) -> Comparison:

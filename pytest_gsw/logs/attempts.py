@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 from enum import Enum
 from functools import partial
 from itertools import islice
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pytest_gsw.logs.model import Diverged, Step, Steps, StepSetup
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _NOTHING_SAID = StepSetup()
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from pytest_gsw.logs.text import NUMBER, number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: What a recipe's line holds, and how one looks.
 MARKER = b"GSW: CALIBRATION_FLOPS="

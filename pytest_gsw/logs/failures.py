@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from pytest_gsw.logs.causes import LINE_BYTES, Cause, CauseLine, Signature, cause_line, signature
 from pytest_gsw.logs.logfile import unreadable
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 #: The cause of a container that did not start. Pyxis tells the reason below it, in what enroot has written.
 CONTAINER = "container import"

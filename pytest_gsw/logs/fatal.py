@@ -12,7 +12,7 @@ calls the job COMPLETED. The log knows better. What counts depends on where a li
 - Before the first step nothing else counts: training started all the same.
 - What stands before the last attempt is that attempt's affair, see :mod:`pytest_gsw.logs.attempts`; hardware that
   broke under it counts unless the scheduler began the job anew.
-- What is printed when a run that is over is torn down is no failure: :data:`pytest_gsw.logs.tracebacks.HARMLESS`.
+- What is printed when a run that is over is torn down is no failure: :data:`HARMLESS`.
 """
 
 from __future__ import annotations
@@ -22,26 +22,444 @@ import os
 import re
 import stat
 from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from heapq import nlargest
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs.beside import Beside
 from pytest_gsw.logs.causes import LINE_BYTES, Cause, CauseLine, FoundCause, Signature, cause_line, signature
-from pytest_gsw.logs.endings import CLEAN_UP, ENDINGS, LAST_WORDS, WHEREVER
 from pytest_gsw.logs.failures import ENDED_WELL, RUN_STOP, SIGNATURES
 from pytest_gsw.logs.logfile import LogFile, opened, unreadable
+from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
 from pytest_gsw.logs.reader import detect_format, read_log
 from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
 from pytest_gsw.logs.text import without_escapes
-from pytest_gsw.logs.tracebacks import CHAIN, LABEL, TRACEBACK, is_set_apart, line_before, read_traceback
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
+# -- bad ends --------------------------------------------------------------------------------------
 
-    from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
+
+#: The name of an end that no other signature knows.
+LAST_WORDS = "an error"
+_LOOK = "look at the lines before it: a program that ends so has not ended well"
+#: Where a line names an exception: behind labels, times and levels, and not in a sentence or in code that is shown.
+_BEGIN = r"\A {0,2}(?:\d{1,7}: {1,2})?|[\]>]:? {0,2}|/\d{1,5} |\bERROR\W{1,3}|\d:\d\d(?:[.,]\d{1,9})?Z? "
+_CLASS = (
+    r"(?:(?:\w{1,40}\.){0,6}(?:_?[A-Z]\w{0,60}Error|(?:[A-Z]\w{0,60})?Exception|TimeoutExpired|BrokenProcessPool)"
+    r"|(?:\w{1,40}\.){0,6}(?:exc|exceptions|errors)\.[A-Z]\w{1,60}|KeyboardInterrupt|Stop(?:Async)?Iteration|GeneratorExit"
+    r"|SystemExit(?!: (?:0|None|False)\b))"
+)
+#: The last words of a program that did not end well, by what they speak of: a pattern, and its markers.
+_LAST_WORDS = {
+    # An exception; what is logged as MeanSquaredError: 0.01 is none.
+    rf"(?:{_BEGIN}|[:|)] | - ){_CLASS}(?:\(\w{{1,60}}\))?:(?! {{0,4}}[-\+]?\d{{0,9}}(?:\.\d|e[-\+]\d))"
+    rf"|(?:{_BEGIN}){_CLASS}(?:\(['\"]|\s{{0,4}}\Z)"
+    r"": "Error|xception|exc.|errors.|Interrupt|Exit: |GeneratorExit|Iteration|Expired|ProcessPool",
+    r"\bTraceback\b|\bStack trace \(most|Error executing job|\b[Uu]n(?:handled|caught) (?:ex|[\w ]{0,20}error)"
+    r"|(?:[Ss]tat(?:e|us)\W{1,3}|\.py`? |\b(?:[Tt]raining|[Jj]ob|[Rr]un|[Ee]xperiment|[Ww]orker)\b[\w .-]{0,60} )"
+    r"(?:FAILED|failed|crashed)\b(?!\W{1,3}\d|['\"])": "Trace|trace (|rror| except|FAILED|failed|crashed",
+    # A signal that came, and what the shell says of it.
+    r"(?:\b[Rr]eceiv(?:ed|ing)|\b[Cc]aught|\b[Gg]ot|\b[Rr]aised|ed by|[Ee]xited on"
+    r"|(?:[Dd]i|[Ff]ail|[Ee]xit)ed (?:with|from))\b[^\n]{0,30}?\b(?:[Ss]ignals?\b(?!-)|SIG[A-Z]{2,6}\b)"
+    r"|\bSIG[A-Z]{2,6}\b[^\n]{0,12}\b(?:received|caught)|\*\*\* SIG[A-Z]|\bSignal: |\bUser defined signal": "SIG|ignal",
+    r"\b(?:[Bb]us error|[Ss]egmentation fault|Illegal instruction|Floating point exc)|Killing subprocess"
+    rf"|(?:{_BEGIN})Killed(?:: \d)?\s{{0,4}}\Z": "us error|egmentation fault|llegal|point exc|Kill",
+    # A process that ended, or gave up.
+    r"\b(?:[Pp]rocess|[Ww]orker) [^\n]{0,24}\d[^\n]{0,24}\b(?:killed|terminated|died|crashed)\b"
+    r"(?! (?:success|normal|clean|with exit code 0))|DataLoader worker [^\n]{0,80}exited unexpectedly"
+    r"|\b(?i:exit(?:ed|s)?[ _]?(?:with )?(?:an? )?(?:non-?zero )?(?:exit )?(?:code|status)\W{1,6}[1-9]"
+    r"|exited with [1-9]|return ?code\W{1,6}[1-9])|\bdumped core\b|\bmake: \*\*\* "
+    r"": "killed|terminate|died|crashed|unexpectedly|xit code|xit status|xitcode|xit_code|XIT|xited|xit with|xits with"
+    "|eturncode|eturn code|dumped core|make: ***",
+    r"(?<!\b0 )(?<!\bnot )(?<!\bno )(?<!['\"])\b(?:[Aa]bort(?:ed|ing)|ABORT(?:ED|ING)?)\b"
+    r"(?!(?: \w{1,12})? {0,3}[:=] {0,3}(?:0|[Nn]o(?:ne)?|[Ff]alse)\b)|\bAbort\(\d|\bMPI_A(?:bort|BORT)\b": "bort|ABORT",
+    r"(?<!\b[Nn]o )(?<!\b0 )(?<!\b[Nn]o[nt][ -])\b[Ff]atal\b(?!['\"=])|(?:FATAL|\bCRITICAL)(?=[\]:|]| {1,4}\S)"
+    r"|(?:\A|[\s\[:>\]])F\d{3,4} \d\d:\d\d|\d: F [a-z]": "atal|FATAL|CRITICAL|F0|F10|F11|F12|[F|: F ",
+    r"slurmstepd: error: (?:\*\*\* |task \d{1,7}: SIG|Exceeded)"
+    r"|srun: (?:Force Terminated|forcing job|error: Timed out waiting for job step)"
+    r"|NCCL operations have failed|entire process down|subsequent heartbeat"
+    r"|\b(?:[Mm]onitor|[Ww]atchdog|[Hh]eartbeat) time(?:d |-)?out(?=[,.!;]|\s{0,4}\Z)"
+    r"": "slurmstepd: error: |srun: |NCCL operations|process down|heartbeat|imed out|timeout|time-out",
+    # The C library, C++, Rust and glog.
+    r"\b(?:free|\w{0,9}alloc|munmap_chunk|malloc_consolidate|what)\(\): |\bcorrupted (?:size|top|double)"
+    r"|\bdouble free\b|detected \*\*\*": "(): |corrupted|double free|detected ***",
+    r"\bbad_alloc\b|pure virtual method|Assertion [^\n]{1,400} failed|\b[Pp]anic(?:ked at|:| -) "
+    r"|enforce fail at |Check failed: |Non-OK-status: |symbol lookup error"
+    r"": "bad_alloc|virtual|ssertion|anic|enforce|Check failed|Non-OK|symbol lookup",
+    # Accelerators, drivers and the fabric.
+    r"\bCUDA_ERROR_(?!SUCCESS)|\b(?:CU[A-Z]{2,8}|HSA)_STATUS_(?!SUCCESS)|\b(?:cuda|hip)Error(?!Success)[A-Z]"
+    r"|\bnccl[A-Z][A-Za-z]{0,30}Error"
+    r"|(?<!\b[Nn]o )\b(?:CUDA|HIP|[NR]CCL|NVSHMEM|UCX|XLA|NVLink|cu[A-Z]{3,4}) {1,2}(?:runtime )?"
+    r"(?:[Ee]rror|ERROR|failure)\b(?! check)"
+    r"|illegal memory access|device-side assert|GPU is lost|GPU requires reset|\bNVRM: (?:(?:A )?GPU|nvAssert)"
+    r"|\bsegfault at |\bsoft lockup\b"
+    r"": "rror|ERROR|_STATUS_|failure|llegal|device-side|GPU is lost|requires reset|NVRM: |segfault|soft lockup",
+    r"\b(?:INTERNAL|DATA_LOSS|UNAVAILABLE|CANCELLED|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|FAILED_PRECONDITION): "
+    r"|Polled an error from ": "INTERNAL: |LOSS: |UNAVAILABLE: |ED: |PRECONDITION: |Polled an error",
+    r"(?<!\b0 )\b[Oo]ut of memory\b(?!['\"]|\W{1,3}0\b)|\bmlx5_core [^\n]{0,80}(?:[Ff]atal|[Ee]rror)"
+    r"|\bX[Ii][Dd]\b(?: errors?)?[ :=]{1,3}[1-9]": "ut of memory|mlx5_core|Xid|XID",
+}
+
+#: How a run ends badly without telling why: what a failed job's exit code says anyhow, and so no cause of one.
+ENDINGS: tuple[Signature, ...] = (
+    signature(
+        "a failed task",
+        "srun: error: ",
+        # "Terminated" is not among them: so ends what a script itself ends, such as a monitor beside the training.
+        r"srun: error: (?:[^\s:]{1,400}: )?tasks? [\d,\-\[\]]{1,400}: (?:Exited with exit code [1-9]|Killed|Aborted"
+        r"|Bus error|Segmentation fault|Illegal instruction|Floating point exception|Out Of Memory|Exited with signal)",
+        "look at the lines before it, and at sacct -j JOB: a step of the job failed",
+    ),
+    signature(
+        "a failed rank",
+        "failed (exitcode: |exits with return code = |exited on signal |MPI_ABORT was invoked"
+        "|exited with non-zero status|BAD TERMINATION|has exited due to|lost communication",
+        r"failed \(exitcode: -?[1-9]\d{0,3}\) local_rank|exits with return code = -?[1-9]"
+        r"|\b(?:mpi|prte|orte)run noticed that process rank|MPI_ABORT was invoked on rank"
+        r"|run detected that one or more processes exited with non-zero status"
+        r"|BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES|run has exited due to process rank"
+        r"|has lost communication with a",
+        "look at the lines before it: a rank of the training died",
+    ),
+    signature(
+        "a killed process",
+        "Killed|Aborted|(core dumped)|terminate|Fatal Python error|Terminating process because "
+        "|Check failure stack trace",
+        r"line \d{1,7}: {1,8}\d{1,9} (?:Killed|Aborted|Bus error|Illegal instruction)\b|\(core dumped\)"
+        r"|terminate called (?:after throwing|without an active|recursively)|Fatal Python error: "
+        r"|Terminating process because the JAX distributed service|\*\*\* Check failure stack trace: \*\*\*",
+        "look at the lines before it, and at the node's dmesg: something of the run was killed or crashed",
+    ),
+    *(signature(LAST_WORDS, markers, pattern, _LOOK) for pattern, markers in _LAST_WORDS.items()),
+)
+
+#: Such a line that tells of what was got over, of what shall be done, or of no part of the training.
+CLEAN_UP = re.compile(
+    rb"(?i:\b(?:fall(?:ing|s)? ?back|retrying|retried|will retry|ignor(?:ed|ing)|skipp(?:ed|ing)|proceeding|non-fatal"
+    rb"|graceful(?:ly)?|(?:signal|SIG[A-Z]{2,6}) handlers?|no (?:\w{1,12} ){1,2}failed|not failed)\b)"
+    rb"|NCCL (?:INFO|WARN)|\bwandb: |\[I\d{3,6} |\b(?:monitor|exporter|nvidia-smi)\b[^\n]{0,20}(?:received|got|caught)"
+    rb"|(?:(?<!Error)[:=]|\bcount) {0,4}(?:0|[Nn]o(?:ne)?|[Ff]alse|null)\s{0,4}\Z"
+)
+
+#: What machines, the fabric or Slurm did: it counts whatever follows.
+WHEREVER = frozenset(
+    {
+        *(
+            "ECC error",
+            "GPU hang",
+            "GPU error (Xid)",
+            "GPU memory fault",
+            "NCCL time-out",
+            "NCCL error",
+            "gloo time-out",
+        ),
+        *("coordination service lost", "node failure", "host out of memory", "a failed task", "a failed rank"),
+        *("time limit", "preemption", "requeued", "cancelled"),
+    }
+)
+
+
+# -- tracebacks ------------------------------------------------------------------------------------
+
+
+TRACEBACK = b"Traceback (most recent call last)"
+#: What launchers write before each line of a rank.
+LABEL = re.compile(rb"(?:\d{1,7}: |\S{0,40}/\d{1,5} |\[(?:default|rank|1,)\d{1,7}\](?:<std\w{3}>)?: ?){0,3}")
+#: Its last line: ``ValueError: text``, or the name alone; lines of other processes may come between.
+_EXCEPTION = re.compile(rb"[A-Za-z_][\w.]{0,120}(?:: |\Z)")
+CHAIN = re.compile(rb"During handling of the above exception|The above exception was the direct cause")
+_FRAME = re.compile(rb"\n {1,8}File \"([^\"\n]{1,1000})\", line ")
+_BELOW = re.compile(
+    rb"\A<frozen |/lib(?:64)?/python[\d.]{1,8}/(?!(?:site|dist)-packages/)"
+    rb"|-packages/(?:requests|urllib3|httpx|httpcore|aiohttp|grpc)/"
+)
+
+#: How much of a file is looked at before and behind the head of a traceback, bytes.
+_BEFORE_BYTES = 2048
+_BEHIND_BYTES = 1 << 15
+#: So many lines of other processes may come between two of one process.
+_OTHER_LINES = 200
+#: So many lines may follow an exception, as its message goes on, before another one is chained to it.
+_MESSAGE_LINES = 5
+
+
+@dataclass(frozen=True)
+class Harmless:
+    """A traceback that says nothing against a run.
+
+    Attributes:
+        before: What stands on the line before it, and so before all that are chained behind it.
+        body: What stands in it; of several in a chain it is the last that counts, with which the chain ends.
+        innermost: What raised it: the file of the last frame that is not Python's own, nor of what speaks HTTP.
+        reason: Why it is harmless.
+    """
+
+    reason: str
+    before: re.Pattern[bytes] | None = None
+    body: re.Pattern[bytes] | None = None
+    innermost: re.Pattern[bytes] | None = None
+
+
+#: What logs of runs that ended well hold, nevertheless. That the line before a traceback warns is not among it: an
+#: exception that ends a program often follows warnings ("retrying ...").
+HARMLESS: tuple[Harmless, ...] = (
+    Harmless(
+        "Python was tearing down objects, and went on",
+        before=re.compile(rb"Exception ignored (?:in|on|while)\b"),
+    ),
+    Harmless(
+        "a hook that runs when the program has ended; its exit code is not changed by it",
+        before=re.compile(rb"Error in atexit\._run_exitfuncs"),
+    ),
+    Harmless(
+        "a line that could not be logged",
+        before=re.compile(rb"--- Logging error ---"),
+    ),
+    Harmless(
+        "a task of asyncio that nobody waited for any more",
+        before=re.compile(rb"\A(?:\S{1,40} )?(?:future: <|handle: <)"),
+    ),
+    Harmless(
+        "a thread that copies batches, and lost its worker when the loader was closed",
+        body=re.compile(rb"in _pin_memory_loop|in do_one_step"),
+    ),
+    Harmless(
+        "shared memory that two processes gave back; Python's tracker of it is a process of its own",
+        body=re.compile(rb"multiprocessing/resource_tracker\.py"),
+    ),
+    Harmless(
+        "temporary directories that a file server would not let go",
+        body=re.compile(
+            rb"multiprocessing/util\.py\", line \d{1,6}, in (?:_exit_function|_run_finalizers|_remove_temp_dir)"
+        ),
+    ),
+    Harmless(
+        "a helper process whose parent had ended",
+        body=re.compile(
+            rb"multiprocessing/(?:connection|managers|queues|resource_sharer|popen_\w{1,16})\.py\"[^\0]{0,16384}\n"
+            rb"(?:BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFError|OSError: \[Errno 9\])"
+        ),
+    ),
+    Harmless(
+        "a service that shows runs on the web could not be reached; it has no part in the training",
+        # It may wrap the training, too (autologging, sweeps): that one of its frames stands somewhere says nothing.
+        innermost=re.compile(rb"-packages/(?:wandb|tensorboardX?|mlflow|comet_ml|clearml|neptune|aim)/"),
+    ),
+    Harmless("an end with exit code 0", body=re.compile(rb"\nSystemExit: (?:0|None|False)\s{0,4}\Z")),
+)
+
+
+@dataclass(frozen=True)
+class Traceback:
+    """One traceback in a log, with those chained behind it, without the lines of other ranks between its own."""
+
+    #: What its rank's lines begin with: ``[rank3]: ``.
+    label: bytes
+    #: The line before it.
+    before: bytes
+    #: Its own lines; of a chain those of its last traceback.
+    body: bytes
+    #: The exception that ends it, without the label; empty where the log ends before it.
+    last: bytes
+    last_offset: int
+    end: int
+    #: Where the heads of those are that are chained behind it.
+    chained: frozenset[int] = frozenset()
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it is one that runs which end well print."""
+        frames = (frame[1] for frame in _FRAME.finditer(self.body))
+        innermost = next((file for file in reversed([*frames]) if not _BELOW.search(file)), b"")
+        return is_set_apart(self.before) or any(
+            (one.body is not None and one.body.search(self.body) is not None)
+            or (one.innermost is not None and one.innermost.search(innermost) is not None)
+            for one in HARMLESS
+        )
+
+
+def is_set_apart(before: bytes) -> bool:
+    """Whether the line before an exception makes it one that runs which end well print."""
+    return any(one.before is not None and one.before.search(before) is not None for one in HARMLESS)
+
+
+def line_before(path: Path, offset: int, label: bytes) -> bytes:
+    """The line before an offset that begins with a label and holds anything else; empty where there is none near it."""
+    with path.open("rb") as file:
+        start = max(0, offset - _BEFORE_BYTES)
+        file.seek(start)
+        ahead = file.read(offset - start).split(b"\n")
+    return next((one for one in reversed(ahead) if one.startswith(label) and one[len(label) :].strip()), b"")
+
+
+def read_traceback(path: Path, offset: int, line: bytes) -> Traceback:
+    """The traceback whose head is in the line at an offset, and what is chained to it."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        behind = file.read(_BEHIND_BYTES).split(b"\n")
+    lines = [without_escapes(one).rstrip(b"\r") for one in behind]
+    label = head = line[: line.index(TRACEBACK)]
+    if not any(one.startswith(label) for one in lines[1:_OTHER_LINES]):
+        label = b""  # a logger's, that the lines behind it do not bear
+    before = line_before(path, offset, label)
+    body: list[bytes] = []
+    chained: list[int] = []
+    last, last_offset, end, at = b"", offset, offset, offset
+    message_lines, is_chain = 0, False
+    for number, one in enumerate(lines):
+        begin, at = at, at + len(behind[number]) + 1
+        if not number or not one.startswith(label):
+            end = end if last else at
+            continue
+        text = one[len(label) :]
+        if not last:
+            body.append(text)
+            end = at
+            if _EXCEPTION.match(text):
+                last, last_offset, message_lines, is_chain = text, begin, 0, False
+        elif is_chain and text.startswith(TRACEBACK):
+            chained.append(begin)
+            body, last, end = [], b"", at
+        elif CHAIN.search(text):
+            is_chain = True
+        elif text.strip():
+            message_lines += 1
+            if is_chain or text.startswith(TRACEBACK) or message_lines > _MESSAGE_LINES:
+                break
+    text = b"\n" + b"\n".join(body)
+    return Traceback(label, before + b" " + head, text, last, last_offset, end, frozenset(chained))
+
+
+# -- files beside a log that is whole --------------------------------------------------------------
+
+
+#: How much of the file's end is looked at for what was logged last, bytes.
+_TAIL_BYTES = 1 << 18
+#: Whose line it is, as ``srun --label`` writes it.
+_TASK = re.compile(rb"\A {0,8}\d{1,7}: ")
+#: PyTorch writes this before an exception that nobody has caught. The process ends by it, whatever others print.
+_RAISED = re.compile(rb"\[rank\d{1,7}\]: ")
+#: What an elastic launcher says of a rank that failed, and that it starts all ranks again.
+_FAILED_RANK = b"failed (exitcode: "
+_RESTART = b"will restart worker group"
+#: What the shell says of a command that was killed; scripts end their monitors so.
+_KILLED_COMMAND = re.compile(
+    rb"line \d{1,7}: {1,8}\d{1,9} (?:Killed|Aborted|Bus error|Illegal instruction|Segmentation fault)\b(.{0,2000})"
+)
+_TRAINS = re.compile(rb"python|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|ft_launcher")
+#: What a program logs that runs: a time, a level, a warning, a bar. A message of several lines is mostly none of it.
+_LOGGED = re.compile(
+    rb"\d\d:\d\d:\d\d|\b(?:INFO|DEBUG|WARN|WARNING)\b|Warning: |\d{1,3}%\||\[NeMo [IWD] |\A(?:\d{1,7}: )?[IW]\d{4} "
+)
+#: DeepSpeed's launcher as it ends; why it did, it says at a higher level, or a rank says.
+_LAUNCHER = re.compile(rb"\bINFO\b[^\n]{0,40}\blaunch\.py")
+#: What ranks and launchers print when they end, so that it does not show that a process went on.
+_TEARDOWN = re.compile(
+    rb"\b(?:ERROR|FATAL|CRITICAL)\b|\[[EF]\d{3,6} |\[rank\d{1,7}\]|resource_tracker|destroy_process_group|leaked"
+    rb"|\b(?:SIG|sig)(?:TERM|KILL|term|kill)|Killing subprocess|launch(?:er)?\.py"
+    rb"|torch[./]distributed|elastic|srun: |slurmstepd: |wandb|[Ss]hut(?:ting)? ?down|disconnect"
+)
+
+
+class Beside:
+    """What counts in a file beside a log that is whole, such as its stderr, which has no steps that place a line.
+
+    The log has shown that training came to its last step. So a program's own word (an exception, no memory, a process
+    that was killed) counts only where it is the last of its process: who logs an exception and goes on has got over it.
+    What machines, the fabric or Slurm did counts wherever it stands.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._logged_by: dict[bytes, int] = {}
+
+    def counts(self, cause: str, line: bytes, label: bytes, end: int) -> bool:
+        """Whether a cause counts.
+
+        Args:
+            cause: Its name.
+            line: The line that tells of it, or with which its traceback begins.
+            label: What the lines of its process begin with, where it is a traceback; else the line itself.
+            end: Where the line or the traceback ends, in bytes.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        if cause == LAST_WORDS and _LAUNCHER.search(line):
+            return False
+        if cause in WHEREVER and _FAILED_RANK not in line:
+            return True
+        if _FAILED_RANK in line or _RAISED.search(label) is not None:
+            return end > self._restarted
+        command = _KILLED_COMMAND.search(line)
+        if command is not None:
+            return not command[1].strip() or _TRAINS.search(command[1]) is not None
+        task = _TASK.search(label)
+        return end > self._logged(task[0] if task else b"")
+
+    @cached_property
+    def _restarted(self) -> int:
+        """Where the launcher says for the last time that it starts all ranks again; -1 where it does not."""
+        return max((offset for offset, _ in matching_records(self._path, (_RESTART,))), default=-1)
+
+    def _logged(self, label: bytes) -> int:
+        """Where the last line begins that a process logged as it ran; -1 where there is none."""
+        if label not in self._logged_by:
+            found = [
+                offset
+                for offset, line in self._tail
+                if line.startswith(label)
+                and not line[len(label) :].startswith((b" ", b"\t"))
+                and _LOGGED.search(line)
+                and not _TEARDOWN.search(line)
+            ]
+            self._logged_by[label] = max(found, default=-1)
+        return self._logged_by[label]
+
+    @cached_property
+    def _tail(self) -> list[tuple[int, bytes]]:
+        """The last lines, each with its place."""
+        with self._path.open("rb") as file:
+            at = max(0, file.seek(0, 2) - _TAIL_BYTES)
+            file.seek(at)
+            data = file.read(_TAIL_BYTES)
+        places = [at, *(at + match.end() for match in re.finditer(rb"[\r\n]", data))]
+        lines = (without_escapes(line) for line in re.split(rb"[\r\n]", data))
+        return [(place, line[:4000]) for place, line in zip(places, lines, strict=True)]
+
+
+# -- jobs that began anew --------------------------------------------------------------------------
+
+
+_OF_REQUEUES = (b"CANCELLED AT", b"SLURM_RESTART_COUNT=")
+_REQUEUED = re.compile(
+    rb"\*\*\* (?:JOB|STEP) \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40} DUE TO (?:JOB REQUEUE|PREEMPTION|NODE FAILURE)"
+    rb"|\bSLURM_RESTART_COUNT=[1-9]\d{0,5}\b"
+)
+
+
+def is_requeued(path: Path, start: int, stop: int) -> bool:
+    """Whether a part of a log says that the scheduler began the job anew, by what Slurm writes into its output.
+
+    Source: ``src/slurmd/slurmstepd/req.c``: ``*** JOB 12 ON node7 CANCELLED AT (the time) DUE TO JOB REQUEUE ***``,
+    likewise ``DUE TO PREEMPTION`` and ``DUE TO NODE FAILURE, …``. ``SLURM_RESTART_COUNT`` is set in requeued jobs, and
+    a recipe that prints its environment shows it.
+
+    Args:
+        path: The log.
+        start: Where the part begins, bytes.
+        stop: Where it ends, bytes.
+
+    Raises:
+        OSError: The log cannot be read.
+    """
+    return any(_REQUEUED.search(record) for _, record in matching_records(path, _OF_REQUEUES, start=start, stop=stop))
+
+
+# -- the search ------------------------------------------------------------------------------------
+
 
 #: So many steps behind a program's own error mean that training got over it. A rank that died lets the others print
 #: what they had done already, a step or two.

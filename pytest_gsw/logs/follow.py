@@ -11,22 +11,16 @@ import io
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.logfile import unreadable
-from pytest_gsw.logs.model import Step, Tail
+from pytest_gsw.logs.model import LogFormat, Step, Tail
 from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
 from pytest_gsw.logs.runs import Runs
-from pytest_gsw.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, Scanner, is_labelled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from pytest_gsw.logs.model import LogFormat
-    from pytest_gsw.logs.scan import Record
+from pytest_gsw.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, Record, Scanner, is_labelled
 
 __all__ = ["Follower", "Progress"]
 

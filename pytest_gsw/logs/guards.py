@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
-from pytest_gsw.logs.model import Parser, Tail
+from pytest_gsw.logs.model import LogFormat, Parser, Step, StepLog, Tail
 from pytest_gsw.logs.text import C_RUNTIME, safe_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_gsw.logs.model import LogFormat, Step, StepLog
 
 #: A figure that is not finite: ``loss nan``, ``took=inf``, ``"loss": NaN``, ``-1.#IND``; no part of a word or of a
 #: path, no level ``[INF]`` of a logger, and not what Megatron counts as ``number of nan iterations``.
@@ -36,7 +32,6 @@ class GuardedParser(Parser, Protocol):
 
     def tail(self, count: int) -> Tail:
         """The end of what :meth:`log` says, with so many steps at most."""
-        ...
 
 
 def parser_of(log_format: LogFormat) -> GuardedParser:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from pytest_gsw.logs.model import Identity, StepLog
+from pytest_gsw.logs.model import Dialect, Identity, StepLog
 from pytest_gsw.logs.recipe_lines import RECIPE_MARKER, RecipeLines, recipe_line
-from pytest_gsw.logs.settings import PRINTED, PRODUCTS, number_of, precision_of, quantization_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pytest_gsw.logs.model import Dialect
-    from pytest_gsw.logs.settings import Printed
+from pytest_gsw.logs.settings import PRINTED, PRODUCTS, Printed, number_of, precision_of, quantization_of
 
 #: Two values of one name that stand so near to each other are of one configuration and not of two runs.
 _ONE_CONFIGURATION_BYTES = 1 << 13

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pytest_gsw.errors import LogError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: A log up to this size is read at once, and needs no file any more; most are small.
 _AT_ONCE_BYTES = 1 << 20

@@ -227,11 +227,9 @@ class Parser(Protocol):
             record: A line, or one repaint of a progress bar; it bears no line end, no NUL and no escape sequence, and
                 it is whole: a last one without a line end never comes.
         """
-        ...
 
     def log(self) -> StepLog:
         """What all records fed by now say."""
-        ...
 
 
 class LogFormat(Protocol):
@@ -244,7 +242,6 @@ class LogFormat(Protocol):
     @property
     def name(self) -> str:
         """The framework's name as baselines have it: ``maxtext``."""
-        ...
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
@@ -255,23 +252,18 @@ class LogFormat(Protocol):
         two engines print of one step is so counted once, and the usual dialect costs one
         search of the file.
         """
-        ...
 
     @property
     def first_index(self) -> int | None:
         """The number of a run's first step, ``None`` where steps bear none that counts from a fixed start."""
-        ...
 
     @property
     def wraps(self) -> bool:
         """Whether a record may be longer than the 1024 bytes after which ``srun --label`` breaks lines."""
-        ...
 
     @property
     def shows_progress(self) -> bool:
         """Whether steps show while the run goes on; where they do not, silence is no stall."""
-        ...
 
     def reader(self) -> Parser:
         """A parser that has been fed nothing yet."""
-        ...

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_gsw.common.words import shortened
 from pytest_gsw.logs.model import Contradiction, Identity
 from pytest_gsw.logs.settings import number_of
 from pytest_gsw.logs.text import safe_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: What such a line holds.
 RECIPE_MARKER = b"GSW: MODEL="

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from copy import copy, deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.guards import parser_of
-from pytest_gsw.logs.model import Diverged, StepLog, Tail
+from pytest_gsw.logs.model import Dialect, Diverged, LogFormat, StepLog, Tail
 from pytest_gsw.logs.recipe_lines import RECIPE_MARKER, RecipeLines, recipe_line
 from pytest_gsw.logs.scan import alternatives, is_wanted
-
-if TYPE_CHECKING:
-    from pytest_gsw.logs.model import Dialect, LogFormat
 
 
 class Runs:

@@ -8,18 +8,14 @@ blocks, by the C code of ``bytes.find`` and of patterns.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TypeAlias
 
-from pytest_gsw.logs.logfile import opened
+from pytest_gsw.logs.logfile import LogFile, opened
+from pytest_gsw.logs.model import Dialect
 from pytest_gsw.logs.text import without_escapes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from pytest_gsw.logs.logfile import LogFile
-    from pytest_gsw.logs.model import Dialect
 
 #: A line, or one repaint of a bar, with its byte offset in the file.
 Record: TypeAlias = tuple[int, bytes]

@@ -18,10 +18,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pytest_gsw.logs.model import Dialect
+from pytest_gsw.logs.model import Dialect
 
 #: A value as configurations write it; ``torch.float16`` is one, and so are what DeepSpeed writes as ``dtype[bfloat16]``
 #: and ``4,096``.
@@ -60,19 +58,20 @@ PRODUCTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 def _printed(
     hint: bytes,
-    markers: Dialect,
     pattern: bytes,
     names: Mapping[str, str],
     *,
+    marker: bytes = b"",
     value: bytes = _VALUE,
     nested: bool = False,
 ) -> Printed:
-    """One way of printing settings; its pattern holds ``NAME`` and ``VALUE``; without markers the hint is one."""
+    """One way of printing settings; its pattern holds ``NAME`` and ``VALUE``, and so does its marker, else the hint."""
     # The longest first: an alternative that begins another would hide it.
     words = b"|".join(re.escape(name.encode()) for name in sorted(names, key=len, reverse=True))
     whole = pattern.replace(b"NAME", b"(?P<name>%b)" % words).replace(b"VALUE", b"(?P<value>%b)" % value)
     ours = MappingProxyType({name.encode(): setting for name, setting in names.items()})
-    return Printed(hint, markers or (hint,), re.compile(whole), ours, nested)
+    markers = tuple(dict.fromkeys((marker or hint).replace(b"NAME", name) for name in ours))
+    return Printed(hint, markers, re.compile(whole), ours, nested)
 
 
 _MEGATRON_NAMES = {
@@ -93,20 +92,6 @@ _MEGATRON_NAMES = {
 #: Megatron-LM's ``_print_args``: ``  seq_length ...................... 2048``; GPT-NeoX adds ``…updated`` to the value.
 _MEGATRON = _printed(
     b" ..",
-    (
-        b"seq_length ..",
-        b"batch_size ..",
-        b"num_layers ..",
-        b"hidden_size ..",
-        b"parallel_size ..",
-        b"params_dtype ..",
-        b"precision ..",
-        b"train_micro_batch_size_per_gpu ..",
-        b"bf16 ..",
-        b"fp16 ..",
-        b"fp8 ..",
-        b"fp4 ..",
-    ),
     rb"(?<![^\s:])NAME \.{2,80} VALUE",
     {
         **_MEGATRON_NAMES,
@@ -118,39 +103,27 @@ _MEGATRON = _printed(
         "precision": "precision",
         "train_micro_batch_size_per_gpu": "micro_batch_size",
     },
+    marker=b"NAME ..",
 )
 #: Primus prints them as ``known_args[seq_length] = 8192``.
-_PRIMUS = _printed(b"known_args[", (), rb"\bknown_args\[NAME\] = VALUE", _MEGATRON_NAMES)
+_PRIMUS = _printed(b"known_args[", rb"\bknown_args\[NAME\] = VALUE", _MEGATRON_NAMES)
 #: NeMo 1's configuration (OmegaConf), and Megatron-Bridge's: YAML below a message, each line behind a label or not.
 _YAML = _printed(
     b": ",
-    (
-        b"seq_length: ",
-        b"batch_size: ",
-        b"num_layers: ",
-        b"hidden_size: ",
-        b"parallel_size: ",
-        b" precision: ",
-        b" bf16: ",
-        b" fp16: ",
-        b" fp8: ",
-    ),
     rb"(?:^|[:|\]])(?P<indent> {2,60})NAME: {1,4}['\"]?VALUE['\"]?(?= {0,8}(?:#|$))",
     {**_MEGATRON_NAMES, "encoder_seq_length": "sequence_length", "precision": "precision"},
     value=rb"[\w-]{1,40}",
     nested=True,
+    marker=b" NAME: ",
 )
 #: Megatron Core's data set and optimizer, which NeMo 2 prints as well.
-_DATASET = _printed(
-    b"DatasetConfig(", (), rb"DatasetConfig\(.{0,80}?\bNAME=VALUE", {"sequence_length": "sequence_length"}
-)
+_DATASET = _printed(b"DatasetConfig(", rb"DatasetConfig\(.{0,80}?\bNAME=VALUE", {"sequence_length": "sequence_length"})
 _OPTIMIZER = _printed(
-    b"OptimizerConfig(", (), rb"[(\s]NAME=VALUE", {"bf16": "bf16", "fp16": "fp16", "params_dtype": "precision"}
+    b"OptimizerConfig(", rb"[(\s]NAME=VALUE", {"bf16": "bf16", "fp16": "fp16", "params_dtype": "precision"}
 )
 #: ``deepspeed/runtime/config.py``: ``[config.py:1013:print]   fp16_enabled ................. True``.
 _DEEPSPEED = _printed(
     b"print]",
-    (b"fp16_enabled ", b"bfloat16_enabled ", b"micro_batch_size_per_gpu ", (b"config.py:", b"  world_size ..")),
     rb"\bconfig\.py:\d{1,5}:print\] {1,8}NAME [ .]{1,60}VALUE",
     {
         "train_micro_batch_size_per_gpu": "micro_batch_size",
@@ -158,17 +131,16 @@ _DEEPSPEED = _printed(
         "fp16_enabled": "is_fp16",
         "bfloat16_enabled": "is_bf16",
     },
+    marker=b" NAME ",
 )
 _MLLOG = _printed(
     b'"max_sequence_length"',
-    (),
     rb'"key": "NAME", "value": VALUE',
     {"max_sequence_length": "sequence_length"},
 )
 #: DLLogger's parameters of NeMo 1.
 _DLL = _printed(
     b'"cfg/',
-    (),
     rb'"cfg/NAME": "?VALUE',
     {**_MEGATRON_NAMES, "encoder_seq_length": "sequence_length", "precision": "precision"},
     value=rb"[\w-]{1,40}",
@@ -176,18 +148,6 @@ _DLL = _printed(
 #: ``pyconfig.py``: ``Config param max_target_length: 2048``; -1 stands for what MaxText finds out itself.
 _MAXTEXT = _printed(
     b"Config param ",
-    (
-        b"Config param max_target_length: ",
-        b"Config param num_decoder_layers: ",
-        b"Config param emb_dim: ",
-        b"Config param dtype: ",
-        b"Config param quantization: ",
-        b"_fsdp_parallelism: ",
-        b"_tensor_parallelism: ",
-        b"_pipeline_parallelism: ",
-        b"_context_parallelism: ",
-        b"_expert_parallelism: ",
-    ),
     rb"\bConfig param NAME: {0,4}VALUE(?=\s{0,8}$)",
     {
         "max_target_length": "sequence_length",
@@ -208,11 +168,11 @@ _MAXTEXT = _printed(
         },
     },
     value=rb"['\"]?[\w-]{0,40}['\"]?",
+    marker=b"Config param NAME: ",
 )
 #: "Trainer is initialized with local batch size 2, global batch size 16, …, sequence length 2048, total steps 10 (…".
 _TITAN_TRAINER = _printed(
     b"total steps ",
-    (),
     rb"\bNAME VALUE(?=, )",
     {
         "sequence length": "sequence_length",
@@ -222,19 +182,17 @@ _TITAN_TRAINER = _printed(
 )
 _TITAN_MESH = _printed(
     b"device mesh with parallelism: ",
-    (),
     rb"[\s,]NAME=VALUE",
     {"tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "dp_replicate": "dp_replicate", "dp_shard": "dp_shard"},
 )
-_TITAN_MODEL = _printed(b"ModelArgs(", (), rb"[(\s]NAME=VALUE", {"n_layers": "layers", "dim": "hidden_size"})
+_TITAN_MODEL = _printed(b"ModelArgs(", rb"[(\s]NAME=VALUE", {"n_layers": "layers", "dim": "hidden_size"})
 _TITAN_FLOAT8 = _printed(
-    b"Float8 ", (), rb"\bNAME (?:\w{1,20} ){0,2}training VALUE", {"Float8": "is_fp8"}, value=rb"active"
+    b"Float8 ", rb"\bNAME (?:\w{1,20} ){0,2}training VALUE", {"Float8": "is_fp8"}, value=rb"active"
 )
 _FOUNDRY_LINE = rb"(?:^|:)(?P<indent> {0,60})NAME: {1,4}(?:amp_)?VALUE(?= {0,8}$)"
 #: LLM Foundry's configuration, as YAML; what is nested in ``model`` counts where nothing stands further out.
 _FOUNDRY = _printed(
     b": ",
-    (b"max_seq_len: ", b"batch_size: ", b"microbatch_size: ", b"n_layers: ", b"d_model: ", b"precision: "),
     _FOUNDRY_LINE,
     {
         "max_seq_len": "sequence_length",
@@ -246,34 +204,27 @@ _FOUNDRY = _printed(
     },
     value=rb"\w{1,40}",
     nested=True,
+    marker=b"NAME: ",
 )
 #: Its one word for both: ``amp_bf16`` says that nothing is computed in FP8, ``amp_fp8`` that something is.
-_FOUNDRY_PRECISION = _printed(b"precision: ", (), _FOUNDRY_LINE, {"precision": "quantization"}, nested=True)
+_FOUNDRY_PRECISION = _printed(b"precision: ", _FOUNDRY_LINE, {"precision": "quantization"}, nested=True)
 #: Hugging Face Trainer: its banner, and its arguments, of which only what is switched on tells the precision.
 _TRAINER = _printed(
     b"Instantaneous batch size per device = ",
-    (),
     rb"\bNAME = VALUE",
     {"Instantaneous batch size per device": "micro_batch_size"},
     value=rb"\d[\d,]{0,14}",
 )
 _TRAINING_ARGUMENTS = _printed(
     b"16=True,",
-    (b"bf16=True,", b"fp16=True,"),
     rb"(?<!\w)NAME=VALUE,",
     {"bf16": "is_bf16", "fp16": "is_fp16"},
     value=rb"True",
+    marker=b"NAME=True,",
 )
 #: Fiddle's configuration: ``train.py:189]   model.lm_tpl.model_dims : 12288``.
 _FIDDLE = _printed(
     b" : ",
-    (
-        b"  input.seq_len : ",
-        b"  model.lm_tpl.model_dims : ",
-        b"  model.fprop_dtype : ",
-        b"stacked_transformer_tpl.x_times : ",
-        b"stacked_transformer_tpl.block.num_layers : ",
-    ),
     rb"\] {1,8}NAME : VALUE",
     {
         "input.seq_len": "sequence_length",
@@ -282,10 +233,11 @@ _FIDDLE = _printed(
         "model.lm_tpl.stacked_transformer_tpl.x_times": "layer_repeats",
         "model.lm_tpl.stacked_transformer_tpl.block.num_layers": "block_layers",
     },
+    marker=b" NAME : ",
 )
 
 #: NeMo AutoModel's benchmark, once before its loop.
-_AUTOMODEL = _printed(b"GA steps: ", (), rb"\bNAME: VALUE(?= {0,8}$)", {"Global batch size": "global_batch_size"})
+_AUTOMODEL = _printed(b"GA steps: ", rb"\bNAME: VALUE(?= {0,8}$)", {"Global batch size": "global_batch_size"})
 
 #: What the programs print that write the logs of a format, the most certain first.
 PRINTED: Mapping[str, tuple[Printed, ...]] = MappingProxyType(

@@ -17,20 +17,15 @@ import math
 import re
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from pytest_gsw.logs.model import Steps
+from pytest_gsw.logs.logfile import LogFile
+from pytest_gsw.logs.model import Step, StepLog, Steps
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.text import rank_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from pytest_gsw.logs.logfile import LogFile
-    from pytest_gsw.logs.model import Step, StepLog
 
 _MARKERS = (b"kipping step", b", skipped=")
 _OVERFLOW = re.compile(rb"(?:OVERFLOW|[Oo]verflow)(?:!|\.| detected\.)(?: Rank (\d{1,7}))?.{0,80}[Ss]kipping step")

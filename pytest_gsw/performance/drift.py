@@ -23,7 +23,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_gsw.performance.noise import REFERENCE_JOBS, median_sd, reference, spread, usual
+from pytest_gsw.performance.noise import REFERENCE_JOBS, logarithms, median_sd, reference, spread, usual
 
 #: How many of the newest nights are held against the reference; and twice as many, which small changes take.
 NEWEST = 10
@@ -106,7 +106,7 @@ def drift(times_s: Sequence[float], start: int = 0) -> Drift | None:
     Raises:
         ValueError: A time is not finite and above zero, or ``start`` is negative.
     """
-    logs = _logs(times_s)
+    logs = logarithms(times_s)
     *_, warned = (None, *_warnings(tuple(logs), start))
     if warned is None:
         return None
@@ -121,15 +121,8 @@ def drift(times_s: Sequence[float], start: int = 0) -> Drift | None:
 
 def warned_nights(times_s: Sequence[float], start: int = 0) -> tuple[int, ...]:
     """Indices of the nights after which :func:`drift` finds something, each asked with those up to it."""
-    warnings = _warnings(tuple(_logs(times_s)), start)
+    warnings = _warnings(tuple(logarithms(times_s)), start)
     return tuple(night for night, warned in enumerate(warnings, start + _FEWEST - 1) if warned is not None)
-
-
-def _logs(times_s: Sequence[float]) -> list[float]:
-    for time_s in times_s:
-        if not math.isfinite(time_s) or time_s <= 0:
-            raise ValueError(f"a run cannot have {time_s} seconds a step")
-    return [math.log(time_s) for time_s in times_s]
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,6 @@ class Numbered(Protocol):
     @property
     def index(self) -> int | None:
         """Its number, where it bears one."""
-        ...
 
 
 def log_interval(steps: Sequence[Numbered], first_index: int | None = None) -> int:

@@ -142,7 +142,7 @@ def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR, least_spell: fl
     Raises:
         ValueError: A time is not finite and above zero.
     """
-    logs = _logs(reference_s)
+    logs = logarithms(reference_s)
     if len(logs) < FEWEST_JOBS:
         return prior
     rounded = _printed_grid(reference_s) / math.sqrt(12) / statistics.median(reference_s)
@@ -290,7 +290,7 @@ def median_interval(times_s: Sequence[float]) -> Interval:
     Raises:
         ValueError: There is no job, or a time is not finite and above zero.
     """
-    _logs(times_s)
+    logarithms(times_s)
     if not times_s:
         raise ValueError("no jobs have no median")
     ordered = sorted(times_s)
@@ -316,7 +316,8 @@ def _check(tolerance: float) -> None:
         raise ValueError(f"a tolerance of {tolerance} is none")
 
 
-def _logs(times_s: Sequence[float]) -> list[float]:
+def logarithms(times_s: Sequence[float]) -> list[float]:
+    """The logarithms of jobs' seconds; a ValueError where one is not finite and above zero."""
     for time_s in times_s:
         if not math.isfinite(time_s) or time_s <= 0:
             raise ValueError(f"a job cannot take {time_s} seconds a step")

@@ -12,7 +12,6 @@ from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.steps import kept, of_kept
 from pytest_gsw.results.json_shape import shown
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.metrics import Metric
 
 #: The cluster of logs that were replayed without one.
 NO_CLUSTER = "replay"
@@ -141,19 +140,18 @@ class RowFacts:
     gpus: int
     #: Accepted loss (and gain) of throughput in this run, a fraction.
     tolerance: float
-    #: Hash of what must be the same for results to be compared; empty in records of releases that had none.
+    #: Hash of what must be the same for results to be compared.
     definition: str = ""
-    #: What the outcome rests on, see :data:`~pytest_gsw.tables.model.JudgedMetric`; empty in records of releases
-    #: that did not say it.
-    metric: str = ""
+    #: What the outcome rests on, see :data:`~pytest_gsw.tables.model.JudgedMetric`.
+    metric: str = metrics.STEP_TIME.name
     #: The row says whether the cluster is in its usual state, and not how fast a workload is.
     canary: bool = False
-    #: The document's table, release and section in words; empty in records of releases that did not say it.
+    #: The document's table, release and section in words.
     source: str = ""
-    #: Hash of the definition without image and release; empty in records of releases that did not say it, and where
-    #: the row's table has changed since its job was submitted.
+    #: Hash of the definition without image and release; empty where the row's table has changed since its job was
+    #: submitted.
     experiment: str = ""
-    #: Samples of a step, and transformer layers; ``None`` where the table, or a record of a release before, gives none.
+    #: Samples of a step, and transformer layers; ``None`` where the table gives none.
     batch: int | None = None
     layers: int | None = None
     #: The row stands for a larger model, of which it has fewer layers.
@@ -182,7 +180,7 @@ class RunFacts:
     #: What the job ran with, as far as its log and its scheduler tell: ``driver``, ``nccl``, ``slurm`` and the like.
     environment: Mapping[str, str] = field(default_factory=dict)
     #: The variables that table, cluster and session gave the job, by name; a secret's value is hidden. ``None`` where
-    #: they are not known, as of logs without a session and of records of releases that did not say it.
+    #: they are not known, as of logs without a session.
     variables: Mapping[str, str] | None = None
     #: What the log stated as the row does, by name: ``{"sequence length": "8192"}``; empty where it stated nothing, or
     #: was not measured.
@@ -314,12 +312,3 @@ class Timing:
     steady_steps: int = 0
     warm_up_steps: int = 0
     series_s: tuple[float, ...] = ()
-
-
-def judged_metric(row: RowFacts, figures: FigureFacts) -> Metric:
-    """What the outcome rests on; of a later release it may be something that this one does not know."""
-    if row.metric:
-        known = metrics.JUDGED.get(row.metric)
-        return known or replace(metrics.STEP_TIME, key=f"{row.metric}_s", label=f"{row.metric}_s", behind="s")
-    known_figures = figures.measured or figures.documented
-    return metrics.SAVE_TIME if known_figures.get(metrics.SAVE_TIME.key) else metrics.STEP_TIME

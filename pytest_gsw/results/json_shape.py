@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 Kind = TypeVar("Kind")
 _Fits = Callable[[Any], bool]
-_Reader = Callable[[Any, str, bool], Any]
+_Reader = Callable[[Any, str], Any]
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,17 @@ class Shape:
     required: bool
     #: Whether a value of JSON is one of the field's.
     fits: _Fits
-    #: Makes the field's value of it; what stands before the names of its keys in messages; whether it has no others.
+    #: Makes the field's value of it; what stands before the names of its keys in messages.
     read: _Reader
 
 
-def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", *, strict: bool = True, **names: str) -> Kind:
-    """A dataclass from JSON, in which it may have other keys beside its own.
+def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", **names: str) -> Kind:
+    """A dataclass from JSON, in which other keys may stand beside its own, and none in what is nested.
 
     Args:
         kind: The dataclass.
         content: An object of JSON.
         prefix: What stands before the names of its keys in messages.
-        strict: Whether objects in it have no other keys than their own.
         names: By the name of a field, its key where that is not its name.
 
     Raises:
@@ -47,7 +46,7 @@ def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", *, stri
             value = content[key]
             if not shape.fits(value):
                 raise ValueError(f"'{prefix}{key}' is {shown(value)}")
-            found[name] = shape.read(value, f"{prefix}{key}.", strict)
+            found[name] = shape.read(value, f"{prefix}{key}.")
         elif shape.required:
             raise ValueError(f"it has no '{prefix}{key}'")
     return kind(**found)
@@ -78,10 +77,9 @@ def _as_tuple(value: Any, *_: object) -> Any:
     return tuple(value)
 
 
-def _nested(kind: Any, value: Mapping[str, Any], prefix: str, strict: bool) -> Any:
-    if strict:
-        check_known(value, shapes(kind), prefix)
-    found = read(kind, value, prefix, strict=strict)
+def _nested(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
+    check_known(value, shapes(kind), prefix)
+    found = read(kind, value, prefix)
     if hasattr(found, "check"):
         found.check(prefix)
     return found
@@ -96,7 +94,7 @@ def _shape(hint: Any) -> tuple[_Fits, _Reader]:
         (one,) = (read for argument, (_, read) in kinds.items() if argument is not type(None))
         return (
             lambda value: any(check(value) for check in checks),
-            lambda value, prefix, strict: None if value is None else one(value, prefix, strict),
+            lambda value, prefix: None if value is None else one(value, prefix),
         )
     if origin is Mapping:
         is_value, _ = _shape(arguments[1])
@@ -116,7 +114,7 @@ def _shape(hint: Any) -> tuple[_Fits, _Reader]:
         fits: _Fits = lambda value: isinstance(value, list) and all(map(is_entry, value))  # noqa: E731
         if entry is _as_it_is:
             return fits, _as_tuple
-        return fits, lambda value, prefix, strict: tuple([entry(one, prefix, strict) for one in value])
+        return fits, lambda value, prefix: tuple([entry(one, prefix) for one in value])
     if origin is float:
         return _is_number, _as_it_is
     if is_dataclass(origin):

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_gsw.common.files import PRIVATE, write_whole
 from pytest_gsw.results.facts import NO_CLUSTER
+from pytest_gsw.results.json_shape import read
 from pytest_gsw.results.record import Record
 
 #: The test case of an incident.
@@ -90,16 +91,6 @@ def write_noted(directory: Path, noted: Noted) -> None:
 def read_noted(directory: Path) -> Noted:
     """What a run's sessions have noted; nothing where it is not there, or cannot be read."""
     try:
-        found = json.loads((directory / _NAME).read_text(encoding="utf-8"))
-        noted = Noted(**found)
+        return read(Noted, json.loads((directory / _NAME).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, RecursionError):
         return Noted()
-    return noted if _is_whole(noted) else Noted()
-
-
-def _is_whole(noted: Noted) -> bool:
-    texts = (noted.cluster, noted.release, noted.replay_of)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(noted.rows, dict):
-        return False
-    listed = (noted.versions, noted.classes, noted.errors, *noted.rows.values())
-    return all(isinstance(one, dict) and all(isinstance(text, str) for text in one.values()) for one in listed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_gsw.common.words import by_number
 
@@ -85,7 +85,8 @@ class NodeSets:
         #: The bit of each node, in their order.
         self.bits: dict[str, int] = {}
         self._lists: dict[str, int] = {}
-        self._ranges: dict[tuple[str, str], _Ranges] = {}
+        #: By prefix, range and suffix.
+        self._ranges: dict[tuple[str, str, str], int] = {}
 
     def of(self, nodes: str) -> int:
         """The nodes of a list."""
@@ -97,55 +98,20 @@ class NodeSets:
     def _of_part(self, part: str) -> int:
         match = _RANGED.fullmatch(part)
         if match is None:
-            return self.bit(part)
-        affixes = match[1], match[3]
-        ranges = self._ranges.get(affixes)
-        if ranges is None:
-            ranges = self._ranges[affixes] = _Ranges(self, *affixes)
-        ranges.left = _MOST_NODES
-        return functools.reduce(operator.or_, map(ranges.__getitem__, match[2].split(",")), 0)
+            return self._bit(part)
+        found, left = 0, _MOST_NODES
+        for piece in match[2].split(","):
+            key = (match[1], piece, match[3])
+            if key not in self._ranges:
+                names = [*_ranged(*key, left)]
+                self._ranges[key] = functools.reduce(operator.or_, map(self._bit, names), 0)
+                left -= len(names)
+            found |= self._ranges[key]
+        return found
 
-    def bit(self, name: str) -> int:
+    def _bit(self, name: str) -> int:
         """The bit of one node, which is the next one of a node that is new."""
         return self.bits.setdefault(name, 1 << len(self.bits))
-
-
-class _Ranges(dict[str, int]):
-    """The nodes of each range between a prefix and a suffix."""
-
-    def __init__(self, sets: NodeSets, prefix: str, suffix: str) -> None:
-        super().__init__()
-        self._sets, self._prefix, self._suffix = sets, prefix, suffix
-        #: By digits, the bit of each number.
-        self._bits: dict[int, _Bits] = {}
-        #: How many more nodes of new ranges one list may have.
-        self.left = _MOST_NODES
-
-    def __missing__(self, piece: str) -> int:
-        numbers = _numbers_of(piece, self.left)
-        if numbers is None:
-            return self._sets.bit(f"{self._prefix}[{piece}]{self._suffix}")
-        digits = len(piece.partition("-")[0])
-        bits = self._bits.setdefault(digits, _Bits(self.bit, digits))
-        self[piece] = found = functools.reduce(operator.or_, map(bits.__getitem__, numbers), 0)
-        self.left -= len(numbers)
-        return found
-
-    def bit(self, number: int, digits: int) -> int:
-        """The bit of one number."""
-        return self._sets.bit(self._prefix + str(number).zfill(digits) + self._suffix)
-
-
-class _Bits(dict[int, int]):
-    """The bits of numbers that are written with so many digits at least."""
-
-    def __init__(self, bit: Callable[[int, int], int], digits: int) -> None:
-        super().__init__()
-        self._bit, self._digits = bit, digits
-
-    def __missing__(self, number: int) -> int:
-        self[number] = found = self._bit(number, self._digits)
-        return found
 
 
 def number_of(nodes: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from pytest_gsw.performance import decision
@@ -32,8 +32,6 @@ class Outcome:
     named: str = ""
     #: What stands on a row's line, where that is not the word.
     on_line: str = ""
-    #: Whether this pytest-gsw knows it.
-    known: bool = True
 
     def of_rows(self, count: int) -> str:
         """So many rows of it: ``3 passed``, ``1 error``, ``2 errors``."""
@@ -96,7 +94,7 @@ OUTCOMES = (
     *(PASSED, IMPROVED, REGRESSED, INCONCLUSIVE),
     *(UNEXPECTED_SUCCESS, ERROR, EXPECTED_FAILURE, PROFILED),
 )
-_BY_WORD = {one.word: one for one in OUTCOMES}
+BY_WORD = {one.word: one for one in OUTCOMES}
 
 #: Words of those that a verdict has, see :class:`pytest_gsw.performance.decision.Outcome`.
 JUDGED = frozenset(one.value for one in decision.Outcome)
@@ -104,23 +102,18 @@ JUDGED = frozenset(one.value for one in decision.Outcome)
 SLOW = frozenset(one.word for one in (REGRESSED, INCONCLUSIVE))
 
 
-def unknown_text(word: str) -> str:
-    """What is said of a record whose outcome is none of these: a later release has written it."""
-    return f"the record has the outcome '{word}', which this pytest-gsw does not know"
-
-
 def of(word: str) -> Outcome:
-    """What is known of a record's outcome; one that is not known is an error, never a pass."""
-    return _BY_WORD.get(word) or replace(ERROR, word=word, known=False)
+    """What is known of a record's outcome."""
+    return BY_WORD[word]
 
 
 def counts(words: Iterable[str], missing: int = 0) -> dict[Outcome, int]:
     """How many rows have each outcome, in the order of :data:`OUTCOMES`.
 
     Args:
-        words: The outcomes of records; one that is not known is an error.
+        words: The outcomes of records.
         missing: How many more rows have no record: each is an error.
     """
-    found = Counter(one.word if one.known else ERROR.word for one in map(of, words))
+    found = Counter(words)
     found[ERROR.word] += missing
     return {one: found[one.word] for one in OUTCOMES if found[one.word]}

@@ -6,7 +6,7 @@ import enum
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,84 @@ from typing import Any
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.common.words import by_number
 from pytest_gsw.jobs.layout import cut_name
-from pytest_gsw.performance.verdict import MetricVerdict, Verdict
-from pytest_gsw.results import facts, outcomes, verdicts
+from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Verdict
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.facts import Conclusion, FigureFacts, JobFacts, Jobs, RowFacts, RunFacts, Timing
 from pytest_gsw.results.json_shape import check_known, read, shapes, shown
-from pytest_gsw.tables.metrics import Metric
+from pytest_gsw.tables import metrics
+from pytest_gsw.tables.metrics import Direction, Metric
+
+
+@dataclass(frozen=True)
+class MetricFacts:
+    """What JSON keeps of one of a site's metrics: all that is shown of it where the site's plugin is not there."""
+
+    key: str
+    label: str
+    unit: str
+    direction: Direction
+    #: In the unit.
+    measured: float
+    documented: float
+    #: How much worse (and better) it may be, as a fraction of the documented value.
+    tolerance: float
+    #: The outcome by this metric alone.
+    outcome: Outcome
+
+    @classmethod
+    def of(cls, verdict: MetricVerdict) -> MetricFacts:
+        """What is kept of an outcome by a metric."""
+        metric = verdict.metric
+        numbers = (verdict.measured, verdict.documented, verdict.tolerance)
+        return cls(metric.key, metric.label, metric.unit, metric.direction, *numbers, verdict.outcome)
+
+    @property
+    def verdict(self) -> MetricVerdict:
+        """The outcome by the metric, but for what its plugin does."""
+        metric = Metric(self.key, self.unit, self.direction, self.label)
+        return MetricVerdict(metric, self.outcome, self.measured, self.documented, self.tolerance)
+
+    def check(self, prefix: str) -> None:
+        """Raise a ValueError where it is of no metric."""
+        if re.fullmatch(metrics.METRIC_KEY, self.key) is None:
+            raise ValueError(f"'{prefix}key' is {shown(self.key)}, which is no key of a metric")
+        for name, value in (
+            ("measured", self.measured),
+            ("documented", self.documented),
+            ("tolerance", self.tolerance),
+        ):
+            if value <= 0:
+                raise ValueError(f"'{prefix}{name}' is {shown(value)}, wanted a number above 0")
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """The keys of a record that its verdict has."""
+
+    verdict: Verdict | None
+    #: The site's metrics that the row documents; the outcome is the worst of theirs and its own.
+    metrics: tuple[MetricFacts, ...] = ()
+
+
+#: The keys.
+_OF_VERDICT = frozenset(shapes(_Decided))
+
+
+def _verdict_json(verdict: Verdict | None) -> dict[str, Any]:
+    """A verdict as JSON has it: the site's metrics, which it has beside it, by what is shown of them."""
+    if verdict is None:
+        return {"verdict": None, "metrics": []}
+    whole = {name: getattr(verdict, name) for name in shapes(Verdict) if name != "metrics"}
+    return {"verdict": whole, "metrics": [MetricFacts.of(one) for one in verdict.metrics]}
+
+
+def _verdict_of(content: Mapping[str, Any]) -> Verdict | None:
+    """The verdict of a record; a ValueError where it is none, or has a number that none has."""
+    decided = read(_Decided, content)
+    if decided.verdict is None:
+        return None
+    return replace(decided.verdict, metrics=tuple(one.verdict for one in decided.metrics))
+
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
 _LONGEST_NAME = 200
@@ -108,7 +181,7 @@ class Record(Conclusion):
     @property
     def judged_metric(self) -> Metric:
         """What the outcome rests on."""
-        return facts.judged_metric(self.row, self.figures)
+        return metrics.JUDGED[self.row.metric]
 
     @property
     def judged_s(self) -> float | None:
@@ -167,34 +240,24 @@ def content(record: Record) -> dict[str, Any]:
         **vars(record.figures),
         **vars(record.timing),
         **vars(jobs),
-        "outcome": record.outcome,
-        "fact": record.fact,
         "job": jobs.last,
-        "not_comparable": record.not_comparable,
-        "accepted_note": record.accepted_note,
-        "drift": record.drift,
-        "slow_nodes": record.slow_nodes,
-        "alarms": record.alarms,
-        "passed_over": record.passed_over,
-        **verdicts.to_json(record.verdict),
+        **{name: getattr(record, name) for name in shapes(Conclusion)},
+        **_verdict_json(record.verdict),
         "schema": SCHEMA,
     }
     del found["id"], found["last"]
     return found
 
 
-def of_content(content: Any, *, strict: bool = True) -> Record:
-    """A record of JSON; a ValueError where it is none.
-
-    A key that is not read is an error, too, if ``strict``; else what a later release has added is left out.
-    """
-    if strict:
-        check_known(content, _KEYS)
-    run = read(RunFacts, content, strict=strict, **_RUN)
-    row = read(RowFacts, content, strict=strict, **_ROW)
-    jobs = read(Jobs, content, strict=strict, **_JOBS)
-    figures, timing = read(FigureFacts, content, strict=strict), read(Timing, content, strict=strict)
-    own, verdict = read(Conclusion, content, strict=strict), verdicts.of_json(content, strict=strict)
+def of_content(content: Any) -> Record:
+    """A record of JSON; a ValueError where it is none."""
+    check_known(content, _KEYS)
+    run, row, jobs = read(RunFacts, content, **_RUN), read(RowFacts, content, **_ROW), read(Jobs, content, **_JOBS)
+    figures, timing = read(FigureFacts, content), read(Timing, content)
+    own, verdict = read(Conclusion, content), _verdict_of(content)
+    for name, word, known in (("outcome", own.outcome, outcomes.BY_WORD), ("metric", row.metric, metrics.JUDGED)):
+        if word not in known:
+            raise ValueError(f"'{name}' is {shown(word)}")
     if own.outcome in outcomes.JUDGED:
         if verdict is None:
             raise ValueError(f"'outcome' is {shown(own.outcome)}, and it has no verdict")
@@ -205,7 +268,7 @@ def of_content(content: Any, *, strict: bool = True) -> Record:
 
 #: The keys that a record has.
 _KEYS = frozenset({"schema"}).union(
-    verdicts.KEYS,
+    _OF_VERDICT,
     *(_names(kind, {}) for kind in (FigureFacts, Timing, Conclusion)),
     *(_names(kind, names) for kind, names in ((RowFacts, _ROW), (RunFacts, _RUN), (Jobs, _JOBS))),
 )

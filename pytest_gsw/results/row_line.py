@@ -38,8 +38,8 @@ _JOB = re.compile(
 _ENDED = re.compile(r"^job \S+ ")
 #: Words of lines that tell why something ended.
 _TELLING = re.compile(
-    r"error|exception|fatal|fail|abort|killed|cannot|can't|not found|no such|denied|invalid|unable|time[d]? ?out"
-    r"|terminated|refused|assert|segmentation|panic",
+    r"error|exception|fatal|fail|abort|kill|cannot|can't|not found|no such|denied|invalid|unable|timed? ?out"
+    r"|terminated|refused|assert|segmentation|panic|\bfault",
     re.IGNORECASE,
 )
 
@@ -203,9 +203,6 @@ def told(
     """
     verdict = verdict or record.judged
     outcome = outcomes.of(record.outcome)
-    if not outcome.known:
-        why = outcomes.unknown_text(record.outcome)
-        return Told(outcome, why, why)
     if has_failed(record.outcome, record.reason, strict=strict):
         outcome = outcomes.REGRESSED if outcome.pytest != "failed" else outcome
     match outcome.pytest:

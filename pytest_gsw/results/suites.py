@@ -25,16 +25,12 @@ class SuiteRows(Protocol):
 
     def of_table(self, path: Path) -> Sequence[Baseline]:
         """The rows of one of the session's tables, in its order; none runs that is not among them."""
-        ...
 
     def case_of(self, row: Baseline) -> str:
         """What the suite calls a row, for JUnit."""
-        ...
 
     def told(self) -> Sequence[str]:
         """What is said of the suite before any row runs, a line each."""
-        ...
 
     def conclude(self, records: Sequence[Record]) -> Concluded:
         """What the records of all rows that were run come to; a suite that is not met makes the session fail."""
-        ...

@@ -74,10 +74,8 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
         records: A run's.
         missing: By node id, why rows of it have no record.
     """
-    listed = ((record, outcomes.of(record.outcome)) for record in records)
-    errors = [record for record, outcome in listed if outcome is outcomes.ERROR or not outcome.known]
     by_cause: dict[str, list[Record]] = {}
-    for record in errors:
+    for record in (record for record in records if record.outcome == outcomes.ERROR.word):
         by_cause.setdefault(cause_of(record), []).append(record)
     rows = {cause: [record.row.id for record in of_cause] for cause, of_cause in by_cause.items()}
     for node_id, why in (missing or {}).items():
@@ -91,8 +89,7 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
 
 def cause_of(record: Record) -> str:
     """Why a row could not be measured, without the job that it happened to: ``job failed: ECC error``."""
-    known = outcomes.of(record.outcome).known
-    return without_job(record.fact) if known else outcomes.unknown_text(record.outcome)
+    return without_job(record.fact)
 
 
 def error_nodes(records: Iterable[Record]) -> str:
@@ -149,7 +146,6 @@ def not_passed_lines(records: Iterable[Record], width: int, most: int) -> list[s
     Errors are told by their causes. A row that is better than documented has passed.
     """
     listed = [r for r in records if outcomes.of(r.outcome) not in {*_WELL, outcomes.ERROR}]
-    listed = [record for record in listed if outcomes.of(record.outcome).known]
     worst_first = sorted(listed, key=_rank)
     ids = max((len(record.row.id) for record in worst_first), default=0)
     lines = [line_of(record).text(width, ids) for record in worst_first[:most]]

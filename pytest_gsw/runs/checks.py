@@ -15,12 +15,11 @@ from pytest_gsw.errors import JobError, LogError, LogWarning
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
 from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE, FoundCause
-from pytest_gsw.logs.fatal import find_fatal
+from pytest_gsw.logs.fatal import find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.logfile import LogFile
 from pytest_gsw.logs.model import Identity, LogFormat, StepLog
 from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
-from pytest_gsw.logs.requeues import is_requeued
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.skips import with_skipped
 from pytest_gsw.runs.agreement import CONTAINER, RELEASE, Compared, agreed, compare

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_gsw.demo.writers.events import FIRST_LINE
+from pytest_gsw.demo import FIRST_LINE
 from pytest_gsw.logs.logfile import LogFile, opened
 from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
 from pytest_gsw.logs.scan import matching_records

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import CutShortError
 from pytest_gsw.logs.model import Step, StepLog
 from pytest_gsw.logs.reader import line_number, reading
+from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.performance.measurement import TimedStep, log_interval
 from pytest_gsw.runs.agreement import stray_problem
 from pytest_gsw.runs.problem import Problem
 from pytest_gsw.runs.run import Run, last_lines, log_evidence, refused, replayed
 from pytest_gsw.runs.trained import skipped_problem, steps_each_line
-from pytest_gsw.runs.whole import cut_problem
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline
 
@@ -172,3 +173,37 @@ def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last 
         tail=last_lines(run),
         advice=f"the run stopped early or its log was cut; {then}",
     )
+
+
+# -- whether a log is whole ------------------------------------------------------------------------
+
+
+#: Megatron announces a save before it tells how long it took.
+_ANNOUNCED = b"saving checkpoint at iteration "
+_LOOK = "the job's output was cut: look at quotas and at the file system of the log, then at its last lines"
+
+
+def cut_problem(path: Path, log: StepLog, *, of_saves: bool) -> Problem | None:
+    """What tells that the log of a job which ended well was cut.
+
+    Args:
+        path: The log.
+        log: Its steps.
+        of_saves: Whether it is read for checkpoint saves.
+    """
+    if log.open_line is not None:
+        return Problem("the log ends in the middle of a line", _LOOK, (("last line", log.open_line),))
+    if log.says_its_end is False:
+        return Problem(f"the log lacks what {log.format} prints when a run has ended", _LOOK)
+    if of_saves and log.steps:
+        announced = announced_saves(path, log)
+        if announced > len(log.checkpoint_saves_s):
+            took = counted(len(log.checkpoint_saves_s), "checkpoint save")
+            return Problem(f"the log announces {announced} checkpoint saves, and has the time of {took}", _LOOK)
+    return None
+
+
+def announced_saves(path: Path, log: StepLog) -> int:
+    """How many checkpoints the last attempt in a log begins to save."""
+    announced = matching_records(path, (_ANNOUNCED,), start=log.steps[0].offset or 0)
+    return len({record.partition(_ANNOUNCED)[2].strip().partition(b" ")[0] for _, record in announced})

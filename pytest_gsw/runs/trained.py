@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pytest_gsw.common.words import counted
+from pytest_gsw.logs.model import Diverged, Step, StepLog
 from pytest_gsw.runs.problem import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pytest_gsw.logs.model import Diverged, Step, StepLog
-    from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Baseline
 
 #: Half precision begins with a loss scale of up to 2^32 (Megatron's ``initial-loss-scale``), which each step that
 #: overflows halves: so many steps may be skipped before the first that trains.

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest_gsw.demo
-from pytest_gsw.demo.writers.events import FIRST_LINE
-from pytest_gsw.history.imported import figure_alone, imported_record
+from pytest_gsw.demo import FIRST_LINE
+from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.history.place import open_history
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record, read_record

@@ -552,7 +552,7 @@ MADE = {
     "importing/labels.py: pattern + _spaced(text[end:])",
     "jobs/layout.py: pattern.replace(stand_in, f'(?P<job_id>{job_id})', 1).replace(any_size, '[^_]*')",
     "jobs/slurm/launcher.py: pattern",
-    "results/verdicts.py: metrics.METRIC_KEY",
+    "results/record.py: metrics.METRIC_KEY",
     "tables/fields.py: f'([0-9]{{1,{digits}}}(?:\\\\.[0-9]{{1,12}})?) ?%'",
     "tables/fields.py: regex",
     "tables/yamlfile.py: f'[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}'",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_gsw.demo.writers.registry import WRITERS
+from pytest_gsw.demo.writers import WRITERS
 from pytest_gsw.logs.formats.registry import FORMATS
 from tests.truth.cuts import cut, of_two_runs
 from tests.truth.ends import not_ended_well

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pytest_gsw.demo.writers.events import Event
+from pytest_gsw.demo.writers import Event
 
 #: By so many bytes before it a figure is found.
 _WORDS_BYTES = 8

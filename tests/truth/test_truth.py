@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.demo.writers.registry import WRITERS
+from pytest_gsw.demo.writers import WRITERS
 from pytest_gsw.logs import runs
 from pytest_gsw.logs.attempts import OnePrinter
 from pytest_gsw.logs.formats.registry import FORMATS

@@ -9,8 +9,7 @@ from datetime import datetime, timezone
 from pytest_gsw.demo.faults import Fault
 from pytest_gsw.demo.simulation import Job, simulate
 from pytest_gsw.demo.simulation import Run as SimulatedRun
-from pytest_gsw.demo.writers.events import Event
-from pytest_gsw.demo.writers.registry import WRITERS
+from pytest_gsw.demo.writers import WRITERS, Event
 from pytest_gsw.errors import JobError
 from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS

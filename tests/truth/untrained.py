@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pytest_gsw.demo.simulation import Run
-from pytest_gsw.demo.writers.events import Event
+from pytest_gsw.demo.writers import Event
 from pytest_gsw.tables.metrics import Series
 
 _OVERFLOW = (

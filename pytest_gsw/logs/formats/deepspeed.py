@@ -23,15 +23,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Series, Unit
 from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import Diverged, LastWords
+from pytest_gsw.logs.model import Dialect, Diverged, LastWords, StepLog
 from pytest_gsw.logs.text import C_RUNTIME, NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-
-if TYPE_CHECKING:
-    from pytest_gsw.logs.model import Dialect, StepLog
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
 _PIPE_TIME = re.compile(rb" iter time \(s\): (-?%b)(?=\s)" % NUMBER)

@@ -18,18 +18,13 @@ import math
 import re
 from array import array
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.attempts import Unit, Unnumbered, can_be
 from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import Diverged, Overflows
+from pytest_gsw.logs.model import Diverged, Overflows, StepLog
 from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, safe_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_gsw.logs.model import StepLog
 
 _SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(-?%b)'?(?=[,}])" % NUMBER)
 _BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(-?%b)\s{0,40}$" % NUMBER)

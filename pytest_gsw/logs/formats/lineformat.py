@@ -7,18 +7,14 @@ passes over included), losses that are missing, steps that were not trained.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Series, Unit, Unnumbered
 from pytest_gsw.logs.formats.series import SeriesParser
 from pytest_gsw.logs.guards import not_finite_text
+from pytest_gsw.logs.model import Dialect, LastWords, StepLog
 from pytest_gsw.logs.text import number, rank_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pytest_gsw.logs.model import Dialect, LastWords, StepLog
 
 
 @dataclass(frozen=True)

@@ -21,15 +21,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered, can_be
 from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import ALL_SKIPPED, Identity, LastWords, StepSetup
+from pytest_gsw.logs.model import ALL_SKIPPED, Identity, LastWords, StepLog, StepSetup
 from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-
-if TYPE_CHECKING:
-    from pytest_gsw.logs.model import StepLog
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
 _ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) {0,8}\|")

@@ -19,15 +19,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered
 from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import Identity, StepSetup
+from pytest_gsw.logs.model import Identity, StepLog, StepSetup
 from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-
-if TYPE_CHECKING:
-    from pytest_gsw.logs.model import StepLog
 
 _NOTHING_SAID = StepSetup()
 _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?%b" % NOT_FINITE, re.IGNORECASE)

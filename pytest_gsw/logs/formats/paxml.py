@@ -11,19 +11,16 @@ import math
 import re
 from array import array
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median_low
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from pytest_gsw.logs.attempts import Series, can_be, rank_label
 from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import LastWords, Step, Steps, Tail
 from pytest_gsw.logs.text import NUMBER, number, rank_of, safe_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (-?%b) seconds" % NUMBER)
 _LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: (-?%b)(?=\s|$)" % NUMBER)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from pytest_gsw.logs.model import StepLog, Tail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_gsw.logs.attempts import Series
-    from pytest_gsw.logs.model import Dialect, LastWords
+from pytest_gsw.logs.attempts import Series
+from pytest_gsw.logs.model import Dialect, LastWords, StepLog, Tail
 
 
 class SeriesParser:

@@ -128,9 +128,7 @@ def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
 def _of_row(row: Row) -> Iterator[Finding]:
     record, since = row.record, since_line(row.since)
     outcome = outcomes.of(record.outcome)
-    if not outcome.known:
-        yield _finding(outcome.attention, record, outcomes.unknown_text(record.outcome))
-    elif outcome.attention.level is not None:
+    if outcome.attention.level is not None:
         text = inconclusive_line(record) or record.fact
         yield _finding(outcome.attention, record, text, since if is_slow(record) or outcome is outcomes.ERROR else "")
     if record.drift:

@@ -166,8 +166,6 @@ def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
 def _word(record: Record) -> str:
     """The outcome's word in a cell; a row that passed by its document has its figure alone."""
     outcome = outcomes.of(record.outcome)
-    if not outcome.known:
-        return f"**{outcomes.ERROR.text}** {_code(_cut(record.outcome, 60))}"
     if outcome is outcomes.PASSED:
         return ACCEPTED.word if hides_loss(record) else ""
     return _bold(outcome.text, outcome.attention)

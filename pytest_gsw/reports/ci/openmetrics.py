@@ -6,7 +6,7 @@ that has times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from pytest_gsw.tables.metrics import METRICS
 _OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
 
 _Labels = Mapping[str, str]
+_Sample = tuple[_Labels, float]
 _Found = TypeVar("_Found", Suspect, Failing)
 
 
@@ -81,16 +82,22 @@ FAMILIES = (
 def openmetrics(night: RunReport) -> str:
     """Gauges of each row, and when the run was recorded."""
     records = {tuple(_labels(record).items()): record for record in night.records}  # no series twice
-    lines = [line for metric in FAMILIES for line in _family(metric, records)]
-    lines += [line for metric in _of_sites(night) for line in _family(metric, records)]
-    lines += _outcomes(records, night)
-    lines += _slow_nodes(night)
-    lines += _blamed_nodes(night)
-    lines += _alarms(night)
-    lines += _clusters(night)
-    lines += _times(night)
+    lines: list[str] = []
+    for metric in (*FAMILIES, *_of_sites(night)):
+        values = ((dict(labels), metric.value(record)) for labels, record in records.items())
+        lines += _gauge(metric.name, metric.help, ((of, value) for of, value in values if value is not None))
+    for name, text, samples in _of_run(records, night):
+        lines += _gauge(name, text, samples)
     lines.append("# EOF")
     return "\n".join(lines)
+
+
+def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
+    """A family: its labels with their values behind what it says; nothing without any."""
+    # Of a quote, one format says that it is escaped, and the other that it is not.
+    escaped = _escaped(text.replace('"', "'"))
+    lines = [f"{name}{{{_listed(labels)}}} {float(value)!r}" for labels, value in samples]
+    return [f"# HELP {name} {escaped}", f"# TYPE {name} gauge", *lines] if lines else []
 
 
 def _of_sites(night: RunReport) -> Iterator[_Metric]:
@@ -119,110 +126,77 @@ def _labels(record: Record) -> _Labels:
     }
 
 
-def _family(metric: _Metric, records: Mapping[tuple[tuple[str, str], ...], Record]) -> Iterator[str]:
-    values = {labels: value for labels, record in records.items() if (value := metric.value(record)) is not None}
-    if values:
-        yield from _head(metric.name, metric.help)
-    for labels, value in values.items():
-        yield _sample(metric.name, dict(labels), value)
-
-
-def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], night: RunReport) -> Iterator[str]:
-    """A state set: one sample for each outcome that a row can have, 1 for the one that it has."""
-    if records or night.unrecorded:
-        yield from _head("gsw_outcome", "Whether the row has this outcome.")
-    for labels, record in records.items():
-        for outcome in (*_OUTCOMES, *({record.outcome} - set(_OUTCOMES))):
-            yield _sample("gsw_outcome", {**dict(labels), "outcome": outcome}, record.outcome == outcome)
-    of_run = next((cluster_of(record) for record in night.records), night.run.noted.cluster)
-    for one in night.unrecorded:
-        where = {"cluster": of_run} if of_run else {}
-        known = {"row": one.id, "table": one.node_id.partition("::")[0], **where, **one.facts}
-        yield _sample("gsw_outcome", {**known, "outcome": ERROR.word}, 1)
-
-
-def _slow_nodes(night: RunReport) -> Iterator[str]:
-    """What each slow node costs, with the number of nodes of which it is one where these cannot be told apart."""
-    if night.slow_nodes:
-        yield from _head("gsw_slow_node_throughput_change_ratio", "What a slow node does to the throughput of jobs.")
-    for labels, one in _each_node(night.slow_nodes):
-        yield _sample("gsw_slow_node_throughput_change_ratio", labels, one.change)
-
-
-def _alarms(night: RunReport) -> Iterator[str]:
-    """One sample for each alarm that stands, 0 where somebody looks after it; an alert is for those that are 1.
-
-    A row that regresses by a site's metric has one for that, of no alarm: there is none that could be acknowledged.
-    """
-    standing = [one for one in night.alarms if one.stands]
-    by_metric = [(record, key) for record in night.records for key in regressed_metrics(record)] if standing else []
-    if standing:
-        yield from _head("gsw_alarm_pages", "Whether an alarm that stands is acknowledged by nobody.")
-    for one in standing:
-        spell = one.spell
-        # By its row, an outcome that is acknowledged is told from one that is not.
-        name = "row" if spell.kind in OF_ROWS else "subject"
-        labels = {"alarm": one.id, "kind": spell.kind.value, name: spell.subject, "cluster": spell.cluster}
-        yield _sample("gsw_alarm_pages", labels, one.pages)
-    for record, key in by_metric:
-        of_row = {"kind": Kind.REGRESSION.value, "row": record.row.id, "cluster": cluster_of(record)}
-        yield _sample("gsw_alarm_pages", {"alarm": "", **of_row, "metric": key}, 1)
-
-
-def _blamed_nodes(night: RunReport) -> Iterator[str]:
-    """How often nodes fail jobs, where that is beyond chance."""
-    if night.blamed_nodes:
-        yield from _head("gsw_failing_node_ratio", "Share of a node's jobs that fail, where that is beyond chance.")
-    for labels, one in _each_node(night.blamed_nodes):
-        yield _sample("gsw_failing_node_ratio", labels, one.failed / one.of)
-
-
-def _each_node(found: Mapping[str, Sequence[_Found]]) -> Iterator[tuple[dict[str, str], _Found]]:
-    """The labels of each node, with the worst that is found of it: no series comes twice."""
-    for cluster, worst_first in found.items():
-        worst = {node: one for one in worst_first[::-1] for node in one.nodes}
-        for node, one in worst.items():
-            yield {"cluster": cluster, "node": node, "one_of": str(len(one.nodes))}, one
-
-
-def _clusters(night: RunReport) -> Iterator[str]:
-    """What the night was for all rows of the cluster together."""
+def _of_run(
+    records: Mapping[tuple[tuple[str, str], ...], Record], night: RunReport
+) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
+    """The families that are not of a record's figures: name, what it says, samples."""
+    yield "gsw_outcome", "Whether the row has this outcome.", _outcomes(records, night)
+    slow, failing = _each_node(night.slow_nodes), _each_node(night.blamed_nodes)
+    what = "What a slow node does to the throughput of jobs."
+    yield "gsw_slow_node_throughput_change_ratio", what, ((labels, one.change) for labels, one in slow)
+    what = "Share of a node's jobs that fail, where that is beyond chance."
+    yield "gsw_failing_node_ratio", what, ((labels, one.failed / one.of) for labels, one in failing)
+    yield "gsw_alarm_pages", "Whether an alarm that stands is acknowledged by nobody.", _alarms(night)
     whole = night.whole
     if whole is not None:
-        labels = {"cluster": cluster_of(night.records[0])}
-        yield from _head("gsw_cluster_effect_ratio", "Throughput of all rows together against usual runs, less one.")
-        yield _sample("gsw_cluster_effect_ratio", labels, whole.change)
-        yield from _head("gsw_cluster_incident", "Whether the whole cluster is slower than its runs differ by.")
-        yield _sample("gsw_cluster_incident", labels, whole.is_incident)
-    drifts = {cluster: bool(told.drift) for cluster, told in night.told.items() if told.drift is not None}
-    if drifts:
-        yield from _head("gsw_cluster_drift", "Whether the cluster's newest runs are slower than the first ones.")
-    for cluster, value in drifts.items():
-        yield _sample("gsw_cluster_drift", {"cluster": cluster}, value)
-
-
-def _times(night: RunReport) -> Iterator[str]:
+        of = {"cluster": cluster_of(night.records[0])}
+        what = "Throughput of all rows together against usual runs, less one."
+        yield "gsw_cluster_effect_ratio", what, [(of, whole.change)]
+        what = "Whether the whole cluster is slower than its runs differ by."
+        yield "gsw_cluster_incident", what, [(of, whole.is_incident)]
+    drifts = (({"cluster": name}, bool(told.drift)) for name, told in night.told.items() if told.drift is not None)
+    yield "gsw_cluster_drift", "Whether the cluster's newest runs are slower than the first ones.", drifts
     newest: dict[str, float] = {}
     for record in night.records:
         ended_s = record.run.recorded_s or (record.jobs.last and record.jobs.last.end_s)
         if ended_s:
             cluster = cluster_of(record)
             newest[cluster] = max(newest.get(cluster, 0.0), ended_s)
-    if newest:
-        yield from _head("gsw_run_timestamp_seconds", "When the run's newest record was written.")
-    for cluster, time_s in newest.items():
-        yield _sample("gsw_run_timestamp_seconds", {"cluster": cluster}, time_s)
+    times = (({"cluster": cluster}, time_s) for cluster, time_s in newest.items())
+    yield "gsw_run_timestamp_seconds", "When the run's newest record was written.", times
 
 
-def _head(name: str, text: str) -> tuple[str, str]:
-    # Of a quote, one format says that it is escaped, and the other that it is not.
-    escaped = _escaped(text.replace('"', "'"))
-    return f"# HELP {name} {escaped}", f"# TYPE {name} gauge"
+def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], night: RunReport) -> Iterator[_Sample]:
+    """A state set: one sample for each outcome that a row can have, 1 for the one that it has."""
+    for labels, record in records.items():
+        for outcome in _OUTCOMES:
+            yield {**dict(labels), "outcome": outcome}, record.outcome == outcome
+    of_run = next((cluster_of(record) for record in night.records), night.run.noted.cluster)
+    for one in night.unrecorded:
+        where = {"cluster": of_run} if of_run else {}
+        known = {"row": one.id, "table": one.node_id.partition("::")[0], **where, **one.facts}
+        yield {**known, "outcome": ERROR.word}, 1
 
 
-def _sample(name: str, labels: _Labels, value: float) -> str:
-    listed = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{name}{{{listed}}} {float(value)!r}"
+def _alarms(night: RunReport) -> Iterator[_Sample]:
+    """One sample for each alarm that stands, 0 where somebody looks after it; an alert is for those that are 1.
+
+    A row that regresses by a site's metric has one for that, of no alarm: there is none that could be acknowledged.
+    """
+    standing = [one for one in night.alarms if one.stands]
+    for one in standing:
+        spell = one.spell
+        # By its row, an outcome that is acknowledged is told from one that is not.
+        name = "row" if spell.kind in OF_ROWS else "subject"
+        yield {"alarm": one.id, "kind": spell.kind.value, name: spell.subject, "cluster": spell.cluster}, one.pages
+    for record in night.records if standing else ():
+        of_row = {"kind": Kind.REGRESSION.value, "row": record.row.id, "cluster": cluster_of(record)}
+        yield from (({"alarm": "", **of_row, "metric": key}, 1) for key in regressed_metrics(record))
+
+
+def _each_node(found: Mapping[str, Sequence[_Found]]) -> Iterator[tuple[dict[str, str], _Found]]:
+    """Each node's labels, with the worst that is found of it: no series comes twice.
+
+    The labels have the number of nodes of which it is one where these cannot be told apart.
+    """
+    for cluster, worst_first in found.items():
+        worst = {node: one for one in worst_first[::-1] for node in one.nodes}
+        for node, one in worst.items():
+            yield {"cluster": cluster, "node": node, "one_of": str(len(one.nodes))}, one
+
+
+def _listed(labels: _Labels) -> str:
+    return ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
 
 
 def _escaped(text: str) -> str:

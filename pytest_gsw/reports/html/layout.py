@@ -52,12 +52,15 @@ def page(
     )
 
 
-def table(name: str, caption: str, heads: Sequence[Content], lines: Iterable[Sequence[Content]]) -> ET.Element:
-    """A table that is scrolled by itself where it is wider than the page; its name is the only one such on the page.
+def table(name: str, caption: str, heads: Sequence[Content], lines: Iterable[Sequence[Content]]) -> ET.Element | None:
+    """A table that is scrolled by itself where it is wider than the page; nothing where it has no lines.
 
-    The first cell of a line is its head; of the others, an element that is a cell stays as it is.
+    Its name is the only one such on the page. The first cell of a line is its head; of the others, an element that is a
+    cell stays as it is.
     """
     body = [element("tr", _cell(first, "th", scope="row"), *(_cell(one) for one in rest)) for first, *rest in lines]
+    if not body:
+        return None
     return element(
         "div",
         element(

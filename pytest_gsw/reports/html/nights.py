@@ -20,7 +20,7 @@ from pytest_gsw.common.files import write_whole
 from pytest_gsw.common.words import command, counted
 from pytest_gsw.history.model import Point
 from pytest_gsw.performance.verdict import UNUSUAL
-from pytest_gsw.reports.html.drawing import in_view
+from pytest_gsw.reports.html.charts import in_view
 from pytest_gsw.reports.html.layout import (
     Content,
     command_line,

@@ -12,11 +12,10 @@ from pytest_gsw.common.words import command, counted, duration
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.model import Point, Told
 from pytest_gsw.logs.failures import find_cause
-from pytest_gsw.logs.likely import likely_line
 from pytest_gsw.logs.reader import tail_lines
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import LISTED_RUNS, held_then, held_today
-from pytest_gsw.reports.html.drawing import figure
+from pytest_gsw.reports.html.charts import figure, history_plot, steps_plot
 from pytest_gsw.reports.html.layout import (
     Content,
     change,
@@ -31,7 +30,6 @@ from pytest_gsw.reports.html.layout import (
     table,
     time_element,
 )
-from pytest_gsw.reports.html.plots import history_plot, steps_plot
 from pytest_gsw.reports.html.texts import (
     drift_text,
     fact_text,
@@ -47,6 +45,7 @@ from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.next_steps import again, next_command, nights_command, offline
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_line import telling_line
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.tables import metrics
@@ -150,8 +149,6 @@ def _figures(row: Row) -> ET.Element | None:
     record = row.record
     found = (_figure(row, metric) for metric in metrics.METRICS)
     lines = [*(line for line in found if line is not None), *_site_figures(record)]
-    if not lines:
-        return None
     accepted = ["accepted", "change"] if record.figures.accepted else []
     caption = "Measured against documented figures" if record.figures.measured else "Documented figures"
     return table("figures", caption, ["figure", "measured", "documented", "change", *accepted, "allowed"], lines)
@@ -210,8 +207,6 @@ def _nights(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> 
     """The newest nights, those with an error among them, against what tonight is held against."""
     nights: list[Point | Told] = [*row.past.measured, *row.failures]
     nights.sort(key=lambda one: (one.time_s, one.run_id))
-    if not nights:
-        return None
     shown = nights[-LISTED_RUNS:][::-1]
     held_s, held = held_today(row)
     which = counted(len(nights), "run")
@@ -260,8 +255,6 @@ def _steps(record: Record) -> ET.Element | None:
 
 
 def _jobs(row: Row) -> ET.Element | None:
-    if not row.jobs:
-        return None
     heads = ["job", "state", f"{row.record.judged_metric.label} (s)", "nodes", "submitted", "queue", "ran", "note"]
     return table("jobs", "Every job of the row in this run", heads, [_job(job, row.record) for job in row.jobs])
 
@@ -366,7 +359,7 @@ def likely_cause(ends: Sequence[LogEnd]) -> str:
 
     Empty where there is neither: the last line of a training log may be a progress bar.
     """
-    found = (*(end.cause for end in ends), *(likely_line(end.lines) for end in ends))
+    found = (*(end.cause for end in ends), *(telling_line(end.lines) for end in ends))
     return next(filter(None, found), "")
 
 

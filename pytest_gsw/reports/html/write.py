@@ -26,8 +26,7 @@ from pytest_gsw.reports.html.nights import (
     pages_there,
     prune,
 )
-from pytest_gsw.reports.html.overview import JOBS, jobs_page, jobs_plot
-from pytest_gsw.reports.html.pages import INDEX, night_page
+from pytest_gsw.reports.html.pages import INDEX, JOBS, jobs_page, jobs_plot, night_page
 from pytest_gsw.reports.html.row_page import log_ends_of, row_page
 from pytest_gsw.reports.run_report import Listed, RunReport
 

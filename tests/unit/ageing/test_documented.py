@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.ageing import documented
-from pytest_gsw.ageing.documented import EditError, with_documented
-from pytest_gsw.ageing.patch import check
+from pytest_gsw.ageing import patch
+from pytest_gsw.ageing.patch import EditError, check, with_documented
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.model import Baseline
@@ -133,7 +132,7 @@ def test_a_figure_behind_an_anchor(table: Path) -> None:
 def test_figures_of_any_bundled_row_can_be_replaced(path: Path, data: st.DataObject) -> None:
     rows = [row for row in load_table(path) if row.judged_s is not None]
     chosen = data.draw(st.lists(st.sampled_from(rows), min_size=1, max_size=3, unique_by=lambda row: row.id))
-    keys = [*documented._STEP_FIGURES, "checkpoint_save_time_s", "calibrated_step_time_s"]
+    keys = [*patch._STEP_FIGURES, "checkpoint_save_time_s", "calibrated_step_time_s"]
     changes = [(row, {key: data.draw(st.floats(0.05, 0.9)) for key in keys}, EOS) for row in chosen]
     for row, values, _ in changes:  # the two throughputs follow from each other, and from the step time
         if row.documented.tokens_per_s is not None:
@@ -143,7 +142,7 @@ def test_figures_of_any_bundled_row_can_be_replaced(path: Path, data: st.DataObj
     text = with_documented(path, path.read_text(), changes)
     check(path, text, "", {row.id: after(row, values) for row, values, _ in changes})
     old, new = (
-        [line for line in of.splitlines() if not documented._MEASURED.match(line)] for of in (path.read_text(), text)
+        [line for line in of.splitlines() if not patch._MEASURED.match(line)] for of in (path.read_text(), text)
     )
     assert len(old) == len(new)
     assert sum(one != other for one, other in zip(old, new, strict=True)) <= 8 * len(chosen)

@@ -110,7 +110,8 @@ def test_the_order_of_runs_does_not_matter(table: Path, tables: Tables) -> None:
 
 def test_a_row_that_is_judged_by_its_checkpoints(table: Path) -> None:
     table.write_text(TINY.replace("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9"))
-    records = nights(table, documented={"checkpoint_save_time_s": 17.9}, measured={"checkpoint_save_time_s": 18.5})
+    saves = {"documented": {"checkpoint_save_time_s": 17.9}, "measured": {"checkpoint_save_time_s": 18.5}}
+    records = nights(table, metric="checkpoint_save_time", **saves)
     (found,) = propose(records, Tables(lambda _: table)).proposed
     assert (found.accepted.judged_s, found.accepted.spread) == (18.5, 0.0)
 

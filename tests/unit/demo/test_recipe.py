@@ -11,7 +11,7 @@ import pytest
 
 from pytest_gsw.demo import recipe
 from pytest_gsw.demo.recipe import find_row, play, train
-from pytest_gsw.demo.writers.events import Event
+from pytest_gsw.demo.writers import Event
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.model import Baseline
 from tests.unit.demo.conftest import ENVIRONMENT, Trained

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.history.comparison import RowRatio, compare_runs, deviations_of, series_of, together
+from pytest_gsw.history.comparison import RowRatio, compare_runs, deviations_of, together
+from pytest_gsw.history.model import series_key
 from pytest_gsw.performance.noise import PRIOR, Noise, noise_of
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import KEY, key_of, night
@@ -78,7 +79,7 @@ def test_a_row_of_few_nights_that_is_surer_than_one_of_many_is_tested_first() ->
 
 def test_the_noisier_of_two_clusters_counts() -> None:
     before, after = [night(0, 5.0)], [night(1, 5.0, cluster="jz")]
-    noises = dict(zip(series_of(before, after), (Noise(0.01, 9), Noise(0.05, 9)), strict=True))
+    noises = {series_key(before[0]): Noise(0.01, 9), series_key(after[0]): Noise(0.05, 9)}
     assert compare_runs(before, after, noises).rows[0].noise.sigma == 0.05
     assert compare_runs(before, after).rows[0].noise == PRIOR
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.history.imported import figure_alone, imported_record
+from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.performance.measurement import Measurement, TimedStep
 from pytest_gsw.results.facts import JobFacts, Timing
 from pytest_gsw.results.record import Record

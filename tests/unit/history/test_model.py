@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.history.adding import decode, encode
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
-from pytest_gsw.results.record import Record
-from pytest_gsw.results.verdicts import MetricFacts
+from pytest_gsw.results.record import MetricFacts, Record
 from tests.unit.history.nights import FIRST_S, job, night
 from tests.unit.results.records import varied
 from tests.unit.results.test_record import RECORDS

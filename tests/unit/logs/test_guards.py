@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gsw import LastWords, LineFormat, LogFormat, Step, StepLine, StepLog
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs import ends
+from pytest_gsw.logs import reader
 from pytest_gsw.logs.follow import Follower
 from pytest_gsw.logs.reader import read_log
 from tests.unit.logs.conftest import WriteLog
@@ -163,7 +163,7 @@ def test_last_words(write_log: WriteLog, content: bytes, said: bool | None) -> N
 
 
 def test_last_words_before_megabytes_of_others(write_log: WriteLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ends, "END_BYTES", 256)
+    monkeypatch.setattr(reader, "_END_BYTES", 256)
     for before, behind in ((0, 99), (99, 0)):
         content = b"ticker starts\n" + ticks(1) + b"teardown\n" * before + b"ticker ends\n" + b"teardown\n" * behind
         assert read_log(write_log(content), Tick()).says_its_end is True

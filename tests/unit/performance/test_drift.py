@@ -226,7 +226,7 @@ def test_the_unit_does_not_matter(times_s: list[float], start: int, unit: float)
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
 def test_what_is_no_night(bad: float) -> None:
-    with pytest.raises(ValueError, match="a run cannot have"):
+    with pytest.raises(ValueError, match="a job cannot take"):
         drift([*nights(9, 60), bad])
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history.imported import figure_alone, imported_record
-from pytest_gsw.reports.html.scaling_plot import Curve, Rule, Workload, documented_rate, scaling_plot, workloads
+from pytest_gsw.history.imports import figure_alone, imported_record
+from pytest_gsw.reports.html.charts import Curve, Rule, Workload, documented_rate, scaling_plot, workloads
 from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record

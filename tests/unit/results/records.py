@@ -13,9 +13,8 @@ from pytest_gsw.performance.verdict import Outcome, Reason, Verdict, compare
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.json_shape import read
-from pytest_gsw.results.record import Record, of_content, plain
+from pytest_gsw.results.record import MetricFacts, Record, of_content, plain
 from pytest_gsw.results.row_text import accepted_text
-from pytest_gsw.results.verdicts import MetricFacts
 from pytest_gsw.tables.model import Accepted
 
 JOB = JobFacts(
@@ -158,6 +157,7 @@ SAVE = varied(
     SLOW,
     documented={"checkpoint_save_time_s": 17.96068},
     measured={"checkpoint_save_time_s": 19.93},
+    metric="checkpoint_save_time",
     steps=1,
     tolerance=0.4,
 )

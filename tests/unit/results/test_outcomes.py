@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 import pytest_gsw
 from pytest_gsw.performance import verdict
 from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.record import of_content
 from pytest_gsw.results.row_line import told
-from pytest_gsw.results.summary import run_table
 from tests.unit.results.records import SLOW, varied
 
 PACKAGE = Path(pytest_gsw.__file__).parent
@@ -53,7 +54,6 @@ def test_a_session_is_green_only_if_each_of_its_rows_is() -> None:
         **dict.fromkeys(("regressed", "unexpected_success", "error"), 1),
         **dict.fromkeys(("inconclusive", "profiled"), 6),
     }
-    assert outcomes.of("splendid").status == 1
     assert [outcomes.exit_status(found) for found in ((), (0, 0), (0, 6, 0), (6, 1, 0))] == [0, 0, 6, 1]
 
 
@@ -71,13 +71,9 @@ def test_severities_are_an_order() -> None:
     assert len({one.severity for one in outcomes.OUTCOMES}) == len(outcomes.OUTCOMES)
 
 
-def test_an_outcome_that_nobody_knows_is_an_error() -> None:
-    record = varied(SLOW, outcome="splendid")
-    row = told(record, list, strict=False)
-    assert (row.outcome.pytest, row.outcome.junit) == ("error", "error")
-    assert row.text == "the record has the outcome 'splendid', which this pytest-gsw does not know"
-    passed = varied(SLOW, outcome="passed", row="another")
-    assert any("1 error" in line for line in run_table([passed, record], 80))
+def test_a_record_of_an_outcome_that_nobody_knows_is_none() -> None:
+    with pytest.raises(ValueError, match=r"^'outcome' is \"splendid\""):
+        of_content({**json.loads(SLOW.text), "outcome": "splendid"})
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import MetricFacts, Record
 from pytest_gsw.results.row_line import WIDEST, RowLine, change_text, figures, fitted, line_of, telling_line
-from pytest_gsw.results.verdicts import MetricFacts
 from tests.unit.results.records import JOB, SAVE, SLOW, varied
 
 FAILED = varied(SLOW, outcome="error", fact="job 481221 failed with exit code 1: ECC error", measured={}, reason="")
@@ -57,7 +56,6 @@ FAILED = varied(SLOW, outcome="error", fact="job 481221 failed with exit code 1:
             varied(FAILED, outcome="unexpected_success", fact="is documented to run out of memory, but it did not"),
             "UNEXPECTED  is documented to run out of memory, but it did not  job 481221",
         ),
-        (varied(FAILED, outcome="splendid", fact="?"), "SPLENDID   ?, job 481221 on pool0-[0017-0032]"),
     ],
 )
 def test_a_row_on_one_line(record: Record, text: str) -> None:
@@ -72,11 +70,21 @@ def test_what_a_log_said_last_stands_for_a_cause_that_is_not_known() -> None:
     assert line_of(FAILED, "Error: x").parts == ("ECC error, job 481221 on pool0-[0017-0032]",)
 
 
-def test_the_line_of_a_log_that_looks_most_like_a_cause() -> None:
-    lines = ["step 3", "RuntimeError: first", "  ValueError: shape '[4096, 8192]' is invalid ", "cleaning up"]
-    assert telling_line(lines) == "ValueError: shape '[4096, 8192]' is invalid"
-    assert telling_line(["step 3", "step 4"]) == ""
-    assert telling_line([]) == ""
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([], ""),
+        (["", "  "], ""),
+        (["step 3", "step 4 "], ""),
+        (["Epoch 0: 100%|###| 50/50 [18:11<00:00]"], ""),
+        (["Segmentation fault (core dumped)", "step 1 by default"], "Segmentation fault (core dumped)"),
+        (["slurmstepd: Unable to create step", "bye"], "slurmstepd: Unable to create step"),
+        (["step 1", "RuntimeError: first", "  ValueError: no such shape ", "cleaning up"], "ValueError: no such shape"),
+        (["Error: first", "srun: error: second", ""], "srun: error: second"),
+    ],
+)
+def test_the_line_of_a_log_that_looks_most_like_a_cause(lines: list[str], found: str) -> None:
+    assert telling_line(lines) == found
 
 
 def test_a_site_s_metrics_stand_behind_the_throughput() -> None:

@@ -11,8 +11,8 @@ from pytest_gsw.errors import LogError, SubmissionError
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import row_text
+from pytest_gsw.results.record import MetricFacts
 from pytest_gsw.results.row_line import figures
-from pytest_gsw.results.verdicts import MetricFacts
 from tests.unit.results.records import (
     AGAIN,
     BY_ACCEPTED,

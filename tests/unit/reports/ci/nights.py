@@ -102,5 +102,5 @@ def hostile_night(text: str) -> RunReport:
         )
         for number, one in enumerate(NIGHT.records)
     ]
-    odd = varied(rows[0], node_id=f"{text}::odd", outcome=text or "?", baseline=text)
+    odd = varied(rows[0], node_id=f"{text}::odd", outcome="profiled", baseline=text)
     return night_of((*rows, odd), {f"{text}::gone": text})

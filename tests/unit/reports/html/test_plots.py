@@ -11,20 +11,22 @@ import pytest
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import run_reports
-from pytest_gsw.reports.html.drawing import (
+from pytest_gsw.reports.html.charts import (
     TOP,
     Plot,
     Scale,
     figure,
+    history_plot,
     in_view,
     named_ticks,
     point,
     round_numbers,
+    steps_plot,
     ticks,
     upright,
+    window_of,
 )
-from pytest_gsw.reports.html.overview import jobs_plot
-from pytest_gsw.reports.html.plots import history_plot, steps_plot, window_of
+from pytest_gsw.reports.html.pages import jobs_plot
 from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.statistic import parse_statistic

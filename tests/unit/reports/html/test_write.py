@@ -473,7 +473,6 @@ def test_what_others_write_stays_text(tmp_path: Path, text: str) -> None:
         "definition": text,
         "accepted_note": text,
         "statistic": text,
-        "metric": text,
     }
     job = JobFacts(text, text, "COMPLETED", reason=text, nodes=text, submit_s=1e9, end_s=1e9 + 60, why_repeated=text)
     records = [

@@ -1,34 +1,132 @@
-"""Logs of older runs, found by the recipes' naming and measured with the checks of a replay.
-
-Nobody knows how their jobs ended: that a log is complete and its loss finite is what speaks for it, and the one who
-imports it.
-"""
+"""What imports of older results have in common: jobs that no session ran become records."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.history.imported import Imported, Known, imported_record
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.jobs.layout import errors_beside, job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.performance.measurement import Measurement, TimedStep
+from pytest_gsw.performance.peaks import documented_peak_flops
+from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.performance.verdict import Outcome, judge
 from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.junit_names import read_noted
+from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.recording import Asked, Found, Ran, record_of
+from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.runs.agreement import evidence_beside
 from pytest_gsw.runs.checks import read_steps
-from pytest_gsw.runs.measure import measure_as_documented
+from pytest_gsw.runs.measure import measure_as_documented, summarize
 from pytest_gsw.runs.provenance import is_simulated, provenance_in
 from pytest_gsw.runs.run import Run
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.definition import definition_hash, experiment_hash
 from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.model import Baseline
+
+#: Whether a history has a job already: row, cluster, the job's id.
+Known: TypeAlias = Callable[[str, str, str], bool]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What is to be added to a history, and what is left out and why."""
+
+    records: tuple[Record, ...] = ()
+    left_out: tuple[str, ...] = ()
+    #: Jobs that the history has already.
+    known: int = 0
+    #: What the source does not say, and so was not checked.
+    notes: tuple[str, ...] = ()
+
+
+def run_id(job_id: str, source: Path) -> str:
+    """The run of an imported job, the same whenever it is imported: a history takes it once."""
+    return f"import-{job_id}-{hashlib.sha256(os.fsencode(source.resolve())).hexdigest()[:8]}"
+
+
+def figure_alone(row: Baseline, judged_s: float) -> Measurement:
+    """A measurement of which only its result is known, and not its steps."""
+    found = summarize(row, (TimedStep(None, judged_s),), judged_s, documented_peak_flops(row))
+    return replace(found, steps=0, series_s=())
+
+
+def imported_record(
+    row: Baseline, cluster: str, source: Path, job: JobFacts, measurement: Measurement, image: str | None
+) -> Record:
+    """The record of an imported job, judged by the document alone.
+
+    Raises:
+        ValueError: A number is not finite and above zero.
+    """
+    verdict = judge(row, measurement, row.tolerance)
+    if verdict.outcome is not Outcome.INCONCLUSIVE:  # what is believed needs no reason
+        verdict = replace(verdict, given_reason=None)
+    node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
+    asked = Asked(run_id(job.id, source), node_id, row, cluster, row.tolerance, Repeats(), None)
+    ran = Ran(
+        None,
+        replace(job, judged_s=measurement.judged_s),
+        attempts=(),
+        repeats=(),
+        simulated=False,
+        definition=definition,
+        experiment=experiment_hash(row),
+        image=image,
+        image_from="",
+    )
+    fact = f"{measurement.judged_s:.4g} s, imported from {from_here(source)}"
+    found = Found(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
+    return quoted(record_of(asked, ran, found, None), os.environ)
+
+
+def _table(path: Path) -> str:
+    """A table's name as the node ids of sessions have it."""
+    bundled = bundled_baselines()
+    return (path.relative_to(bundled.parent) if path.is_relative_to(bundled) else from_here(path)).as_posix()
+
+
+# -- directories of runs ---------------------------------------------------------------------------
+
+
+def import_runs(directories: Iterable[Path]) -> Imported:
+    """The records of runs in their directories, such as ``.gsw/runs/ID``.
+
+    Raises:
+        ConfigurationError: One of them is no directory.
+    """
+    records: list[Record] = []
+    left_out: list[str] = []
+    for directory in directories:
+        if not directory.is_dir():
+            raise ConfigurationError(f"there is no directory {directory}\nnext: ls {RUNS}")
+        if run := read_noted(directory).replay_of:
+            # A job counts once, in the run that it was of.
+            left_out.append(quoted(f"{directory} is a replay of {run}", os.environ))
+            continue
+        of_run, unreadable = read_run(directory)
+        records += of_run
+        left_out += unreadable.values()
+        if not of_run and not unreadable:
+            left_out.append(f"{directory} has no records")
+    return Imported(tuple(records), tuple(left_out))
+
+
+# -- logs ------------------------------------------------------------------------------------------
+
 
 #: Recipes that trace NCCL train ten steps, below such a directory.
 _TRACED = "-nccl-trace"

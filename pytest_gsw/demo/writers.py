@@ -1,0 +1,707 @@
+"""Each framework's log of a simulated run, as a stream of timed events.
+
+A writer yields bytes as the framework would have written them, with the (virtual) second at
+which it would have. The forms are those of the frameworks' own print statements, named at
+each writer; what surrounds the step lines is there because real logs have it, and because
+much of it looks like a step time and is none.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from itertools import accumulate
+from typing import NamedTuple
+
+from pytest_gsw.demo import FIRST_LINE
+from pytest_gsw.demo.simulation import UNLOGGED_STEPS, Run
+
+#: Virtual seconds before the first step: container, rendezvous, model and optimizer.
+STARTUP_S = 45.0
+
+
+class Event(NamedTuple):
+    """Something that the framework writes."""
+
+    #: Virtual seconds since the start of the run.
+    at_s: float
+    data: bytes
+    #: Which of the logged steps this reports, from 1; 0 for none.
+    step: int = 0
+    #: Where in :attr:`data` the step's figure has its last character; 0 if it holds no figure.
+    figure_end: int = 0
+
+
+#: Writes the log of a run.
+Writer = Callable[["Run"], Iterator[Event]]
+
+
+def lines(at_s: float, *texts: str) -> Iterator[Event]:
+    """Whole lines that are written at one time."""
+    yield from (Event(at_s, f"{text}\n".encode()) for text in texts)
+
+
+def step_line(at_s: float, step: int, before: str, figure: str, after: str) -> Event:
+    """The line of a step; its figure is kept apart, so that a log can be cut off inside it."""
+    head = f"{before}{figure}".encode()
+    return Event(at_s, head + after.encode(), step, len(head) - 1)
+
+
+def clock(run: Run, at_s: float) -> datetime:
+    """What the run's clock shows."""
+    return run.started + timedelta(seconds=at_s)
+
+
+def step_ends_s(steps_s: Iterable[float], start_s: float) -> tuple[float, ...]:
+    """When each step ends."""
+    return tuple(accumulate(steps_s, initial=start_s))[1:]
+
+
+def identity(run: Run) -> str:
+    """The line by which a recipe's log says whose it is."""
+    row, job = run.baseline, run.job
+    return (
+        f"GSW: MODEL={row.model} FRAMEWORK={row.framework} MODEL_SIZE={job.size} JOB_NUM_NODES={job.nodes}"
+        f" GPUS_PER_NODE={job.gpus_per_node} DTYPE={job.dtype} SYNTHETIC_DATA=True GSW_VERSION={job.version}"
+        f" FW_VERSION=simulation IMAGE='simulation' JOB_ID={job.id} JOB_MODE=training"
+        f" OPTIMIZATION_NAME='{job.optimization_name}' OPTIMIZATION_CODE='{job.optimization_code}' BASE_CONFIG=''"
+    )
+
+
+def preamble(run: Run) -> Iterator[Event]:
+    """What stands at the top of every log: two ranks say who they are, and NCCL says much more."""
+    yield from lines(0.0, FIRST_LINE, identity(run), identity(run))
+    for rank in range(min(2, run.job.gpus)):
+        prefix = f"demo-node-0001:{4100 + rank}:{4200 + rank} [{rank}] NCCL INFO"
+        yield from lines(
+            8.0 + rank / 10,
+            f"{prefix} Bootstrap : Using eth0:192.0.2.1<0>",
+            f"{prefix} NET/Plugin: No plugin found (libnccl-net.so), using internal implementation",
+            f"{prefix} ncclCommInitRank comm 0x55d0c0de{rank:04x} rank {rank} nranks {run.job.gpus} - Init COMPLETE",
+        )
+
+
+# -- What tqdm paints --
+
+
+def bar_of(done: int, total: int, elapsed_s: float) -> str:
+    """A tqdm bar up to the time that is left: the percentage, and ten columns in eighths of a character."""
+    whole, eighths = divmod(done * 80 // total, 8)
+    columns = "█" * whole + (" ▏▎▍▌▋▊▉"[eighths] if eighths else "")
+    left = _interval(elapsed_s / done * (total - done)) if done else "?"
+    return f"{100 * done / total:3.0f}%|{columns:<10}| {done}/{total} [{_interval(elapsed_s)}<{left}"
+
+
+def _interval(seconds: float) -> str:
+    """A duration: ``01:02``, ``1:02:03``."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute:02d}:{second:02d}"
+
+
+# -- DeepSpeed: `pipe/engine.py`, `timer.py` --
+
+
+def info_line(run: Run, at_s: float, place: str, text: str) -> str:
+    """A line of DeepSpeed's logger."""
+    now = clock(run, at_s)
+    return f"[{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d}] [INFO] [{place}] {text}"
+
+
+def iteration_lines(run: Run, at_s: float, index: int) -> Iterator[Event]:
+    """What DeepSpeed adds about an iteration: the same step once more, in its own words and units."""
+    seconds, step = run.steps_s[index], index + 1
+    samples_per_s = run.global_batch_size / seconds
+    rank_0 = f"[Rank 0] step={step}, skipped=0, lr=[{1.5e-4 * min(1.0, step / 8):.6g}], mom=[(0.9, 0.999)]"
+    yield from lines(at_s, info_line(run, at_s, "logging.py:60:log_dist", rank_0))
+    if (run.baseline.parallelism.pp or 1) > 1:
+        rate = f"iter time (s): {seconds:.3f} samples/sec: {samples_per_s:.3f}"
+        yield from lines(at_s, f"steps: {step} loss: {run.losses[index]:.4f} {rate}")
+    elif step > 2:
+        throughput = f"0/{step}, SamplesPerSec={samples_per_s}"
+        yield from lines(at_s, info_line(run, at_s, "timer.py:157:stop", throughput))
+
+
+def settings(run: Run) -> Iterator[str]:
+    """What DeepSpeed prints of its own configuration; its ``world_size`` counts data-parallel ranks."""
+    named = {
+        "bfloat16_enabled": run.precision == "bf16",
+        "fp16_auto_cast": None,
+        "fp16_enabled": run.precision == "fp16",
+        "train_batch_size": run.global_batch_size,
+        "train_micro_batch_size_per_gpu": run.micro_batch_size,
+        "world_size": run.degrees["dp"],
+    }
+    yield from (f"  {name} {'.' * (29 - len(name))} {value}" for name, value in named.items())
+
+
+def deepspeed(run: Run) -> Iterator[Event]:
+    """A training loop around the DeepSpeed engine: its throughput timer, which never measures the first two steps."""
+    yield from lines(
+        30.0,
+        info_line(run, 30.0, "logging.py:96:log_dist", "[Rank 0] DeepSpeed info: version=0.14.4"),
+        *(info_line(run, 30.0, "config.py:1001:print", line) for line in settings(run)),
+    )
+    accumulation = run.baseline.gradient_accumulation_steps or 1
+    for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
+        step = index + 1
+        yield from lines(at_s, f"step: {step}, loss: {run.losses[index]:.4f}")
+        if index < 2:
+            continue
+        average = run.global_batch_size / statistics.fmean(run.steps_s[2:step])
+        place = f"epoch=0/micro_step={step * accumulation}/global_step={step}"
+        before = info_line(run, at_s, "timer.py:258:stop", f"{place}, RunningAvgSamplesPerSec={average}")
+        figure = f"{run.global_batch_size / run.steps_s[index]}"
+        after = ", MemAllocated=18.72GB, MaxMemAllocated=52.31GB\n"
+        yield step_line(at_s, step, f"{before}, CurrSamplesPerSec=", figure, after)
+    end_s = STARTUP_S + sum(run.steps_s)
+    yield from lines(end_s + 1, "[Rank 0] time (ms) | fwd: 0.18 | bwd: 0.71 | step: 2.65")
+
+
+# -- Paxml: absl log lines, `programs.py` and `executors.py` --
+
+
+def _absl(run: Run, at_s: float, rank: int, place: str, text: str) -> str:
+    thread = 139683713698688 + 4096 * rank
+    return f"I{clock(run, at_s):%m%d %H:%M:%S.%f} {thread} {place}] {text}"
+
+
+def _paxml_configuration(run: Run) -> Iterator[tuple[str, str]]:
+    """Fiddle's configuration of Paxml, each line with the place in ``train.py`` that prints it."""
+    model = "model.lm_tpl"
+    yield "train.py:186", f"  input.seq_len : {run.sequence_length}"
+    lines = {
+        "model.dtype": "type/jax.numpy/float32",
+        "model.fprop_dtype": "dtype[bfloat16]",
+        f"{model}.fprop_dtype": "NoneType",
+        f"{model}.model_dims": run.hidden_size,
+        f"{model}.stacked_transformer_tpl.block.num_layers": 1,
+        f"{model}.stacked_transformer_tpl.x_times": run.layers,
+        "train.num_train_steps": len(run.steps_s),
+    }
+    yield from (("train.py:189", f"  {name} : {value}") for name, value in lines.items())
+
+
+def paxml(run: Run) -> Iterator[Event]:
+    """Two ranks that measure the same steps differently; only the first steps are printed."""
+
+    def say(at_s: float, place: str, text: str, ranks: Iterable[int] = (0, 1)) -> Iterator[Event]:
+        return lines(at_s, *(_absl(run, at_s, rank, place, text) for rank in ranks))
+
+    yield from say(20.0, "py_utils.py:1018", "[PAX STATUS]: E2E time: Starting timer for <_main> @ <.../paxml/main.py>")
+    yield from say(21.0, "setup_jax.py:80", f"jax.device_count(): {run.job.gpus}")
+    for place, line in _paxml_configuration(run):
+        yield from say(21.5, place, line)
+    yield from say(22.0, "executors.py:229", "[PAX STATUS]: Starting checkpoint load / variable init.")
+    yield from say(40.0, "executors.py:244", "[PAX STATUS]: Checkpoint load / variable init took 18 seconds")
+    yield from say(STARTUP_S, "executors.py:350", "[PAX STATUS]: Starting training loop.")
+    at_s = STARTUP_S
+    for index, times_s in enumerate(zip(run.steps_s, run.second_rank_s, strict=True)):
+        few = index < 5
+        if few:
+            yield from say(at_s, "executors.py:398", f"[PAX STATUS]: Beginning step `{index}`.")
+        at_s += times_s[0]
+        # The ranks finish in no fixed order.
+        for rank in (index % 2, 1 - index % 2) if index < run.logged_steps else ():
+            before = _absl(run, at_s, rank, "programs.py:366", "[PAX STATUS]: train_step() took ")
+            yield step_line(at_s, index + 1, before, f"{times_s[rank]:f}", " seconds.\n")
+        if few:
+            yield from say(at_s, "executors.py:497", f"[PAX STATUS]: Step `{index}` completed.")
+        if (index + 1) % 10 == 0:
+            loss = f"[PAX STATUS] step_i: {index + 1}, training loss: {run.losses[index]:.7g}"
+            yield from say(at_s, "summary_utils.py:901", loss, ranks=(0,))
+    yield from say(at_s + 2, "eval_lib.py:90", "[PAX STATUS]: Completed running eval programs in  1.902341 seconds.")
+    elapsed = f"[PAX STATUS]: E2E time: Elapsed time for <_main>: {at_s - 16:.2f} seconds"
+    yield from say(at_s + 4, "py_utils.py:1028", f"{elapsed}  (@ <.../paxml/main.py>)")
+
+
+# -- NeMo 1: Lightning's tqdm bar --
+
+
+def _lightning(value: float) -> str:
+    """A number as Lightning's progress bar pads what tqdm has rounded to three digits."""
+    rounded = f"{value:.3g}".replace("e+0", "e+").replace("e-0", "e-")
+    text = min(str(value), rounded, key=len)  # tqdm rounds only where that is shorter
+    if "e" in text:
+        return text
+    if "." not in text and len(text) < 5:
+        text += "."
+    return text.ljust(5, "0")
+
+
+def _nemo_metrics(run: Run, index: int) -> tuple[str, str]:
+    """The metrics of one step in the bar: all before the step time, and the step time."""
+    metrics = {
+        "v_num": "demo",
+        "reduced_train_loss": _lightning(run.losses[index]),
+        "global_step": _lightning(float(index)),
+        "consumed_samples": _lightning(float((index + 1) * run.global_batch_size)),
+    }
+    before = "".join(f", {name}={value}" for name, value in metrics.items())
+    return f"{before}, train_step_timing in s=", _lightning(run.steps_s[index])
+
+
+def _nemo_configuration(run: Run) -> Iterator[str]:
+    """NeMo 1's configuration, as OmegaConf writes it below a message."""
+    row, parallel = run.baseline, run.degrees
+    yield from (
+        "    name: megatron_gpt",
+        "    trainer:",
+        f"      num_nodes: {run.job.nodes}",
+        "      precision: " + {"bf16": "bf16", "fp16": "16", "fp32": "32"}[run.precision],
+        f"      max_steps: {len(run.steps_s)}",
+        "    exp_manager:",
+        "      log_step_timing: true",
+        "      step_timing_kwargs:",
+        "        sync_cuda: true",
+        "        buffer_size: 5",
+        "    model:",
+        f"      micro_batch_size: {run.micro_batch_size}",
+        f"      global_batch_size: {run.global_batch_size}",
+        f"      tensor_model_parallel_size: {parallel['tp']}",
+        f"      pipeline_model_parallel_size: {parallel['pp']}",
+        f"      virtual_pipeline_model_parallel_size: {row.parallelism.vp or 'null'}",
+        f"      context_parallel_size: {parallel['cp']}",
+        f"      expert_model_parallel_size: {parallel['ep']}",
+        f"      encoder_seq_length: {run.sequence_length}",
+        "      max_position_embeddings: ${.encoder_seq_length}",
+        f"      num_layers: {run.layers}",
+        f"      hidden_size: {run.hidden_size}",
+        f"      fp8: {str(run.quantization == 'fp8').lower()}",
+        "      fp8_amax_history_len: 1024",
+        "      data:",
+        f"        seq_length: {run.sequence_length}",
+    )
+
+
+def nemo(run: Run) -> Iterator[Event]:
+    """A bar on one line of carriage returns. Each step is drawn twice, first with the step before's metrics.
+
+    The recipes show the mean of the last five steps, the demo each step's own time: what the
+    mean comes to on a steady run, without the first step's shadow on the next four.
+    """
+    total = len(run.steps_s)
+
+    def status(at_s: float, level: str, place: str, text: str) -> str:
+        return f"[NeMo {level} {clock(run, at_s):%Y-%m-%d %H:%M:%S} {place}] {text}"
+
+    def head(done: int, at_s: float) -> str:
+        return f"\rEpoch 0: : {bar_of(done, total, at_s - STARTUP_S)}"
+
+    yield from lines(
+        20.0,
+        status(20.0, "I", "exp_manager:396", "Experiments will be logged at /results/demo"),
+        status(20.0, "I", "megatron_gpt_pretraining:37", ""),
+        *_nemo_configuration(run),
+        "Sanity Checking DataLoader 0: 100%|██████████| 2/2 [00:03<00:00,  1.63s/it]",
+    )
+    yield Event(STARTUP_S, head(0, STARTUP_S).encode() + b"]")
+    for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
+        bar = head(index + 1, at_s)
+        if index:
+            yield Event(at_s, f"{bar}{''.join(_nemo_metrics(run, index - 1))}]".encode())
+        before, figure = _nemo_metrics(run, index)
+        yield step_line(at_s, index + 1, bar + before, figure, "]")
+        if index + 1 == total // 2:
+            # Other messages do not wait for the bar's line to end.
+            warning = "UserWarning: The dataloader, val_dataloader, does not have many workers."
+            yield from lines(at_s, status(at_s, "W", "nemo_logging:349", warning))
+    end_s = STARTUP_S + sum(run.steps_s)
+    last = f"{head(total, end_s)}{''.join(_nemo_metrics(run, total - 1))}]"
+    yield from lines(end_s + 1, f"{last}`Trainer.fit` stopped: `max_steps={total}` reached.", last)
+
+
+# -- MaxText: `metric_logger.py`, formerly `train.py` --
+
+
+_PROFILING_STEPS = 15
+#: The profiling run of the MaxText recipe has latency hiding off.
+_PROFILING_SLOWDOWN = 1.15
+
+
+def _parameters(run: Run, steps: int) -> Iterator[str]:
+    """MaxText's parameters, in the order of the alphabet."""
+    row = run.baseline
+    fsdp = row.parallelism.fsdp or run.job.gpus
+    inner = math.gcd(fsdp, run.job.gpus_per_node)
+    parameters = {
+        "base_num_decoder_layers": run.layers,
+        "dcn_data_parallelism": -1,
+        "dcn_fsdp_parallelism": fsdp // inner,
+        "dtype": {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}[run.precision],
+        "emb_dim": run.hidden_size,
+        "global_batch_size_to_load": run.global_batch_size,
+        "global_batch_size_to_train_on": run.global_batch_size,
+        "ici_fsdp_parallelism": inner,
+        "learning_rate_schedule_steps": steps,
+        "max_target_length": run.sequence_length,
+        "num_decoder_layers": run.layers,
+        "per_device_batch_size": run.global_batch_size / run.job.gpus,
+        "quantization": run.quantization,
+        "steps": steps,
+        "weight_dtype": "float32",
+    }
+    yield from (f"Config param {name}: {value}" for name, value in parameters.items())
+
+
+def maxtext(run: Run) -> Iterator[Event]:
+    """Two runs in one log, the first a slower one for the profile; every rank prints every step."""
+    row, gpus = run.baseline, run.job.gpus
+    tokens_per_step = run.sequence_length * run.global_batch_size
+    flops_per_step = (row.model_flops_per_sample or 0.0) * run.global_batch_size
+
+    def completed(at_s: float, index: int, seconds: float, loss: float, step: int) -> Event:
+        rates = f"TFLOP/s/device: {flops_per_step / seconds / gpus / 1e12:.3f}"
+        rates += f", Tokens/s/device: {tokens_per_step / seconds / gpus:.3f}"
+        after = f", {rates}, total_weights: {tokens_per_step}, loss: {loss:.3f}\n"
+        return step_line(at_s, step, f"completed step: {index}, seconds: ", f"{seconds:.3f}", after)
+
+    yield from lines(
+        25.0,
+        f"Num_devices: {gpus}, shape (1, {gpus}, 1, 1, 1)",
+        "Setting up checkpoint logger...",
+        *_parameters(run, _PROFILING_STEPS),
+    )
+    at_s = STARTUP_S
+    for index in range(_PROFILING_STEPS):
+        # Time and loss repeat where the measured run is the shorter one.
+        source = index % len(run.steps_s)
+        at_s += run.steps_s[source] * _PROFILING_SLOWDOWN
+        for rank_s in (run.steps_s, run.second_rank_s):
+            yield completed(at_s, index, rank_s[source] * _PROFILING_SLOWDOWN, _finite(run.losses[source]), step=0)
+    yield from lines(
+        at_s + 20,
+        "Generating '/tmp/nsys-report-demo.qdstrm'",
+        "[1/1] [========================100%] profile.nsys-rep",
+        *_parameters(run, len(run.steps_s)),
+    )
+    for index, end_s in enumerate(step_ends_s(run.steps_s, at_s + 60)):
+        for rank_s in (run.steps_s, run.second_rank_s):
+            yield completed(end_s, index, rank_s[index], run.losses[index], index + 1)
+        if index == 0:
+            yield from lines(end_s, "To see full metrics 'tensorboard --logdir=/results/tensorboard/'")
+
+
+def _finite(loss: float) -> float:
+    return 11.8 if math.isnan(loss) else loss
+
+
+# -- Megatron-LM: `training.py` --
+
+
+def _moment(run: Run, at_s: float, what: str) -> str:
+    """`print_datetime` of Megatron-LM's `training.py`."""
+    return f"[{what}] datetime: {clock(run, at_s):%Y-%m-%d %H:%M:%S} "
+
+
+def _megatron_line(run: Run, at_s: float, iteration: int) -> Event:
+    """`log_string` of Megatron-LM's `training_log`: means over the iterations since the last such line."""
+    window = slice(iteration - run.log_interval, iteration)
+    loss = statistics.fmean(run.losses[window])
+    before = f" iteration {iteration:8d}/{len(run.steps_s):8d} |"
+    before += f" consumed samples: {iteration * run.global_batch_size:12d} | elapsed time per iteration (ms): "
+    after = (
+        f" | learning rate: {1.5e-4 * min(1.0, iteration / 8):.3E} | global batch size: {run.global_batch_size:5d} |"
+    )
+    after += f" lm loss: {loss:.6E} | loss scale: 4096.0 | grad norm: {loss * 0.4:.3f} |"
+    # Only an iteration that the loss scaler skips counts as a NaN iteration, however the loss may look.
+    after += " number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+    figure = f"{statistics.fmean(run.steps_s[window]) * 1000:.1f}"
+    return step_line(at_s, iteration // run.log_interval, before, figure, after)
+
+
+def _megatron_phases(seconds: float) -> str:
+    return (
+        f"time (ms) | forward-compute: {seconds * 290:.2f} | backward-compute: {seconds * 680:.2f}"
+        f" | optimizer: {seconds * 20:.2f} | batch-generator: {seconds * 0.3:.2f}"
+    )
+
+
+def _checkpoint_iterations(run: Run) -> Mapping[int, float]:
+    """After which iterations a checkpoint is saved, and the seconds it takes."""
+    saves, total = run.checkpoint_saves_s, len(run.steps_s)
+    return {total * (number + 1) // len(saves): seconds for number, seconds in enumerate(saves)}
+
+
+def _checkpoint(at_s: float, iteration: int, seconds: float, step: int) -> Iterator[Event]:
+    yield from lines(at_s - seconds, f"saving checkpoint at iteration {iteration:7d} to /results/checkpoints")
+    yield from lines(at_s, f"  successfully saved checkpoint at iteration {iteration:7d} to /results/checkpoints")
+    yield step_line(at_s, step, "time (ms) | save-checkpoint: ", f"{seconds * 1000:.2f}", "\n")
+
+
+def _arguments(run: Run) -> Iterator[str]:
+    """Megatron-LM's table of arguments; some of them look like results, others like each other."""
+    row, parallel, precision = run.baseline, run.degrees, run.precision
+    arguments = {
+        "bf16": precision == "bf16",
+        "check_for_nan_in_loss_and_grad": True,
+        "context_parallel_size": parallel["cp"],
+        "data_parallel_size": parallel["dp"],
+        "encoder_seq_length": run.sequence_length,
+        "expert_model_parallel_size": parallel["ep"],
+        "ffn_hidden_size": 4 * run.hidden_size,
+        "fp16": precision == "fp16",
+        "fp16_lm_cross_entropy": False,
+        "fp8": "hybrid" if run.quantization == "fp8" else None,
+        "global_batch_size": run.global_batch_size,
+        "hidden_size": run.hidden_size,
+        "log_interval": run.log_interval,
+        "micro_batch_size": run.micro_batch_size,
+        "num_layers": run.layers,
+        "params_dtype": {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}[precision],
+        "pipeline_model_parallel_size": parallel["pp"],
+        "retriever_seq_length": 256,
+        "seq_length": run.sequence_length,
+        "tensor_model_parallel_size": parallel["tp"],
+        "train_iters": len(run.steps_s),
+        "virtual_pipeline_model_parallel_size": row.parallelism.vp,
+        "world_size": run.job.gpus,
+    }
+    yield (
+        f"using world size: {run.job.gpus}, data-parallel-size: {parallel['dp']}, tensor-model-parallel size:"
+        f" {parallel['tp']}, pipeline-model-parallel size: {parallel['pp']} "
+    )
+    yield "------------------------ arguments ------------------------"
+    yield from (f"  {name} {'.' * (48 - len(name))} {value}" for name, value in arguments.items())
+    yield "-------------------- end of arguments ---------------------"
+
+
+def megatron(run: Run) -> Iterator[Event]:
+    """Megatron-LM, alone or under DeepSpeed, whose engines report every iteration too."""
+    yield from lines(15.0, *_arguments(run), "> initializing torch distributed ...")
+    yield from lines(40.0, "time (ms) | model-and-optimizer-setup: 11002.57 | train/valid/test-data-iterators: 1280.95")
+    yield from lines(STARTUP_S, "training ...", _moment(run, STARTUP_S, "before the start of training step"))
+    saves, total = _checkpoint_iterations(run), len(run.steps_s)
+    at_s = STARTUP_S
+    for index, seconds in enumerate(run.steps_s):
+        iteration = index + 1
+        at_s += seconds
+        if run.baseline.framework == "deepspeed":
+            yield from iteration_lines(run, at_s, index)
+        if iteration % run.log_interval == 0:
+            line = _megatron_line(run, at_s, iteration)
+            # In a run that is about checkpoints, the figure that counts is the save's.
+            yield line if not saves else line._replace(figure_end=0)
+            yield from lines(at_s, _megatron_phases(seconds))
+        if iteration == run.log_interval:
+            memory = "memory (MB) | allocated: 10857.5625 | max allocated: 26118.22 | reserved: 28234.0"
+            yield from lines(at_s, f"[Rank 0] (after {iteration} iterations) {memory}")
+        if iteration in saves:
+            at_s += saves[iteration]
+            yield from _checkpoint(at_s, iteration, saves[iteration], iteration // run.log_interval)
+    yield from lines(at_s, _moment(run, at_s, "after training is done"))
+    ruler = "-" * 80
+    loss = run.losses[-1]
+    validation = (
+        f" validation loss at iteration {total} | lm loss value: {loss:.6E} | lm loss PPL: {math.exp(loss):.6E} |"
+    )
+    yield from lines(at_s + 5, ruler, validation, ruler, "[exiting program after the last iteration]")
+
+
+# -- torchtitan: `metrics.py`, `train.py` --
+
+
+def torchtitan(run: Run) -> Iterator[Event]:
+    """Tokens per second of one GPU in whole numbers, and no step time; the first rank prints."""
+    row, parallel, gpus = run.baseline, run.degrees, run.job.gpus
+    tokens = run.sequence_length * run.global_batch_size / gpus
+    flops = (row.model_flops_per_sample or 0.0) * run.global_batch_size / gpus
+
+    def info(at_s: float, text: str) -> str:
+        now = clock(run, at_s)
+        return f"[rank0]:[titan] {now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d} - root - INFO - {text}"
+
+    degrees = (
+        f"pp={parallel['pp']}, dp_replicate=1, dp_shard={parallel['dp']}, cp={parallel['cp']}, tp={parallel['tp']}"
+    )
+    yield from lines(20.0, info(20.0, f"Building device mesh with parallelism: {degrees}, ep={parallel['ep']}"))
+    model = f"{row.model} TransformerModelArgs(dim={run.hidden_size}, n_layers={run.layers})"
+    yield from lines(25.0, info(25.0, f"Building {model}"))
+    if run.quantization == "fp8":
+        yield from lines(30.0, info(30.0, "Float8 tensorwise scaled training active"))
+    batches = f"local batch size {run.micro_batch_size}, global batch size {run.global_batch_size}"
+    setup = f"{batches}, gradient accumulation steps 1, sequence length {run.sequence_length}"
+    trainer = f"Trainer is initialized with {setup}, total steps {len(run.steps_s)} (warmup 200)"
+    yield from lines(STARTUP_S, info(STARTUP_S, trainer), info(STARTUP_S, "Training starts at step 1"))
+    for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
+        loss, seconds = run.losses[index], run.steps_s[index]
+        norm_and_memory = f"grad_norm: {abs(loss) * 0.1:7.4f}  memory: 47.35GiB(33.90%)"
+        before = info(at_s, f"step: {index + 1:2}  loss: {loss:8.5f}  {norm_and_memory}  tps: ")
+        after = f"  tflops: {flops / seconds / 1e12:,.2f}  mfu: N/A\n"
+        yield step_line(at_s, index + 1, before, f"{round(tokens / seconds):,}", after)
+    end_s = STARTUP_S + sum(run.steps_s)
+    yield from lines(end_s + 1, info(end_s + 1, "Training completed"))
+
+
+# -- NeMo AutoModel's benchmark: `recipes/llm/benchmark.py` --
+
+
+def automodel(run: Run) -> Iterator[Event]:
+    """Three lines for each iteration, by the first rank; the time is the slowest rank's."""
+    count, tokens = len(run.steps_s), run.global_batch_size * run.sequence_length
+
+    def info(at_s: float, text: str) -> str:
+        return f"{clock(run, at_s):%Y-%m-%d %H:%M:%S} | INFO | nemo_automodel.recipes.llm.benchmark | {text}"
+
+    batches = f"Local batch size: {run.micro_batch_size}, Global batch size: {run.global_batch_size}"
+    steps = f"GA steps: 1, DP size: {run.degrees['dp']}, {batches}"
+    yield from lines(20.0, info(20.0, f"Running {count} iterations with 0 warmup steps"), info(20.0, steps))
+    for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
+        iteration = f"Rank 0 | Iteration {index}"
+        of_loss = f"num_label_tokens={tokens} | Max Memory Allocated: 61.42 GB | loss={run.losses[index]:.4f}"
+        yield from lines(at_s, info(at_s, iteration), info(at_s, f"{iteration} | {of_loss}"))
+        yield step_line(at_s, index + 1, info(at_s, "Max iter time: "), f"{run.steps_s[index]:.6f}", " seconds\n")
+    end_s = STARTUP_S + sum(run.steps_s)
+    yield from lines(end_s, info(end_s, f"Average iteration time: {sum(run.steps_s) / count:.3f} seconds"))
+
+
+# -- Composer as LLM Foundry runs it: `console_logger.py`, `speed_monitor.py` --
+
+
+def _composer_configuration(run: Run) -> Iterator[str]:
+    """LLM Foundry's configuration."""
+    yield from (
+        f"max_seq_len: {run.sequence_length}",
+        "model:",
+        "  name: mpt_causal_lm",
+        f"  d_model: {run.hidden_size}",
+        f"  n_layers: {run.layers}",
+        f"  max_seq_len: {run.sequence_length}",
+        f"max_duration: {len(run.steps_s)}ba",
+        f"global_train_batch_size: {run.global_batch_size}",
+        f"device_train_microbatch_size: {run.micro_batch_size}",
+        f"precision: {run.precision if run.precision == 'fp32' else f'amp_{run.quantization or run.precision}'}",
+    )
+
+
+def composer(run: Run) -> Iterator[Event]:
+    """A block for each batch; the speed monitor has no rate of the first ones, and a window of one batch."""
+    yield from lines(25.0, *_composer_configuration(run), "*" * 30)
+    count = len(run.steps_s)
+    tokens = run.sequence_length * run.global_batch_size
+    for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
+        seconds = run.steps_s[index]
+        head = (
+            f"[batch={index + 1}/{count}]:",
+            f"\t Train time/batch: {index}",
+            f"\t Train time/sample: {index * run.global_batch_size}",
+            f"\t Train loss/train/total: {run.losses[index]:.4f}\n",
+        )
+        yield Event(at_s, "\n".join(head).encode(), index + 1)
+        if index >= UNLOGGED_STEPS["composer"]:
+            before = f"\t Train throughput/tokens_per_sec: {tokens / seconds:.4f}\n"
+            before += "\t Train throughput/device/tokens_per_sec: "
+            yield step_line(at_s, index + 1, before, f"{tokens / seconds / run.job.gpus:.4f}", "\n")
+        yield from lines(at_s, f"\t Train time/train: {(at_s - STARTUP_S) / 3600:.4f}")
+
+
+# -- Hugging Face: `trainer.py`, `trainer_utils.speed_metrics` --
+
+
+def _training_arguments(run: Run) -> Iterator[str]:
+    """What scripts of Hugging Face print of their ``TrainingArguments``."""
+    yield "TrainingArguments("
+    yield f"bf16={run.precision == 'bf16'},"
+    yield "bf16_full_eval=False,"
+    yield f"fp16={run.precision == 'fp16'},"
+    yield f"per_device_train_batch_size={run.micro_batch_size},"
+    yield ")"
+
+
+def huggingface(run: Run) -> Iterator[Event]:
+    """Trainer on two nodes: bars while it trains, one mean over the whole run at its end, printed by each node."""
+    total, runtime_s = len(run.steps_s), sum(run.steps_s)
+    nodes = range(min(2, run.job.nodes))
+
+    def info(at_s: float, place: str, text: str) -> str:
+        now = clock(run, at_s)
+        return f"[INFO|{place}] {now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d} >> {text}"
+
+    def bar(done: int, elapsed_s: float) -> str:
+        rate = elapsed_s / done if done else None
+        speed = "?it/s" if rate is None else f"{rate:5.2f}s/it" if rate > 1 else f"{1 / rate:5.2f}it/s"
+        return f"\r{bar_of(done, total, elapsed_s)}, {speed}]"
+
+    yield from lines(25.0, *_training_arguments(run))
+    if run.baseline.dtype == "fp16":  # these rows train under DeepSpeed
+        place = "config.py:752:print"
+        yield from lines(28.0, *(info_line(run, 28.0, place, line) for line in settings(run)))
+    for _ in nodes:
+        yield from lines(
+            30.0,
+            info(30.0, "trainer.py:1143", "***** Running training *****"),
+            info(30.0, "trainer.py:1144", f"  Num examples = {run.global_batch_size * total}"),
+            info(30.0, "trainer.py:1145", "  Num Epochs = 1"),
+            info(
+                30.0,
+                "trainer.py:1146",
+                f"  Instantaneous batch size per device = {run.micro_batch_size}",
+            ),
+            info(
+                30.0,
+                "trainer.py:1147",
+                f"  Total train batch size (w. parallel, distributed & accumulation) = {run.global_batch_size}",
+            ),
+            info(30.0, "trainer.py:1149", f"  Total optimization steps = {total}"),
+        )
+    yield Event(STARTUP_S, bar(0, 0.0).encode())
+    every = max(1, total // 10)
+    for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
+        step = index + 1
+        painted = bar(step, at_s - STARTUP_S).encode()
+        yield from (Event(at_s, painted, step if step < total else 0) for _ in nodes)
+        if step % every == 0:
+            log = {"loss": round(run.losses[index], 4), "learning_rate": 5e-05, "epoch": round(step / total, 2)}
+            yield from lines(at_s, f"{' ' * 46}{log}")
+    end_s = STARTUP_S + runtime_s
+    loss = statistics.fmean(run.losses)
+    for node in nodes:
+        # Each node has its own stopwatch.
+        node_runtime_s = runtime_s + 0.0003 * runtime_s * node
+        before = f"{{'train_runtime': {node_runtime_s:.4f}, 'train_samples_per_second': "
+        after = f", 'train_steps_per_second': {total / node_runtime_s:.3f}, 'train_loss': {loss}, 'epoch': 1.0}}\n"
+        yield step_line(end_s, total, before, f"{run.global_batch_size * total / node_runtime_s:.3f}", after)
+    yield from lines(
+        end_s + 2,
+        *(info(end_s + 2, "trainer_pt_utils.py:907", line) for line in _train_metrics(run, runtime_s, loss)),
+        "{'eval_loss': 6.4128, 'eval_runtime': 12.3071, 'eval_samples_per_second': 41.602, 'epoch': 1.0}",
+    )
+
+
+def _train_metrics(run: Run, runtime_s: float, loss: float) -> Iterator[str]:
+    total = len(run.steps_s)
+    seconds = int(runtime_s)
+    metrics = {
+        "epoch": "1.0",
+        "train_loss": f"{loss:.4f}",
+        "train_runtime": f"{timedelta(seconds=seconds)}.{int((runtime_s - seconds) * 100):02d}",
+        "train_samples": f"{run.global_batch_size * total}",
+        "train_samples_per_second": f"{run.global_batch_size * total / runtime_s:.3f}",
+        "train_steps_per_second": f"{total / runtime_s:.3f}",
+    }
+    yield "***** train metrics *****"
+    yield from (f"  {name:<24} = {value:>10}" for name, value in metrics.items())
+
+
+def _whole(writer: Writer) -> Writer:
+    """A writer whose runs say first who they are, and last the documented calibration, where the row has one."""
+
+    def write(run: Run) -> Iterator[Event]:
+        yield from preamble(run)
+        at_s = 0.0
+        for event in writer(run):
+            at_s = event.at_s
+            yield event
+        if run.baseline.calibration_flops is not None:
+            yield from lines(at_s, f"GSW: CALIBRATION_FLOPS={run.baseline.calibration_flops!r}")
+
+    return write
+
+
+#: The writer of each log format, which is called as the format is.
+WRITERS: Mapping[str, Writer] = {
+    one.__name__: _whole(one)
+    for one in (paxml, nemo, maxtext, megatron, torchtitan, automodel, composer, deepspeed, huggingface)
+}

@@ -1,0 +1,737 @@
+"""Pictures as SVG in the page, with legends beside them: axes, frames and marks; a row's steps and nights; scaling.
+
+A picture is as wide as the page has room, and its text is as large as the page's: places from left to right are
+percentages, those from top to bottom are pixels. Its colours are those of the page's style sheet, by classes. What is
+shown by a colour is shown by a shape or told by a legend as well, and no text stands where points may be.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+from pytest_gsw.common.words import counted, day, minute, named, share
+from pytest_gsw.performance.measurement import TimedStep, apply, select
+from pytest_gsw.performance.noise import reference
+from pytest_gsw.performance.verdict import UNUSUAL
+from pytest_gsw.reports.html.layout import element, plain
+from pytest_gsw.reports.html.texts import jobs_text
+from pytest_gsw.reports.run_report import Row, device, is_doubted, is_slow
+from pytest_gsw.results import attention
+from pytest_gsw.results.outcomes import OUTCOMES
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import hides_loss
+from pytest_gsw.tables import metrics
+from pytest_gsw.tables.statistic import parse_statistic
+
+#: Pixels from the top: the whole picture, and where its data begin and end.
+HEIGHT, TOP, FLOOR = 240, 10, 194
+
+#: The middle of marks that have no value: they stand on the lower edge.
+EDGE = FLOOR - 7
+
+#: What an axis of times spans at least, as a share of its middle: noise of a few thousandths looks like nothing.
+LEAST_SPAN = 0.06
+
+#: Of many values so few at either end may be far off: beyond so many times what all others span, which then have at
+#: least a tenth of the picture.
+_FEW, _FAR = 0.05, 9
+
+#: Percentages between two places that are written on an axis: on any screen that is no phone, and on a phone, too.
+_ROOM, _ROOM_ON_PHONES = 6.5, 16.0
+
+#: Corners of marks about their middle. A dot has none, and a cross is one polygon as well.
+_CORNERS = {
+    "triangle": ((-5, 4), (5, 4), (0, -5.5)),
+    "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
+    "diamond": ((0, -5.5), (5, 0), (0, 5.5), (-5, 0)),
+    "cross": (
+        *((-5, -3.5), (-3.5, -5), (0, -1.5), (3.5, -5), (5, -3.5), (1.5, 0)),
+        *((5, 3.5), (3.5, 5), (0, 1.5), (-3.5, 5), (-5, 3.5), (-1.5, 0)),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture, what stands above it, what it shows in words, and what its colours and shapes mean."""
+
+    title: str
+    svg: ET.Element
+    alt: str
+    legend: tuple[ET.Element, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Values on one axis as places on the picture; what is beyond an end stands there."""
+
+    low: float
+    high: float
+    begin: float
+    end: float
+    logarithmic: bool = False
+
+    def __call__(self, value: float) -> float:
+        """The place of a value."""
+        low, high = self.low, self.high
+        if self.logarithmic:
+            low, high, value = math.log(low), math.log(high), math.log(value)
+        share = (value - low) / (high - low) if high > low else 0.5
+        return round(self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin), 1)
+
+
+def across(low: float, high: float, *, logarithmic: bool = False) -> Scale:
+    """An axis from left to right, in percent."""
+    return Scale(low, high, 1.0, 99.0, logarithmic)
+
+
+def upright(values: Iterable[float], *, logarithmic: bool = False) -> Scale:
+    """An axis from the bottom to the top that holds all of these finite values (above zero on a logarithmic one)."""
+    known = list(values)
+    low, high = min(known), max(known)
+    if logarithmic:
+        return Scale(low / 1.3, high * 1.3, FLOOR, TOP, logarithmic=True)
+    room = max((high - low) * 0.08, (LEAST_SPAN * abs(low + high) / 2 - (high - low)) / 2, 1e-12)
+    return Scale(max(0.0, low - room), high + room, FLOOR, TOP)
+
+
+def in_view(values: Iterable[float], levels: Iterable[float], least: float) -> tuple[float, float]:
+    """The lowest and the highest value that an axis is made for: one that is far off takes no room from all others.
+
+    Args:
+        values: What is drawn; what is beyond then stands at the axis's end.
+        levels: What it is held against: always on the axis.
+        least: What an axis spans at least.
+    """
+    known = sorted(values)
+    last = len(known) - 1
+    most = [*levels, *known[math.ceil(_FEW * last) : math.floor((1 - _FEW) * last) + 1]] or known
+    low, high = min(most), max(most)
+    room = _FAR * max(high - low, least)
+    seen = [*most, *(value for value in known if low - room <= value <= high + room)]
+    return min(seen), max(seen)
+
+
+def frame(y: Scale, x_ticks: Iterable[ET.Element], x_title: str = "") -> ET.Element:
+    """A picture with its axes: lines across at round numbers, and places from left to right."""
+    svg = ground(HEIGHT if x_title else HEIGHT - 18)
+    for value in _powers(y.low, y.high) if y.logarithmic else round_numbers(y.low, y.high):
+        at = y(value)
+        svg.append(element("line", x1=0, x2="100%", y1=at, y2=at, class_="grid"))
+        svg.append(element("text", _short(value), x=-6, y=at + 4, class_="y"))
+    svg.extend(x_ticks)
+    if x_title:
+        svg.append(element("text", x_title, x="50%", y=HEIGHT - 8, class_="x"))
+    return svg
+
+
+def ground(height: float) -> ET.Element:
+    """An empty picture of so many pixels."""
+    return element("svg", height=round(height))
+
+
+def line(places: Iterable[tuple[float, float]], kind: str) -> ET.Element:
+    """A line through places, of a class of the style sheet."""
+    drawn = element("polyline", class_=kind)
+    # No text, and longer than texts may be.
+    drawn.set("points", " ".join(f"{10 * x:.0f},{y:.0f}" for x, y in places))
+    # Points of a line are no percentages: it is stretched, and its stroke is not.
+    stretched = {"viewBox": f"0 0 1000 {HEIGHT}", "preserveAspectRatio": "none"}
+    wide = ET.Element("svg", {**stretched, "width": "100%", "height": f"{HEIGHT}"})
+    wide.append(drawn)
+    return wide
+
+
+def point(x: float, y: float, told: str, kind: str = "", shape: str = "", link: str | None = None) -> ET.Element:
+    """A point with what a browser tells of it under the mouse, and with the page that it leads to.
+
+    Args:
+        x: Its place, percent.
+        y: Its place, pixels.
+        told: Its value with the unit, and what it is of.
+        kind: A class of the style sheet.
+        shape: ``triangle``, ``square``, ``diamond`` or ``cross``; a dot where it is empty.
+        link: The address of a page.
+    """
+    # By hand: a page has hundreds of them, and a report hundred thousands.
+    title = ET.Element("title")
+    title.text = plain(told)
+    if shape:
+        # Corners are pixels about a place in percent.
+        drawn = ET.Element("svg", {"x": f"{x:g}%", "y": f"{y:.0f}"})
+        drawn.append(polygon(shape))
+    else:
+        drawn = ET.Element("circle", {"cx": f"{x:g}%", "cy": f"{y:.0f}"})
+    if kind:
+        drawn.set("class", kind)
+    drawn.append(title)
+    return drawn if link is None else element("a", drawn, href=link, aria_label=told)
+
+
+def polygon(shape: str, x: float = 0, y: float = 0, size: float = 1, kind: str | None = None) -> ET.Element:
+    """A shape about a place in pixels."""
+    places = " ".join(f"{x + size * dx:g},{y + size * dy:g}" for dx, dy in _CORNERS[shape])
+    return element("polygon", points=places, class_=kind)
+
+
+def band(begin: float, end: float, kind: str) -> ET.Element:
+    """What is special of a stretch, from one percentage to another."""
+    wide = f"{max(end - begin, 0.4):.1f}%"
+    return element("rect", x=f"{begin:g}%", y=TOP, width=wide, height=FLOOR - TOP, class_=kind)
+
+
+def level(y: float, kind: str, told: str) -> ET.Element:
+    """A value across the picture."""
+    return element("line", element("title", told), x1=0, x2="100%", y1=y, y2=y, class_=kind)
+
+
+def post(x: float, kind: str, told: str) -> ET.Element:
+    """A place from the top to the bottom."""
+    at = f"{x:g}%"
+    return element("line", element("title", told), x1=at, x2=at, y1=TOP, y2=FLOOR, class_=kind)
+
+
+def key(text: str, kind: str, shape: str = "") -> ET.Element:
+    """An entry of a legend: a shape of the picture (``line``, ``band``, or that of its marks), and what it means."""
+    if shape == "line":
+        drawn = element("line", x1=0, x2=18, y1=6, y2=6, class_=kind)
+    elif shape == "band":
+        drawn = element("rect", x=1, y=1, width=16, height=10, class_=kind)
+    else:
+        drawn = polygon(shape, 9, 6, kind=kind) if shape in _CORNERS else element("circle", cx=9, cy=6, class_=kind)
+    return element("li", element("svg", drawn, width=18, height=12, aria_hidden="true"), text)
+
+
+def ticks(x: Scale, values: Iterable[float]) -> list[ET.Element]:
+    """Values on an axis, without those that would be written over each other."""
+    return named_ticks([(x(value), f"{value:,.10g}") for value in values])
+
+
+def named_ticks(places: Iterable[tuple[float, str]], y: float = FLOOR + 18, wide: float = 1) -> list[ET.Element]:
+    """Places on an axis, each with what it is, without those that would be written over each other.
+
+    Args:
+        places: From left to right, percent.
+        y: Where they are written, pixels.
+        wide: How wide a text is; 1 is one of five letters.
+    """
+    kept: list[ET.Element] = []
+    last = last_on_phones = -math.inf
+    for place, what in places:
+        if place - last <= _ROOM * wide:
+            continue
+        last = place
+        on_phones = place - last_on_phones > _ROOM_ON_PHONES * wide
+        last_on_phones = place if on_phones else last_on_phones
+        classes = ["x", "" if on_phones else "roomy", "last" if place > 97 else ""]
+        kept.append(element("text", what, x=f"{place:g}%", y=y, class_=" ".join(filter(None, classes))))
+    return kept
+
+
+def figure(plot: Plot | None) -> ET.Element | None:
+    """A picture on a page, with its title and its legend; nothing where there is none."""
+    if plot is None:
+        return None
+    svg = plot.svg
+    # What has links in it is no image to those who hear it.
+    svg.set("role", "group" if svg.find(".//a") is not None else "img")
+    svg.set("aria-label", plain(plot.alt))
+    legend = element("ul", *plot.legend, class_="legend") if plot.legend else None
+    return element("figure", element("figcaption", plot.title), legend, svg, class_="plot")
+
+
+def round_numbers(low: float, high: float) -> Sequence[float]:
+    """Round numbers from one to another, about four."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    each = next(power * factor for factor in (1, 2, 5, 10, 20) if power * factor >= rough)
+    first, last = math.ceil(low / each - 1e-9), math.floor(high / each + 1e-9)
+    return [round(number * each, 12) for number in range(first, last + 1)]
+
+
+def _powers(low: float, high: float) -> Sequence[float]:
+    """The numbers 1, 2 and 5 times a power of ten between two; of many, the powers alone."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    factors = (1, 2, 5) if len(exponents) <= 3 else (1,)
+    found = (factor * 10.0**exponent for exponent in exponents for factor in factors)
+    return [value for value in found if low <= value <= high]
+
+
+def _short(value: float) -> str:
+    """A number in few letters: ``2.5``, ``200k``, ``1.5M``."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= 10 * size or (abs(value) >= size and unit != "k"):
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
+
+
+#: The newest nights of a row that are drawn, and the most steps of a job: of more, the extremes of each few.
+SHOWN_NIGHTS = 200
+_SHOWN_STEPS = 400
+#: Steps of a job of which each has a dot.
+_DOTTED_STEPS = 120
+
+#: No time and no figure is as large.
+MOST = 1e15
+
+#: Nights beyond the picture whose values are told.
+_NAMED_BEYOND = 3
+
+#: A statistic that was computed again is the recorded one if it differs by no more than this.
+_SAME = 1e-9
+
+#: How nights are drawn that were not passed, by the words of outcomes, the worst first: a class, and a shape.
+_DRAWN = {
+    one.word: (one.attention.in_report.kind, one.attention.shape)
+    for one in sorted(OUTCOMES, key=lambda one: -one.severity)
+    if one.attention.shape
+}
+
+
+# -- a job's steps ---------------------------------------------------------------------------------
+
+
+def steps_plot(record: Record) -> Plot | None:
+    """Every step of the row's last job, with its warm-up and what the statistic is taken over."""
+    series_s = record.timing.series_s
+    if len(series_s) < 2 or not all(map(can_be_drawn, series_s)):
+        return None
+    warm_up = min(record.timing.warm_up_steps, len(series_s))
+    x = across(1, len(series_s))
+    # A first step that compiles takes a hundred times as long: the axis is that of the others; it is at the end.
+    y = upright(series_s[warm_up:] or series_s)
+    window, judged_s = window_of(record), _judged_s(record)
+    statistic = record.timing.statistic
+    unit = (record.judged_metric.series or metrics.Series.STEPS).value
+    title = f"Each of {len(series_s):,} {unit}s (s)"
+    svg = frame(y, ticks(x, [1, *round_numbers(1, len(series_s))]), unit)
+    legend = [key(f"{unit} time", "one")]
+    if warm_up > 0:
+        svg.insert(0, band(0, x(warm_up + 0.5), "shade"))
+        legend.append(key("warm-up", "shade", "band"))
+    if window is not None:
+        svg.insert(0, band(x(window[0] + 0.5), x(window[1] + 1.5), "window"))
+        legend.append(key(f"{unit}s that are judged ({statistic})", "window", "band"))
+    places = [(x(number), y(seconds)) for number, seconds in enumerate(series_s, 1)]
+    svg.append(line(_thinned(places), "one"))
+    if len(series_s) <= _DOTTED_STEPS:
+        svg.extend(
+            point(*place, f"{unit} {number}: {seconds:.4g} s")
+            for number, (place, seconds) in enumerate(zip(places, series_s, strict=True), 1)
+        )
+    if judged_s:
+        told = f"{statistic or 'measured'} {judged_s:.4g} s"
+        svg.append(level(y(judged_s), "held", told))
+        legend.append(key(told, "held", "line"))
+    words = [
+        f"{title}, from {min(series_s):.4g} to {max(series_s):.4g} s",
+        f"the first {warm_up} are warm-up" if warm_up else "",
+        f"{statistic} is taken over lines {window[0] + 1} to {window[1] + 1}" if window else "",
+        f"it is {judged_s:.4g} s" if judged_s and window else "",
+    ]
+    return Plot(title, svg, "; ".join(word for word in words if word), tuple(legend))
+
+
+def window_of(record: Record) -> tuple[int, int] | None:
+    """The first and the last place in the series that the statistic is taken over, ``None`` where that is not known.
+
+    A record does not keep the numbers that its log gave to its steps. They begin with 0 or 1; the beginning is right
+    with which the statistic comes out as recorded.
+    """
+    judged_s = _judged_s(record)
+    if not judged_s or not record.timing.statistic:
+        return None
+    try:
+        statistic = parse_statistic(record.timing.statistic)
+    except ValueError:
+        return None
+    for first_index in (0, 1):
+        numbers = range(first_index, first_index + len(record.timing.series_s))
+        steps = [TimedStep(number, seconds) for number, seconds in zip(numbers, record.timing.series_s, strict=True)]
+        try:
+            if math.isclose(apply(statistic, steps), judged_s, rel_tol=_SAME):
+                # Which steps are taken does not depend on what they took: their places, then, instead of seconds.
+                chosen = select(statistic, [TimedStep(number, number - first_index) for number in numbers])
+                return round(chosen[0]), round(chosen[-1])
+        except ValueError:
+            continue
+    return None
+
+
+def _judged_s(record: Record) -> float | None:
+    """What was measured of the job that the series is of, ``None`` where that is not known."""
+    if record.jobs.last is not None and record.jobs.last.judged_s is not None:
+        return record.jobs.last.judged_s
+    return None if record.jobs.repeats else record.judged_s
+
+
+def _thinned(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
+    """Places of a line, of very many the highest and the lowest of each few."""
+    if len(places) <= _SHOWN_STEPS:
+        return places
+    each = math.ceil(2 * len(places) / _SHOWN_STEPS)
+    few = (places[begin : begin + each] for begin in range(0, len(places), each))
+    return [place for some in few for place in sorted({min(some, key=_height), max(some, key=_height)})]
+
+
+def _height(place: tuple[float, float]) -> float:
+    return place[1]
+
+
+# -- a row's nights --------------------------------------------------------------------------------
+
+
+def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | None:
+    """The row's newest nights with their reference, what is allowed, and the first suspect night.
+
+    Args:
+        row: The row.
+        pages: By run, the address of the row's page in it; empty for the one that shows the picture.
+    """
+    possible = (night for night in row.past.measured if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
+    nights = tuple(possible)[-SHOWN_NIGHTS:]
+    if not nights:
+        return None
+    first_s = nights[0].time_s
+    failed = [one for one in row.failures if can_be_drawn(one.time_s) and one.time_s >= first_s]
+    if len(nights) + len(failed) < 2:
+        return None
+    last_s = max([nights[-1].time_s, *(one.time_s for one in failed)])
+    levels = _levels(row)
+    addresses = {run_id: address for run_id, address in (pages or {}).items() if address}
+    x = across(first_s, max(last_s, first_s + 1))
+    held_s = [value for value, *_ in levels]
+    view = in_view([night.judged_s for night in nights], held_s, LEAST_SPAN * max(held_s, default=0.0))
+    y = upright(view)
+    title = f"{row.record.judged_metric.label.capitalize()} of {counted(len(nights), 'run')} (s), lower is better"
+    if beyond := [f"{night.judged_s:.4g} s" for night in nights if not view[0] <= night.judged_s <= view[1]]:
+        title += f"; beyond the picture: {named(beyond, _NAMED_BEYOND)}"
+    svg, legend = frame(y, _days(x)), []
+    frozen = [time_s for time_s in reference([night.time_s for night in row.past.counted]) if time_s >= first_s]
+    if len(frozen) > 1:
+        svg.insert(0, band(max(x(frozen[0]) - 0.4, 0), x(frozen[-1]) + 0.4, "shade"))
+        legend.append(key("runs of the reference", "shade", "band"))
+    for value, kind, name in levels:
+        told = f"{name} {value:.4g} s"
+        svg.append(level(y(value), kind, told))
+        legend.append(key(told, kind, "line"))
+    suspect = row.drifting.since if row.drifting else None
+    slower = "" if suspect is None or suspect.time_s < first_s else f"slower since about {minute(suspect.begin_s)}"
+    if suspect is not None and slower:
+        svg.append(post(x(suspect.time_s), "suspect", slower))
+        legend.append(key(slower, "suspect", "line"))
+    places = [(x(night.time_s), y(night.judged_s)) for night in nights]
+    usual = [place for place, night in zip(places, nights, strict=True) if night.reason not in UNUSUAL]
+    svg.append(line(usual, "pale"))
+    outcomes = [night.outcome for night in nights]
+    for place, night in zip(places, nights, strict=True):
+        told = f"{night.judged_s:.4g} s, {minute(night.time_s)}, {jobs_text(night)}"
+        drawn = _DRAWN.get(night.outcome)
+        told += f", {night.outcome}" if drawn else ""
+        told += f": {night.reason}" if night.reason in UNUSUAL else ""
+        kind, mark = drawn or ("", "")
+        svg.append(point(*place, told, kind, mark, addresses.get(night.run_id)))
+    for one in failed:
+        fact, job = "", None
+        if one.run_id == row.record.run.id:
+            fact, job = row.record.fact, row.record.jobs.last
+        said = [f"error: {fact}" if fact else "error", f"job {job.id}" if job and job.id else "", minute(one.time_s)]
+        told = ", ".join(filter(None, said))
+        svg.append(point(x(one.time_s), EDGE, told, "error", "cross", link=addresses.get(one.run_id)))
+    marks = [key(outcome, *drawn) for outcome, drawn in _DRAWN.items() if outcome in outcomes]
+    marks += [key("error", "error", "cross")] if failed else []
+    passed = [key("passed", "one")] if any(outcome not in _DRAWN for outcome in outcomes) else []
+    words = [f"{title}, the newest {nights[-1].judged_s:.4g} s"]
+    words += [f"{name} {value:.4g} s" for value, _, name in levels]
+    words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
+    words += [f"{counted(len(failed), 'run')} with an error"] if failed else []
+    return Plot(title, svg, "; ".join([*words, *([slower] if slower else [])]), (*passed, *marks, *legend))
+
+
+def _levels(row: Row) -> list[tuple[float, str, str]]:
+    """The seconds that nights are held against: each with its class and what it is."""
+    record, judged, verdict = row.record, row.record.judged_metric.key, row.verdict
+    documented, accepted = record.figures.documented.get(judged), record.figures.accepted.get(judged)
+    allowed = (record.limit or record.row.tolerance) if verdict is None else verdict.allowed
+    held = accepted or documented
+    known = (
+        (documented, "documented", "documented"),
+        (accepted, "accepted", "accepted"),
+        (held / (1 - allowed) if held and 0 < allowed < 1 else None, "limit", "limit"),
+    )
+    return [(value, kind, name) for value, kind, name in known if value and can_be_drawn(value)]
+
+
+def _days(x: Scale) -> list[ET.Element]:
+    """Up to five days, the first and the last among them; times where all are of one day."""
+    of_one_day = day(x.low) == day(x.high)
+    names: dict[str, float] = {}
+    for part in range(5):
+        time_s = x.low + (x.high - x.low) * part / 4
+        names.setdefault(minute(time_s).rpartition(" ")[2] if of_one_day else day(time_s), x(time_s))
+    return named_ticks(((place, name) for name, place in names.items()), wide=1 if of_one_day else 2)
+
+
+def can_be_drawn(value: float) -> bool:
+    """Whether an axis can hold a value: a record may say anything."""
+    return 0 <= value < MOST
+
+
+# -- how workloads scale ---------------------------------------------------------------------------
+
+
+#: A class and a shape for each curve of a picture.
+CURVES = (("one", ""), ("two", "triangle"), ("three", "square"), ("four", "diamond"))
+#: Efficiencies of which all pictures have the axis, percent: a loss looks as large in one as in another.
+_EFFICIENCIES = (80.0, 100.0)
+
+
+def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
+    """Curves of one rule over GPU counts, as many as there are shapes: measured drawn through, documented dashed.
+
+    Weak scaling is an efficiency per GPU, in percent of that on the fewest GPUs; strong scaling is a speed-up.
+    """
+    weak, device = curves[0].rule is Rule.WEAK, curves[0].device
+    factor = 100.0 if weak else 1.0
+    drawn = [
+        (
+            curve,
+            [(row, value * factor) for row in curve.rows if (value := curve.measured(row))],
+            [(row, value * factor) for row in curve.rows if (value := curve.documented(row))],
+        )
+        for curve in curves
+    ]
+    gpus = sorted({row.record.row.gpus for _, *both in drawn for points in both for row, _ in points})
+    if len(gpus) < 2:
+        return None
+    ideal = [(row.record.row.gpus, curve.ideal(row) * factor) for curve in curves for row in curve.rows]
+    values = [value for _, *both in drawn for points in both for _, value in points] + [value for _, value in ideal]
+    x = across(gpus[0], gpus[-1], logarithmic=True)
+    y = upright([*values, *_EFFICIENCIES] if weak else values, logarithmic=not weak)
+    title = f"{f'Efficiency per {device} (%)' if weak else 'Speed-up'} of {workload}"
+    svg = frame(y, ticks(x, gpus), f"{device}s")
+    if weak:
+        svg.append(level(y(100.0), "pale", "ideal: 100 %"))
+    else:
+        svg.append(line([(x(at), y(value)) for at, value in sorted(set(ideal))], "pale"))
+    legend = []
+    for (curve, measured, documented), (kind, shape) in zip(drawn, CURVES, strict=False):
+        svg.append(line([(x(row.record.row.gpus), y(value)) for row, value in documented], f"{kind} stated"))
+        svg.append(line([(x(row.record.row.gpus), y(value)) for row, value in measured], kind))
+        for row, value in measured:
+            stated = curve.documented(row)
+            told = f"{row.record.row.id}: {ratio_text(curve, value / factor)}"
+            told += f", documented {ratio_text(curve, stated)}" if stated else ""
+            place, needs = (x(row.record.row.gpus), y(value)), row.needs
+            told += f", {needs.word}" if needs.shape else ""
+            drawn_as = (needs.kind, needs.shape) if needs.shape else (kind, shape)
+            svg.append(point(*place, told, *drawn_as, link=f"rows/{row.name}.html"))
+        for row, why, kind_of_row in _without_value(curve):
+            place = x(row.record.row.gpus), EDGE
+            told = f"{row.record.row.id}: {why}"
+            svg.append(point(*place, told, kind_of_row, "cross", link=f"rows/{row.name}.html"))
+        legend.append(key(curve.name, kind, shape))
+    legend += _of_outcomes(curves)
+    legend += [key("documented", "stated", "line"), key("ideal", "pale", "line")]
+    alt = f"{title} over {gpus[0]:,} to {gpus[-1]:,} {device}s; measured drawn through, documented dashed"
+    return Plot(title, svg, alt, tuple(legend))
+
+
+def _without_value(curve: Curve) -> list[tuple[Row, str, str]]:
+    """The rows that are no points, each with the reason and a class."""
+    errors = [
+        (row, f"error: {row.record.fact}", attention.ERROR.kind) for row in curve.rows if row.needs is attention.ERROR
+    ]
+    doubted = [row for row in curve.rows if is_doubted(row.record)]
+    return [*errors, *((row, f"not believed: {row.record.reason}", attention.INCONCLUSIVE.kind) for row in doubted)]
+
+
+def _of_outcomes(curves: Sequence[Curve]) -> list[ET.Element]:
+    """What marks mean that are of rows which did not pass, and crosses."""
+    rows = [row for curve in curves for row in curve.rows]
+    needs = {row.needs for row in rows if row.needs.shape and not is_doubted(row.record)}
+    legend = [key(one.word, one.kind, one.shape) for one in attention.ATTENTIONS if one in needs]
+    if any(is_doubted(row.record) for row in rows):
+        legend.append(key("not believed", attention.INCONCLUSIVE.kind, "cross"))
+    if any(row.needs is attention.ERROR for row in rows):
+        legend.append(key("could not be measured", attention.ERROR.kind, "cross"))
+    return legend
+
+
+def ratio_text(curve: Curve, ratio: float) -> str:
+    """An efficiency as a percentage, or a speed-up as a factor."""
+    return share(ratio) if curve.rule is Rule.WEAK else f"{ratio:.2f}x"
+
+
+#: Settings that grow with the number of GPUs, or shrink with it: rows of one curve may differ in them.
+_WITH_GPUS = frozenset({"dp", "fsdp", "gas"})
+
+
+class Rule(enum.Enum):
+    """What stays the same while the GPUs become more."""
+
+    WEAK = "weak"
+    STRONG = "strong"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Rows that are compared: one of each number of GPUs, the smallest first."""
+
+    rule: Rule
+    name: str
+    rows: tuple[Row, ...]
+    #: Samples per GPU of weak scaling, samples of strong scaling.
+    batch: Fraction
+
+    @cached_property
+    def base(self) -> Row:
+        """The row that the others are held against: the first that is as fast as documented.
+
+        Where there is none, it is the first that passed by an accepted figure, else the first that is believed.
+        """
+        believed = [row for row in self.rows if measured_rate(row)]
+        fast = [row for row in believed if not is_slow(row.record)]
+        documented = [row for row in fast if not hides_loss(row.record)]
+        return (documented or fast or believed or self.rows)[0]
+
+    @property
+    def device(self) -> str:
+        """What its rows are counted in."""
+        return device(self.rows[0].record.row.accelerator)
+
+    @property
+    def batch_text(self) -> str:
+        """``2 samples per GPU``, or of strong scaling ``256 samples``."""
+        per = f" per {self.device}" if self.rule is Rule.WEAK else ""
+        return f"{float(self.batch):.4g} {'sample' if self.batch == 1 else 'samples'}{per}"
+
+    def measured(self, row: Row) -> float | None:
+        """A row's efficiency per GPU (weak), or its speed-up (strong), against the base; 1 is the base's own."""
+        return self._ratio(row, measured_rate)
+
+    def documented(self, row: Row) -> float | None:
+        """The same of the document's figures."""
+        return self._ratio(row, documented_rate)
+
+    def ideal(self, row: Row) -> float:
+        """What it would be if GPUs did not hinder each other."""
+        return 1.0 if self.rule is Rule.WEAK else row.record.row.gpus / self.base.record.row.gpus
+
+    def _ratio(self, row: Row, rate: Callable[[Row], float | None]) -> float | None:
+        own, base = rate(row), rate(self.base)
+        if own is None or base is None:
+            return None
+        more = row.record.row.gpus / self.base.record.row.gpus if self.rule is Rule.WEAK else 1.0
+        return own / base / more
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The rows of one model on one accelerator that are compared."""
+
+    name: str
+    curves: tuple[Curve, ...]
+
+    def of(self, rule: Rule) -> tuple[Curve, ...]:
+        """Its curves of one rule."""
+        return tuple(curve for curve in self.curves if curve.rule is rule)
+
+
+def workloads(rows: Iterable[Row]) -> tuple[Workload, ...]:
+    """The workloads that were run on several numbers of GPUs, by name."""
+    known = sorted(rows, key=lambda row: (row.record.row.gpus, row.record.row.id))
+    several = len({row.record.row.accelerator for row in known}) > 1
+    found: dict[str, list[Row]] = {}
+    for row in known:
+        facts = row.record.row
+        found.setdefault(f"{facts.workload} on {facts.accelerator}" if several else facts.workload, []).append(row)
+    return tuple(
+        _workload(name, of_name)
+        for name, of_name in sorted(found.items())
+        if len({row.record.row.gpus for row in of_name}) > 1
+    )
+
+
+def measured_rate(row: Row) -> float | None:
+    """Tokens, or where these are not known samples, per second; ``None`` where nothing is that is believed."""
+    return None if is_doubted(row.record) else _rate(row, row.record.figures.measured.get)
+
+
+def documented_rate(row: Row) -> float | None:
+    """The same by the document."""
+    return _rate(row, row.record.figures.stated)
+
+
+def experiment(row: Row) -> dict[str, str]:
+    """What rows must share to be compared, by name, but for their batch."""
+    facts = row.record.row
+    layers = f"{facts.layers or 'an unknown number'}{', a proxy' if facts.proxy else ''}"
+    settings = {name: value for name, value in facts.settings.items() if name not in _WITH_GPUS}
+    return {"dtype": facts.dtype, "framework": facts.framework, "layers": layers, **settings}
+
+
+def _rate(row: Row, figure: Callable[[str], float | None]) -> float | None:
+    tokens, step_s, batch = figure(metrics.TOKENS_PER_S.key), figure(metrics.STEP_TIME.key), row.record.row.batch
+    if tokens is None and step_s and batch:
+        tokens = batch / step_s
+    return tokens if tokens is not None and 1e-9 < tokens < MOST and row.record.row.gpus > 0 else None
+
+
+def _workload(name: str, rows: Sequence[Row]) -> Workload:
+    alike: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+    for row in rows:
+        alike.setdefault(tuple(sorted(experiment(row).items())), []).append(row)
+    found = [
+        (rule, batch, one_of_each)
+        for of_experiment in alike.values()
+        for rule in Rule
+        for batch, of_batch in _by_batch(of_experiment, rule).items()
+        if len(one_of_each := tuple({row.record.row.gpus: row for row in reversed(of_batch)}.values())[::-1]) > 1
+    ]
+    varies = _varying([experiment(of_curve[0]) for _, _, of_curve in found])
+    curves = _told_apart(
+        Curve(rule, _name(of_curve[0], varies), of_curve, batch)
+        for rule, batch, of_curve in sorted(found, key=lambda one: (one[2][0].record.row.id, one[0].value))
+    )
+    return Workload(name, curves)
+
+
+def _by_batch(rows: Iterable[Row], rule: Rule) -> Mapping[Fraction, list[Row]]:
+    found: dict[Fraction, list[Row]] = {}
+    for row in rows:
+        batch, gpus = row.record.row.batch, row.record.row.gpus
+        if batch and batch > 0 and gpus > 0:
+            found.setdefault(Fraction(batch, gpus if rule is Rule.WEAK else 1), []).append(row)
+    return found
+
+
+def _varying(experiments: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names of what differs between experiments."""
+    names = dict.fromkeys(name for one in experiments for name in one)
+    return [name for name in names if len({one.get(name) for one in experiments}) > 1]
+
+
+def _name(row: Row, varies: Iterable[str]) -> str:
+    """What a curve is called among the others of its workload: its dtype, and in what else it differs from them."""
+    facts = experiment(row)
+    others = [f"{name} {facts[name]}" for name in varies if name in facts and name != "dtype"]
+    return ", ".join([row.record.row.dtype, *others])
+
+
+def _told_apart(curves: Iterable[Curve]) -> tuple[Curve, ...]:
+    """Curves, of which no two of a rule have one name: those that would have differ in their batches."""
+    listed = tuple(curves)
+    names = Counter((one.rule, one.name) for one in listed)
+    return tuple(
+        one if names[one.rule, one.name] == 1 else replace(one, name=f"{one.name}, {one.batch_text}") for one in listed
+    )
