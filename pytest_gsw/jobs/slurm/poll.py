@@ -6,7 +6,8 @@ Where the truth is asked for, in this order:
 2. ``sacct``, once for all jobs that have ended or left the queue: how did they and their steps end? A batch
    script may end with 0 although a step of it failed.
 3. ``scontrol show job``, with one process for those of them that slurmctld still has and accounting does not
-   tell: it is off or down, or its record is late. It knows the worst exit code of all steps, not which step it was.
+   tell: it is off, or did not answer or had no record for a while. It knows the worst exit code of all steps, not which
+   step it was.
 
 What none of them tells is UNKNOWN, with the reason: an empty answer is no end. An answer is a job's by its id and
 its name: a controller that lost its state gives ids out again, and two rows of a session may have the same one. All
@@ -34,11 +35,13 @@ from pytest_gsw.jobs.slurm.commands import (
 
 #: How far the clocks of this machine and of the controller may be apart.
 CLOCK_SKEW_S = 300.0
-#: How long accounting may take to have the record of a job that squeue says has COMPLETED. On 22.05 it is there
-#: within a fifth of a second.
+#: How long accounting may take to answer, and to have the record of a job that squeue says has COMPLETED. On 22.05 it
+#: is there within a fifth of a second.
 RECORD_WAIT_S = 60.0
 
 _COMPLETING = "COMPLETING"
+#: What sacct says where a cluster has no accounting; any other complaint may be gone with the next question.
+_OFF = "Slurm accounting storage is disabled"
 
 
 class Poller:
@@ -111,7 +114,7 @@ class Poller:
             for job in ended
             if job.id in queued
             and not _has_ended(finals[job.spec.row_id])
-            and (told.returncode != 0 or not _has_code(statuses[job.spec.row_id]) or self._waited(job))
+            and (_is_off(told) or not _has_code(statuses[job.spec.row_id]) or self._waited(job))
         ]
         shown = self._scontrol(untold) if untold else {}
         for job in untold:
@@ -131,10 +134,10 @@ class Poller:
         if status.state is not JobState.COMPLETED or status.exit_code or status.signal:
             self._awaited_s.pop(_key(job), None)
             return status
-        if status.derived_exit_code if status.steps is None else all(step.state.ended for step in status.steps):
+        is_all_told = _is_off(told) and status.derived_exit_code != ""
+        if is_all_told if status.steps is None else all(step.state.ended for step in status.steps):
             self._awaited_s.pop(_key(job), None)
-            return status
-        if not self._waited(job):
+        elif not self._waited(job):
             return replace(
                 status,
                 state=JobState.RUNNING,
@@ -142,9 +145,9 @@ class Poller:
                 exit_code=None,
                 end_s=None,
                 steps=None,
-                reason="accounting has no record of its end yet",
+                reason=f"how its steps ended is not known yet: sacct: {why(told)}",
             )
-        if status.steps is not None:
+        if status.steps is not None or status.derived_exit_code:
             return status  # whoever judges the job says which step it is
         return _unknown(f"ended, but nobody tells how its steps did: {why(told)}", status)
 
@@ -171,6 +174,11 @@ def _goes_on(status: JobStatus | None) -> bool:
 
 def _has_code(queued: JobStatus) -> bool:
     return queued.state.ended and queued.exit_code is not None
+
+
+def _is_off(told: Output) -> bool:
+    """Whether the cluster has no accounting."""
+    return told.returncode != 0 and told.problem == _OFF
 
 
 def _has_ended(final: JobStatus | None) -> bool:

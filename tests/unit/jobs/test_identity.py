@@ -51,6 +51,7 @@ class Slurm:
 
 
 DOWN = Output(1, "", "Problem talking to the database: Connection refused\n")
+NO_ACCOUNTING = Output(1, "", "Slurm accounting storage is disabled\n")
 QUEUED = "7|COMPLETED|0|None|n1|1000|1001|1005|gsw-a|\n"
 RECORDED = "7|COMPLETED|0:0|0:0|None|n1|1000|1001|1005|gsw-a\n"
 SHOWN = "JobId=7 JobName=gsw-a JobState=COMPLETED ExitCode=0:0 DerivedExitCode=0:0 SubmitTime=1000 EndTime=1005\n"
@@ -99,6 +100,27 @@ def test_a_record_with_a_step_that_goes_on_is_awaited() -> None:
     assert (ended.state, len(ended.steps or ())) == (JobState.COMPLETED, 1)
 
 
+def test_accounting_that_does_not_answer_is_asked_again() -> None:
+    """slurmctld does not tell a training step that outlives its script from a helper."""
+    slurm = Slurm(squeue=QUEUED, sacct=DOWN, scontrol=SHOWN)
+    poller = slurm.poller()
+    waits = poller.poll([job()])["a"]
+    assert (waits.state, waits.raw_state) == (JobState.RUNNING, "COMPLETING")
+    assert waits.reason == (
+        "how its steps ended is not known yet: sacct: Problem talking to the database: Connection refused"
+    )
+    assert slurm.commands == ["squeue", "sacct"]
+    slurm.answers["sacct"] = Output(0, RECORDED + "7.0|CANCELLED|0:15|||n1|1000|1001|1005|train\n", "")
+    ended = poller.poll([job()])["a"]
+    assert (ended.state, [step.name for step in ended.steps or ()]) == (JobState.COMPLETED, ["train"])
+    slurm.answers["sacct"] = DOWN
+    assert poller.poll([job()])["a"].state is JobState.RUNNING
+    slurm.now_s = RECORD_WAIT_S
+    ended = poller.poll([job()])["a"]
+    assert (ended.state, ended.derived_exit_code) == (JobState.COMPLETED, "0:0")
+    assert ended.unchecked.endswith("sacct: Problem talking to the database: Connection refused")
+
+
 def test_where_nobody_tells_of_steps_the_end_is_not_known() -> None:
     slurm = Slurm(squeue=QUEUED, sacct=DOWN, scontrol=DOWN)
     poller = slurm.poller()
@@ -112,7 +134,7 @@ def test_where_nobody_tells_of_steps_the_end_is_not_known() -> None:
 def test_without_accounting_all_ended_jobs_are_asked_about_with_one_process() -> None:
     queued = QUEUED + QUEUED.replace("7|", "8|").replace("gsw-a", "gsw-b")
     shown = SHOWN + "scontrol: show job 8\n" + SHOWN.replace("JobId=7", "scontrol: JobId=8").replace("gsw-a", "gsw-b")
-    slurm = Slurm(squeue=queued, sacct=DOWN, scontrol=shown)
+    slurm = Slurm(squeue=queued, sacct=NO_ACCOUNTING, scontrol=shown)
     told = slurm.poller().poll([job("a"), job("b", "8")])
     assert [status.state for status in told.values()] == [JobState.COMPLETED] * 2
     assert slurm.commands == ["squeue", "sacct", "scontrol show job 7\nshow job 8\n"]
