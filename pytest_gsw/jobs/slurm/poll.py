@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.jobs.directives import cluster_of
-from pytest_gsw.jobs.model import Job, JobState, JobStatus
+from pytest_gsw.jobs.model import Job, JobState, JobStatus, JobStep
 from pytest_gsw.jobs.slurm.answers import Answer, Output, parse_ends, parse_scontrol, parse_squeue, why
 from pytest_gsw.jobs.slurm.client import Ask
 from pytest_gsw.jobs.slurm.commands import (
@@ -38,6 +38,10 @@ CLOCK_SKEW_S = 300.0
 #: How long accounting may take to answer, and to have the record of a job that squeue says has COMPLETED. On 22.05 it
 #: is there within a fifth of a second.
 RECORD_WAIT_S = 60.0
+#: sacct gives a step that has no record of its end yet the state and the end of its job, once it has those. Such an
+#: answer is taken when it has been the same for so long: slurmctld has sent the record by the time that squeue says
+#: COMPLETED, and slurmdbd may be slow to write it.
+SETTLED_S = 10.0
 
 _COMPLETING = "COMPLETING"
 #: What sacct says where a cluster has no accounting; any other complaint may be gone with the next question.
@@ -52,6 +56,8 @@ class Poller:
         self._clock = clock
         #: Since when the accounting record of a row's ended job is awaited.
         self._awaited_s: dict[tuple[str, str], float] = {}
+        #: The steps that accounting told last of an ended job, and since when it tells the same.
+        self._steps: dict[tuple[str, str], tuple[tuple[JobStep, ...], float]] = {}
         #: The names of jobs by id, as squeue told them last.
         self._names: dict[str, str] = {}
         #: Where batch shells write to, as far as scontrol has told.
@@ -126,18 +132,19 @@ class Poller:
         for job in ended:
             row_id = job.spec.row_id
             status = _conclusion(job, statuses.get(row_id), finals[row_id], asked, told)
-            statuses[row_id] = self._if_its_steps_are_known(job, status, told)
+            statuses[row_id] = self._if_its_steps_are_known(job, status, asked, told)
         return _with_siblings(jobs, statuses, [*queued.items(), *recorded.items()])
 
-    def _if_its_steps_are_known(self, job: Job, status: JobStatus, told: Output) -> JobStatus:
+    def _if_its_steps_are_known(self, job: Job, status: JobStatus, asked: Output, told: Output) -> JobStatus:
         """The end of a job; one that looks good is no end before it is known, for a while, how its steps ended."""
         if status.state is not JobState.COMPLETED or status.exit_code or status.signal:
             self._awaited_s.pop(_key(job), None)
             return status
-        is_all_told = _is_off(told) and status.derived_exit_code != ""
-        if is_all_told if status.steps is None else all(step.state.ended for step in status.steps):
+        have_ended = status.steps is not None and all(step.state.ended for step in status.steps)
+        is_without = status.steps is None and status.derived_exit_code != "" and _is_off(told)
+        if self._is_settled(job, status, asked) if have_ended else is_without:
             self._awaited_s.pop(_key(job), None)
-        elif not self._waited(job):
+        elif have_ended or not self._waited(job):
             return replace(
                 status,
                 state=JobState.RUNNING,
@@ -150,6 +157,18 @@ class Poller:
         if status.steps is not None or status.derived_exit_code:
             return status  # whoever judges the job says which step it is
         return _unknown(f"ended, but nobody tells how its steps did: {why(told)}", status)
+
+    def _is_settled(self, job: Job, status: JobStatus, asked: Output) -> bool:
+        """Whether accounting tells each step's own end."""
+        steps = status.steps or ()
+        if not any(step.state is status.state and step.end_s == status.end_s for step in steps):
+            return True
+        now_s = self._clock()
+        if _key(job) not in self._steps or self._steps[_key(job)][0] != steps:
+            self._steps[_key(job)] = steps, now_s
+        # Without squeue nobody says COMPLETING, which a job is as long as its steps have KillWait to end.
+        is_queue_known = asked.returncode == 0 or _knows_no_such_job(asked)
+        return now_s - self._steps[_key(job)][1] >= (SETTLED_S if is_queue_known else RECORD_WAIT_S)
 
     def _waited(self, job: Job) -> bool:
         """Whether the record of an ended job has been awaited for long enough."""
@@ -218,8 +237,8 @@ def _recorded(job: Job, recorded: Mapping[str, Answer]) -> JobStatus | None:
     time, and named "allocation".
     """
     answer = recorded.get(job.id)
-    if answer is None:
-        return None
+    if answer is None or (answer.status.state.ended and answer.status.end_s is None):
+        return None  # the state may be there before the end, and before the last steps
     return _ours(job, answer) if answer.status.state.ended else answer.status
 
 
