@@ -294,28 +294,56 @@ def children(cluster: SlurmCluster, job_id: str) -> list[str]:
 
 # -- steps ------------------------------------------------------------------------------------------
 
-#: A training step in the background, which writes the whole log, and another that COMPLETED meanwhile.
+#: A training step in the background, which writes the whole log, and another that COMPLETED meanwhile. That ran for less
+#: than half of the other's time, however late a busy machine starts and ends it. Slurm ends the processes of a step one
+#: after the other: a shell that waits for its sleep alone would end with 0 where the sleep is the first.
 TRAINING = """\
 export log results; export -f identity steps perfect
-srun --overlap -n1 bash -c '{begin}perfect; touch "$results/begun"; sleep 300 & wait' & training=$!
+srun --overlap -n1 bash -c '{begin}perfect; touch "$results/begun"; {stay}' & training=$!
 until [ -e "$results/begun" ]; do sleep 0.1; done
+begun=$SECONDS
 srun --overlap -n1 sleep 2
+while squeue -h -s -j $SLURM_JOB_ID -o %i | grep -q '[.]1$'; do sleep 0.1; done
+took=$((SECONDS - begun + 1))
+until ((SECONDS - begun > 2 * took)); do sleep 0.1; done
 """
 
 
-@job(TRAINING.format(begin="") + "kill $training; wait; exit 0")
+@job(TRAINING.format(begin="", stay="exec sleep 300") + "kill $training; wait; exit 0")
 def test_a_training_step_that_its_script_ends_is_no_helper(told: Told) -> None:
     assert told.seen.outcome == "error"
     assert told.seen.message.startswith(f"job {told.job} completed, but its step 0 (bash) ended CANCELLED by signal ")
 
 
-@job(TRAINING.format(begin="") + "exit 0")
+@job(TRAINING.format(begin="", stay="exec sleep 300") + "exit 0")
 def test_a_training_step_that_outlives_its_script_is_no_helper(told: Told) -> None:
     assert told.seen.outcome == "error"
     assert told.seen.message.startswith(f"job {told.job} completed, but its step 0 (bash) ended CANCELLED by signal ")
 
 
-@job(TRAINING.format(begin='trap "exit 1" TERM; ') + "kill $training; wait; exit 0")
+#: Accounting that does not answer the first question of how steps ended.
+SILENT_ONCE = """\
+if [[ " $* " != *" -X "* && ! -e $0.asked ]]; then
+    touch "$0.asked"
+    echo "sacct: error: Problem talking to the database: Connection timed out" >&2
+    exit 1
+fi
+exec /usr/bin/sacct "$@"
+"""
+
+
+@job(TRAINING.format(begin="", stay="exec sleep 300") + "exit 0", shims={"sacct": SILENT_ONCE})
+def test_a_training_step_that_accounting_tells_of_when_it_is_asked_again(told: Told) -> None:
+    """The controller alone does not tell it from a helper."""
+    assert told.seen.outcome == "error"
+    assert told.seen.message.startswith(f"job {told.job} completed, but its step 0 (bash) ended CANCELLED by signal ")
+
+
+#: Of a shell that ends itself.
+TRAPPED = TRAINING.format(begin='trap "exit 1" TERM; ', stay="while true; do sleep 300 & wait; done")
+
+
+@job(TRAPPED + "kill $training; wait; exit 0")
 def test_a_training_step_that_ends_itself_as_it_is_ended_is_no_helper(told: Told) -> None:
     assert told.seen.outcome == "error"
     assert told.seen.message.startswith(f"job {told.job} completed, but its step 0 (bash) ")

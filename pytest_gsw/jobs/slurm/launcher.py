@@ -36,7 +36,7 @@ from pytest_gsw.errors import (
 )
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment, masked_command, session_environment
-from pytest_gsw.jobs.model import NEVER_STARTS, Job, JobSpec, JobState, JobStatus, Launch, Named, Told
+from pytest_gsw.jobs.model import NEVER_STARTS, Job, JobSpec, JobState, JobStatus, JobStep, Launch, Named, Told
 from pytest_gsw.jobs.ownership import PATIENCE_S, SubmissionLock
 from pytest_gsw.jobs.scripts import (
     CLUSTER_VARIABLES,
@@ -90,7 +90,8 @@ from pytest_gsw.tables.fields import nearest
 # 2. ``sacct``, once for all jobs that have ended or left the queue: how did they and their steps end? A batch
 #    script may end with 0 although a step of it failed.
 # 3. ``scontrol show job``, with one process for those of them that slurmctld still has and accounting does not
-#    tell: it is off or down, or its record is late. It knows the worst exit code of all steps, not which step it was.
+#    tell for sure: it is off, or did not answer for a while, or may have no record of a step's own end yet. It knows
+#    the worst exit code of all steps, not which step it was.
 #
 # What none of them tells is UNKNOWN, with the reason: an empty answer is no end. An answer is a job's by its id and
 # its name: a controller that lost its state gives ids out again, and two rows of a session may have the same one. All
@@ -99,11 +100,19 @@ from pytest_gsw.tables.fields import nearest
 
 #: How far the clocks of this machine and of the controller may be apart.
 CLOCK_SKEW_S = 300.0
-#: How long accounting may take to have the record of a job that squeue says has COMPLETED. On 22.05 it is there
-#: within a fifth of a second.
+#: How long accounting may take to answer, and to have the record of a job that squeue says has COMPLETED. On 22.05 it
+#: is there within a fifth of a second.
 RECORD_WAIT_S = 60.0
+#: sacct gives a step that has no record of its end yet the state and the end of its job, once it has those. Where
+#: slurmctld does not know either that all steps ended with 0, such an answer is taken when it has been the same for so
+#: long: slurmctld has sent the record by the time that squeue says COMPLETED, and slurmdbd may be slow to write it.
+SETTLED_S = 10.0
 
 _COMPLETING = "COMPLETING"
+#: What sacct says where a cluster has no accounting; any other complaint may be gone with the next question.
+_OFF = "Slurm accounting storage is disabled"
+#: A DerivedExitCode by which no step failed.
+_NO_FAILURE = "0:0"
 
 
 class Poller:
@@ -114,6 +123,8 @@ class Poller:
         self._clock = clock
         #: Since when the accounting record of a row's ended job is awaited.
         self._awaited_s: dict[tuple[str, str], float] = {}
+        #: The steps that accounting told last of an ended job, and since when it tells the same.
+        self._steps: dict[tuple[str, str], tuple[tuple[JobStep, ...], float]] = {}
         #: The names of jobs by id, as squeue told them last.
         self._names: dict[str, str] = {}
         #: Where batch shells write to, as far as scontrol has told.
@@ -178,9 +189,10 @@ class Poller:
             for job in ended
             if job.id in queued
             and not ((final := finals[job.spec.row_id]) is not None and final.state.ended)
-            and (told.returncode != 0 or statuses[job.spec.row_id].exit_code is None or self._waited(job))
+            and (_is_off(told) or statuses[job.spec.row_id].exit_code is None or self._waited(job))
         ]
-        shown = self._scontrol(untold) if untold else {}
+        doubted = [job for job in ended if job.id in queued and _may_lack_ends(finals[job.spec.row_id])]
+        shown = self._scontrol([*untold, *doubted]) if untold or doubted else {}
         for job in untold:
             if job.id not in shown:
                 continue
@@ -190,18 +202,22 @@ class Poller:
         for job in ended:
             row_id = job.spec.row_id
             status = _conclusion(job, statuses.get(row_id), finals[row_id], asked, told)
-            statuses[row_id] = self._if_its_steps_are_known(job, status, told)
+            known = _ours(job, shown[job.id]) if job.id in shown else None
+            has_failed_step = known is None or not known.state.ended or known.derived_exit_code != _NO_FAILURE
+            is_settled = not has_failed_step or self._is_settled(job, status, asked)
+            statuses[row_id] = self._if_its_steps_are_known(job, status, told, is_settled=is_settled)
         return _with_siblings(jobs, statuses, [*queued.items(), *recorded.items()])
 
-    def _if_its_steps_are_known(self, job: Job, status: JobStatus, told: Output) -> JobStatus:
+    def _if_its_steps_are_known(self, job: Job, status: JobStatus, told: Output, *, is_settled: bool) -> JobStatus:
         """The end of a job; one that looks good is no end before it is known, for a while, how its steps ended."""
         if status.state is not JobState.COMPLETED or status.exit_code or status.signal:
             self._awaited_s.pop(_key(job), None)
             return status
-        if status.derived_exit_code if status.steps is None else all(step.state.ended for step in status.steps):
+        have_ended = status.steps is not None and all(step.state.ended for step in status.steps)
+        is_without = status.steps is None and status.derived_exit_code != "" and _is_off(told)
+        if is_settled if have_ended else is_without:
             self._awaited_s.pop(_key(job), None)
-            return status
-        if not self._waited(job):
+        elif have_ended or not self._waited(job):
             return replace(
                 status,
                 state=JobState.RUNNING,
@@ -209,16 +225,41 @@ class Poller:
                 exit_code=None,
                 end_s=None,
                 steps=None,
-                reason="accounting has no record of its end yet",
+                reason=f"how its steps ended is not known yet: sacct: {why(told)}",
             )
-        if status.steps is not None:
+        if status.steps is not None or status.derived_exit_code:
             return status  # whoever judges the job says which step it is
         return _unknown(f"ended, but nobody tells how its steps did: {why(told)}", status)
+
+    def _is_settled(self, job: Job, status: JobStatus, asked: Output) -> bool:
+        """Whether accounting tells each step's own end."""
+        if not _may_lack_ends(status):
+            return True
+        steps, now_s = status.steps or (), self._clock()
+        if _key(job) not in self._steps or self._steps[_key(job)][0] != steps:
+            self._steps[_key(job)] = steps, now_s
+        # Without squeue nobody says COMPLETING, which a job is as long as its steps have KillWait to end.
+        is_queue_known = asked.returncode == 0 or _knows_no_such_job(asked)
+        return now_s - self._steps[_key(job)][1] >= (SETTLED_S if is_queue_known else RECORD_WAIT_S)
 
     def _waited(self, job: Job) -> bool:
         """Whether the record of an ended job has been awaited for long enough."""
         now_s = self._clock()
         return now_s - self._awaited_s.setdefault(_key(job), now_s) >= RECORD_WAIT_S
+
+
+def _is_off(told: Output) -> bool:
+    """Whether the cluster has no accounting."""
+    return told.returncode != 0 and told.problem == _OFF
+
+
+def _may_lack_ends(final: JobStatus | None) -> bool:
+    """Whether accounting may have given a step the good end of its job, for want of the step's own."""
+    return (
+        final is not None
+        and final.state is JobState.COMPLETED
+        and any(step.state is final.state and step.end_s == final.end_s for step in final.steps or ())
+    )
 
 
 def _ids(jobs: Iterable[Job]) -> list[str]:
@@ -263,8 +304,8 @@ def _recorded(job: Job, recorded: Mapping[str, Answer]) -> JobStatus | None:
     time, and named "allocation".
     """
     answer = recorded.get(job.id)
-    if answer is None:
-        return None
+    if answer is None or (answer.status.state.ended and answer.status.end_s is None):
+        return None  # the state may be there before the end, and before the last steps
     return _ours(job, answer) if answer.status.state.ended else answer.status
 
 

@@ -17,7 +17,7 @@ from pytest_gsw.jobs.model import Job, JobSpec, JobState
 from pytest_gsw.jobs.scripts import check_one_job
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
-from pytest_gsw.jobs.slurm.launcher import RECORD_WAIT_S, Poller, SlurmLauncher
+from pytest_gsw.jobs.slurm.launcher import RECORD_WAIT_S, SETTLED_S, Poller, SlurmLauncher
 
 GLOB = "results/*/bf16/1b/8/log-maxtext_tiny_1b_8_{job_id}.out"
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {}, log_glob=GLOB, unique_name=True)
@@ -49,6 +49,7 @@ class Slurm:
 
 
 DOWN = Output(1, "", "Problem talking to the database: Connection refused\n")
+NO_ACCOUNTING = Output(1, "", "Slurm accounting storage is disabled\n")
 QUEUED = "7|COMPLETED|0|None|n1|1000|1001|1005|gsw-a|\n"
 RECORDED = "7|COMPLETED|0:0|0:0|None|n1|1000|1001|1005|gsw-a\n"
 SHOWN = "JobId=7 JobName=gsw-a JobState=COMPLETED ExitCode=0:0 DerivedExitCode=0:0 SubmitTime=1000 EndTime=1005\n"
@@ -92,9 +93,101 @@ def test_a_record_with_a_step_that_goes_on_is_awaited() -> None:
     slurm = Slurm(squeue=QUEUED, sacct=RECORDED + step)
     poller = slurm.poller()
     assert poller.poll([job()])["a"].state is JobState.RUNNING
-    slurm.answers["sacct"] = Output(0, RECORDED + step.replace("RUNNING", "COMPLETED").replace("Unknown", "1005"), "")
+    slurm.answers["sacct"] = Output(0, RECORDED + step.replace("RUNNING", "COMPLETED").replace("Unknown", "1004"), "")
     ended = poller.poll([job()])["a"]
     assert (ended.state, len(ended.steps or ())) == (JobState.COMPLETED, 1)
+
+
+#: A step that outlives its script: until its own record is there, sacct gives it the job's state and end.
+OPEN = "7.0|COMPLETED|0:0|||n1|1000|1001|1005|train\n7.1|COMPLETED|0:0|||n1|1000|1001|1003|sleep\n"
+CLOSED = OPEN.replace("COMPLETED|0:0|||n1|1000|1001|1005", "CANCELLED|0:15|||n1|1000|1001|1006")
+
+
+def test_a_step_that_has_the_jobs_end_is_believed_once_its_record_has_settled() -> None:
+    slurm = Slurm(squeue=QUEUED, sacct=RECORDED + OPEN, scontrol=SHOWN.replace("Code=0:0 S", "Code=0:15 S"))
+    poller = slurm.poller()
+    assert poller.poll([job()])["a"].state is JobState.RUNNING
+    slurm.answers["sacct"] = Output(0, RECORDED + CLOSED, "")
+    ended = poller.poll([job()])["a"]
+    assert (ended.state, [step.raw_state for step in ended.steps or ()]) == (
+        JobState.COMPLETED,
+        ["CANCELLED", "COMPLETED"],
+    )
+
+
+def test_a_step_that_ended_with_its_job_is_known_at_once_where_no_step_failed_for_slurmctld() -> None:
+    slurm = Slurm(squeue=QUEUED, sacct=RECORDED + OPEN, scontrol=SHOWN)
+    assert slurm.poller().poll([job()])["a"].state is JobState.COMPLETED
+    assert slurm.commands == ["squeue", "sacct", "scontrol"]
+
+
+@pytest.mark.parametrize("shown", ["", SHOWN.replace("DerivedExitCode=0:0", "DerivedExitCode=0:15")])
+def test_a_step_that_ended_with_its_job_is_waited_for_and_not_for_ever(shown: str) -> None:
+    slurm = Slurm(squeue=QUEUED, sacct=RECORDED + OPEN.splitlines(keepends=True)[0], scontrol=shown)
+    poller = slurm.poller()
+    for now_s in (0.0, SETTLED_S - 1):
+        slurm.now_s = now_s
+        assert poller.poll([job()])["a"].state is JobState.RUNNING
+    # Another answer begins another wait.
+    slurm.answers["sacct"] = Output(0, RECORDED + OPEN, "")
+    for now_s in (SETTLED_S, 2 * SETTLED_S - 1):
+        slurm.now_s = now_s
+        assert poller.poll([job()])["a"].state is JobState.RUNNING
+    slurm.now_s = 2 * SETTLED_S
+    assert poller.poll([job()])["a"].state is JobState.COMPLETED
+
+
+def test_where_squeue_does_not_answer_steps_may_still_be_running() -> None:
+    """They have KillWait to end, and no COMPLETING says so."""
+    slurm = Slurm(squeue=DOWN, sacct=RECORDED + OPEN)
+    poller = slurm.poller()
+    for now_s in (0.0, SETTLED_S):
+        slurm.now_s = now_s
+        assert poller.poll([job()])["a"].state is JobState.RUNNING
+    slurm.now_s = RECORD_WAIT_S
+    assert poller.poll([job()])["a"].state is JobState.COMPLETED
+
+
+def test_a_record_without_its_end_is_not_whole() -> None:
+    """Of a job that ended while slurmdbd was away, the state is there before the end and the last steps."""
+    early = RECORDED.replace("|1005|", "|Unknown|") + "7.0|COMPLETED|0:0|||n1|1000|1001|1002|hostname\n"
+    slurm = Slurm(squeue=QUEUED, sacct=early, scontrol=SHOWN)
+    poller = slurm.poller()
+    assert poller.poll([job()])["a"].state is JobState.RUNNING
+    slurm.now_s = RECORD_WAIT_S
+    ended = poller.poll([job()])["a"]
+    assert (ended.state, ended.steps) == (JobState.COMPLETED, None)
+    assert ended.unchecked.endswith("sacct: no record yet")
+
+
+def test_a_step_is_waited_for_however_long_its_record_was_awaited() -> None:
+    slurm = Slurm(squeue=QUEUED, sacct=DOWN, scontrol="")
+    poller = slurm.poller()
+    assert poller.poll([job()])["a"].state is JobState.RUNNING
+    slurm.now_s = RECORD_WAIT_S
+    slurm.answers["sacct"] = Output(0, RECORDED + OPEN, "")
+    assert poller.poll([job()])["a"].state is JobState.RUNNING
+
+
+def test_accounting_that_does_not_answer_is_asked_again() -> None:
+    """slurmctld does not tell a training step that outlives its script from a helper."""
+    slurm = Slurm(squeue=QUEUED, sacct=DOWN, scontrol=SHOWN)
+    poller = slurm.poller()
+    waits = poller.poll([job()])["a"]
+    assert (waits.state, waits.raw_state) == (JobState.RUNNING, "COMPLETING")
+    assert waits.reason == (
+        "how its steps ended is not known yet: sacct: Problem talking to the database: Connection refused"
+    )
+    assert slurm.commands == ["squeue", "sacct"]
+    slurm.answers["sacct"] = Output(0, RECORDED + "7.0|CANCELLED|0:15|||n1|1000|1001|1005|train\n", "")
+    ended = poller.poll([job()])["a"]
+    assert (ended.state, [step.name for step in ended.steps or ()]) == (JobState.COMPLETED, ["train"])
+    slurm.answers["sacct"] = DOWN
+    assert poller.poll([job()])["a"].state is JobState.RUNNING
+    slurm.now_s = RECORD_WAIT_S
+    ended = poller.poll([job()])["a"]
+    assert (ended.state, ended.derived_exit_code) == (JobState.COMPLETED, "0:0")
+    assert ended.unchecked.endswith("sacct: Problem talking to the database: Connection refused")
 
 
 def test_where_nobody_tells_of_steps_the_end_is_not_known() -> None:
@@ -110,7 +203,7 @@ def test_where_nobody_tells_of_steps_the_end_is_not_known() -> None:
 def test_without_accounting_all_ended_jobs_are_asked_about_with_one_process() -> None:
     queued = QUEUED + QUEUED.replace("7|", "8|").replace("gsw-a", "gsw-b")
     shown = SHOWN + "scontrol: show job 8\n" + SHOWN.replace("JobId=7", "scontrol: JobId=8").replace("gsw-a", "gsw-b")
-    slurm = Slurm(squeue=queued, sacct=DOWN, scontrol=shown)
+    slurm = Slurm(squeue=queued, sacct=NO_ACCOUNTING, scontrol=shown)
     told = slurm.poller().poll([job("a"), job("b", "8")])
     assert [status.state for status in told.values()] == [JobState.COMPLETED] * 2
     assert slurm.commands == ["squeue", "sacct", "scontrol show job 7\nshow job 8\n"]
