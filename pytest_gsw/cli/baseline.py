@@ -9,8 +9,16 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
-from pytest_gsw.ageing.proposals import LeftOut, Proposal, Rules, Tables, propose
+from pytest_gsw.baseline_updates import (
+    LeftOut,
+    Proposal,
+    Rules,
+    Tables,
+    make_patch,
+    proposal_text,
+    propose,
+    review_text,
+)
 from pytest_gsw.cli.answer import Answer, write_answer
 from pytest_gsw.cli.ini import Ini
 from pytest_gsw.cli.runs import has_history, opened, records_in, run_directory

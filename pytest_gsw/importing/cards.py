@@ -14,9 +14,8 @@ from pathlib import Path, PurePosixPath
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.document import Imported
-from pytest_gsw.importing.markdown import LeftOut
-from pytest_gsw.importing.row import CONVENTION, UNSAID, RecipeKey, Row, RowFile, RowTable
-from pytest_gsw.importing.rows import FACT
+from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, RecipeKey, Row, RowFile, RowTable
+from pytest_gsw.importing.tables import LeftOut
 from pytest_gsw.tables.metrics import STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S_PER_GPU
 from pytest_gsw.tables.yamlfile import Spelt, Stated, compose, read_spelling, read_text
 

@@ -13,16 +13,27 @@ from pathlib import Path, PurePosixPath
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.arithmetic import Finding, findings
-from pytest_gsw.importing.cells import FIGURES
 from pytest_gsw.importing.facts import DocumentFacts, Facts
-from pytest_gsw.importing.markdown import LeftOut, read_document
-from pytest_gsw.importing.row import CONVENTION, NEEDED, UNSAID, RecipeKey, Row, RowFile, RowTable, with_cases
-from pytest_gsw.importing.rows import FACT, Draft, Remark, read_rows
+from pytest_gsw.importing.rows import (
+    CONVENTION,
+    FACT,
+    NEEDED,
+    UNSAID,
+    Draft,
+    RecipeKey,
+    Remark,
+    Row,
+    RowFile,
+    RowTable,
+    read_rows,
+    with_cases,
+)
+from pytest_gsw.importing.tables import FIGURES, LeftOut, read_document
 from pytest_gsw.importing.writer import yaml_text
 from pytest_gsw.performance.flops import FORMULAS, gpt2
-from pytest_gsw.tables.accelerators import gpus_per_node
+from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME, THROUGHPUTS
-from pytest_gsw.tables.stated import StatedRow
+from pytest_gsw.tables.model import gpus_per_node
 from pytest_gsw.tables.yamlfile import Stated
 
 _DIRECTORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")

@@ -11,10 +11,9 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_gsw.importing.row import CONVENTION, UNSAID, RecipeKey, Row, RowFile, RowTable
-from pytest_gsw.importing.rows import FACT
-from pytest_gsw.tables.blanks import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
+from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, RecipeKey, Row, RowFile, RowTable
 from pytest_gsw.tables.bundled import SCHEMA_FILE
+from pytest_gsw.tables.load import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
 from pytest_gsw.tables.metrics import DOCUMENTED as FIGURES
 from pytest_gsw.tables.yamlfile import Stated
 

@@ -14,14 +14,13 @@ from pytest_gsw.tables import fields as f
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import accepted_file
 from pytest_gsw.tables.metrics import METRIC_KEY
-from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.tables.model import Accepted, Baseline, parse_statistic
 from pytest_gsw.tables.releases import release_field
-from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.tables.yamlfile import Value, Values, read_mapping
 
 # -- What clusters have accepted for the rows of a table: a list in a file of its own beside the table
 #
-# :mod:`pytest_gsw.ageing` writes that file whole. Tables that have the list in themselves are read as well.
+# :mod:`pytest_gsw.baseline_updates` writes that file whole. Tables that have the list in themselves are read as well.
 
 
 def read_spread(raw: str) -> float:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.importing.arithmetic import Finding, findings
-from pytest_gsw.tables.stated import StatedRow
+from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.yamlfile import Stated
 
 GROK = {

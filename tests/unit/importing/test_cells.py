@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.importing.cells import UnreadableError, read_cell
+from pytest_gsw.importing.tables import UnreadableError, read_cell
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import ConfigurationError, FileError
-from pytest_gsw.importing.facts import read_facts
-from pytest_gsw.importing.labels import Family, Label, bundled_families, line_to_add, read_text, settings_of
-from pytest_gsw.importing.markdown import Cell
+from pytest_gsw.importing.facts import Family, Label, bundled_families, line_to_add, read_facts, read_text, settings_of
+from pytest_gsw.importing.tables import Cell
 
 
 def family(tmp_path: Path, labels: str) -> Family:

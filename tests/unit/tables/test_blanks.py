@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.errors import FileError
 from pytest_gsw.tables import load
-from pytest_gsw.tables.blanks import blank_error, facts_of
-from pytest_gsw.tables.load import Table, read_table, read_tables
-from pytest_gsw.tables.stated import stated_rows
+from pytest_gsw.tables.load import Table, blank_error, facts_of, read_table, read_tables, stated_rows
 from tests.unit.tables.texts import ENTRY, HEAD, TINY, change
 
 #: As the importer writes it: blanks of the file, of a table and of rows.

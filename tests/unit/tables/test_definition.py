@@ -12,15 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.definition import (
+from pytest_gsw.tables.load import load_tables, read_tables
+from pytest_gsw.tables.model import (
+    Accepted,
+    Baseline,
+    Documented,
+    Figures,
+    Location,
+    Parallelism,
+    Source,
     accepted_for,
     counts_with_its_image,
     definition_facts,
     definition_hash,
     experiment_hash,
 )
-from pytest_gsw.tables.load import load_tables, read_tables
-from pytest_gsw.tables.model import Accepted, Baseline, Documented, Figures, Location, Parallelism, Source
 from tests.unit.rows import LLAMA2_FP8_X128
 from tests.unit.tables.texts import TINY
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.tables.images import image_name, image_of
+from pytest_gsw.tables.model import image_name, image_of
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import FileError
-from pytest_gsw.tables.accelerators import is_same
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import load_table, load_tables, table_files
-from pytest_gsw.tables.model import Source
-from pytest_gsw.tables.of_release import releases_for
+from pytest_gsw.tables.load import load_table, load_tables, releases_for, table_files
+from pytest_gsw.tables.model import Source, is_same
 from pytest_gsw.tables.releases import by_age, in_words, releases_of
 
 TABLE = """\

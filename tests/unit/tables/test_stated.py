@@ -8,8 +8,7 @@ import pytest
 
 from pytest_gsw.errors import FileError
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.load import load_table, table_files
-from pytest_gsw.tables.stated import stated_rows
+from pytest_gsw.tables.load import load_table, stated_rows, table_files
 from pytest_gsw.tables.yamlfile import Stated
 from tests.unit.tables.texts import HEAD
 

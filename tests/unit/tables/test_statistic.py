@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.tables.statistic import Kind, Statistic, parse_statistic
+from pytest_gsw.tables.model import Kind, Statistic, parse_statistic
 
 WANTED = "wanted last, mean or median, optionally with a window such as mean[35:44] or median[-10:]"
 

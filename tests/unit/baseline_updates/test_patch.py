@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.ageing import patch as patches
-from pytest_gsw.ageing.patch import Patch, apply_command, make_patch, proposal_text, review_text
-from pytest_gsw.ageing.proposals import LeftOut, Proposal
+from pytest_gsw import baseline_updates as patches
+from pytest_gsw.baseline_updates import LeftOut, Patch, Proposal, apply_command, make_patch, proposal_text, review_text
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted
 from tests.unit.tables.texts import change

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.ageing.patch import accepted_text
+from pytest_gsw.baseline_updates import accepted_text
 from pytest_gsw.tables.bundled import accepted_file
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted, Baseline

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.ageing.proposals import (
+from pytest_gsw.baseline_updates import (
     LeftOut,
     Proposal,
     Proposals,
@@ -23,9 +23,8 @@ from pytest_gsw.ageing.proposals import (
     relative_spread,
 )
 from pytest_gsw.results.record import Record
-from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.tables.model import Accepted, Baseline, definition_hash
 from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.tables.texts import TINY
 
