@@ -19,11 +19,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.redact import MASK
-from pytest_gsw.common.words import ByNumber, by_number, counted, enumerated
+from pytest_gsw.common.words import by_number, counted, enumerated
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.figures import figures_of
@@ -110,78 +111,63 @@ class Proposals:
     left_out: tuple[LeftOut, ...] = ()
 
 
-class Tables:
-    """The tables that records are of, read once each; records name a table as pytest's node ids do."""
-
-    def __init__(self, find: Callable[[str], Path | None]) -> None:
-        self._find = find
-        self._known: dict[str, Mapping[str, Baseline] | str] = {}
-
-    def row(self, record: Record) -> Baseline | str:
-        """The row of a record as its table has it now, or why there is none."""
-        name, _, _ = record.row.baseline.rpartition(":")
-        if name not in self._known:
-            self._known[name] = self._read(name)
-        rows = self._known[name]
-        if isinstance(rows, str):
-            return rows
-        return rows.get(record.row.id) or f"{name} has no such row any more"
-
-    def _read(self, name: str) -> Mapping[str, Baseline] | str:
-        path = self._find(name)
-        if path is None:
-            return f"there is no table {name} here; go to where it is, or name it with --baselines=PATH"
-        try:
-            return {row.id: row for row in load_table(path)}
-        except FileError as error:
-            return f"{error.path} is wrong: {error.faults[0]}"
+#: Finds the table of a name: records name theirs as pytest's node ids do.
+Find = Callable[[str], Path | None]
 
 
-#: A job as its records tell it from others: ids alone may come back, after years or in another database.
-_Job = tuple[str, float | None]
-#: A row of one table: two tables may have rows of the same id.
-_Row = tuple[Path, str]
-
-
-@dataclass(frozen=True)
-class _Point:
-    """One job of one row."""
-
-    row: Baseline
-    record: Record
-
-
-def propose(records: Iterable[Record], tables: Tables, rules: Rules | None = None) -> Proposals:
+def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -> Proposals:
     """What these runs, of any rows and clusters, let their clusters accept; records of one job count once."""
-    points: dict[_Row, dict[_Job, _Point]] = {}
+    rules = rules or Rules()
+    tables = cache(lambda name: _rows_in(find(name), name))
+    # A job is told from others by its end as well: ids alone may come back, after years or in another database.
+    clusters: dict[tuple[Path, str, str, float | None], str] = {}
+    # Two tables may have rows of the same id.
+    points: dict[tuple[Path, str, str], list[Record]] = {}
+    rows: dict[tuple[Path, str], Baseline] = {}
     refused: Counter[tuple[str, str, str]] = Counter()
     # A job is its first record's: a replay, on whatever cluster, records it again.
     for record in sorted(records, key=lambda record: record.run.id):
-        row = _row_of_point(record, tables, rules or Rules())
+        row, cluster = _row_of_point(record, tables, rules), record.run.cluster
         if isinstance(row, str):
-            refused[record.row.id, record.run.cluster, row] += 1
+            refused[record.row.id, cluster, row] += 1
             continue
-        jobs = points.setdefault((row.location.path, row.id), {})
+        key = row.location.path, row.id
+        rows[key] = row
         for one in _of_each_job(record):
-            first = jobs.setdefault(_job(one), _Point(row, one))
-            if first.record.run.cluster != one.run.cluster:
-                why = f"is of a job that was recorded on {first.record.run.cluster} before"
-                refused[one.row.id, one.run.cluster, why] += 1
+            assert one.jobs.last is not None  # else it is no point
+            job = *key, one.jobs.last.id, _ended_s(one)
+            if job not in clusters:
+                clusters[job] = cluster
+                points.setdefault((*key, cluster), []).append(one)
+            elif clusters[job] != cluster:
+                refused[row.id, cluster, f"is of a job that was recorded on {clusters[job]} before"] += 1
     proposed: list[Proposal] = []
-    left_out = [LeftOut(*key, runs) for key, runs in refused.items()]
-    for of_cluster in _by_cluster(points.values()):
-        row, of_row, others = _newest_definition(of_cluster)
-        cluster = of_row[-1].run.cluster
-        if others:
-            image = of_row[-1].run.image or "an image that is not known"
-            left_out.append(LeftOut(row.id, cluster, f"ran another image than the newest run, {image}", len(others)))
-        found = _figure(row, of_row, rules or Rules())
+    left_out = [LeftOut(*why, runs) for why, runs in refused.items()]
+    for (path, row_id, cluster), of_cluster in points.items():
+        of_cluster.sort(key=lambda record: (_ended_s(record) or 0.0, record.run.id))
+        newest = of_cluster[-1]
+        # All fit the row as it is now, so that they differ in nothing but the image.
+        same = [record for record in of_cluster if record.row.definition == newest.row.definition]
+        if len(same) < len(of_cluster):
+            why = f"ran another image than the newest run, {newest.run.image or 'an image that is not known'}"
+            left_out.append(LeftOut(row_id, cluster, why, len(of_cluster) - len(same)))
+        found = _figure(rows[path, row_id], same, rules)
         if isinstance(found, str):
-            left_out.append(LeftOut(row.id, cluster, found))
+            left_out.append(LeftOut(row_id, cluster, found))
         else:
             proposed.append(found)
     proposed.sort(key=lambda one: (one.row.location.path, one.row.location.line, one.accepted.cluster))
     return Proposals(tuple(proposed), tuple(left_out))
+
+
+def _rows_in(table: Path | None, name: str) -> Mapping[str, Baseline] | str:
+    """The rows of a table by id, or why there are none."""
+    if table is None:
+        return f"there is no table {name} here; go to where it is, or name it with --baselines=PATH"
+    try:
+        return {row.id: row for row in load_table(table)}
+    except FileError as error:
+        return f"{error.path} is wrong: {error.faults[0]}"
 
 
 def _of_each_job(record: Record) -> Iterator[Record]:
@@ -193,27 +179,20 @@ def _of_each_job(record: Record) -> Iterator[Record]:
         yield replace(record, jobs=alone, figures=replace(record.figures, measured=measured))
 
 
-def _job(record: Record) -> _Job:
-    assert record.jobs.last is not None  # else it is no point
-    return record.jobs.last.id, _ended_s(record)
-
-
-def _by_cluster(rows: Iterable[Mapping[_Job, _Point]]) -> Iterable[list[_Point]]:
-    for of_row in rows:
-        of_clusters: dict[str, list[_Point]] = {}
-        for point in of_row.values():
-            of_clusters.setdefault(point.record.run.cluster, []).append(point)
-        yield from of_clusters.values()
-
-
-def _row_of_point(record: Record, tables: Tables, rules: Rules) -> Baseline | str:
-    """The row of a record that is a point, or why it is none."""
+def _row_of_point(
+    record: Record, tables: Callable[[str], Mapping[str, Baseline] | str], rules: Rules
+) -> Baseline | str:
+    """The row of a record that is a point, as its table has it now, or why it is none."""
     why = _not_a_point(record, rules)
     if why is not None:
         return why
-    row = tables.row(record)
-    if isinstance(row, str):
-        return row
+    table, _, _ = record.row.baseline.rpartition(":")
+    rows = tables(table)
+    if isinstance(rows, str):
+        return rows
+    row = rows.get(record.row.id)
+    if row is None:
+        return f"{table} has no such row any more"
     documented_s = record.figures.documented.get(record.judged_metric.key)
     if row.judged_s is None or documented_s is None or not math.isclose(row.judged_s, documented_s, rel_tol=1e-9):
         was, now = (f"{value:g} s" if value else "none" for value in (documented_s, row.judged_s))
@@ -231,7 +210,7 @@ def _row_of_point(record: Record, tables: Tables, rules: Rules) -> Baseline | st
 
 def _not_a_point(record: Record, rules: Rules) -> str | None:
     """Why a record says nothing of how fast a row is on a cluster."""
-    measured_s = record.judged_s
+    measured_s, judged = record.judged_s, record.judged
     reasons = {
         "is simulated, and its figures are made up": record.run.simulated,
         "is of a run in which a canary was too slow": record.reason == Reason.CANARY.value,
@@ -239,7 +218,8 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         "is of a job whose steady steps are slower than its figure": record.reason == Reason.STEPS_SLOWER.value,
         "is of a job whose last step is unlike its others": record.reason == Reason.LAST_STEP.value,
         "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast": (
-            record.reason == Reason.TOO_GOOD.value and _gain(record) > (rules.max_gain or 0.0)
+            record.reason == Reason.TOO_GOOD.value
+            and (judged is None or judged.greatest_gain > (rules.max_gain or 0.0))
         ),
         f"is not comparable, because of {record.not_comparable}": record.not_comparable is not None,
         f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in outcomes.JUDGED,
@@ -251,28 +231,10 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         f"has no figure that a table takes, from {SMALLEST:g} to {LARGEST:g} s": measured_s is not None
         and not SMALLEST <= measured_s <= LARGEST,
         "has a job that ended on no day": _ended_s(record) is not None and _day(_ended_s(record)) is None,
-        "was recorded by a release of pytest-gsw that knew no definitions": not record.row.definition,
         "has a cluster whose name no table takes": _CLUSTER.fullmatch(record.run.cluster) is None,
         "has an image whose name no table takes": not (record.run.image or "-").isprintable(),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
-
-
-def _gain(record: Record) -> float:
-    verdict = record.judged
-    return math.inf if verdict is None else verdict.greatest_gain
-
-
-def _newest_definition(points: Iterable[_Point]) -> tuple[Baseline, list[Record], list[Record]]:
-    """Of one row's points those of the newest run's definition, in the order of time, and the others.
-
-    All fit the row as it is now, so that they differ in nothing but the image.
-    """
-    ordered = sorted(points, key=lambda point: (_ended_s(point.record) or 0.0, point.record.run.id))
-    newest = ordered[-1]
-    same = [point.record for point in ordered if point.record.row.definition == newest.record.row.definition]
-    others = [point.record for point in ordered if point.record.row.definition != newest.record.row.definition]
-    return newest.row, same, others
 
 
 def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal | str:
@@ -598,13 +560,9 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     for row, accepted in new:
         judged = {ACCEPTED_FIGURES[row.metric]: accepted.judged_s}
         figures[row.id, accepted.cluster] = {"row": row.id, **judged, **vars(accepted)}
-    entries = [_entry(values) for key, values in sorted(figures.items(), key=_place) if key not in without]
+    in_order = sorted(figures.items(), key=lambda figure: (by_number(figure[0][0]), figure[0][1]))
+    entries = [_entry(values) for key, values in in_order if key not in without]
     return "".join([_HEAD, "accepted:\n", *entries]) if entries else ""
-
-
-def _place(figure: tuple[Key, Mapping[str, Any]]) -> tuple[ByNumber, str]:
-    (row, cluster), _ = figure
-    return by_number(row), cluster
 
 
 def _entry(values: Mapping[str, Any]) -> str:

@@ -13,7 +13,6 @@ from pytest_gsw.baseline_updates import (
     LeftOut,
     Proposal,
     Rules,
-    Tables,
     make_patch,
     proposal_text,
     propose,
@@ -43,14 +42,14 @@ def run(asked: argparse.Namespace) -> Answer:
     chosen = [record for record in chosen if asked.cluster in {None, record.run.cluster}]
     if records and not chosen:
         raise ConfigurationError(_not_recorded(asked, records))
-    tables = Tables(_finder(asked.ini.tables(asked.baselines)))
+    find = _finder(asked.ini.tables(asked.baselines))
     rules = Rules(
         min_jobs=asked.min_jobs or Rules.min_jobs,
         max_spread=asked.max_spread or Rules.max_spread,
         max_gain=asked.max_gain,
         documented=asked.documented,
     )
-    found = propose(chosen, tables, rules)
+    found = propose(chosen, find, rules)
     if asked.documented:
         _check_one_cluster(found.proposed)
     patch = make_patch(found.proposed, documented=asked.documented)
