@@ -42,7 +42,6 @@ class Label(NamedTuple):
 class Template(NamedTuple):
     """A text with places for words, such as ``{gpus}x {accelerator} GPUs``, and what it says besides."""
 
-    text: str
     pattern: re.Pattern[str]
     values: Mapping[str, str]
 
@@ -67,10 +66,6 @@ class Family:
     headings: Sequence[Template] = ()
     #: By the cell's text, in small letters.
     cells: Mapping[str, Sequence[CellValue]] = field(default_factory=dict)
-
-    def label(self, text: str) -> Label | None:
-        """What a column or a row is; a KeyError where it is not declared."""
-        return self.names[text.lower()]
 
     def says(self, column: str, text: str) -> Mapping[str, str] | None:
         """What is declared of a cell; ``None`` where nothing is."""
@@ -120,19 +115,10 @@ def _read_label(raw: str) -> str:
     return raw
 
 
-def _texts(names: Sequence[str]) -> f.Fields:
-    """Fields of these keys that check a value and leave it as it is written."""
-    known = {**FILE_FIELDS, **ROW_FIELDS}
-    found: dict[str, f.Field | f.Nested | f.Sequence_] = {}
-    for key in names:
-        one = known[key]
-        assert isinstance(one, f.Field)
-        found[key] = as_written(one)
-    return found
-
-
-def as_written(known: f.Field) -> f.Field:
-    """The same field, whose value is checked and stays a text."""
+def _as_written(known: f.Kind) -> f.Kind:
+    """The same key, whose value is checked and stays a text."""
+    if not isinstance(known, f.Field):
+        return known
 
     def read(raw: str) -> str:
         known.read(raw)
@@ -141,9 +127,7 @@ def as_written(known: f.Field) -> f.Field:
     return replace(known, read=read, required=False, may_be_blank=False)
 
 
-_SAID: f.Fields = _texts(
-    ("model", "size", "framework", "log_format", "dtype", "accelerator", "case", "release", "expected_failure")
-)
+_SAID: f.Fields = {key: _as_written(FILE_FIELDS[key]) for key in (*sorted(NAMES), "expected_failure")}
 
 
 def _templates(help_: str) -> f.Nested:
@@ -187,21 +171,12 @@ def families_of(labels: Value, path: Path, known: Mapping[str, Family] | None = 
     """
     found = dict(known or {})
     for name, given in labels.value.items():
-        family = _family(name, given, path)
-        other = found.get(name, Family(name))
-        found[name] = Family(
-            name,
-            {**other.names, **family.names},
-            [*family.runs, *other.runs],
-            [*family.titles, *other.titles],
-            [*family.headings, *other.headings],
-            {**other.cells, **family.cells},
-        )
+        found[name] = _family(found.get(name, Family(name)), given, path)
     return found
 
 
-def _family(name: str, given: Mapping[str, Value], path: Path) -> Family:
-    names = {}
+def _family(known: Family, given: Mapping[str, Value], path: Path) -> Family:
+    names = dict(known.names)
     for text, raw in given["names"].value.items() if "names" in given else ():
         match = _LABEL.fullmatch(raw)
         label = None if match is None else Label(match["key"], match["times"] or match["percent"] or "")
@@ -209,7 +184,8 @@ def _family(name: str, given: Mapping[str, Value], path: Path) -> Family:
     templates: dict[str, list[Template]] = {}
     for part in ("runs", "titles", "headings"):
         entries = given[part].value.items() if part in given else ()
-        templates[part] = [_template(text, values, f"{path}:{given[part].line}") for text, values in entries]
+        own = [_template(text, values, f"{path}:{given[part].line}") for text, values in entries]
+        templates[part] = [*own, *getattr(known, part)]
     cells: dict[str, list[CellValue]] = {}
     for entry in given["cells"].value if "cells" in given else ():
         texts = {key: value.value for key, value in entry.value.items()}
@@ -217,7 +193,7 @@ def _family(name: str, given: Mapping[str, Value], path: Path) -> Family:
         cells.setdefault(cell.lower(), []).append(CellValue(column.lower(), texts))
     for several in cells.values():
         several.sort(key=lambda one: not one.column)  # what is said of one column counts first
-    return Family(name, names, cells=cells, **templates)
+    return Family(known.name, names, cells={**known.cells, **cells}, **templates)
 
 
 def _template(text: str, values: Mapping[str, Value], where: str) -> Template:
@@ -232,7 +208,7 @@ def _template(text: str, values: Mapping[str, Value], where: str) -> Template:
         group = f"(?P<{key}>{word})" if key else ".*"
         pattern, end = pattern + _spaced(text[end : place.start()]) + group, place.end()
     compiled = re.compile(pattern + _spaced(text[end:]), re.IGNORECASE)
-    return Template(text, compiled, {key: value.value for key, value in values.items()})
+    return Template(compiled, {key: value.value for key, value in values.items()})
 
 
 def _spaced(text: str) -> str:
@@ -242,25 +218,21 @@ def _spaced(text: str) -> str:
 # ---- Facts of documents ----------------------------------------------------------------------------
 
 
-def _kept(known: f.Field | f.Nested | f.Sequence_) -> f.Field | f.Nested | f.Sequence_:
-    return as_written(known) if isinstance(known, f.Field) else known
-
-
-_NAMES: f.Fields = {key: _kept(FILE_FIELDS[key]) for key in ("model", "framework", "log_format")}
+_NAMES: f.Fields = {key: _as_written(FILE_FIELDS[key]) for key in ("model", "framework", "log_format")}
 _SHARED: f.Fields = {
     **_NAMES,
-    **{key: _kept(known) for key, known in ROW_FIELDS.items() if key not in {*FIGURES, "metrics", "line"}},
+    **{key: _as_written(known) for key, known in ROW_FIELDS.items() if key not in {*FIGURES, "metrics", "line"}},
     "recipe": f.Nested(
-        {key: _kept(known) for key, known in RECIPE_FIELDS.items() if key not in {"arguments", "may_fail"}},
+        {key: _as_written(known) for key, known in RECIPE_FIELDS.items() if key not in {"arguments", "may_fail"}},
         "How the rows are launched.",
     ),
     "comment": f.text("A comment for the YAML.", lines=True),
 }
 _ROW: f.Fields = {
     **_SHARED,
-    **{key: _kept(ROW_FIELDS[key]) for key in FIGURES},
+    **{key: _as_written(ROW_FIELDS[key]) for key in FIGURES},
     "line": f.whole("Line of the row's figure in the document.", required=True),
-    "gpus": as_written(f.whole("GPUs of the row, where columns are rows and the line is that of all of them.")),
+    "gpus": _as_written(f.whole("GPUs of the row, where columns are rows and the line is that of all of them.")),
 }
 _TABLE: f.Fields = {
     **_SHARED,
@@ -271,7 +243,7 @@ _TABLE: f.Fields = {
 _OF_FILES: f.Fields = {
     **_SHARED,
     "architecture": FILE_FIELDS["architecture"],
-    "activation_recomputation": _kept(FILE_FIELDS["activation_recomputation"]),
+    "activation_recomputation": _as_written(FILE_FIELDS["activation_recomputation"]),
 }
 _FILE: f.Fields = {**_OF_FILES, "path": f.text("The YAML file, such as maxtext/llama2_70b.yaml.", required=True)}
 _DOCUMENT: f.Fields = {
@@ -345,10 +317,6 @@ class DocumentFacts:
         count = int(gpus) if gpus.isdigit() else None
         return self.rows.get((line, count)) or self.rows.get((line, None)) or Facts()
 
-    def of_release(self, release: str) -> DocumentFacts:
-        """The same facts of a document that is of this release."""
-        return replace(self, whole=replace(self.whole, values={**self.whole.values, "release": release}))
-
 
 @dataclass(frozen=True)
 class AllFacts:
@@ -364,7 +332,8 @@ class AllFacts:
             ConfigurationError: There is no such family.
         """
         found = self.documents.get(name) or DocumentFacts(name, _known(self.families, family, "--labels"))
-        return found.of_release(release) if release else found
+        values = {**found.whole.values, "release": release}
+        return replace(found, whole=replace(found.whole, values=values)) if release else found
 
 
 def read_facts(path: Path | None) -> AllFacts:
@@ -397,13 +366,9 @@ def read_facts(path: Path | None) -> AllFacts:
             whole=_facts(given),
             files={file["path"].value: _facts(file) for file in files},
             tables={table["line"].value: _facts(table) for table in tables},
-            rows={(row["line"].value, _gpus(row)): _facts(row) for row in rows},
+            rows={(row["line"].value, int(row["gpus"].value) if "gpus" in row else None): _facts(row) for row in rows},
         )
     return AllFacts(families, found)
-
-
-def _gpus(row: Mapping[str, Value]) -> int | None:
-    return int(row["gpus"].value) if "gpus" in row else None
 
 
 def _known(families: Mapping[str, Family], name: str, where: str) -> Family:

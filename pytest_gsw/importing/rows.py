@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TypeAlias
@@ -190,14 +190,11 @@ def _columns(
         draft.say({**_settings(table.header[at], family, found), **said})
         draft.say({**_settings(title, family, found), **(of_title or {})})
         draft.say(of_headings)
-        draft.line = next((line for key in DOCUMENTED if (line := _line_of(draft, key))), table.line)
+        lines = {key: cell.line for key, (_, cell) in draft.refused.items()}
+        lines |= {key: stated.line for key, stated in draft.values.items() if stated is not None}
+        draft.line = next((lines[key] for key in DOCUMENTED if key in lines), table.line)
         if FIGURES & {*draft.values, *draft.refused}:
             found.drafts.append(draft)
-
-
-def _line_of(draft: Draft, key: str) -> int:
-    stated, refused = draft.values.get(key), draft.refused.get(key)
-    return stated.line if stated is not None else refused[1].line if refused is not None else 0
 
 
 def _settings(cell: Cell, family: Family, found: Read) -> dict[str, Stated | None]:
@@ -217,7 +214,8 @@ def _settings(cell: Cell, family: Family, found: Read) -> dict[str, Stated | Non
 
 def _join(draft: Draft, found: Read) -> Iterator[Draft]:
     """Take the settings of the run's GPU count that contradict it nowhere, where all that fit agree."""
-    fits = [one for one in found.settings if _fits(draft, one)]
+    of_count = [one for one in found.settings if one.text("gpus") == draft.text("gpus")]
+    fits = [one for one in of_count if all(_agree(draft, one, key) for key in _TELLING)]
     if len(fits) > 1:
         narrower = [one for one in fits if all(_agree(draft, one, key) for key in one.values)]
         fits = narrower or fits
@@ -233,10 +231,6 @@ def _join(draft: Draft, found: Read) -> Iterator[Draft]:
         if not any(one.text == said and one.line == draft.line for one in found.remarks):
             found.remarks.append(Remark(draft.line, said, add))
     draft.say({key: stated for key, stated in first.values.items() if key not in differing | {"case"}})
-
-
-def _fits(draft: Draft, settings: Draft) -> bool:
-    return draft.text("gpus") == settings.text("gpus") and all(_agree(draft, settings, key) for key in _TELLING)
 
 
 def _agree(draft: Draft, other: Draft, key: str) -> bool:
@@ -376,8 +370,8 @@ def _beginning(row: Row) -> str:
 def _told_apart(group: Sequence[Row]) -> list[list[str]]:
     """The words that tell each row of a group from the others: one after the other, for those that are still alike."""
     told: list[list[str]] = [[] for _ in group]
-    for feature in _features(group) if len(group) > 1 else ():
-        words = [feature(row) for row in group]
+    attributes = list(dict.fromkeys(name for row in group for name in row.attributes))
+    for words in zip(*(_words(row, attributes) for row in group), strict=True) if len(group) > 1 else ():
         kinds: dict[tuple[str, ...], set[str]] = {}
         for before, word in zip(told, words, strict=True):
             kinds.setdefault(tuple(before), set()).add(word)
@@ -388,11 +382,12 @@ def _told_apart(group: Sequence[Row]) -> list[list[str]]:
     return told
 
 
-def _features(group: Iterable[Row]) -> Iterator[Callable[[Row], str]]:
+def _words(row: Row, attributes: Iterable[str]) -> Iterator[str]:
+    """A word for each setting and each of these attributes, empty where the row has none."""
     for key, short in _SETTINGS.items():
-        yield lambda row, key=key, short=short: f"{short}{_slug(row.text(key))}" if row.text(key) else ""  # type: ignore[misc]
-    for name in dict.fromkeys(name for row in group for name in row.attributes):
-        yield lambda row, name=name: _slug(f"{name} {text}") if (text := row.attributes.get(name)) else ""  # type: ignore[misc]
+        yield f"{short}{_slug(row.text(key))}" if row.text(key) else ""
+    for name in attributes:
+        yield _slug(f"{name} {row.attributes[name]}") if row.attributes.get(name) else ""
 
 
 def _slug(text: str) -> str:

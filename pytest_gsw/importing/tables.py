@@ -5,11 +5,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
 
 from pytest_gsw.tables.fields import Field
 from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
@@ -25,192 +24,6 @@ from pytest_gsw.tables.metrics import (
 )
 from pytest_gsw.tables.model import ACCELERATORS
 from pytest_gsw.tables.yamlfile import read_text
-
-# ---- HTML tables as rows of cells: a cell with a span is in each place that it covers -----------------
-
-#: Places of a table, and columns that a cell may cover: a table of figures has some hundred.
-MAX_PLACES = 20_000
-MAX_COLUMNS = 1_000
-
-#: A line that begins with a table, perhaps within other tags.
-TABLE_LINE = re.compile(r"\s*(?:<[^<>]{1,200}>\s*){0,10}?(?P<table><table(?![A-Za-z0-9-]))", re.IGNORECASE)
-#: Tags within a text, by what stands in their place: a raised 2 makes another number, and what is struck out is none.
-MARKS = {
-    **dict.fromkeys(("sup", "sub"), "^"),
-    **dict.fromkeys(("s", "del", "strike"), "~~"),
-    **dict.fromkeys(("b", "i", "em", "strong", "code", "span", "a", "u", "small", "font", "mark", "tt"), ""),
-}
-#: The end of a table.
-TABLE_END = re.compile(r"</table\s*>", re.IGNORECASE)
-_HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
-_HAS_DIGIT = re.compile(r"[0-9]")
-
-#: A cell's text, line and column.
-Spot = tuple[str, int, int]
-
-
-class HtmlTable(NamedTuple):
-    """One table of a document."""
-
-    #: Header and rows; the rows of a head are one header.
-    rows: tuple[tuple[Spot, ...], ...]
-    #: The line behind it, from 0.
-    end: int
-    caption: str = ""
-    #: Why it is not read, or nothing.
-    reason: str = ""
-
-
-@dataclass
-class _Cell:
-    line: int
-    column: int
-    columns: int
-    rows: int
-    text: str = ""
-
-
-@dataclass
-class _Row:
-    is_head: bool
-    is_hidden: bool
-    cells: list[_Cell] = field(default_factory=list)
-
-
-def read_html_table(lines: Sequence[str], first: int) -> HtmlTable:
-    """The table that begins in a line, which counts from 0, and ends in one of these lines."""
-    last = first
-    while TABLE_END.search(lines[last]) is None:
-        last += 1
-    begin = TABLE_LINE.match(lines[first])
-    column = begin.start("table") if begin is not None else 0
-    parser = _Parser(first + 1)
-    parser.feed(" " * column + "\n".join(lines[first : last + 1])[column:])
-    parser.close()
-    if parser.tables != 1:
-        return HtmlTable((), last + 1, reason="an HTML table with another one in it, or in its line")
-    rows = [row for row in parser.rows if row.cells and not row.is_hidden]
-    grid = _grid(rows)
-    if grid is None:
-        return HtmlTable((), last + 1, reason=f"an HTML table of more than {MAX_PLACES} cells")
-    if not grid:
-        return HtmlTable((), last + 1, reason="an HTML table without cells")
-    names = next((number for number, row in enumerate(rows) if not row.is_head), len(rows)) or 1
-    header = tuple(map(_joined, zip(*grid[:names], strict=False)))
-    return HtmlTable((header, *grid[names:]), last + 1, parser.caption)
-
-
-class _Parser(HTMLParser):
-    """The cells of a table, as its tags come."""
-
-    def __init__(self, first_line: int) -> None:
-        super().__init__(convert_charrefs=True)
-        self.rows: list[_Row] = []
-        self.tables = 0
-        self.caption = ""
-        self._first_line = first_line
-        self._in_head = self._in_caption = False
-        self._cell: _Cell | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open what a tag opens; HTML lets most end tags be left out."""
-        given = dict(attrs)
-        if tag == "table":
-            self.tables += 1
-        elif tag in {"thead", "tbody", "tfoot"}:
-            self._in_head = tag == "thead"
-        elif tag == "caption":
-            self._in_caption = True
-        elif tag == "tr":
-            self._cell = None
-            is_hidden = "hidden" in given or _HIDDEN.search(given.get("style") or "") is not None
-            self.rows.append(_Row(is_head=True, is_hidden=is_hidden))
-        elif tag in {"td", "th"}:
-            line, column = self.getpos()
-            if not self.rows:
-                self.rows.append(_Row(is_head=True, is_hidden=False))
-            columns, rows = (_span(given.get(name)) for name in ("colspan", "rowspan"))
-            self._cell = _Cell(self._first_line + line - 1, column + 1, columns, rows)
-            row = self.rows[-1]
-            row.is_head = row.is_head and (tag == "th" or self._in_head)
-            row.cells.append(self._cell)
-        else:
-            self.handle_data(MARKS.get(tag, " "))
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close a cell or a part of the table."""
-        if tag in {"td", "th", "tr", "table"}:
-            self._cell = None
-        elif tag == "thead":
-            self._in_head = False
-        elif tag == "caption":
-            self._in_caption = False
-
-    def handle_data(self, data: str) -> None:
-        """Take the text of a cell."""
-        if self._cell is not None:
-            self._cell.text += data
-        elif self._in_caption:
-            self.caption += data
-
-
-def _span(text: str | None) -> int:
-    """How many places a cell covers; a span of 0 reaches to the end of the table."""
-    if text is None or re.fullmatch(r"\s*[0-9]{1,6}\s*", text) is None:
-        return 1
-    return min(int(text) or MAX_COLUMNS, MAX_COLUMNS)
-
-
-def _joined(spots: Sequence[Spot]) -> Spot:
-    """The names of one column: those of several rows of a head are one, each said once."""
-    *_, (_, line, column) = spots
-    return " ".join(dict.fromkeys(text for text, _, _ in spots)), line, column
-
-
-def _grid(rows: Sequence[_Row]) -> list[tuple[Spot, ...]] | None:
-    """Rows with each cell in all places that it covers; nothing where these are too many."""
-    grid: list[tuple[Spot, ...]] = []
-    left: dict[int, tuple[Spot, int]] = {}
-    count = 0
-    for row in rows:
-        placed = {column: spot for column, (spot, _) in left.items()}
-        left = {column: (spot, more - 1) for column, (spot, more) in left.items() if more > 1}
-        column = 0
-        for cell in row.cells:
-            text = cell.text
-            if cell.columns > 1 and not row.is_head and _HAS_DIGIT.search(text):
-                text += f" (over {cell.columns} columns)"  # whose number it is nothing says
-            for _ in range(cell.columns):
-                while column in placed:
-                    column += 1
-                placed[column] = (text, cell.line, cell.column)
-                if cell.rows > 1:
-                    left[column] = (placed[column], cell.rows - 1)
-                count += 1
-                if count + len(left) > MAX_PLACES:
-                    return None
-        count += len(placed) - sum(cell.columns for cell in row.cells)
-        # A row that leaves a gap before a cell from above has lost a cell: it ends there, and is seen to be short.
-        whole = next(number for number in range(len(placed) + 1) if number not in placed)
-        grid.append(tuple(placed[column] for column in range(whole)))
-    return grid
-
-
-# ---- Documents ------------------------------------------------------------------------------------
-
-#: A longer cell is neither a figure nor a label.
-LONGEST_CELL = 300
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})([^`]*)$")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
-_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
-_DELIMITER = re.compile(r":?-+:?")
-_OF_DELIMITERS = frozenset("|-: \t")
-_TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]{0,20})(?:[\s/][^<>]{0,200})?>")
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
-_EMPHASIS = re.compile(r"(\*{1,3}|`)(?=\S)([^*`]*[^*`\s])\1")
-_NOTE = re.compile(r"\[\^[^\[\]]*\]")
-_MARKED = re.compile(r"[\\\[<*`&]")
-_QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
 
 
 @dataclass(frozen=True)
@@ -249,9 +62,183 @@ class LeftOut:
 class Document:
     """What a document has of tables."""
 
-    lines: tuple[str, ...]
     tables: tuple[Table, ...]
     left_out: tuple[LeftOut, ...]
+
+
+# ---- HTML tables as rows of cells: a cell with a span is in each place that it covers -----------------
+
+#: Places of a table, and columns that a cell may cover: a table of figures has some hundred.
+MAX_PLACES = 20_000
+_MAX_COLUMNS = 1_000
+
+#: A line that begins with a table, perhaps within other tags.
+_TABLE_LINE = re.compile(r"\s*(?:<[^<>]{1,200}>\s*){0,10}?(?P<table><table(?![A-Za-z0-9-]))", re.IGNORECASE)
+#: Tags within a text, by what stands in their place: a raised 2 makes another number, and what is struck out is none.
+_MARKS = {
+    **dict.fromkeys(("sup", "sub"), "^"),
+    **dict.fromkeys(("s", "del", "strike"), "~~"),
+    **dict.fromkeys(("b", "i", "em", "strong", "code", "span", "a", "u", "small", "font", "mark", "tt"), ""),
+}
+#: The end of a table.
+_TABLE_END = re.compile(r"</table\s*>", re.IGNORECASE)
+_HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
+_HAS_DIGIT = re.compile(r"[0-9]")
+
+
+@dataclass
+class _Cell:
+    line: int
+    column: int
+    columns: int
+    rows: int
+    text: str = ""
+
+
+@dataclass
+class _Row:
+    is_head: bool
+    is_hidden: bool
+    cells: list[_Cell] = field(default_factory=list)
+
+
+def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) -> tuple[int, Table | LeftOut]:
+    """The table that begins in a line and ends in one of these lines, and the line behind it; both count from 0."""
+    last = first
+    while _TABLE_END.search(lines[last]) is None:
+        last += 1
+    begin = _TABLE_LINE.match(lines[first])
+    column = begin.start("table") if begin is not None else 0
+    parser = _Parser(first + 1)
+    parser.feed(" " * column + "\n".join(lines[first : last + 1])[column:])
+    parser.close()
+    rows = [row for row in parser.rows if row.cells and not row.is_hidden]
+    grid = _grid(rows)
+    if parser.tables != 1:
+        reason = "an HTML table with another one in it, or in its line"
+    elif grid is None:
+        reason = f"an HTML table of more than {MAX_PLACES} cells"
+    elif not grid:
+        reason = "an HTML table without cells"
+    else:
+        names = next((number for number, row in enumerate(rows) if not row.is_head), len(rows)) or 1
+        header = tuple(map(_joined, zip(*grid[:names], strict=False)))
+        captions = (Cell(plain(parser.caption), first + 1),) if parser.caption else ()
+        return last + 1, Table(header, tuple(grid[names:]), (*headings, *captions))
+    return last + 1, LeftOut(first + 1, reason)
+
+
+class _Parser(HTMLParser):
+    """The cells of a table, as its tags come."""
+
+    def __init__(self, first_line: int) -> None:
+        super().__init__(convert_charrefs=True)
+        self.rows: list[_Row] = []
+        self.tables = 0
+        self.caption = ""
+        self._first_line = first_line
+        self._in_head = self._in_caption = False
+        self._cell: _Cell | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open what a tag opens; HTML lets most end tags be left out."""
+        given = dict(attrs)
+        if tag == "table":
+            self.tables += 1
+        elif tag in {"thead", "tbody", "tfoot"}:
+            self._in_head = tag == "thead"
+        elif tag == "caption":
+            self._in_caption = True
+        elif tag == "tr":
+            self._cell = None
+            is_hidden = "hidden" in given or _HIDDEN.search(given.get("style") or "") is not None
+            self.rows.append(_Row(is_head=True, is_hidden=is_hidden))
+        elif tag in {"td", "th"}:
+            line, column = self.getpos()
+            if not self.rows:
+                self.rows.append(_Row(is_head=True, is_hidden=False))
+            columns, rows = (_span(given.get(name)) for name in ("colspan", "rowspan"))
+            self._cell = _Cell(self._first_line + line - 1, column + 1, columns, rows)
+            row = self.rows[-1]
+            row.is_head = row.is_head and (tag == "th" or self._in_head)
+            row.cells.append(self._cell)
+        else:
+            self.handle_data(_MARKS.get(tag, " "))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close a cell or a part of the table."""
+        if tag in {"td", "th", "tr", "table"}:
+            self._cell = None
+        elif tag == "thead":
+            self._in_head = False
+        elif tag == "caption":
+            self._in_caption = False
+
+    def handle_data(self, data: str) -> None:
+        """Take the text of a cell."""
+        if self._cell is not None:
+            self._cell.text += data
+        elif self._in_caption:
+            self.caption += data
+
+
+def _span(text: str | None) -> int:
+    """How many places a cell covers; a span of 0 reaches to the end of the table."""
+    if text is None or re.fullmatch(r"\s*[0-9]{1,6}\s*", text) is None:
+        return 1
+    return min(int(text) or _MAX_COLUMNS, _MAX_COLUMNS)
+
+
+def _joined(cells: Sequence[Cell]) -> Cell:
+    """The names of one column: those of several rows of a head are one, each said once."""
+    return replace(cells[-1], text=" ".join(dict.fromkeys(cell.text for cell in cells)))
+
+
+def _grid(rows: Sequence[_Row]) -> list[tuple[Cell, ...]] | None:
+    """Rows with each cell in all places that it covers; nothing where these are too many."""
+    grid: list[tuple[Cell, ...]] = []
+    left: dict[int, tuple[Cell, int]] = {}
+    count = 0
+    for row in rows:
+        placed = {column: spot for column, (spot, _) in left.items()}
+        left = {column: (spot, more - 1) for column, (spot, more) in left.items() if more > 1}
+        column = 0
+        for cell in row.cells:
+            text = cell.text
+            if cell.columns > 1 and not row.is_head and _HAS_DIGIT.search(text):
+                text += f" (over {cell.columns} columns)"  # whose number it is nothing says
+            placing = Cell(plain(text), cell.line, cell.column)
+            for _ in range(cell.columns):
+                while column in placed:
+                    column += 1
+                placed[column] = placing
+                if cell.rows > 1:
+                    left[column] = (placing, cell.rows - 1)
+                count += 1
+                if count + len(left) > MAX_PLACES:
+                    return None
+        count += len(placed) - sum(cell.columns for cell in row.cells)
+        # A row that leaves a gap before a cell from above has lost a cell: it ends there, and is seen to be short.
+        whole = next(number for number in range(len(placed) + 1) if number not in placed)
+        grid.append(tuple(placed[column] for column in range(whole)))
+    return grid
+
+
+# ---- Documents ------------------------------------------------------------------------------------
+
+#: A longer cell is neither a figure nor a label.
+LONGEST_CELL = 300
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})([^`]*)$")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
+_DELIMITER = re.compile(r":?-+:?")
+_OF_DELIMITERS = frozenset("|-: \t")
+_TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]{0,20})(?:[\s/][^<>]{0,200})?>")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_EMPHASIS = re.compile(r"(\*{1,3}|`)(?=\S)([^*`]*[^*`\s])\1")
+_NOTE = re.compile(r"\[\^[^\[\]]*\]")
+_MARKED = re.compile(r"[\\\[<*`&]")
+_QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
 
 
 def read_document(path: Path) -> Document:
@@ -261,15 +248,14 @@ def read_document(path: Path) -> Document:
 
 def parse_document(text: str) -> Document:
     """The tables of a document's text, but for those in blocks of code and in comments."""
-    lines = tuple(re.split("\r\n?|\n", text))
-    shown = [("" if is_code else line) for line, is_code in _marked(lines)]
+    shown = [("" if is_code else line) for line, is_code in _marked(re.split("\r\n?|\n", text))]
     visible = [_QUOTE.sub(lambda quote: " " * len(quote[0]), line, count=1) for line in _without_comments(shown)]
     tables: list[Table] = []
     left_out: list[LeftOut] = []
     headings: list[tuple[int, Cell]] = []
     number = 0
     # Where the last table ends: what begins behind it does not.
-    last_end = max((at for at, line in enumerate(visible, 1) if TABLE_END.search(line)), default=0)
+    last_end = max((at for at, line in enumerate(visible, 1) if _TABLE_END.search(line)), default=0)
     while number < len(visible):
         line = visible[number]
         heading = _heading(visible, number)
@@ -280,12 +266,10 @@ def parse_document(text: str) -> Document:
         found: Table | LeftOut | None = None
         above = tuple(one for _, one in headings)
         end = number + 1
-        if "<" in line and TABLE_LINE.match(line):
+        if "<" in line and _TABLE_LINE.match(line):
             found = LeftOut(end, "an HTML table that does not end")
             if number < last_end:
-                of_html = read_html_table(visible, number)
-                end = of_html.end
-                found = _of_html(of_html, above, number + 1)
+                end, found = _html_table(visible, number, above)
         elif "|" in line and end < len(visible) and _is_delimiter(visible[end]):
             end, found = _pipe_table(visible, number, above)
         if isinstance(found, Table):
@@ -293,7 +277,7 @@ def parse_document(text: str) -> Document:
         elif found is not None:
             left_out.append(found)
         number = end
-    return Document(lines, tuple(tables), tuple(left_out))
+    return Document(tuple(tables), tuple(left_out))
 
 
 def plain(text: str) -> str:
@@ -306,7 +290,7 @@ def plain(text: str) -> str:
 
 
 def _mark(tag: re.Match[str]) -> str:
-    return "" if tag["end"] else MARKS.get(tag["name"].lower(), " ")
+    return "" if tag["end"] else _MARKS.get(tag["name"].lower(), " ")
 
 
 def _marked(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
@@ -358,11 +342,8 @@ def _cells(line: str, number: int) -> tuple[Cell, ...]:
 
 
 def _is_delimiter(line: str) -> bool:
-    return "-" in line and "|" in line and not set(line) - _OF_DELIMITERS and _delimits(_cells(line, 0))
-
-
-def _delimits(cells: Sequence[Cell]) -> bool:
-    return all(_DELIMITER.fullmatch(cell.text) for cell in cells)
+    is_like = "-" in line and "|" in line and not set(line) - _OF_DELIMITERS
+    return is_like and all(_DELIMITER.fullmatch(cell.text) for cell in _cells(line, 0))
 
 
 def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -> tuple[int, Table | LeftOut]:
@@ -375,22 +356,10 @@ def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -
         end += 1
     if len(header) != len(_cells(lines[number + 1], 0)):
         return end, LeftOut(number + 1, "the line below the table's header has another number of cells")
-    rows = tuple(_fitted(_cells(lines[at], at), header) for at in range(number + 2, end))
-    return end, Table(header, rows, headings)
-
-
-def _fitted(cells: tuple[Cell, ...], header: Sequence[Cell]) -> tuple[Cell, ...]:
-    """The row without empty cells beyond the header: of any other number of cells, which is which is not known."""
-    width = len(header)
-    return cells[:width] if not any(cell.text for cell in cells[width:]) else cells
-
-
-def _of_html(found: HtmlTable, headings: tuple[Cell, ...], line: int) -> Table | LeftOut:
-    if found.reason:
-        return LeftOut(line, found.reason)
-    header, *rows = (tuple(Cell(plain(text), at, column) for text, at, column in row) for row in found.rows)
-    captions = (Cell(plain(found.caption), line),) if found.caption else ()
-    return Table(header, tuple(rows), (*headings, *captions))
+    width, rows = len(header), [_cells(lines[at], at) for at in range(number + 2, end)]
+    # Empty cells beyond the header are none; of any other number of cells, which is which is not known.
+    fitted = (row if any(cell.text for cell in row[width:]) else row[:width] for row in rows)
+    return end, Table(header, tuple(fitted), headings)
 
 
 # ---- What a cell says: a plain number with its unit, or a word; nothing is repaired ------------------

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -156,7 +157,7 @@ _OF_VERDICT = frozenset(
 )
 
 
-class Found(NamedTuple):
+class _Found(NamedTuple):
     """A row of which something is blank, as it is read."""
 
     id: str
@@ -191,7 +192,7 @@ def read_table(path: Path) -> Table:
         values, faults = mapping_with_faults(path, read_text(path), FILE_FIELDS)
     is_right = not faults
     rows: list[Baseline] = []
-    found: list[Found] = []
+    found: list[_Found] = []
     taken: dict[str, int] = {}
     for number, table in _entries(values, "tables"):
         shared = _merge(values, table.value)
@@ -216,7 +217,7 @@ def read_table(path: Path) -> Table:
                     problems = [f"has the id {name} of line {taken[name]}; give it a 'case' of its own"]
                 taken.setdefault(name, location.line)
                 if unknown:
-                    found.append(Found(name, location, known, (values, table.value, row.value), table.line))
+                    found.append(_Found(name, location, known, (values, table.value, row.value), table.line))
                 elif is_right:
                     made = made or _recipe(known, recipe)
                     rows.append(_baseline(name, known, judged, made, location))
@@ -231,7 +232,7 @@ def read_table(path: Path) -> Table:
     if faults:
         raise FileError(path, tuple(faults))
     right = with_accepted(path, rows, accepted, named)
-    return Table(right, blank_rows(path, found))
+    return Table(right, tuple(_blank_rows(path, found)))
 
 
 def table_files(path: Path) -> tuple[Path, ...]:
@@ -465,7 +466,7 @@ _AT_LINE = re.compile(rf"{TABLE_AT_LINE}([0-9]+)$")
 _Comments = dict[str, tuple[list[int], list[str]]]
 
 
-def blank_rows(path: Path, found: Sequence[Found]) -> tuple[BlankRow, ...]:
+def _blank_rows(path: Path, found: Sequence[_Found]) -> Iterator[BlankRow]:
     """The rows of a file with its comments, which say why a key is blank and where the table stands in the document."""
     lines = ["", *_LINES.split(read_text(path))] if found else []
     above: _Comments = {}
@@ -475,19 +476,19 @@ def blank_rows(path: Path, found: Sequence[Found]) -> tuple[BlankRow, ...]:
             numbers, reasons = above.setdefault(comment["key"], ([], []))
             numbers.append(number)
             reasons.append(comment["reason"])
-    rows = []
     for row in found:
         at_line = _AT_LINE.search(lines[row.table_line])
         blanks = tuple(_blanks(row, lines, above))
         known = {key: value for key, value in row.known.items() if isinstance(FILE_FIELDS.get(key), Field)}
-        rows.append(BlankRow(row.id, row.location, known, blanks, int(at_line[1]) if at_line else None))
-    return tuple(rows)
+        yield BlankRow(row.id, row.location, known, blanks, int(at_line[1]) if at_line else None)
 
 
-def _blanks(row: Found, lines: Sequence[str], above: _Comments) -> Iterator[Blank]:
+def _blanks(row: _Found, lines: Sequence[str], above: _Comments) -> Iterator[Blank]:
     nearest: dict[str, tuple[int, Value]] = {}
     for level, values in enumerate(row.levels):
-        nearest |= {key: (level, value) for key, value in _flat(values)}
+        recipe = values["recipe"].value if "recipe" in values else {}
+        flat = {**values, **{_RECIPE + name: value for name, value in recipe.items()}}
+        nearest |= {key: (level, value) for key, value in flat.items()}
     for key, (level, value) in nearest.items():
         if value.value is not None:
             continue
@@ -498,15 +499,10 @@ def _blanks(row: Found, lines: Sequence[str], above: _Comments) -> Iterator[Blan
             numbers, reasons = above.get(key, ([], []))
             before = bisect.bisect(numbers, row.location.line)
             reason = reasons[before - 1] if before else reason
-        yield Blank(key, value.line, reason, is_own=is_own)
-
-
-def _flat(values: Values) -> Iterator[tuple[str, Value]]:
-    for key, value in values.items():
-        if key == "recipe" and value.value is not None:
-            yield from ((_RECIPE + name, one) for name, one in value.value.items())
-        else:
-            yield key, value
+        of_recipe = key.startswith(_RECIPE)
+        known = RECIPE_FIELDS[key.removeprefix(_RECIPE)] if of_recipe else FILE_FIELDS[key]
+        assert isinstance(known, Field)  # nothing else may be blank
+        yield Blank(key, value.line, known.wanted, reason, is_own=is_own)
 
 
 def blank_error(row: BlankRow) -> RunError:
@@ -516,93 +512,64 @@ def blank_error(row: BlankRow) -> RunError:
     path = from_here(row.location.path)
     evidence = [("row", f"{path}:{row.location.line}")]
     for blank in row.blanks:
-        text = f"{path}:{blank.line}  {blank.key}, {_wanted(blank.key)}"
+        text = f"{path}:{blank.line}  {blank.key}, {blank.wanted}"
         evidence.append(("blank", f"{text}: {blank.reason}" if blank.reason else text))
     verb = "is" if len(row.blanks) == 1 else "are"
     fact = f"{enumerated([blank.key for blank in row.blanks])} {verb} blank{because}"
     return RunError(fact, tuple(evidence), advice=_advice(row))
 
 
-def _field(key: str) -> Field:
-    of_recipe = key.startswith(_RECIPE)
-    known = RECIPE_FIELDS[key.removeprefix(_RECIPE)] if of_recipe else ROW_FIELDS.get(key) or FILE_FIELDS[key]
-    assert isinstance(known, Field)  # nothing else may be blank
-    return known
-
-
-def _wanted(key: str) -> str:
-    return _field(key).wanted
-
-
 def _advice(row: BlankRow) -> str:
     """Where to write what is blank: in the table, or in facts.yaml where the importer has written the table."""
     keys = [blank.key for blank in row.blanks]
     facts = facts_of([row])
-    own = [blank.key for blank in row.blanks if not _may_be_fact(blank)] if facts else keys
+    own = [key for key in keys if key in _NO_FACTS] if facts else keys
     into_table = f"type {enumerated(own) if own and facts else 'it' if len(keys) == 1 else 'them'} into the table"
-    document = row.known.get("document")
-    if document is None or not facts:
+    if not facts:
         return into_table
     directory = from_here(row.location.path.parent.parent)
-    again = command("pytest-gsw", "import", str(document), "-o", str(directory), "--overwrite")
+    again = command("pytest-gsw", "import", str(row.known["document"]), "-o", str(directory), "--overwrite")
     also = f"; {enumerated([key for key in keys if key not in own])} there, or" if own else ", or"
     where = f"into {directory / FACTS_FILE} beside what it has of the document, and {again}:"
     return "\n".join([f"{into_table}{also} {where}", "", *facts])
 
 
-def _may_be_fact(blank: Blank) -> bool:
-    return blank.key not in _NO_FACTS
+#: What is wanted of keys, each once, in their order.
+_Keys = dict[str, str]
 
 
-def facts_of(rows: Sequence[BlankRow]) -> list[str]:
+def facts_of(rows: Iterable[BlankRow]) -> list[str]:
     """The lines of facts.yaml that fill in what facts can, of the rows that the importer has written."""
-    documents: dict[str, _DocumentBlanks] = {}
+    # By document and by the line of a table's header: its keys, and those of its rows by their lines and GPUs.
+    documents: dict[str, dict[int, tuple[_Keys, dict[tuple[int, int | None], _Keys]]]] = {}
     for row in rows:
-        blanks = [blank for blank in row.blanks if _may_be_fact(blank)]
+        wanted = {blank.key: blank for blank in row.blanks if blank.key not in _NO_FACTS}
         document, line = row.known.get("document"), row.known.get("line")
-        if row.document_table is None or not blanks or document is None or line is None:
+        if row.document_table is None or not wanted or document is None or line is None:
             continue
-        of_document = documents.setdefault(document, _DocumentBlanks())
-        table, own = of_document.tables.setdefault(row.document_table, ({}, {}))
-        for blank in blanks:
+        table, own = documents.setdefault(document, {}).setdefault(row.document_table, ({}, {}))
+        for key, blank in wanted.items():
             keys = own.setdefault((line, row.known.get("gpus")), {}) if blank.is_own else table
-            keys[blank.key] = None
-    return ["documents:", *(text for name, one in documents.items() for text in one.lines(name))] if documents else []
+            keys[key] = blank.wanted
+    lines = ["documents:"] if documents else []
+    for name, tables in documents.items():
+        lines += [f"  - document: {json.dumps(name) if _QUOTED.search(name) else name}", "    tables:"]
+        for table_line, (table, own) in sorted(tables.items(), key=itemgetter(0)):
+            lines += [f"      - line: {table_line}", *_lines_of(table, "        ")]
+            lines += ["        rows:"] if own else []
+            for (line, gpus), keys in own.items():
+                lines += [f"          - line: {line}", *([] if gpus is None else [f"            gpus: {gpus}"])]
+                lines += _lines_of(keys, "            ")
+    return lines
 
 
-#: Keys, each once, in their order.
-_Keys = dict[str, None]
-
-
-@dataclass
-class _DocumentBlanks:
-    """What is blank of the rows of one document."""
-
-    #: By the line of a table's header: its keys, and those of its rows by their lines and GPUs.
-    tables: dict[int, tuple[_Keys, dict[tuple[int, int | None], _Keys]]] = field(default_factory=dict)
-
-    def lines(self, name: str) -> Iterator[str]:
-        """The lines of facts.yaml for this document."""
-        yield f"  - document: {json.dumps(name) if _QUOTED.search(name) else name}"
-        yield "    tables:"
-        for line, (table, rows) in sorted(self.tables.items()):
-            yield f"      - line: {line}"
-            yield from _lines_of(table, "        ")
-            if rows:
-                yield "        rows:"
-            for (row, gpus), keys in rows.items():
-                yield f"          - line: {row}"
-                yield from [] if gpus is None else [f"            gpus: {gpus}"]
-                yield from _lines_of(keys, "            ")
-
-
-def _lines_of(keys: Iterable[str], indent: str) -> Iterator[str]:
+def _lines_of(keys: _Keys, indent: str) -> Iterator[str]:
     """The keys with what is to be written behind them; those of the recipe below it."""
-    of_recipe = [key for key in keys if key.startswith(_RECIPE)]
-    yield from (f"{indent}{key}:  # {_wanted(key)}" for key in keys if key not in of_recipe)
+    yield from (f"{indent}{key}:  # {wanted}" for key, wanted in keys.items() if not key.startswith(_RECIPE))
+    of_recipe = {key.removeprefix(_RECIPE): wanted for key, wanted in keys.items() if key.startswith(_RECIPE)}
     if of_recipe:
         yield f"{indent}recipe:"
-        yield from (f"{indent}  {key.removeprefix(_RECIPE)}:  # {_wanted(key)}" for key in of_recipe)
+        yield from (f"{indent}  {key}:  # {wanted}" for key, wanted in of_recipe.items())
 
 
 # -- What rows state, as written: their texts, with the places where they stand -----------------------

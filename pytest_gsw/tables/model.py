@@ -306,6 +306,8 @@ class Blank(NamedTuple):
     key: str
     #: Where it stands in the file, from 1.
     line: int
+    #: What is to be written there.
+    wanted: str
     #: Why it is blank, as the importer's comment says; empty where there is none.
     reason: str
     #: It stands at the row, and not at its table or its file.

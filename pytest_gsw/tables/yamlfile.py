@@ -86,8 +86,11 @@ def read_text(path: Path) -> str:
 
 def compose(path: Path, content: str) -> yaml.Node | None:
     """The file's node graph, which knows line and column of everything."""
+    # A look at its letters tells of most files that no scalar holds what is not seen, and that there is no alias.
+    is_shown = (content.isascii() and content.replace("\n", "").isprintable()) or UNSAFE.search(content) is None
+    is_plain = is_shown and "\\" not in content and "*" not in content
     try:
-        has_aliases = not _is_plain(content) and _check_events(path, content)
+        has_aliases = not is_plain and _check_events(path, content)
         node: yaml.Node | None = yaml.compose(content, Loader=_Loader)
     except _TooDeepError:
         _check_events(path, content)
@@ -106,13 +109,6 @@ def compose(path: Path, content: str) -> yaml.Node | None:
         problem = f"has more than {MAX_VALUES:,} values once its aliases are written out"
         raise FileError(path, (Fault(1, 1, "", problem),))
     return node
-
-
-def _is_plain(content: str) -> bool:
-    """Whether a look at its letters tells that no scalar holds what is not seen, and that there is no alias."""
-    if "\\" in content or "*" in content:
-        return False
-    return (content.isascii() and content.replace("\n", "").isprintable()) or UNSAFE.search(content) is None
 
 
 def _check_events(path: Path, content: str, loader: Any = _Loader) -> bool:
