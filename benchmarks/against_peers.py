@@ -254,8 +254,8 @@ def collect(bench: Bench) -> Iterator[Line]:
     bench.raw["collect"] = {kind: [asdict(usage) for usage in usages] for kind, usages in taken.items()}
     ours, theirs = taken["tables"], taken["parametrize"]
     what = f"collecting {rows:,} rows"
-    yield _compared_usage(f"{what}, wall", ours, "parametrize", theirs, lambda usage: usage.wall_s, "s", 1.5)
-    yield _compared_usage(f"{what}, peak memory", ours, "parametrize", theirs, lambda u: u.peak_mib, "MiB", 1.3)
+    yield _compared(f"{what}, wall", ours, "parametrize", theirs, lambda usage: usage.wall_s, "s", 1.5)
+    yield _compared(f"{what}, peak memory", ours, "parametrize", theirs, lambda u: u.peak_mib, "MiB", 1.3)
 
 
 def logs(bench: Bench) -> Iterator[Line]:
@@ -315,36 +315,12 @@ def _ratio(ours: Sequence[Any], theirs: Sequence[Any], figure: Callable[[Any], f
 
 def _compared(
     what: str,
-    ours: Sequence[Seen],
-    against: str,
-    theirs: Sequence[Seen],
-    figure: Callable[[Seen], float],
-    unit: str,
-    target: float | None = None,
-) -> Line:
-    return _line(what, ours, against, theirs, figure, unit, target)
-
-
-def _compared_usage(
-    what: str,
-    ours: Sequence[Usage],
-    against: str,
-    theirs: Sequence[Usage],
-    figure: Callable[[Usage], float],
-    unit: str,
-    target: float | None = None,
-) -> Line:
-    return _line(what, ours, against, theirs, figure, unit, target)
-
-
-def _line(
-    what: str,
     ours: Sequence[Any],
     against: str,
     theirs: Sequence[Any],
     figure: Callable[[Any], float],
     unit: str,
-    target: float | None,
+    target: float | None = None,
 ) -> Line:
     ratio = _ratio(ours, theirs, figure)
     medians = [statistics.median(map(figure, of)) for of in (ours, theirs)]

@@ -47,15 +47,6 @@ def test_a_row_that_is_judged_by_its_checkpoints(load: Load) -> None:
     assert one.accepted["eos"].judged_s == 18.5
 
 
-def test_an_empty_list_is_none(load: Load) -> None:
-    assert all(row.accepted == {} for row in load(f"{TINY}accepted: []\n"))
-
-
-def test_a_spread_of_nothing_and_one_of_more_than_everything(load: Load) -> None:
-    assert load(ACCEPTED.replace("0.83%", "0%"))[0].accepted["eos"].spread == 0
-    assert load(ACCEPTED.replace("0.83%", "120 %"))[0].accepted["eos"].spread == 1.2
-
-
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
@@ -95,14 +86,6 @@ def test_a_row_that_has_no_documented_figure(message: Message) -> None:
         "t.yaml: 1 problem\n"
         "  t.yaml:15:5    accepted[0]: the document has no figure for tiny_1b_bf16[H100x8], so that none can stand beside it"
     )
-
-
-def test_rows_that_are_wrong_are_not_missed_among_those_accepted(message: Message) -> None:
-    wrong = ACCEPTED.replace("gpus: 8, step_time_s: 1.5", "gpus: 8")
-    assert message(wrong).splitlines() == [
-        "t.yaml: 1 problem",
-        "  t.yaml:12:9    tables[0].rows[0]: missing 'step_time_s', on which the verdict rests",
-    ]
 
 
 def test_a_file_beside_the_table(load: Load, beside: Callable[[str], object]) -> None:
@@ -186,14 +169,3 @@ def test_the_schemas_for_editors() -> None:
     del table["accepted"][0]["jobs"]
     assert not validator.is_valid(table)
     assert not own.is_valid({"accepted": table["accepted"]})
-
-
-def test_the_image_of_a_recipe(load: Load) -> None:
-    assert load(TINY)[0].recipe.image is None
-    named = TINY.replace("steps: 20", "steps: 20, image: nvcr.io/nvidia/nemo:24.09")
-    assert load(named)[0].recipe.image == "nvcr.io/nvidia/nemo:24.09"
-
-
-def test_the_formula_of_a_document(load: Load) -> None:
-    assert load(TINY)[0].formula is None
-    assert load(TINY.replace("size: 1b", "size: 1b\narchitecture: {formula: llama}"))[0].formula == "llama"

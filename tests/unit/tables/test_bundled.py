@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from decimal import Decimal
 from functools import cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from pytest_gsw.performance import flops
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.load import load_table, load_tables, table_files
+from pytest_gsw.tables.load import load_tables, stated_rows, table_files
 from pytest_gsw.tables.model import Baseline
 
 #: What was measured by this project itself; all others are copied from documents.
@@ -48,22 +46,10 @@ def test_every_row_of_the_documents_is_there() -> None:
         "nemo/llama3.1_405b.yaml": 12,
         "paxml/gpt3_175b.yaml": 5,
     }
-    assert Counter(row.framework for row in ROWS) == {
-        "deepspeed": 46,
-        "huggingface": 13,
-        "maxtext": 12,
-        "megatron": 33,
-        "nemo": 30,
-        "paxml": 5,
-    }
 
 
 def test_ids_are_unique() -> None:
     assert len({row.id for row in ALL_ROWS}) == len(ALL_ROWS)
-
-
-def test_rows_of_a_file_stand_below_its_framework() -> None:
-    assert all(row.location.path.parent.name == row.framework for row in ALL_ROWS)
 
 
 def test_the_six_rows_of_llama2_70b_fp8() -> None:
@@ -197,86 +183,23 @@ def test_how_many_steps_a_log_must_hold() -> None:
     }
 
 
-#: What the formula gives where the document's figure is more than one unit of its last digit away.
-OTHER_TOKENS_PER_S = {
-    GROK("bf16", 16): 193197,
-    GROK("bf16", 64): 391625,
-    GROK("bf16", 128): 404660,
-    GROK("bf16", 256): 402718,
-    GROK("bf16", 512): 399267,
-    GROK("fp8", 8): 212801,
-    GROK("fp8", 32): 482104,
-    GROK("fp8", 64): 478529,
-    GROK("fp8", 256): 500812,
-    GROK("fp8", 1024): 986315,
-    LLAMA3("fp8", 32): 177964,
-    LLAMA3("fp8", 96): 180769,
-    LLAMA3("fp8", 192): 187671,
-}
-OTHER_MFU = {
-    GROK("fp8", 1024): 0.2537,
-    LLAMA3("bf16", 32): 0.5866,
-    LLAMA3("bf16", 96): 0.5620,
-    LLAMA3("bf16", 192): 0.5728,
-    LLAMA3("bf16", 576): 0.5581,
-    LLAMA3("bf16", 1152): 0.5479,
-    LLAMA3("bf16", 2304): 0.5448,
-    LLAMA3("fp8", 32): 0.4473,
-    LLAMA3("fp8", 96): 0.4304,
-    LLAMA3("fp8", 192): 0.4406,
-    LLAMA3("fp8", 576): 0.4268,
-    LLAMA3("fp8", 1152): 0.4242,
-    LLAMA3("fp8", 2304): 0.3884,
-}
-OTHER_TFLOPS_PER_GPU = {
-    GPT2("52b", "V100-32GBx64-ds3d-gas256-mbs4-gbs1024"): 49.75,
-    GPT2("52b", "V100-32GBx64-zero1-bucket5e8"): 49.75,
-    GPT2("52b", "V100-32GBx64-zero-id13"): 43.14,
-    GPT2("25b", "V100-32GBx16-hf-max"): 14.12,
-}
-
-
 @pytest.mark.parametrize(
-    ("figure", "stated", "others"),
+    ("figure", "stated", "digits"),
     [
-        ("tokens_per_s", 47, OTHER_TOKENS_PER_S),
-        ("mfu", 41, OTHER_MFU),
-        ("days_to_train_1t_tokens", 29, {}),
-        ("tflops_per_gpu", 83, OTHER_TFLOPS_PER_GPU),
+        ("tokens_per_s", 47, 0.001),
+        ("mfu", 41, 0.002),
+        ("days_to_train_1t_tokens", 29, 0.001),
+        ("tflops_per_gpu", 83, 0.03),
     ],
 )
-def test_the_formulas_give_the_documents_figures(figure: str, stated: int, others: dict[str, float]) -> None:
-    rows = [row for row in ROWS if getattr(row.documented, figure) is not None]
+def test_the_formulas_give_the_documents_figures(figure: str, stated: int, digits: float) -> None:
+    rows = {row.id: row for row in ROWS if getattr(row.documented, figure) is not None}
     assert len(rows) == stated
-    away = {}
-    for row in rows:
-        documented = getattr(row.documented, figure)
-        computed = getattr(computed_figures(row), figure)
-        if abs(documented - computed) >= unit_of_last_digit(row, figure):
-            away[row.id] = computed
-    assert away == pytest.approx(others, rel=5e-4)
-
-
-def computed_figures(row: Baseline) -> Any:
-    return figures(row, row.documented.step_time_s, peak_flops(row.accelerator, row.dtype))
-
-
-@cache
-def written() -> dict[str, dict[str, str]]:
-    """The figures of each row as they are written, with their trailing zeros."""
-    texts = {}
-    for path in table_files(bundled_baselines()):
-        tables = yaml.load(path.read_text(), Loader=yaml.BaseLoader)["tables"]  # noqa: S506 - it makes texts of everything
-        rows = [row for table in tables for row in table["rows"]]
-        texts.update({row.id: text for row, text in zip(load_table(path), rows, strict=True)})
-    return texts
-
-
-def unit_of_last_digit(row: Baseline, figure: str) -> float:
-    text = written()[row.id][figure]
-    exponent = Decimal(text.removesuffix("%")).as_tuple().exponent
-    assert isinstance(exponent, int)
-    return float(10.0 ** (exponent - 2 if text.endswith("%") else exponent))
+    acknowledged = {row.id: row.acknowledged for path in table_files(bundled_baselines()) for row in stated_rows(path)}
+    for row in rows.values():
+        computed = figures(row, row.documented.step_time_s, peak_flops(row.accelerator, row.dtype))
+        if figure not in acknowledged[row.id]:
+            assert getattr(computed, figure) == pytest.approx(getattr(row.documented, figure), rel=digits), row.id
 
 
 def test_pinned_model_flops_are_the_formulas() -> None:
@@ -306,24 +229,6 @@ def model_flops(row: Baseline) -> float:
     if row.layers is not None:
         architecture["layers"] = row.layers
     return float(getattr(flops, formula)(sequence_length=row.sequence_length, **architecture))
-
-
-def test_batch_and_parallelism_of_the_full_models_fill_their_gpus() -> None:
-    for row in ROWS:
-        p = row.parallelism
-        if row.model == "llama3.1":
-            assert row.global_batch_size == product(row.micro_batch_size, row.gradient_accumulation_steps, row.gpus) / (
-                product(p.tp, p.pp, p.cp)
-            )
-        if row.model == "grok1":
-            assert row.gpus == product(p.tp, p.pp, p.cp, p.ep, p.dp)
-        if row.model == "llama2":
-            assert row.global_batch_size == product(row.gpus, row.micro_batch_size)
-
-
-def product(*factors: int | None) -> int:
-    assert None not in factors
-    return prod(factor for factor in factors if factor is not None)
 
 
 # ---- What this project has measured itself ---------------------------------------------------------
