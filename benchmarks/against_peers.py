@@ -36,7 +36,6 @@ from tabulate import tabulate
 from tests.budget.tables import write_tables
 
 HERE = Path(__file__).parent
-PARTS = ("wall", "scaling", "load", "cancel", "collect", "logs", "follow")
 
 #: For all contenders of the wall comparison alike.
 INTERVAL_S = 1.0
@@ -453,7 +452,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, help="jobs of the main comparison (default: 500)")
     parser.add_argument("--rounds", type=int, help="rounds of each pair (default: 3)")
     parser.add_argument("--quick", action="store_true", help="everything small, one round: to see that it works")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure (default: all)")
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=[*PART_FUNCTIONS],
+        default=[*PART_FUNCTIONS],
+        help="what to measure (default: all)",
+    )
     parser.add_argument("--source", type=Path, default=HERE.parent, help="the pytest-gsw to measure (this checkout)")
     parser.add_argument("--environments", type=Path, help="keep the environments here, and take peers' from here")
     parser.add_argument("-o", "--output", type=Path, help="write everything measured to this JSON file")

@@ -477,13 +477,9 @@ def check(table: Path, text: str, accepted: str, wanted: Mapping[str, Baseline])
 def _same(expected: Baseline | None, found: Baseline | None) -> bool:
     if expected is None or found is None:
         return False
-    documented = vars(found.documented)
-    close = all(_close(value, documented[key]) for key, value in vars(expected.documented).items())
+    figures = zip(vars(expected.documented).values(), vars(found.documented).values(), strict=True)
+    close = all(math.isclose(one or 0.0, other or 0.0, rel_tol=1e-3) for one, other in figures)
     return close and expected == replace(found, location=expected.location, documented=expected.documented)
-
-
-def _close(one: float | None, other: float | None) -> bool:
-    return one == other or (one is not None and other is not None and math.isclose(one, other, rel_tol=1e-3))
 
 
 def _documented(proposal: Proposal) -> dict[str, float]:
@@ -560,15 +556,12 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     for row, accepted in new:
         judged = {ACCEPTED_FIGURES[row.metric]: accepted.judged_s}
         figures[row.id, accepted.cluster] = {"row": row.id, **judged, **vars(accepted)}
-    in_order = sorted(figures.items(), key=lambda figure: (by_number(figure[0][0]), figure[0][1]))
-    entries = [_entry(values) for key, values in in_order if key not in without]
+    entries = []
+    for key in sorted(figures.keys() - set(without), key=lambda key: (by_number(key[0]), key[1])):
+        said = {name: value for name in ACCEPTED_FIELDS if (value := figures[key].get(name)) is not None}
+        lines = "\n    ".join(f"{name}: {_written(name, value)}" for name, value in said.items())
+        entries.append(f"  - {lines}\n")
     return "".join([_HEAD, "accepted:\n", *entries]) if entries else ""
-
-
-def _entry(values: Mapping[str, Any]) -> str:
-    keys = [key for key in ACCEPTED_FIELDS if values.get(key) is not None]
-    lines = "\n    ".join(f"{key}: {_written(key, values[key])}" for key in keys)
-    return f"  - {lines}\n"
 
 
 def _written(key: str, value: Any) -> str:
@@ -635,7 +628,7 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
             if key not in figures:
                 raise EditError(f"nothing says what {key} of {row.id} would be")
             edits.append((place.line - 1, place.column - 1, key, figures[key]))
-        comments.setdefault(_row_line(lines, row), []).append(_measured_by(accepted))
+        comments.setdefault(row.location.line - 1, []).append(_measured_by(accepted))
     # From the last to the first, so that places before stay where they are.
     for number, column, key, value in sorted(edits, reverse=True):
         lines[number] = _with_token(lines[number], column, key, value)
@@ -645,13 +638,6 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
         old = number > 0 and _MEASURED.match(lines[number - 1]) is not None
         lines[number - old : number] = [f"{indent}{comment}{end}" for comment in comments[number]]
     return "".join(lines)
-
-
-def _row_line(lines: Sequence[str], row: Baseline) -> int:
-    """The line above which a row's comment goes: its own, or that of a dash that stands alone above it."""
-    number = row.location.line - 1
-    alone = not lines[number][: row.location.column - 1].strip() and lines[number - 1].strip() == "-"
-    return number - 1 if number > 0 and alone else number
 
 
 def _measured_by(accepted: Accepted) -> str:

@@ -209,7 +209,7 @@ def _told(one: Imported) -> Iterator[str]:
     """What a reader must know of one document: what is not read, what is refused, what is missing."""
     yield f"{one.name}: {counted(len(one.rows), 'row')}"
     for part in one.left_out:
-        yield f"  left out   line {part.line}: {shortened(part.reason, 200)}"
+        yield f"  left out   line {part.line}: {shortened(part.text, 200)}"
     for remark in one.remarks:
         yield f"  look at    line {remark.line}: {shortened(remark.text, 240)}"
         yield from [f"             add {remark.add}"] if remark.add else []

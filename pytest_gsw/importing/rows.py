@@ -18,7 +18,7 @@ from pytest_gsw.importing.facts import (
     settings_of,
     without_settings,
 )
-from pytest_gsw.importing.tables import FIGURES, Cell, Document, LeftOut, Table, UnreadableError, read_cell
+from pytest_gsw.importing.tables import FIGURES, Cell, Document, Remark, Table, read_cell
 from pytest_gsw.tables.fields import LONGEST_NAME
 from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import DOCUMENTED
@@ -29,16 +29,6 @@ from pytest_gsw.tables.yamlfile import Stated
 FACT = -1
 #: What a table of settings may say of the runs that it is of.
 _TELLING = ("model", "size", "dtype", "accelerator", "framework", "release", "case")
-
-
-@dataclass(frozen=True)
-class Remark:
-    """Something of a document that a reader has to look at."""
-
-    line: int
-    text: str
-    #: The line of facts.yaml that settles it, where there is one.
-    add: str = ""
 
 
 @dataclass
@@ -76,7 +66,7 @@ class Draft:
             return
         try:
             text = read_cell(label.key, cell.text, label.factor)
-        except UnreadableError as error:
+        except ValueError as error:
             self.refused.setdefault(label.key, (str(error), cell))
             return
         if is_attribute and text:
@@ -93,7 +83,7 @@ class Read:
     #: Rows of tables of settings.
     settings: list[Draft] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[Remark] = field(default_factory=list)
 
     def undeclared(self, family: Family, kind: str, cell: Cell, what: str, value: str = "KEY") -> None:
         """Name a label that is not declared, each once."""
@@ -110,7 +100,7 @@ def read_rows(document: Document, facts: DocumentFacts) -> Read:
         if skipped is None:
             _read_table(table, facts, found)
         else:
-            found.left_out.append(LeftOut(table.line, f"a table below '{skipped}', which facts skip"))
+            found.left_out.append(Remark(table.line, f"a table below '{skipped}', which facts skip"))
     joined = [settings for draft in found.drafts for settings in _join(draft, found)]
     for one in found.settings:
         if not any(one is other for other in joined):
@@ -135,7 +125,7 @@ def _read_table(table: Table, facts: DocumentFacts, found: Read) -> None:
     if not counted or not keys & (FIGURES | {"gpus", "nodes"}):
         what = "no GPU count" if keys & FIGURES else "no column that is declared as a figure or a GPU count"
         names = ", ".join(f"'{cell.text}'" for cell in table.header)
-        found.left_out.append(LeftOut(table.line, f"{what}: {names}"))
+        found.left_out.append(Remark(table.line, f"{what}: {names}"))
         return
     for cell in table.header:
         if cell.text.lower() not in family.names:
@@ -278,6 +268,9 @@ class Row:
     blanks: Mapping[str, str] = field(default_factory=dict)
     #: Line of its table's header.
     table_line: int = 0
+    #: Its table's title and headings, as the document has them.
+    title: str = ""
+    section: str = ""
 
     @property
     def id(self) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from html.parser import HTMLParser
-from pathlib import Path
 
 from pytest_gsw.tables.fields import Field
 from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
@@ -23,7 +22,6 @@ from pytest_gsw.tables.metrics import (
     TOKENS_PER_S_PER_GPU,
 )
 from pytest_gsw.tables.model import ACCELERATORS
-from pytest_gsw.tables.yamlfile import read_text
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,13 @@ class Table:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A part of a document that is not read, and why."""
+class Remark:
+    """Something of a document that a reader has to look at, or a part that is not read, and why."""
 
     line: int
-    reason: str
+    text: str
+    #: The line of facts.yaml that settles it, where there is one.
+    add: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Document:
     """What a document has of tables."""
 
     tables: tuple[Table, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[Remark, ...]
 
 
 # ---- HTML tables as rows of cells: a cell with a span is in each place that it covers -----------------
@@ -102,7 +102,7 @@ class _Row:
     cells: list[_Cell] = field(default_factory=list)
 
 
-def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) -> tuple[int, Table | LeftOut]:
+def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) -> tuple[int, Table | Remark]:
     """The table that begins in a line and ends in one of these lines, and the line behind it; both count from 0."""
     last = first
     while _TABLE_END.search(lines[last]) is None:
@@ -125,7 +125,7 @@ def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) ->
         header = tuple(map(_joined, zip(*grid[:names], strict=False)))
         captions = (Cell(plain(parser.caption), first + 1),) if parser.caption else ()
         return last + 1, Table(header, tuple(grid[names:]), (*headings, *captions))
-    return last + 1, LeftOut(first + 1, reason)
+    return last + 1, Remark(first + 1, reason)
 
 
 class _Parser(HTMLParser):
@@ -241,17 +241,12 @@ _MARKED = re.compile(r"[\\\[<*`&]")
 _QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
 
 
-def read_document(path: Path) -> Document:
-    """The tables of a document; a FileError where it cannot be read."""
-    return parse_document(read_text(path))
-
-
 def parse_document(text: str) -> Document:
     """The tables of a document's text, but for those in blocks of code and in comments."""
     shown = [("" if is_code else line) for line, is_code in _marked(re.split("\r\n?|\n", text))]
     visible = [_QUOTE.sub(lambda quote: " " * len(quote[0]), line, count=1) for line in _without_comments(shown)]
     tables: list[Table] = []
-    left_out: list[LeftOut] = []
+    left_out: list[Remark] = []
     headings: list[tuple[int, Cell]] = []
     number = 0
     # Where the last table ends: what begins behind it does not.
@@ -263,11 +258,11 @@ def parse_document(text: str) -> Document:
             depth, title = heading
             headings = [(level, one) for level, one in headings if level < depth]
             headings.append((depth, Cell(plain(title), number + 1)))
-        found: Table | LeftOut | None = None
+        found: Table | Remark | None = None
         above = tuple(one for _, one in headings)
         end = number + 1
         if "<" in line and _TABLE_LINE.match(line):
-            found = LeftOut(end, "an HTML table that does not end")
+            found = Remark(end, "an HTML table that does not end")
             if number < last_end:
                 end, found = _html_table(visible, number, above)
         elif "|" in line and end < len(visible) and _is_delimiter(visible[end]):
@@ -346,7 +341,7 @@ def _is_delimiter(line: str) -> bool:
     return is_like and all(_DELIMITER.fullmatch(cell.text) for cell in _cells(line, 0))
 
 
-def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -> tuple[int, Table | LeftOut]:
+def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -> tuple[int, Table | Remark]:
     """The table whose header is this line, and the line behind it."""
     header = _cells(lines[number], number)
     end = number + 2
@@ -355,7 +350,7 @@ def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -
             break  # the header of another table
         end += 1
     if len(header) != len(_cells(lines[number + 1], 0)):
-        return end, LeftOut(number + 1, "the line below the table's header has another number of cells")
+        return end, Remark(number + 1, "the line below the table's header has another number of cells")
     width, rows = len(header), [_cells(lines[at], at) for at in range(number + 2, end)]
     # Empty cells beyond the header are none; of any other number of cells, which is which is not known.
     fitted = (row if any(cell.text for cell in row[width:]) else row[:width] for row in rows)
@@ -409,10 +404,6 @@ WORDS: Mapping[str, str] = {
 }
 
 
-class UnreadableError(ValueError):
-    """A cell that says nothing that its key can have."""
-
-
 def is_key(name: str) -> bool:
     """Whether a table may state this key."""
     return name in KNOWN or re.fullmatch(r"attributes\.[A-Za-z_][A-Za-z0-9_]{0,59}", name) is not None
@@ -422,7 +413,7 @@ def read_cell(key: str, text: str, factor: str = "") -> str:
     """The value of a cell as tables write it, digit for digit; empty where the cell says that there is none.
 
     Raises:
-        UnreadableError: It is no plain number, or no name, of this key.
+        ValueError: It is no plain number, or no name, of this key.
     """
     if key.startswith("attributes."):
         return text
@@ -435,29 +426,24 @@ def read_cell(key: str, text: str, factor: str = "") -> str:
     elif key in NAMES - {"accelerator"}:
         text = text.lower()
     field = ROW_FIELDS.get(key) or FILE_FIELDS.get(key)
-    try:
-        if isinstance(field, Field):
-            field.read(text)
-    except ValueError as error:
-        raise UnreadableError(str(error)) from None
+    if isinstance(field, Field):
+        field.read(text)
     return text
 
 
 def _number(key: str, text: str, factor: str) -> str:
     match = _NUMBER.fullmatch(text)
     if match is None or (key in _NO_COMMA and "," in match["digits"]):
-        raise UnreadableError(f"the cell reads '{text}', which is no plain number")
+        raise ValueError(f"the cell reads '{text}', which is no plain number")
     units = {**_UNITS.get(key, {"": "1"}), **({"": "1"} if factor else {})}
     times = units.get(match["unit"].lower())
     if times is None:
         wanted = ", ".join(f"'{unit}'" for unit in units if unit) or "no unit"
-        raise UnreadableError(f"the cell reads '{text}', wanted {wanted} behind the number")
+        raise ValueError(f"the cell reads '{text}', wanted {wanted} behind the number")
     number = match["digits"].replace(",", "") + match["rest"]
     for scale in (times, factor.removesuffix("%")):
         if scale not in {"", "1"}:
             number = f"{Decimal(number) * Decimal(scale):f}"
     if not Decimal(number) or (key in COUNTS and not number.isdigit()):
-        raise UnreadableError(
-            f"the cell reads '{text}', wanted a {'whole number' if key in COUNTS else 'number'} above 0"
-        )
+        raise ValueError(f"the cell reads '{text}', wanted a {'whole number' if key in COUNTS else 'number'} above 0")
     return f"{number}%" if key == MFU.key else number

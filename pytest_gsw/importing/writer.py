@@ -55,7 +55,8 @@ def yaml_text(file: RowFile, document: str) -> str:
     lines += _recipe(recipe, "")
     lines += _acknowledged(file.acknowledged, "")
     of_file = [key for key in _ORDER if key in shared and key not in {*_HEAD, "model_flops"}]
-    lines += ["", *_architecture(file.architecture)] if file.architecture else []
+    if file.architecture:
+        lines += ["", "architecture:", *(f"  {key}: {text}" for key, text in file.architecture.items())]
     if "model_flops" in shared:
         lines.append(_line("model_flops", shared["model_flops"], rows))
     if file.activation_recomputation:
@@ -170,11 +171,6 @@ def _acknowledged(acknowledged: Mapping[str, str], indent: str) -> Iterator[str]
     if acknowledged:
         yield f"{indent}acknowledged:"
         yield from (f"{indent}  {name}: {_quoted(reason)}" for name, reason in acknowledged.items())
-
-
-def _architecture(architecture: Mapping[str, str]) -> Iterator[str]:
-    yield "architecture:"
-    yield from (f"  {key}: {text}" for key, text in architecture.items())
 
 
 def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, RecipeKey]) -> Iterator[str]:

@@ -52,8 +52,8 @@ from pytest_gsw.tables.yamlfile import (
     Stated,
     Value,
     Values,
-    mapping_of,
     mapping_with_faults,
+    read_mapping,
     read_spelling,
     read_text,
 )
@@ -86,7 +86,7 @@ def read_by_line(path: Path) -> Values | None:
     for number, match in rows.items():
         lines[number] = match[1] + "{}"
     try:
-        values = mapping_of(path, "\n".join(lines), FILE_FIELDS)
+        values = read_mapping(path, FILE_FIELDS, "\n".join(lines))
         for table in values["tables"].value:
             for row in table.value["rows"].value:
                 match = rows.pop(row.mark.line, None)
@@ -404,11 +404,6 @@ def _stated_step_time_s(row: Mapping[str, Any], stated: Figures) -> float | None
     return None
 
 
-def _parallelism(row: Mapping[str, Any]) -> Parallelism:
-    degrees = {key: row[key] for key in Parallelism.__dataclass_fields__ if key in row}
-    return Parallelism(**degrees) if degrees else _NO_PARALLELISM
-
-
 def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location: Location) -> Baseline:
     log_format = row.get("log_format", row["framework"])
     given: dict[str, Any] = {"attributes": _NOTHING, "metrics": _NOTHING}
@@ -417,9 +412,10 @@ def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe
     if "metrics" in row:
         given["metrics"] = {key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
     architecture = _merge(row.get("architecture", {}))
+    degrees = {key: row[key] for key in Parallelism.__dataclass_fields__ if key in row}
     return Baseline(
         id=name,
-        parallelism=_parallelism(row),
+        parallelism=Parallelism(**degrees) if degrees else _NO_PARALLELISM,
         documented=judged.documented,
         min_steps=judged.min_steps,
         model_flops_per_sample=row.get("model_flops"),

@@ -363,10 +363,11 @@ def transferred(row: Baseline, gpus: int) -> Baseline | None:
         samples_per_s=_times(stated.samples_per_s, ratio),
         days_to_train_1t_tokens=_times(stated.days_to_train_1t_tokens, 1 / ratio),
     )
+    head, _, behind = row.id.partition(f"[{row.accelerator}x{row.gpus}")
     title = f"{row.source.title or row.id}, transferred per GPU from {row.gpus} GPUs"
     return replace(
         row,
-        id=_id_on(row, gpus),
+        id=f"{head}[{row.accelerator}x{gpus}{behind[:-1]}-of-{row.gpus}]",
         gpus=gpus,
         global_batch_size=batch * gpus // row.gpus,
         parallelism=replace(row.parallelism, dp=None, fsdp=None),
@@ -374,12 +375,6 @@ def transferred(row: Baseline, gpus: int) -> Baseline | None:
         accepted={},
         source=replace(row.source, title=title),
     )
-
-
-def _id_on(row: Baseline, gpus: int) -> str:
-    """``llama3_70b_fp8[H100x512-26.04-of-64]`` for ``llama3_70b_fp8[H100x64-26.04]``."""
-    head, _, behind = row.id.partition(f"[{row.accelerator}x{row.gpus}")
-    return f"{head}[{row.accelerator}x{gpus}{behind[:-1]}-of-{row.gpus}]"
 
 
 def _times(figure: float | None, ratio: float) -> float | None:

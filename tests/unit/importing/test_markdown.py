@@ -16,7 +16,7 @@ def texts(document: Document) -> list[list[list[str]]]:
 
 
 def reasons(document: Document) -> list[tuple[int, str]]:
-    return [(part.line, part.reason) for part in document.left_out]
+    return [(part.line, part.text) for part in document.left_out]
 
 
 def test_cells_know_their_places() -> None:

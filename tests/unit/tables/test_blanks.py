@@ -150,23 +150,14 @@ def test_an_accepted_figure_waits_until_its_row_is_complete(read: Callable[[str]
 def test_what_is_said_of_blanks_that_import_wrote(read: Callable[[str], Table]) -> None:
     first, second, third, figure = read(IMPORTED).blanks
     unsaid = "the document does not say"
-    assert str(blank_error(first)) == (
-        f"framework and recipe.directory are blank: {unsaid}\n"
-        "\n"
-        "row        baselines/own/t.yaml:15\n"
-        f"blank      baselines/own/t.yaml:3  framework, a name such as maxtext: {unsaid}\n"
-        f"blank      baselines/own/t.yaml:7  recipe.directory, a relative directory such as maxtext: {unsaid}\n"
-        "next       type them into the table, or into baselines/facts.yaml beside what it has of the document, and "
-        "pytest-gsw import README.md -o baselines --overwrite:\n"
-        "\n"
-        "documents:\n"
-        "  - document: README.md\n"
-        "    tables:\n"
-        "      - line: 5\n"
-        "        framework:  # a name such as maxtext\n"
-        "        recipe:\n"
-        "          directory:  # a relative directory such as maxtext"
+    error = blank_error(first)
+    assert error.fact == f"framework and recipe.directory are blank: {unsaid}"
+    assert error.evidence == (
+        ("row", "baselines/own/t.yaml:15"),
+        ("blank", f"baselines/own/t.yaml:3  framework, a name such as maxtext: {unsaid}"),
+        ("blank", f"baselines/own/t.yaml:7  recipe.directory, a relative directory such as maxtext: {unsaid}"),
     )
+    assert error.advice.splitlines()[2:] == facts_of([first])
     assert (second.id, third.id) == ("tiny_1b_BLANK[H100x16]", "tiny_1b_BLANK[H100x32]")
     assert [blank.reason for blank in second.blanks] == [*[unsaid] * 3, "16 GPUs do not fill whole nodes of 3"]
     assert [blank.reason for blank in third.blanks] == [blank.reason for blank in second.blanks]

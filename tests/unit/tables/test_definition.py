@@ -40,32 +40,6 @@ def test_a_hash_to_the_letter() -> None:
     assert definition_hash(ROW, IMAGE) == "ca893216ba67"
 
 
-def test_what_a_definition_consists_of() -> None:
-    assert definition_facts(replace(ROW, attributes={"zero_stage": "3"}, formula="llama"), IMAGE) == {
-        "model": "llama2",
-        "size": "70b",
-        "framework": "maxtext",
-        "dtype": "fp8",
-        "accelerator": "H100",
-        "gpus": 128,
-        "gpus_per_node": 8,
-        "sequence_length": 4096,
-        "global_batch_size": 256,
-        "micro_batch_size": 2,
-        "fsdp": 128,
-        "model_flops": 1.82e15,
-        "formula": "llama",
-        "activation_recomputation": False,
-        "metric": "step_time",
-        "statistic": "last",
-        "recipe.directory": "maxtext",
-        "recipe.script": "launch.sh",
-        "recipe.steps": 50,
-        "attributes.zero_stage": "3",
-        "image": IMAGE,
-    }
-
-
 DEFINING = {
     "model": "llama3",
     "size": "7b",
