@@ -140,7 +140,6 @@ LOGGED_AT_MOST = {
 
 _NO_PARALLELISM = Parallelism()
 _NOTHING: Mapping[str, Any] = {}
-_STEP_TIME = metrics.STEP_TIME.name
 
 #: Keys whose values are a row's as they are; one that is not given has the field's default.
 _AS_GIVEN = tuple(
@@ -206,8 +205,9 @@ def read_table(path: Path) -> Table:
             if None in stated.values():
                 unknown |= {key for key, value in stated.items() if value is None}
                 known = {key: value for key, value in stated.items() if value is not None}
-            judged = _judged(known, recipe)
-            problems = _row_problems(known, judged, recipe, unknown)
+            metric = metrics.JUDGED[known.get("metric", metrics.STEP_TIME.name)]
+            documented = _documented(known, metric)
+            problems = _row_problems(known, metric, documented, recipe, unknown)
             if not problems:
                 location = Location(path, row.line, row.column)
                 name = row_id(stated) if is_right and not unknown else blank_id(stated)
@@ -220,7 +220,8 @@ def read_table(path: Path) -> Table:
                     found.append(_Found(name, location, known, (values, table.value, row.value), table.line))
                 elif is_right:
                     made = made or _recipe(known, recipe)
-                    rows.append(_baseline(name, known, judged, made, location))
+                    min_steps = known.get("min_steps") or _default_min_steps(known, metric, recipe)
+                    rows.append(_baseline(name, known, documented, min_steps, made, location))
             key = f"tables[{number}].rows[{row_number}]"
             faults += [Fault(row.line, row.column, key, problem) for problem in problems]
     # Whether a figure is one of a blank row is not known yet.
@@ -298,22 +299,12 @@ def _merge(*levels: Values, above: Mapping[str, Any] = _NOTHING) -> dict[str, An
     return merged
 
 
-class _Judged(NamedTuple):
-    """What a row is judged by and against."""
-
-    metric: Metric
-    documented: Figures
-    #: Fewest steps of its log.
-    min_steps: int
-
-
-def _judged(row: Mapping[str, Any], recipe: Mapping[str, Any]) -> _Judged:
-    metric = metrics.JUDGED[row.get("metric", _STEP_TIME)]
-    return _Judged(metric, _documented(row, metric), row.get("min_steps") or _default_min_steps(row, metric, recipe))
-
-
 def _row_problems(
-    row: Mapping[str, Any], judged: _Judged, recipe: Mapping[str, Any], unknown: AbstractSet[str]
+    row: Mapping[str, Any],
+    metric: Metric,
+    documented: Figures,
+    recipe: Mapping[str, Any],
+    unknown: AbstractSet[str],
 ) -> list[str]:
     """What is wrong with one row as a whole, each key by itself being right; what is not known yet may be right."""
     problems = [
@@ -323,9 +314,8 @@ def _row_problems(
     ]
     if "line" in row and "document" not in row and "document" not in unknown:
         problems.append("has a 'line', and no 'document' that it is a line of")
-    metric = judged.metric
     stated_as = metrics.SAVE_TIME.key if metric.series is Series.SAVES else metrics.STEP_TIME.key
-    has_none = "expected_failure" not in row and getattr(judged.documented, metric.key) is None
+    has_none = "expected_failure" not in row and getattr(documented, metric.key) is None
     if has_none and not _OF_VERDICT & unknown:
         stated = [key for key in metrics.THROUGHPUTS if key in row] if metric.series is Series.STEPS else []
         needed = f"'{stated_as}', on which the verdict rests"
@@ -404,7 +394,9 @@ def _stated_step_time_s(row: Mapping[str, Any], stated: Figures) -> float | None
     return None
 
 
-def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location: Location) -> Baseline:
+def _baseline(
+    name: str, row: Mapping[str, Any], documented: Figures, min_steps: int, recipe: Recipe, location: Location
+) -> Baseline:
     log_format = row.get("log_format", row["framework"])
     given: dict[str, Any] = {"attributes": _NOTHING, "metrics": _NOTHING}
     given |= {key: row[key] for key in _AS_GIVEN if key in row}
@@ -416,8 +408,8 @@ def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe
     return Baseline(
         id=name,
         parallelism=Parallelism(**degrees) if degrees else _NO_PARALLELISM,
-        documented=judged.documented,
-        min_steps=judged.min_steps,
+        documented=documented,
+        min_steps=min_steps,
         model_flops_per_sample=row.get("model_flops"),
         recipe=recipe,
         source=Source(

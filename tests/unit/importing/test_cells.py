@@ -78,6 +78,6 @@ def test_the_unit_that_a_label_declares(key: str, cell: str, factor: str, value:
     ],
 )
 def test_what_is_refused(key: str, cell: str, reason: str) -> None:
-    with pytest.raises(ValueError, match="wanted|no plain number") as error:
+    with pytest.raises(ValueError, match=r"wanted|no plain number") as error:
         read_cell(key, cell)
     assert str(error.value) == reason

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
-import yaml
-from referencing import Registry, Resource
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.load import load_table, load_tables, table_files
 from pytest_gsw.tables.model import Baseline
-from tests.json_schema import accepted_schema, baseline_schema
 from tests.unit.tables.texts import ENTRY, EOS, TINY
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
@@ -145,27 +140,3 @@ def test_accepted_figures_of_a_table_that_is_gone(beside: Callable[[str], object
         str(error.value)
         == f"{tmp_path}/t.accepted.yaml has accepted figures of {tmp_path}/t.yaml, and there is no such file"
     )
-
-
-NUMBERS = {"gpus": int, "line": int, "jobs": int, "step_time_s": float, "steps": int}
-
-
-def as_numbers(entry: dict[str, Any]) -> None:
-    entry.update({key: kind(entry[key]) for key, kind in NUMBERS.items() if key in entry})
-
-
-def test_the_schemas_for_editors() -> None:
-    validator = jsonschema.Draft202012Validator(baseline_schema())
-    tables = Resource.from_contents(baseline_schema())
-    registry: Registry[Any] = Registry().with_resource("baseline.schema.json", tables)
-    own = jsonschema.Draft202012Validator(accepted_schema(), registry=registry)
-    table = yaml.load(ACCEPTED, yaml.BaseLoader)  # noqa: S506 - texts alone, as YAML 1.2 reads dates
-    for entry in (*table["tables"][0]["rows"], *table["accepted"], table["recipe"]):
-        as_numbers(entry)
-    table.update(gpus_per_node=8, sequence_length=1024)
-    assert [error.message for error in validator.iter_errors(table)] == []
-    assert [error.message for error in own.iter_errors({"accepted": table["accepted"]})] == []
-    assert not own.is_valid(table)
-    del table["accepted"][0]["jobs"]
-    assert not validator.is_valid(table)
-    assert not own.is_valid({"accepted": table["accepted"]})
