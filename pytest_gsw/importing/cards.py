@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
 
@@ -64,21 +64,16 @@ def import_card(path: Path) -> Imported:
     name = f"{path.parent.name}/{path.name}"
     rows: list[Row] = []
     left_out: list[Remark] = []
-    for accelerator, entry, step in _measured(_mapping(card, "items")):
+    for accelerator, entry in _mapping(_mapping(card, "items"), _TUNED).items():
+        step = _mapping(entry, "metrics").get(_STEP_TIME_MS) if isinstance(entry, Mapping) else None
+        if not isinstance(entry, Mapping) or not isinstance(step, Stated):
+            continue  # it has no time of a step
         reason = _refused(accelerator, entry, step)
         if reason:
             left_out.append(Remark(step.line, f"{_TUNED}.{accelerator} {reason}"))
         else:
             rows.append(_row(card, accelerator, entry, step))
     return Imported(name, (_file(name, rows),) if rows else (), tuple(left_out))
-
-
-def _measured(items: Mapping[str, Spelt]) -> Iterator[tuple[str, Mapping[str, Spelt], Stated]]:
-    """Every entry of the tuned task with a step time: its accelerator, itself and the time."""
-    for accelerator, entry in _mapping(items, _TUNED).items():
-        step = _mapping(entry, "metrics").get(_STEP_TIME_MS) if isinstance(entry, Mapping) else None
-        if isinstance(entry, Mapping) and isinstance(step, Stated):
-            yield accelerator, entry, step
 
 
 def _refused(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> str:
