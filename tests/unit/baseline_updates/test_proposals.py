@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
@@ -153,7 +152,6 @@ def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Fin
         ({"job": replace(JOB, id="a\nb")}, "is of a log alone, and nobody knows how its job ended"),
         ({"measured": {"step_time_s": None}}, "has no figure"),
         ({"measured": {"step_time_s": 0.0}}, "has no figure"),
-        ({"measured": {"step_time_s": math.nan}}, "has no figure"),
         ({"cluster": "a b"}, "has a cluster whose name no table takes"),
         ({"image": "a\nb"}, "has an image whose name no table takes"),
         ({"measured": {"step_time_s": 1e-10}}, "has no figure that a table takes, from 1e-09 to 1e+12 s"),
