@@ -36,7 +36,6 @@ from tabulate import tabulate
 from tests.budget.tables import write_tables
 
 HERE = Path(__file__).parent
-PARTS = ("wall", "scaling", "load", "cancel", "collect", "logs", "follow")
 
 #: For all contenders of the wall comparison alike.
 INTERVAL_S = 1.0
@@ -254,8 +253,8 @@ def collect(bench: Bench) -> Iterator[Line]:
     bench.raw["collect"] = {kind: [asdict(usage) for usage in usages] for kind, usages in taken.items()}
     ours, theirs = taken["tables"], taken["parametrize"]
     what = f"collecting {rows:,} rows"
-    yield _compared_usage(f"{what}, wall", ours, "parametrize", theirs, lambda usage: usage.wall_s, "s", 1.5)
-    yield _compared_usage(f"{what}, peak memory", ours, "parametrize", theirs, lambda u: u.peak_mib, "MiB", 1.3)
+    yield _compared(f"{what}, wall", ours, "parametrize", theirs, lambda usage: usage.wall_s, "s", 1.5)
+    yield _compared(f"{what}, peak memory", ours, "parametrize", theirs, lambda u: u.peak_mib, "MiB", 1.3)
 
 
 def logs(bench: Bench) -> Iterator[Line]:
@@ -315,36 +314,12 @@ def _ratio(ours: Sequence[Any], theirs: Sequence[Any], figure: Callable[[Any], f
 
 def _compared(
     what: str,
-    ours: Sequence[Seen],
-    against: str,
-    theirs: Sequence[Seen],
-    figure: Callable[[Seen], float],
-    unit: str,
-    target: float | None = None,
-) -> Line:
-    return _line(what, ours, against, theirs, figure, unit, target)
-
-
-def _compared_usage(
-    what: str,
-    ours: Sequence[Usage],
-    against: str,
-    theirs: Sequence[Usage],
-    figure: Callable[[Usage], float],
-    unit: str,
-    target: float | None = None,
-) -> Line:
-    return _line(what, ours, against, theirs, figure, unit, target)
-
-
-def _line(
-    what: str,
     ours: Sequence[Any],
     against: str,
     theirs: Sequence[Any],
     figure: Callable[[Any], float],
     unit: str,
-    target: float | None,
+    target: float | None = None,
 ) -> Line:
     ratio = _ratio(ours, theirs, figure)
     medians = [statistics.median(map(figure, of)) for of in (ours, theirs)]
@@ -477,7 +452,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, help="jobs of the main comparison (default: 500)")
     parser.add_argument("--rounds", type=int, help="rounds of each pair (default: 3)")
     parser.add_argument("--quick", action="store_true", help="everything small, one round: to see that it works")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure (default: all)")
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=[*PART_FUNCTIONS],
+        default=[*PART_FUNCTIONS],
+        help="what to measure (default: all)",
+    )
     parser.add_argument("--source", type=Path, default=HERE.parent, help="the pytest-gsw to measure (this checkout)")
     parser.add_argument("--environments", type=Path, help="keep the environments here, and take peers' from here")
     parser.add_argument("-o", "--output", type=Path, help="write everything measured to this JSON file")

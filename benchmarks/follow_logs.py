@@ -179,21 +179,19 @@ def main() -> None:
     parser.add_argument("--poll-s", type=float, default=5)
     parser.add_argument("--json", action="store_true", help="print what was measured as JSON")
     options = parser.parse_args()
-    if options.json:
-        measured = []
-        for case in CASES:
-            with tempfile.TemporaryDirectory() as directory:
-                used_s, looks, held = measure(Path(directory), options.logs, case, options.wall_s, options.poll_s)
-            of_one_core = used_s / options.wall_s
-            measured.append({"case": case.name, "of_one_core": of_one_core, "look_s": used_s / looks, "bytes": held})
-        print(json.dumps(measured))
-        return
-    print(f"{'case':<8}{'CPU':>9}{'look':>12}{'memory':>12}   ({options.logs} logs, every {options.poll_s:g} s)")
+    measured = []
     for case in CASES:
         with tempfile.TemporaryDirectory() as directory:
             used_s, looks, held = measure(Path(directory), options.logs, case, options.wall_s, options.poll_s)
-        share = f"{used_s / options.wall_s:.2%}"
-        print(f"{case.name:<8}{share:>9}{used_s / looks * 1e6:>9.0f} µs{held / options.logs / 1024:>8.0f} KiB/log")
+        of_one_core = used_s / options.wall_s
+        measured.append({"case": case.name, "of_one_core": of_one_core, "look_s": used_s / looks, "bytes": held})
+    if options.json:
+        print(json.dumps(measured))
+        return
+    print(f"{'case':<8}{'CPU':>9}{'look':>12}{'memory':>12}   ({options.logs} logs, every {options.poll_s:g} s)")
+    for one in measured:
+        look_us, kib = one["look_s"] * 1e6, one["bytes"] / options.logs / 1024
+        print(f"{one['case']:<8}{one['of_one_core']:>9.2%}{look_us:>9.0f} µs{kib:>8.0f} KiB/log")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,6 @@ sys.path.insert(0, str(ROOT))
 
 from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
 from pytest_gsw.history.comparison import compare_runs  # noqa: E402
-from pytest_gsw.history.model import SeriesKey  # noqa: E402 - found from the checkout
 from pytest_gsw.history.past import pasts_of_records  # noqa: E402
 from pytest_gsw.history.store import History  # noqa: E402 - found from the checkout
 from pytest_gsw.results.facts import JobFacts  # noqa: E402
@@ -59,11 +58,6 @@ class Figure:
     median_s: float
     slowest_s: float
     rows: int
-
-
-def night(number: int, rows: int, noise: random.Random) -> list[Record]:
-    """The records of one night."""
-    return [record(number, row, noise) for row in range(rows)]
 
 
 def record(number: int, row: int, noise: random.Random) -> Record:
@@ -130,17 +124,12 @@ def row_id(row: int) -> str:
     return f"model_{row % 40}_bf16_case{row}[H100x64]"
 
 
-def key_of(row: int) -> SeriesKey:
-    """The series of a row."""
-    return SeriesKey(row_id(row), "eos", f"{row:012x}")
-
-
 def fill(history: History, nights: int, rows: int) -> Sequence[float]:
     """The seconds that each night's delivery took."""
     noise = random.Random(SEED)  # noqa: S311
     took_s = []
     for number in range(nights):
-        records = night(number, rows, noise)
+        records = [record(number, row, noise) for row in range(rows)]
         began_s = time.perf_counter()
         history.add(records)
         took_s.append(time.perf_counter() - began_s)
@@ -153,8 +142,7 @@ def questions(place: str, nights: int) -> Iterator[Figure]:
     """Every question of a session and of the commands, timed."""
     chosen = random.Random(SEED)  # noqa: S311
     some_nights = [chosen.randrange(1, nights) for _ in range(5)]
-    cluster = key_of(0).cluster
-    yield timed("all runs of all rows", place, [lambda history: sum(map(len, history.nights(cluster).values()))] * 5)
+    yield timed("all runs of all rows", place, [lambda history: sum(map(len, history.nights("eos").values()))] * 5)
     yield timed(
         "comparison of two nights", place, [lambda history, n=n: compared(history, n - 1, n) for n in some_nights]
     )
@@ -180,11 +168,6 @@ def timed(question: str, place: str, asked: Sequence[Callable[[History], int]]) 
             rows = ask(history)
         took_s.append(time.perf_counter() - began_s)
     return Figure(question, statistics.median(took_s), max(took_s), rows)
-
-
-def sqlite_bytes(path: Path) -> int:
-    """How large the file is."""
-    return path.stat().st_size
 
 
 def measured(name: str, place: str, nights: int, rows: int, size: Callable[[], int]) -> dict[str, Any]:
@@ -245,7 +228,7 @@ def main() -> None:
     try:
         if asked.only != "postgresql":
             path = place / "history.sqlite"
-            results.append(measured("SQLite", str(path), asked.nights, rows, lambda: sqlite_bytes(path)))
+            results.append(measured("SQLite", str(path), asked.nights, rows, lambda: path.stat().st_size))
             path.unlink()
     finally:
         shutil.rmtree(place)

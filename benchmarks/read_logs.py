@@ -23,6 +23,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from follow_logs import maxtext, megatron
+
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import last_step, read_log
 
@@ -60,24 +62,8 @@ def sentences(count: int) -> bytes:
     )
 
 
-def maxtext(step: int) -> bytes:
-    """One step line of MaxText."""
-    return (
-        f"completed step: {step}, seconds: 4.3{step % 10}1, TFLOP/s/device: 846.1, Tokens/s/device: 1896.2, "
-        "total_weights: 524288, loss: 9.021\n"
-    ).encode()
-
-
-def megatron(step: int) -> bytes:
-    """One step line of Megatron-LM."""
-    return (
-        f" iteration {step + 1:8d}/{STEPS:8d} | consumed samples: {step * 256:12d} | elapsed time per iteration (ms): "
-        f"43{step % 10}1.0 | learning rate: 1.500E-04 | global batch size:   256 | lm loss: 9.021000E+00 |\n"
-    ).encode()
-
-
 #: By what is said of the log: its format, what to search for, a step line and what stands between.
-LOGS: dict[str, tuple[str, str, Callable[[int], bytes], Callable[[int], bytes]]] = {
+LOGS: dict[str, tuple[str, str, Callable[[int], str], Callable[[int], bytes]]] = {
     "maxtext": ("maxtext", "completed step: ", maxtext, noise),
     "megatron": ("megatron", "elapsed time per iteration", megatron, noise),
     "maxtext, commas": ("maxtext", "completed step: ", maxtext, commas),
@@ -85,7 +71,7 @@ LOGS: dict[str, tuple[str, str, Callable[[int], bytes], Callable[[int], bytes]]]
 }
 
 
-def write_log(path: Path, size_bytes: int, step_line: Callable[[int], bytes], between: Callable[[int], bytes]) -> None:
+def write_log(path: Path, size_bytes: int, step_line: Callable[[int], str], between: Callable[[int], bytes]) -> None:
     """A log of about this size with its step lines spread over it."""
     block = between(20_000)
     repeats = max(1, size_bytes // len(block) // STEPS)
@@ -93,7 +79,7 @@ def write_log(path: Path, size_bytes: int, step_line: Callable[[int], bytes], be
         for step in range(STEPS):
             for _ in range(repeats):
                 log.write(block)
-            log.write(step_line(step))
+            log.write(step_line(step).encode())
 
 
 def pairs(ours: Callable[[], object], theirs: Callable[[], object], rounds: int = 5) -> tuple[float, float]:
@@ -134,14 +120,14 @@ def main() -> None:
     options = parser.parse_args()
     size_mb = options.size_mb
     with tempfile.TemporaryDirectory() as directory:
-        if options.json:
-            keys = ("what", "against", "ours_s", "theirs_s")
-            measured = measure(Path(directory), size_mb << 20)
-            print(json.dumps([dict(zip(keys, figures, strict=True)) for figures in measured]))
-            return
-        print(f"{'what':<32}{'against':<14}{'ours':>10}{'theirs':>10}{'ratio':>8}   ({size_mb} MB)")
-        for what, against, ours_s, theirs_s in measure(Path(directory), size_mb << 20):
-            print(f"{what:<32}{against:<14}{ours_s:>9.4f}s{theirs_s:>9.4f}s{ours_s / theirs_s:>8.2f}")
+        measured = list(measure(Path(directory), size_mb << 20))
+    if options.json:
+        keys = ("what", "against", "ours_s", "theirs_s")
+        print(json.dumps([dict(zip(keys, figures, strict=True)) for figures in measured]))
+        return
+    print(f"{'what':<32}{'against':<14}{'ours':>10}{'theirs':>10}{'ratio':>8}   ({size_mb} MB)")
+    for what, against, ours_s, theirs_s in measured:
+        print(f"{what:<32}{against:<14}{ours_s:>9.4f}s{theirs_s:>9.4f}s{ours_s / theirs_s:>8.2f}")
 
 
 if __name__ == "__main__":

@@ -49,11 +49,6 @@ ERRORS = (
 LIMIT_S, LIMIT_BYTES, TIMES = 10.0, 1_000_000, 3
 
 
-def night(number: int, nights: int, rows: int, noise: random.Random) -> list[Record]:
-    """The records of one night."""
-    return [record(number, nights, row, noise) for row in range(rows)]
-
-
 def record(number: int, nights: int, row: int, noise: random.Random) -> Record:
     """One row's run of one night."""
     workload, dtype = f"model{row // 40 % 25:02}_70b", DTYPES[row // 10 % 4]
@@ -163,7 +158,7 @@ def main() -> int:
         records: list[Record] = []
         with open_history(place) as history:
             for number in range(asked.nights):
-                records = night(number, asked.nights, asked.rows, noise)
+                records = [record(number, asked.nights, row, noise) for row in range(asked.rows)]
                 history.add(records)
         print(
             f"a history of {asked.rows * asked.nights:,} records, {place.stat().st_size / 1e6:,.0f} MB", file=sys.stderr

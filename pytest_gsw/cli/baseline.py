@@ -9,8 +9,15 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pytest_gsw.ageing.patch import make_patch, proposal_text, review_text
-from pytest_gsw.ageing.proposals import LeftOut, Proposal, Rules, Tables, propose
+from pytest_gsw.baseline_updates import (
+    LeftOut,
+    Proposal,
+    Rules,
+    make_patch,
+    proposal_text,
+    propose,
+    review_text,
+)
 from pytest_gsw.cli.answer import Answer, write_answer
 from pytest_gsw.cli.ini import Ini
 from pytest_gsw.cli.runs import has_history, opened, records_in, run_directory
@@ -35,14 +42,14 @@ def run(asked: argparse.Namespace) -> Answer:
     chosen = [record for record in chosen if asked.cluster in {None, record.run.cluster}]
     if records and not chosen:
         raise ConfigurationError(_not_recorded(asked, records))
-    tables = Tables(_finder(asked.ini.tables(asked.baselines)))
+    find = _finder(asked.ini.tables(asked.baselines))
     rules = Rules(
         min_jobs=asked.min_jobs or Rules.min_jobs,
         max_spread=asked.max_spread or Rules.max_spread,
         max_gain=asked.max_gain,
         documented=asked.documented,
     )
-    found = propose(chosen, tables, rules)
+    found = propose(chosen, find, rules)
     if asked.documented:
         _check_one_cluster(found.proposed)
     patch = make_patch(found.proposed, documented=asked.documented)

@@ -14,11 +14,9 @@ from pytest_gsw.common.redact import MASK, is_secret, quoted
 from pytest_gsw.common.words import counted, listed, percent
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.tables.blanks import blank_error
-from pytest_gsw.tables.definition import definition_facts
-from pytest_gsw.tables.load import read_tables
+from pytest_gsw.tables.load import blank_error, read_tables
 from pytest_gsw.tables.metrics import PERCENTAGES, Series
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Baseline, definition_facts
 
 #: Fractions that people read as percentages.
 _PERCENTAGES = PERCENTAGES | {"tolerance", "max_gain", "spread"}

@@ -15,11 +15,10 @@ from pytest_gsw.importing.arithmetic import Finding, findings
 from pytest_gsw.importing.cards import import_card
 from pytest_gsw.importing.document import Imported, import_document
 from pytest_gsw.importing.facts import AllFacts, read_facts
-from pytest_gsw.importing.row import RowFile
+from pytest_gsw.importing.rows import RowFile
 from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
-from pytest_gsw.tables.load import read_table, table_files
+from pytest_gsw.tables.load import StatedRow, read_table, stated_rows, table_files
 from pytest_gsw.tables.model import BLANK
-from pytest_gsw.tables.stated import StatedRow, stated_rows
 
 _CARD = "card.yaml"
 _STATES = {
@@ -210,7 +209,7 @@ def _told(one: Imported) -> Iterator[str]:
     """What a reader must know of one document: what is not read, what is refused, what is missing."""
     yield f"{one.name}: {counted(len(one.rows), 'row')}"
     for part in one.left_out:
-        yield f"  left out   line {part.line}: {shortened(part.reason, 200)}"
+        yield f"  left out   line {part.line}: {shortened(part.text, 200)}"
     for remark in one.remarks:
         yield f"  look at    line {remark.line}: {shortened(remark.text, 240)}"
         yield from [f"             add {remark.add}"] if remark.add else []

@@ -31,12 +31,9 @@ from pytest_gsw.runs.measure import measure_as_documented
 from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.runs.run import Run
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.definition import accepted_for, definition_hash
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.tables.model import Baseline, accepted_for, definition_hash, image_name, parse_statistic
 
 
 def run(asked: argparse.Namespace) -> Answer:

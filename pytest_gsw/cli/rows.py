@@ -18,13 +18,10 @@ from pytest_gsw.errors import FileError
 from pytest_gsw.performance.figures import figures, mfu_note
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.tables.blanks import facts_of
 from pytest_gsw.tables.bundled import FACTS_FILE
-from pytest_gsw.tables.definition import counts_with_its_image
-from pytest_gsw.tables.images import image_name
-from pytest_gsw.tables.load import read_tables
+from pytest_gsw.tables.load import facts_of, read_tables
 from pytest_gsw.tables.metrics import STEP_TIME
-from pytest_gsw.tables.model import Accepted, Baseline, BlankRow
+from pytest_gsw.tables.model import Accepted, Baseline, BlankRow, counts_with_its_image, image_name
 
 #: What a row runs, by the names of its fields.
 _RUN = (

@@ -16,8 +16,8 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import fields as f
-from pytest_gsw.tables.accelerators import is_same
 from pytest_gsw.tables.keys import LAUNCHER_MEANING, LAUNCHERS, PLACEHOLDERS
+from pytest_gsw.tables.model import is_same
 from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.yamlfile import Value, read_free_mapping
 
@@ -507,7 +507,7 @@ def _broken(said: str, environ: Mapping[str, str]) -> ConfigurationError:
 
 def _named(said: str) -> str:
     """A GPU's name as tables have it, by nvidia-smi's; GPUs that they do not know keep their own."""
-    from pytest_gsw.tables.accelerators import ACCELERATORS  # a session that collects needs no table of peaks
+    from pytest_gsw.tables.model import ACCELERATORS  # a session that collects needs no table of peaks
 
     names = {one.device: one.name for one in ACCELERATORS if one.device}
     return names.get(said) or re.sub(r"[^A-Za-z0-9._-]+", "-", said.removeprefix("NVIDIA ")).strip("-") or "GPU"

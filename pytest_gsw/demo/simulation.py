@@ -10,8 +10,7 @@ from random import Random
 
 from pytest_gsw.demo.faults import Fault
 from pytest_gsw.tables.metrics import Series
-from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.tables.model import Baseline, parse_statistic
 
 #: Steps of a run whose document does not say how many it had.
 DEFAULT_STEPS = 12

@@ -33,9 +33,7 @@ from pytest_gsw.runs.measure import measure_as_documented, summarize
 from pytest_gsw.runs.provenance import is_simulated, provenance_in
 from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.definition import definition_hash, experiment_hash
-from pytest_gsw.tables.images import image_name
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
 
 #: Whether a history has a job already: row, cluster, the job's id.
 Known: TypeAlias = Callable[[str, str, str], bool]

@@ -1,7 +1,7 @@
 """Points and the series they form: pure functions of records.
 
 One measured job is one point; the steps of one job say nothing of the next one. A series is what may be
-compared: one row, on one cluster, under one definition, see :mod:`pytest_gsw.tables.definition`. The name of
+compared: one row, on one cluster, under one definition, see :mod:`pytest_gsw.tables.model`. The name of
 the row's table is no part of it: the same table bears other names in other directories, and rows of one
 definition are one experiment wherever they are written.
 """
@@ -74,7 +74,7 @@ class Point:
     reason: str = ""
     #: What was measured of the site's metrics, by key.
     metrics: Mapping[str, float] = field(default_factory=dict)
-    #: What it may be compared with, see :mod:`pytest_gsw.tables.definition`.
+    #: What it may be compared with, see :mod:`pytest_gsw.tables.model`.
     definition: str = ""
     #: When the history took it in, seconds since the epoch; 0 before that, and of earlier releases' histories.
     added_s: float = field(default=0.0, compare=False)

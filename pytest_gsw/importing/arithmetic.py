@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import (
     DAYS_TO_TRAIN,
     MFU,
@@ -27,7 +28,6 @@ from pytest_gsw.tables.metrics import (
     TOKENS_PER_S,
     TOKENS_PER_S_PER_GPU,
 )
-from pytest_gsw.tables.stated import StatedRow
 
 #: What is less than this off decides no verdict: a twentieth of the usual tolerance.
 _SMALL = Fraction(25, 10_000)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.document import Imported
-from pytest_gsw.importing.markdown import LeftOut
-from pytest_gsw.importing.row import CONVENTION, UNSAID, RecipeKey, Row, RowFile, RowTable
-from pytest_gsw.importing.rows import FACT
+from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, RecipeKey, Row, RowFile, RowTable
+from pytest_gsw.importing.tables import Remark
 from pytest_gsw.tables.metrics import STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S_PER_GPU
-from pytest_gsw.tables.yamlfile import Spelt, Stated, compose, read_spelling, read_text
+from pytest_gsw.tables.yamlfile import Spelt, Stated, read_spelling
 
 #: The task whose recipes are tuned for performance. Figures of the others are sanity checks, by the cards' own words.
 _TUNED = "pretrain_performance"
@@ -59,27 +58,22 @@ def import_card(path: Path) -> Imported:
     Raises:
         ConfigurationError: It cannot be read, or is no card.
     """
-    card = read_spelling(path) if compose(path, read_text(path)) is not None else None
+    card = read_spelling(path)
     if not isinstance(card, Mapping) or not isinstance(card.get("items"), Mapping) or not _text(card, "title"):
         raise ConfigurationError(f"{path} is no verification card: it has no 'title' and 'items'")
     name = f"{path.parent.name}/{path.name}"
     rows: list[Row] = []
-    left_out: list[LeftOut] = []
-    for accelerator, entry, step in _measured(_mapping(card, "items")):
+    left_out: list[Remark] = []
+    for accelerator, entry in _mapping(_mapping(card, "items"), _TUNED).items():
+        step = _mapping(entry, "metrics").get(_STEP_TIME_MS) if isinstance(entry, Mapping) else None
+        if not isinstance(entry, Mapping) or not isinstance(step, Stated):
+            continue  # it has no time of a step
         reason = _refused(accelerator, entry, step)
         if reason:
-            left_out.append(LeftOut(step.line, f"{_TUNED}.{accelerator} {reason}"))
+            left_out.append(Remark(step.line, f"{_TUNED}.{accelerator} {reason}"))
         else:
             rows.append(_row(card, accelerator, entry, step))
     return Imported(name, (_file(name, rows),) if rows else (), tuple(left_out))
-
-
-def _measured(items: Mapping[str, Spelt]) -> Iterator[tuple[str, Mapping[str, Spelt], Stated]]:
-    """Every entry of the tuned task with a step time: its accelerator, itself and the time."""
-    for accelerator, entry in _mapping(items, _TUNED).items():
-        step = _mapping(entry, "metrics").get(_STEP_TIME_MS) if isinstance(entry, Mapping) else None
-        if isinstance(entry, Mapping) and isinstance(step, Stated):
-            yield accelerator, entry, step
 
 
 def _refused(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> str:

@@ -13,17 +13,27 @@ from pathlib import Path, PurePosixPath
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.arithmetic import Finding, findings
-from pytest_gsw.importing.cells import FIGURES
 from pytest_gsw.importing.facts import DocumentFacts, Facts
-from pytest_gsw.importing.markdown import LeftOut, read_document
-from pytest_gsw.importing.row import CONVENTION, NEEDED, UNSAID, RecipeKey, Row, RowFile, RowTable, with_cases
-from pytest_gsw.importing.rows import FACT, Draft, Remark, read_rows
+from pytest_gsw.importing.rows import (
+    CONVENTION,
+    FACT,
+    NEEDED,
+    UNSAID,
+    Draft,
+    RecipeKey,
+    Row,
+    RowFile,
+    RowTable,
+    read_rows,
+    with_cases,
+)
+from pytest_gsw.importing.tables import FIGURES, Remark, parse_document
 from pytest_gsw.importing.writer import yaml_text
 from pytest_gsw.performance.flops import FORMULAS, gpt2
-from pytest_gsw.tables.accelerators import gpus_per_node
+from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME, THROUGHPUTS
-from pytest_gsw.tables.stated import StatedRow
-from pytest_gsw.tables.yamlfile import Stated
+from pytest_gsw.tables.model import gpus_per_node
+from pytest_gsw.tables.yamlfile import Stated, read_text
 
 _DIRECTORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 
@@ -36,7 +46,7 @@ class Imported:
     name: str
     files: tuple[RowFile, ...]
     #: Parts of the document that are not read.
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[Remark, ...] = ()
     #: What a reader has to look at.
     remarks: tuple[Remark, ...] = ()
 
@@ -66,7 +76,7 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
         ConfigurationError: It cannot be read; or the facts are of a table, a row or a file that it does not have, or
             contradict what a cell states.
     """
-    document = read_document(path)
+    document = parse_document(read_text(path))
     read = read_rows(document, facts)
     drafts, remarks = read.drafts, [*read.remarks]
     _check_facts(facts, drafts, {one.table.line for one in read.settings})
@@ -75,7 +85,7 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
     rows = [_refused(row, wrong) if wrong else row for row, wrong in zip(completed, found, strict=True)]
     named = []
     for draft, wrong, (row, said) in zip(drafts, found, with_cases(rows), strict=True):
-        named.append((draft, replace(row, comments=(*row.comments, f"case: {said}")) if said else row))
+        named.append(replace(row, comments=(*row.comments, f"case: {said}")) if said else row)
         remarks += [Remark(draft.line, f"{row.id}: {said}")] if said else []
         remarks += [Remark(one.line, f"{row.id}: refused: {one.text}", one.line_to_add) for one in wrong]
         for key, (reason, cell) in draft.refused.items():
@@ -134,6 +144,8 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> Row:
         comments=tuple(of_row.comment.splitlines()),
         blanks=blanks,
         table_line=draft.table.line,
+        title=draft.title,
+        section=" / ".join(one.text for one in draft.table.headings),
     )
 
 
@@ -251,21 +263,21 @@ def _path_of(texts: Mapping[str, str], facts: DocumentFacts) -> str:
     return sized if sized in facts.files else f"{stem}.yaml"
 
 
-def _files(rows: Sequence[tuple[Draft, Row]], facts: DocumentFacts) -> tuple[RowFile, ...]:
+def _files(rows: Sequence[Row], facts: DocumentFacts) -> tuple[RowFile, ...]:
     """Rows by file: one for each framework and model, named after the workload where it has one size.
 
     Raises:
         ConfigurationError: There are facts of a file that is none of these.
     """
-    groups: dict[tuple[str, str, str, str], list[tuple[Draft, Row]]] = {}
-    for draft, row in rows:
+    groups: dict[tuple[str, str, str, str], list[Row]] = {}
+    for row in rows:
         release = row.text("release") if facts.by_release is not None else ""
         names = (row.text("framework") or "unknown", row.text("model") or "unknown", row.text("log_format"))
-        groups.setdefault((release, *names), []).append((draft, row))
+        groups.setdefault((release, *names), []).append(row)
     often = Counter(group[:3] for group in groups)
     files = []
     for (release, framework, model, log_format), members in groups.items():
-        sizes = {row.text("size") for _, row in members}
+        sizes = {row.text("size") for row in members}
         name = f"{model}_{sizes.pop()}" if len(sizes) == 1 and "" not in sizes else model
         # A file has one log format.
         name += f"-{log_format}" if log_format and often[release, framework, model] > 1 else ""
@@ -280,18 +292,16 @@ def _files(rows: Sequence[tuple[Draft, Row]], facts: DocumentFacts) -> tuple[Row
     return tuple(sorted(files, key=lambda file: file.path))
 
 
-def _file(path: str, members: Sequence[tuple[Draft, Row]], facts: DocumentFacts) -> RowFile:
-    tables: dict[int, list[tuple[Draft, Row]]] = {}
-    for draft, row in members:
-        tables.setdefault(draft.table.line, []).append((draft, row))
+def _file(path: str, members: Sequence[Row], facts: DocumentFacts) -> RowFile:
+    tables: dict[int, list[Row]] = {}
+    for row in members:
+        tables.setdefault(row.table_line, []).append(row)
     whole, of_file = facts.whole, facts.files.get(path, Facts())
     built = []
-    for line, found in tables.items():
-        of_table, first = facts.tables.get(line, Facts()), found[0][0]
-        section = " / ".join(one.text for one in first.table.headings)
-        rows = tuple(row for _, row in found)
+    for line, rows in tables.items():
+        of_table, first = facts.tables.get(line, Facts()), rows[0]
         title = of_table.title or first.title
-        built.append(RowTable(title, line, rows, of_table.comment, of_table.acknowledged, section))
+        built.append(RowTable(title, line, tuple(rows), of_table.comment, of_table.acknowledged, first.section))
     return RowFile(
         path=path,
         tables=tuple(built),
@@ -300,7 +310,7 @@ def _file(path: str, members: Sequence[tuple[Draft, Row]], facts: DocumentFacts)
         release=whole.values.get("release", ""),
         releases=whole.releases,
         acknowledged={**whole.acknowledged, **of_file.acknowledged},
-        activation_recomputation=any(row.text("activation_recomputation") == "true" for _, row in members),
+        activation_recomputation=any(row.text("activation_recomputation") == "true" for row in members),
     )
 
 

@@ -11,10 +11,9 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_gsw.importing.row import CONVENTION, UNSAID, RecipeKey, Row, RowFile, RowTable
-from pytest_gsw.importing.rows import FACT
-from pytest_gsw.tables.blanks import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
+from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, RecipeKey, Row, RowFile, RowTable
 from pytest_gsw.tables.bundled import SCHEMA_FILE
+from pytest_gsw.tables.load import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
 from pytest_gsw.tables.metrics import DOCUMENTED as FIGURES
 from pytest_gsw.tables.yamlfile import Stated
 
@@ -56,7 +55,8 @@ def yaml_text(file: RowFile, document: str) -> str:
     lines += _recipe(recipe, "")
     lines += _acknowledged(file.acknowledged, "")
     of_file = [key for key in _ORDER if key in shared and key not in {*_HEAD, "model_flops"}]
-    lines += ["", *_architecture(file.architecture)] if file.architecture else []
+    if file.architecture:
+        lines += ["", "architecture:", *(f"  {key}: {text}" for key, text in file.architecture.items())]
     if "model_flops" in shared:
         lines.append(_line("model_flops", shared["model_flops"], rows))
     if file.activation_recomputation:
@@ -171,11 +171,6 @@ def _acknowledged(acknowledged: Mapping[str, str], indent: str) -> Iterator[str]
     if acknowledged:
         yield f"{indent}acknowledged:"
         yield from (f"{indent}  {name}: {_quoted(reason)}" for name, reason in acknowledged.items())
-
-
-def _architecture(architecture: Mapping[str, str]) -> Iterator[str]:
-    yield "architecture:"
-    yield from (f"  {key}: {text}" for key, text in architecture.items())
 
 
 def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, RecipeKey]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pytest_gsw.clusters.model import CONTRACT_VARIABLES
 from pytest_gsw.common.redact import MASK, fingerprint, is_secret, masked_text, printable
 from pytest_gsw.common.words import one_line
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.tables.images import IMAGE_VARIABLE, image_of
+from pytest_gsw.tables.model import IMAGE_VARIABLE, image_of
 
 #: Variables of the session that would change what a submission means, wherever pytest runs.
 CHANGES_THE_SUBMISSION = frozenset(

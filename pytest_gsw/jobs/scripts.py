@@ -21,8 +21,7 @@ from pytest_gsw.common.redact import is_secret
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.layout import ANY_SIZE, JOB_ID
 from pytest_gsw.jobs.model import ERROR_SUFFIX, JobSpec
-from pytest_gsw.tables.images import IMAGE_VARIABLE
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import IMAGE_VARIABLE, Baseline
 
 # -- The text of a recipe's script, for all who look into it before a job is submitted --------------
 

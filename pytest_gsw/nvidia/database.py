@@ -22,9 +22,8 @@ from pytest_gsw.jobs.model import JobState
 from pytest_gsw.nvidia.evidence import letters
 from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.record import Record
-from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.metrics import STEP_TIME
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Baseline, image_name
 
 #: What a job cannot be told without, and what only some releases keep.
 _NEEDED = ("job_id", "model_size", "dtype", "scale", "slurm_state", "train_step_time_seconds")

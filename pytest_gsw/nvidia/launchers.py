@@ -25,8 +25,7 @@ from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
 from pytest_gsw.jobs.spec import profiling_in
 from pytest_gsw.nvidia.evidence import Task, task_beside
-from pytest_gsw.tables.images import IMAGE_VARIABLE
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import IMAGE_VARIABLE, Baseline
 from pytest_gsw.tables.releases import container_of, is_container
 from pytest_gsw.tables.yamlfile import Stated, read_spelling
 

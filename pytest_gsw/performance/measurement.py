@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pytest_gsw.performance.steady import Steady
-from pytest_gsw.tables.model import Figures
-from pytest_gsw.tables.statistic import Statistic
+from pytest_gsw.tables.model import Figures, Statistic
 
 #: How much of a statistic's window the log must have: lines are lost where processes write over each other.
 _FILLED_SHARE = 0.9

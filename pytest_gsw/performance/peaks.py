@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_gsw.tables.accelerators import ACCELERATORS
 from pytest_gsw.tables.metrics import CALIBRATION
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import ACCELERATORS, Baseline
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,9 @@ from pathlib import Path
 from pytest_gsw.common.words import counted
 from pytest_gsw.logs.model import Identity, Step
 from pytest_gsw.runs.problem import Problem
-from pytest_gsw.tables.images import image_name
-from pytest_gsw.tables.model import Baseline, Parallelism
-from pytest_gsw.tables.of_release import holds_for
+from pytest_gsw.tables.load import holds_for
+from pytest_gsw.tables.model import Baseline, Parallelism, image_name, parse_statistic
 from pytest_gsw.tables.releases import container_of, is_container
-from pytest_gsw.tables.statistic import parse_statistic
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
 #: Kinds of fewer bits, which the names of their variants hold: ``mxfp8``, ``nvfp4``.

@@ -38,9 +38,8 @@ from pytest_gsw.runs.run import (
     where_to_look,
 )
 from pytest_gsw.runs.trained import SCALED_DTYPES, diverged_fact, loss_problem
-from pytest_gsw.tables.images import image_name
-from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.of_release import other_release
+from pytest_gsw.tables.load import other_release
+from pytest_gsw.tables.model import Baseline, image_name
 from pytest_gsw.tables.releases import releases_of
 
 #: A run says who it is at its beginning.

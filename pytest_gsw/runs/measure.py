@@ -20,8 +20,7 @@ from pytest_gsw.runs.run import Run, log_evidence
 from pytest_gsw.runs.steps import check_measured, check_steps, check_whole
 from pytest_gsw.runs.trained import is_trained, steps_each_line
 from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Series
-from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.tables.model import Baseline, parse_statistic
 
 
 def measure_as_documented(baseline: Baseline, run: Run, log: StepLog, log_format: LogFormat) -> Measurement:

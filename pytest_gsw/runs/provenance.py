@@ -15,7 +15,7 @@ from pytest_gsw.logs.logfile import LogFile, opened
 from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.text import safe_text
-from pytest_gsw.tables.images import image_name
+from pytest_gsw.tables.model import image_name
 
 #: Every rank says at the log's beginning who it is, and libraries say their versions when they start.
 _SEARCHED_BYTES = 4 << 20

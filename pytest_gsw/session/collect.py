@@ -331,7 +331,7 @@ class BlankItem(TellsFact, OfTheSession, pytest.Item):
     @cached_property
     def error(self) -> RunError:
         """What is told in the place of a result."""
-        from pytest_gsw.tables.blanks import blank_error
+        from pytest_gsw.tables.load import blank_error
 
         return quoted(blank_error(self.blank), os.environ)
 

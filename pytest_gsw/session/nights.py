@@ -18,8 +18,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.history.together import Beside, Together
 from pytest_gsw.performance.together import FEWEST_ROWS, Night, Tonight
 from pytest_gsw.results.record import Record
-from pytest_gsw.tables.definition import experiment_hash
-from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
 
 if TYPE_CHECKING:
     from pytest_gsw.history.alarms import Acknowledgement

@@ -60,10 +60,8 @@ from pytest_gsw.session.collect import fail
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.settings import CANARIES, FLEET, NIGHTS, OTHERS, RECORD, SETTINGS, Settings, environment_of
 from pytest_gsw.session.terminal import TALLY
-from pytest_gsw.tables.definition import accepted_for, definition_hash, experiment_hash
-from pytest_gsw.tables.images import image_name
 from pytest_gsw.tables.metrics import STEP_TIME
-from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 
 # -- The two sources of an ended row: a job of this session or a log that it was pointed at, and an earlier record
 #

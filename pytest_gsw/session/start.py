@@ -56,10 +56,8 @@ from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
 from pytest_gsw.session.row import LiveRow, ReplayedRow
 from pytest_gsw.session.screen import begin_live, make_ticker, repeat_teller, write
 from pytest_gsw.session.settings import CANARIES, FLEET, NIGHTS, NOT_READY, OTHERS, Settings, environment_of
-from pytest_gsw.tables.definition import accepted_to_expect, definition_hash
 from pytest_gsw.tables.fields import nearest
-from pytest_gsw.tables.images import image_name
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 
 # -- What is known of how jobs will differ from their rows, told before anything is submitted; their logs decide
 

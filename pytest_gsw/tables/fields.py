@@ -68,7 +68,8 @@ class Sequence_:  # noqa: N801 - the name of the thing; "Sequence" is taken by t
     required: bool = False
 
 
-Fields = Mapping[str, Field | Nested | Sequence_]
+Kind = Field | Nested | Sequence_
+Fields = Mapping[str, Kind]
 
 
 def may_be_blank(fields: Fields) -> Fields:

@@ -14,14 +14,13 @@ from pytest_gsw.tables import fields as f
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import accepted_file
 from pytest_gsw.tables.metrics import METRIC_KEY
-from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.tables.model import Accepted, Baseline, parse_statistic
 from pytest_gsw.tables.releases import release_field
-from pytest_gsw.tables.statistic import parse_statistic
 from pytest_gsw.tables.yamlfile import Value, Values, read_mapping
 
 # -- What clusters have accepted for the rows of a table: a list in a file of its own beside the table
 #
-# :mod:`pytest_gsw.ageing` writes that file whole. Tables that have the list in themselves are read as well.
+# :mod:`pytest_gsw.baseline_updates` writes that file whole. Tables that have the list in themselves are read as well.
 
 
 def read_spread(raw: str) -> float:
@@ -123,20 +122,15 @@ def with_accepted(
     by_row: dict[str, dict[str, Accepted]] = {}
     for entry in (*inside, *beside):
         row, cluster = entry_key(entry.value)
-        by_row.setdefault(row, {})[cluster] = accepted_of(entry.value)
+        values = {key: value.value for key, value in entry.value.items() if key != "row"}
+        judged_s = next(values.pop(key) for key in ACCEPTED_FIGURES.values() if key in values)
+        by_row.setdefault(row, {})[cluster] = Accepted(judged_s=judged_s, **values)
     return tuple(replace(row, accepted=by_row[row.id]) if row.id in by_row else row for row in rows)
 
 
 def entry_key(entry: Values) -> Key:
     """Row and cluster of an entry."""
     return entry["row"].value, entry["cluster"].value
-
-
-def accepted_of(entry: Values) -> Accepted:
-    """The figure of an entry that is right."""
-    values = {key: value.value for key, value in entry.items() if key != "row"}
-    judged_s = next(values.pop(key) for key in ACCEPTED_FIGURES.values() if key in values)
-    return Accepted(judged_s=judged_s, **values)
 
 
 def accepted_faults(

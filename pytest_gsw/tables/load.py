@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import bisect
+import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_gsw.common.words import enumerated
-from pytest_gsw.errors import ConfigurationError, Fault, FileError
+from pytest_gsw.common.files import from_here
+from pytest_gsw.common.words import command, enumerated
+from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.bundled import bundled_baselines, is_of_release, is_table, table_of_accepted
+from pytest_gsw.tables.bundled import (
+    FACTS_FILE,
+    bundled_baselines,
+    bundled_releases,
+    is_of_release,
+    is_table,
+    table_of_accepted,
+)
 from pytest_gsw.tables.fields import Field
-from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS, accepted_faults, with_accepted
+from pytest_gsw.tables.keys import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, accepted_faults, with_accepted
 from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Metric, Series
 from pytest_gsw.tables.model import (
     BLANK,
     Baseline,
+    Blank,
     BlankRow,
     Documented,
     Figures,
@@ -29,9 +41,22 @@ from pytest_gsw.tables.model import (
     Recipe,
     Source,
     blank_id,
+    is_same,
     row_id,
 )
-from pytest_gsw.tables.yamlfile import NOWHERE, NULLS, Value, Values, mapping_of, mapping_with_faults, read_text
+from pytest_gsw.tables.releases import NO_FIGURES_SINCE, in_words, is_container, releases_of
+from pytest_gsw.tables.yamlfile import (
+    NOWHERE,
+    NULLS,
+    Spelt,
+    Stated,
+    Value,
+    Values,
+    mapping_with_faults,
+    read_mapping,
+    read_spelling,
+    read_text,
+)
 
 # -- Tables whose rows stand on one line each, as the importer writes them --------------------------
 #
@@ -61,7 +86,7 @@ def read_by_line(path: Path) -> Values | None:
     for number, match in rows.items():
         lines[number] = match[1] + "{}"
     try:
-        values = mapping_of(path, "\n".join(lines), FILE_FIELDS)
+        values = read_mapping(path, FILE_FIELDS, "\n".join(lines))
         for table in values["tables"].value:
             for row in table.value["rows"].value:
                 match = rows.pop(row.mark.line, None)
@@ -115,7 +140,6 @@ LOGGED_AT_MOST = {
 
 _NO_PARALLELISM = Parallelism()
 _NOTHING: Mapping[str, Any] = {}
-_STEP_TIME = metrics.STEP_TIME.name
 
 #: Keys whose values are a row's as they are; one that is not given has the field's default.
 _AS_GIVEN = tuple(
@@ -132,7 +156,7 @@ _OF_VERDICT = frozenset(
 )
 
 
-class Found(NamedTuple):
+class _Found(NamedTuple):
     """A row of which something is blank, as it is read."""
 
     id: str
@@ -167,7 +191,7 @@ def read_table(path: Path) -> Table:
         values, faults = mapping_with_faults(path, read_text(path), FILE_FIELDS)
     is_right = not faults
     rows: list[Baseline] = []
-    found: list[Found] = []
+    found: list[_Found] = []
     taken: dict[str, int] = {}
     for number, table in _entries(values, "tables"):
         shared = _merge(values, table.value)
@@ -181,8 +205,9 @@ def read_table(path: Path) -> Table:
             if None in stated.values():
                 unknown |= {key for key, value in stated.items() if value is None}
                 known = {key: value for key, value in stated.items() if value is not None}
-            judged = _judged(known, recipe)
-            problems = _row_problems(known, judged, recipe, unknown)
+            metric = metrics.JUDGED[known.get("metric", metrics.STEP_TIME.name)]
+            documented = _documented(known, metric)
+            problems = _row_problems(known, metric, documented, recipe, unknown)
             if not problems:
                 location = Location(path, row.line, row.column)
                 name = row_id(stated) if is_right and not unknown else blank_id(stated)
@@ -192,10 +217,11 @@ def read_table(path: Path) -> Table:
                     problems = [f"has the id {name} of line {taken[name]}; give it a 'case' of its own"]
                 taken.setdefault(name, location.line)
                 if unknown:
-                    found.append(Found(name, location, known, (values, table.value, row.value), table.line))
+                    found.append(_Found(name, location, known, (values, table.value, row.value), table.line))
                 elif is_right:
                     made = made or _recipe(known, recipe)
-                    rows.append(_baseline(name, known, judged, made, location))
+                    min_steps = known.get("min_steps") or _default_min_steps(known, metric, recipe)
+                    rows.append(_baseline(name, known, documented, min_steps, made, location))
             key = f"tables[{number}].rows[{row_number}]"
             faults += [Fault(row.line, row.column, key, problem) for problem in problems]
     # Whether a figure is one of a blank row is not known yet.
@@ -207,11 +233,7 @@ def read_table(path: Path) -> Table:
     if faults:
         raise FileError(path, tuple(faults))
     right = with_accepted(path, rows, accepted, named)
-    if not found:
-        return Table(right, ())
-    from pytest_gsw.tables.blanks import blank_rows  # few tables have any
-
-    return Table(right, blank_rows(path, found))
+    return Table(right, tuple(_blank_rows(path, found)))
 
 
 def table_files(path: Path) -> tuple[Path, ...]:
@@ -277,22 +299,12 @@ def _merge(*levels: Values, above: Mapping[str, Any] = _NOTHING) -> dict[str, An
     return merged
 
 
-class _Judged(NamedTuple):
-    """What a row is judged by and against."""
-
-    metric: Metric
-    documented: Figures
-    #: Fewest steps of its log.
-    min_steps: int
-
-
-def _judged(row: Mapping[str, Any], recipe: Mapping[str, Any]) -> _Judged:
-    metric = metrics.JUDGED[row.get("metric", _STEP_TIME)]
-    return _Judged(metric, _documented(row, metric), row.get("min_steps") or _default_min_steps(row, metric, recipe))
-
-
 def _row_problems(
-    row: Mapping[str, Any], judged: _Judged, recipe: Mapping[str, Any], unknown: AbstractSet[str]
+    row: Mapping[str, Any],
+    metric: Metric,
+    documented: Figures,
+    recipe: Mapping[str, Any],
+    unknown: AbstractSet[str],
 ) -> list[str]:
     """What is wrong with one row as a whole, each key by itself being right; what is not known yet may be right."""
     problems = [
@@ -302,9 +314,8 @@ def _row_problems(
     ]
     if "line" in row and "document" not in row and "document" not in unknown:
         problems.append("has a 'line', and no 'document' that it is a line of")
-    metric = judged.metric
     stated_as = metrics.SAVE_TIME.key if metric.series is Series.SAVES else metrics.STEP_TIME.key
-    has_none = "expected_failure" not in row and getattr(judged.documented, metric.key) is None
+    has_none = "expected_failure" not in row and getattr(documented, metric.key) is None
     if has_none and not _OF_VERDICT & unknown:
         stated = [key for key in metrics.THROUGHPUTS if key in row] if metric.series is Series.STEPS else []
         needed = f"'{stated_as}', on which the verdict rests"
@@ -383,12 +394,9 @@ def _stated_step_time_s(row: Mapping[str, Any], stated: Figures) -> float | None
     return None
 
 
-def _parallelism(row: Mapping[str, Any]) -> Parallelism:
-    degrees = {key: row[key] for key in Parallelism.__dataclass_fields__ if key in row}
-    return Parallelism(**degrees) if degrees else _NO_PARALLELISM
-
-
-def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe, location: Location) -> Baseline:
+def _baseline(
+    name: str, row: Mapping[str, Any], documented: Figures, min_steps: int, recipe: Recipe, location: Location
+) -> Baseline:
     log_format = row.get("log_format", row["framework"])
     given: dict[str, Any] = {"attributes": _NOTHING, "metrics": _NOTHING}
     given |= {key: row[key] for key in _AS_GIVEN if key in row}
@@ -396,11 +404,12 @@ def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe
     if "metrics" in row:
         given["metrics"] = {key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
     architecture = _merge(row.get("architecture", {}))
+    degrees = {key: row[key] for key in Parallelism.__dataclass_fields__ if key in row}
     return Baseline(
         id=name,
-        parallelism=_parallelism(row),
-        documented=judged.documented,
-        min_steps=judged.min_steps,
+        parallelism=Parallelism(**degrees) if degrees else _NO_PARALLELISM,
+        documented=documented,
+        min_steps=min_steps,
         model_flops_per_sample=row.get("model_flops"),
         recipe=recipe,
         source=Source(
@@ -417,3 +426,317 @@ def _baseline(name: str, row: Mapping[str, Any], judged: _Judged, recipe: Recipe
         hidden_size=architecture.get("hidden_size"),
         **given,
     )
+
+
+# -- Rows that cannot run, because a key of theirs has no value --------------------------------------
+#
+# ``pytest-gsw import`` leaves a key blank where the document does not say it. Each such row is an error of its own; the
+# other rows of its table run.
+
+#: What the importer writes behind a blank of a file or a table, and above the row of a blank, with the key.
+BLANK_BEHIND = "  # BLANK: "
+BLANK_ABOVE = "BLANK "
+#: What it writes behind a table's title: the line of the table's header in the document.
+TABLE_AT_LINE = "  # table at line "
+
+#: Keys that name a row in facts.yaml, and so are no facts of it.
+_NO_FACTS = frozenset({"gpus", "document", "release", "line", "metrics"})
+_RECIPE = "recipe."
+#: What no plain text of YAML may hold.
+_QUOTED = re.compile(r"[^A-Za-z0-9._/-]")
+_ABOVE = re.compile(rf" *# {BLANK_ABOVE}(?P<key>[a-z_0-9.]+): (?P<reason>.+)")
+#: Lines as YAML counts them.
+_LINES = re.compile("\r\n?|[\n\x85\u2028\u2029]")
+_AT_LINE = re.compile(rf"{TABLE_AT_LINE}([0-9]+)$")
+
+
+#: By key, the lines of the comments above rows that say why it is blank, and what they say.
+_Comments = dict[str, tuple[list[int], list[str]]]
+
+
+def _blank_rows(path: Path, found: Sequence[_Found]) -> Iterator[BlankRow]:
+    """The rows of a file with its comments, which say why a key is blank and where the table stands in the document."""
+    lines = ["", *_LINES.split(read_text(path))] if found else []
+    above: _Comments = {}
+    for number, line in enumerate(lines):
+        comment = _ABOVE.match(line)
+        if comment is not None:
+            numbers, reasons = above.setdefault(comment["key"], ([], []))
+            numbers.append(number)
+            reasons.append(comment["reason"])
+    for row in found:
+        at_line = _AT_LINE.search(lines[row.table_line])
+        blanks = tuple(_blanks(row, lines, above))
+        known = {key: value for key, value in row.known.items() if isinstance(FILE_FIELDS.get(key), Field)}
+        yield BlankRow(row.id, row.location, known, blanks, int(at_line[1]) if at_line else None)
+
+
+def _blanks(row: _Found, lines: Sequence[str], above: _Comments) -> Iterator[Blank]:
+    nearest: dict[str, tuple[int, Value]] = {}
+    for level, values in enumerate(row.levels):
+        recipe = values["recipe"].value if "recipe" in values else {}
+        flat = {**values, **{_RECIPE + name: value for name, value in recipe.items()}}
+        nearest |= {key: (level, value) for key, value in flat.items()}
+    for key, (level, value) in nearest.items():
+        if value.value is not None:
+            continue
+        is_own = level == len(row.levels) - 1
+        reason = lines[value.line].partition(BLANK_BEHIND.strip())[2].strip()
+        if is_own:
+            # One comment stands above all rows behind each other that lack the same.
+            numbers, reasons = above.get(key, ([], []))
+            before = bisect.bisect(numbers, row.location.line)
+            reason = reasons[before - 1] if before else reason
+        of_recipe = key.startswith(_RECIPE)
+        known = RECIPE_FIELDS[key.removeprefix(_RECIPE)] if of_recipe else FILE_FIELDS[key]
+        assert isinstance(known, Field)  # nothing else may be blank
+        yield Blank(key, value.line, known.wanted, reason, is_own=is_own)
+
+
+def blank_error(row: BlankRow) -> RunError:
+    """What is said of a row in the place of a result: what is blank and why, and what to write where."""
+    reasons = {blank.reason for blank in row.blanks}
+    because = f": {reasons.pop()}" if len(reasons) == 1 and "" not in reasons else ""
+    path = from_here(row.location.path)
+    evidence = [("row", f"{path}:{row.location.line}")]
+    for blank in row.blanks:
+        text = f"{path}:{blank.line}  {blank.key}, {blank.wanted}"
+        evidence.append(("blank", f"{text}: {blank.reason}" if blank.reason else text))
+    verb = "is" if len(row.blanks) == 1 else "are"
+    fact = f"{enumerated([blank.key for blank in row.blanks])} {verb} blank{because}"
+    return RunError(fact, tuple(evidence), advice=_advice(row))
+
+
+def _advice(row: BlankRow) -> str:
+    """Where to write what is blank: in the table, or in facts.yaml where the importer has written the table."""
+    keys = [blank.key for blank in row.blanks]
+    facts = facts_of([row])
+    own = [key for key in keys if key in _NO_FACTS] if facts else keys
+    into_table = f"type {enumerated(own) if own and facts else 'it' if len(keys) == 1 else 'them'} into the table"
+    if not facts:
+        return into_table
+    directory = from_here(row.location.path.parent.parent)
+    again = command("pytest-gsw", "import", str(row.known["document"]), "-o", str(directory), "--overwrite")
+    also = f"; {enumerated([key for key in keys if key not in own])} there, or" if own else ", or"
+    where = f"into {directory / FACTS_FILE} beside what it has of the document, and {again}:"
+    return "\n".join([f"{into_table}{also} {where}", "", *facts])
+
+
+#: What is wanted of keys, each once, in their order.
+_Keys = dict[str, str]
+
+
+def facts_of(rows: Iterable[BlankRow]) -> list[str]:
+    """The lines of facts.yaml that fill in what facts can, of the rows that the importer has written."""
+    # By document and by the line of a table's header: its keys, and those of its rows by their lines and GPUs.
+    documents: dict[str, dict[int, tuple[_Keys, dict[tuple[int, int | None], _Keys]]]] = {}
+    for row in rows:
+        wanted = {blank.key: blank for blank in row.blanks if blank.key not in _NO_FACTS}
+        document, line = row.known.get("document"), row.known.get("line")
+        if row.document_table is None or not wanted or document is None or line is None:
+            continue
+        table, own = documents.setdefault(document, {}).setdefault(row.document_table, ({}, {}))
+        for key, blank in wanted.items():
+            keys = own.setdefault((line, row.known.get("gpus")), {}) if blank.is_own else table
+            keys[key] = blank.wanted
+    lines = ["documents:"] if documents else []
+    for name, tables in documents.items():
+        lines += [f"  - document: {json.dumps(name) if _QUOTED.search(name) else name}", "    tables:"]
+        for table_line, (table, own) in sorted(tables.items(), key=itemgetter(0)):
+            lines += [f"      - line: {table_line}", *_lines_of(table, "        ")]
+            lines += ["        rows:"] if own else []
+            for (line, gpus), keys in own.items():
+                lines += [f"          - line: {line}", *([] if gpus is None else [f"            gpus: {gpus}"])]
+                lines += _lines_of(keys, "            ")
+    return lines
+
+
+def _lines_of(keys: _Keys, indent: str) -> Iterator[str]:
+    """The keys with what is to be written behind them; those of the recipe below it."""
+    yield from (f"{indent}{key}:  # {wanted}" for key, wanted in keys.items() if not key.startswith(_RECIPE))
+    of_recipe = {key.removeprefix(_RECIPE): wanted for key, wanted in keys.items() if key.startswith(_RECIPE)}
+    if of_recipe:
+        yield f"{indent}recipe:"
+        yield from (f"{indent}  {key}:  # {wanted}" for key, wanted in of_recipe.items())
+
+
+# -- What rows state, as written: their texts, with the places where they stand -----------------------
+#
+# A :class:`~pytest_gsw.tables.model.Baseline` has numbers. Whether two of them contradict each other
+# depends on the digits that were written, and a finding is of use only with its place; hence this form,
+# which rows of YAML files and rows of imported documents share.
+
+
+@dataclass(frozen=True)
+class StatedRow:
+    """One row: every key that it has itself, from its table or from its file.
+
+    Keys are those of :data:`pytest_gsw.tables.keys.ROW_FIELDS`, ``model``, ``framework``, ``document``,
+    ``release``, ``activation_recomputation``, and those of mappings with a dot: ``architecture.layers``,
+    ``attributes.id``.
+    """
+
+    #: As the plugin names it: ``llama2_70b_fp8[H100x64]``.
+    id: str
+    #: The file that the places count in: a YAML table, or a document.
+    file: str
+    values: Mapping[str, Stated]
+    #: Known findings by name, each with its reason.
+    acknowledged: Mapping[str, str] = field(default_factory=dict)
+
+
+#: Keys of a file that are no row's, and that say what its rows are.
+_FILE_KEYS = frozenset({"model", "framework", "log_format", "document", "release", "activation_recomputation"})
+_MAPPINGS = frozenset({"architecture", "attributes"})
+
+
+def stated_rows(path: Path) -> tuple[StatedRow, ...]:
+    """All rows of one baseline file as they are spelt, in the file's order; of what is blank, nothing is stated.
+
+    Each key is the nearest one's, as in :func:`~pytest_gsw.tables.load.read_table`. What is acknowledged
+    at the file and at a table counts for all their rows.
+
+    Raises:
+        FileError: The file is wrong; it lists every fault with line and column.
+    """
+    table = read_table(path)
+    blanks = {row.id: {blank.key for blank in row.blanks} for row in table.blanks}
+    rows: list[Baseline | BlankRow] = sorted(
+        (*table.rows, *table.blanks), key=lambda row: (row.location.line, row.location.column)
+    )
+    levels = tuple(_levels(read_spelling(path)))
+    return tuple(
+        StatedRow(row.id, str(path), _without(_values(above), blanks.get(row.id, ())), _acknowledged(above))
+        for row, above in zip(rows, levels, strict=True)
+    )
+
+
+def _without(values: dict[str, Stated], blank: Container[str]) -> dict[str, Stated]:
+    return {key: stated for key, stated in values.items() if key not in blank}
+
+
+def _levels(root: Any) -> Iterator[Sequence[Mapping[str, Spelt]]]:
+    """File, table and row of each row. The file is right, or there would have been a FileError."""
+    for table in root["tables"]:
+        for row in table["rows"]:
+            yield root, table, row
+
+
+def _values(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, Stated]:
+    values: dict[str, Stated] = {}
+    for level in levels:
+        for key, spelt in level.items():
+            if isinstance(spelt, Stated) and (key in ROW_FIELDS or key in _FILE_KEYS):
+                values[key] = spelt
+            elif isinstance(spelt, Mapping) and key in _MAPPINGS:
+                # A nearer mapping takes the place of the whole other one.
+                values = {name: stated for name, stated in values.items() if not name.startswith(f"{key}.")}
+                values |= {f"{key}.{name}": text for name, text in spelt.items() if isinstance(text, Stated)}
+    return values
+
+
+def _acknowledged(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, str]:
+    reasons: dict[str, str] = {}
+    for level in levels:
+        spelt: Any = level.get("acknowledged", {})
+        reasons |= {name: text.text for name, text in spelt.items() if isinstance(text, Stated)}
+    return reasons
+
+
+# -- A row and a release of the recipes that ran, or is to run: where figures of that one are ----------
+
+_TAG = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
+
+
+class OtherRelease(NamedTuple):
+    """What is said of a row whose figures are not of the release that runs."""
+
+    fact: str
+    #: Which bundled table has the row's figures for that release.
+    table: tuple[str, str]
+    advice: str
+
+
+def holds_for(source: Source, version: str, among: Sequence[str] | None = None) -> bool | None:
+    """Whether a row's figures are of the release of this ``GSW_VERSION``, or of one of these that it may be.
+
+    A table of one's own may name it as the script does. ``None`` if the row or the run names no release.
+    """
+    ran = releases_of(version) if among is None else among
+    if source.releases:
+        # Which container a release of the recipes runs in its name does not tell.
+        wanted = {release for release in source.releases if not is_container(release)}
+        return not wanted.isdisjoint((version.removeprefix("v"), *ran)) if ran and wanted else None
+    # The tag of the document alone says year and month.
+    month, months = _month(source.release or ""), set(map(_month, ran))
+    return None if month is None or months <= {None} else month in months
+
+
+@cache
+def releases_for(accelerator: str) -> tuple[str, ...]:
+    """The releases with rows for an accelerator that can run, the newest last; "" behind them: the documents' own."""
+    named = accelerator.partition("-")[0].lower()
+
+    def has(path: Path) -> bool:  # a table that does not name it need not be parsed
+        is_named = named in path.read_text(encoding="utf-8").lower()
+        return is_named and any(is_same(row.accelerator, accelerator) for row in _rows(path))
+
+    tables = {**bundled_releases(), "": table_files(bundled_baselines())}
+    return tuple(release for release, paths in tables.items() if any(map(has, paths)))
+
+
+def states_none(release: str) -> bool:
+    """True if a release is one of the recipes' whose READMEs have no figures any more."""
+    return _TAG.fullmatch(release) is not None and release >= NO_FIGURES_SINCE
+
+
+def other_release(baseline: Baseline, ran: Sequence[str], what: str, *where: str) -> OtherRelease:
+    """What is said of ``what``, a log or a recipe, which is of one of these releases and not certainly of the row's.
+
+    ``where`` are the options of pytest that name the log, or the cluster that has the recipe.
+    """
+    wanted = baseline.source.releases or (str(baseline.source.release),)
+    fact = f"{what} is of release {in_words(ran, 'or')}, and the row's figures are of {in_words(wanted)}"
+    found = rows_of(baseline.id, ran)
+    if not found:
+        advice = (
+            f"stage the recipe of {wanted[-1]}, or write the figures of {ran[0]} into a table of your own, with "
+            f'releases: ["{ran[0]}"], and name it with --gsw-baselines'
+        )
+        return OtherRelease(fact, ("table", f"no bundled table has this row for {in_words(ran, 'or')}"), advice)
+    if len({row.judged_s for row in found.values()}) > 1:
+        figures = (f"{row.judged_s:g} of {release}" for release, row in found.items())
+        said = f"several: {baseline.judged_by.key} {', '.join(figures)}"
+        return OtherRelease(fact, ("table", said), "stage a checkout of one release, whose CHANGELOG says which it is")
+    release, path = next((release, row.location.path) for release, row in found.items())
+    # The row of this node id is the other table's: the option alone does not make it that one's.
+    judged = command("pytest", *where, f"--gsw-release={release}", f"{_argument(path)}::{baseline.id}")
+    advice = f"stage the recipe of {wanted[-1]}, or take that release's figures: {judged}"
+    return OtherRelease(fact, ("table", f"{from_here(path)} has this row's figures of {release}"), advice)
+
+
+def rows_of(row_id: str, releases: Iterable[str]) -> dict[str, Baseline]:
+    """The bundled rows of an id, by release."""
+    known = bundled_releases()
+    rows = ((release, row) for release in releases for path in known.get(release, ()) for row in _rows(path))
+    return {release: row for release, row in rows if row.id == row_id and release in row.source.releases}
+
+
+@cache
+def _rows(path: Path) -> tuple[Baseline, ...]:
+    try:
+        return load_table(path)
+    except ConfigurationError:  # it is not what the session is about
+        return ()
+
+
+def _argument(path: Path) -> str:
+    """A bundled table as an argument of pytest: as a file from here, else as its node ids name it."""
+    here = from_here(path)
+    is_file = not here.is_absolute() and "site-packages" not in path.parts
+    return (here if is_file else path.relative_to(bundled_baselines().parent)).as_posix()
+
+
+def _month(release: str) -> tuple[str, str] | None:
+    found = _TAG.fullmatch(release)
+    return None if found is None else (found[1], found[2])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, NamedTuple, cast
 
+from pytest_gsw.common.redact import masked_text
 from pytest_gsw.tables.metrics import JUDGED, Metric
 from pytest_gsw.tables.releases import in_words
 
@@ -162,7 +166,7 @@ class Accepted:
     job_ids: str
     #: ISO date of the newest of them.
     date: str
-    #: The definition that they were measured under, see :mod:`pytest_gsw.tables.definition`.
+    #: The definition that they were measured under, see :mod:`pytest_gsw.tables.model`.
     definition: str
     #: The container image that they ran, where that is known.
     image: str | None = None
@@ -206,7 +210,7 @@ class Baseline:
     parallelism: Parallelism
     documented: Figures
     metric: JudgedMetric = "step_time"
-    #: How the log's steps become one number, see :mod:`pytest_gsw.tables.statistic`.
+    #: How the log's steps become one number, see :mod:`pytest_gsw.tables.model`.
     statistic: str = "last"
     #: Fewest steps that must be read from the log.
     min_steps: int
@@ -302,6 +306,8 @@ class Blank(NamedTuple):
     key: str
     #: Where it stands in the file, from 1.
     line: int
+    #: What is to be written there.
+    wanted: str
     #: Why it is blank, as the importer's comment says; empty where there is none.
     reason: str
     #: It stands at the row, and not at its table or its file.
@@ -357,10 +363,11 @@ def transferred(row: Baseline, gpus: int) -> Baseline | None:
         samples_per_s=_times(stated.samples_per_s, ratio),
         days_to_train_1t_tokens=_times(stated.days_to_train_1t_tokens, 1 / ratio),
     )
+    head, _, behind = row.id.partition(f"[{row.accelerator}x{row.gpus}")
     title = f"{row.source.title or row.id}, transferred per GPU from {row.gpus} GPUs"
     return replace(
         row,
-        id=_id_on(row, gpus),
+        id=f"{head}[{row.accelerator}x{gpus}{behind[:-1]}-of-{row.gpus}]",
         gpus=gpus,
         global_batch_size=batch * gpus // row.gpus,
         parallelism=replace(row.parallelism, dp=None, fsdp=None),
@@ -370,11 +377,263 @@ def transferred(row: Baseline, gpus: int) -> Baseline | None:
     )
 
 
-def _id_on(row: Baseline, gpus: int) -> str:
-    """``llama3_70b_fp8[H100x512-26.04-of-64]`` for ``llama3_70b_fp8[H100x64-26.04]``."""
-    head, _, behind = row.id.partition(f"[{row.accelerator}x{row.gpus}")
-    return f"{head}[{row.accelerator}x{gpus}{behind[:-1]}-of-{row.gpus}]"
-
-
 def _times(figure: float | None, ratio: float) -> float | None:
     return None if figure is None else figure * ratio
+
+
+# -- How the steps of a log become one number: ``last``, ``mean[35:44]``, ``median[-10:]`` ---------
+
+Kind = Literal["last", "mean", "median"]
+
+_PATTERN = re.compile(r"(last|mean|median)(?:\[(-?\d+)?:(-?\d+)?\])?")
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A statistic over the steps of one log.
+
+    The window counts steps as the log does and includes both its ends, as the recipes' own
+    tools do (``mean[35:44]`` is the mean of ten steps). A negative number counts from the
+    last step: ``median[-10:]`` is the median of the last ten.
+    """
+
+    kind: Kind
+    first: int | None = None
+    last: int | None = None
+
+    def __str__(self) -> str:
+        if self.first is None and self.last is None:
+            return self.kind
+        first = "" if self.first is None else self.first
+        last = "" if self.last is None else self.last
+        return f"{self.kind}[{first}:{last}]"
+
+
+def parse_statistic(text: str) -> Statistic:
+    """Read a statistic as a table writes it; a ValueError says what is wanted."""
+    match = _PATTERN.fullmatch(text)
+    wanted = "wanted last, mean or median, optionally with a window such as mean[35:44] or median[-10:]"
+    if match is None:
+        raise ValueError(f"got '{text}', {wanted}")
+    first, last = (int(bound) if bound else None for bound in match.group(2, 3))
+    has_window = match.group(0) != match.group(1)
+    if has_window and match.group(1) == "last":
+        raise ValueError(f"got '{text}', but 'last' is one step and takes no window")
+    if has_window and first is None and last is None:
+        raise ValueError(f"got '{text}', an empty window; {wanted}")
+    same_end = first is not None and last is not None and (first < 0) == (last < 0)
+    if same_end and cast(int, first) > cast(int, last):
+        raise ValueError(f"got '{text}', whose window ends before it starts")
+    return Statistic(cast(Kind, match.group(1)), first, last)
+
+
+# -- Names of container images: one image has one name, wherever it is said and by whom ------------
+
+#: The variable by which all recipes from release 24.11 on let their image be chosen.
+IMAGE_VARIABLE = "RUN_CONF_IMAGE"
+
+#: ``docker://user:password@``, and what a token in a query leaves; the "@" of a digest is part of the name.
+_USER_INFO = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/?#]+@(?!sha\d)")
+_QUERY = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]{0,30}://[^?]*)\?.*$")
+#: ``user@registry#image``, as container tools take it without a scheme.
+_BARE_USER_INFO = re.compile(r"^[^\s/?#]+@(?!sha\d)(?=[^\s/#]+[/#])")
+
+
+def image_name(image: str) -> str:
+    """An image's name: of a file its own, without the staging area that it lies in; of a registry the whole.
+
+    It depends on nothing but the text: who runs a job, and with which password, changes no definition.
+    """
+    line = " ".join(image.split())
+    if line.startswith(("/", "./", "../", "~")):
+        # The staging area is another on every cluster, and its name no part of what was run.
+        line = PurePosixPath(line).name.strip()
+    for pattern, kept in ((_USER_INFO, r"\1"), (_QUERY, r"\1"), (_BARE_USER_INFO, "")):
+        line = pattern.sub(kept, line)
+    return masked_text(line)
+
+
+def image_of(environment: Mapping[str, str]) -> str | None:
+    """The image that a job's environment chooses."""
+    chosen = environment.get(IMAGE_VARIABLE, "")
+    return image_name(chosen) if chosen.strip() else None
+
+
+# -- The definition of a row: what must be the same for two results to be comparable, and its hash --
+#
+# Results whose hashes are equal may be compared; when the hash changes, a new series begins. Figures,
+# tolerance and the place in the document are not part of it: they say what is expected of a run, not
+# what is run.
+#
+# An experiment is the definition without the software that it ran with. A row's nights stay one line of nights when its
+# image or its release changes: whether the new one made it slower is asked exactly then.
+
+#: Hexadecimal digits of a hash: that two of a million definitions share one has a chance of 0.2 %.
+_DIGITS = 12
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+#: Facts of a row that are part of its definition under their own names: of what is run, and of how it is measured.
+_RUN = (
+    *("model", "size", "framework", "dtype", "accelerator", "gpus", "gpus_per_node"),
+    *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "layers"),
+)
+_MEASURED = ("formula", "activation_recomputation", "metric", "calibration_flops", "statistic")
+#: Facts of a definition that say which software ran, and not what was trained.
+_SOFTWARE = frozenset({"image", "release"})
+
+
+def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, Any]:
+    """What the definition of a row consists of; what is not known is left out.
+
+    ``image`` is the container image that was run, by default the recipe's own.
+    """
+    recipe, named = baseline.recipe, image or baseline.recipe.image
+    facts: dict[str, Any] = {
+        **{name: getattr(baseline, name) for name in _RUN},
+        **vars(baseline.parallelism),
+        "model_flops": baseline.model_flops_per_sample,
+        **{name: getattr(baseline, name) for name in _MEASURED},
+        "recipe.directory": recipe.directory,
+        "recipe.script": recipe.script,
+        "recipe.steps": recipe.steps,
+        **_prefixed("recipe.environment", recipe.environment),
+        "recipe.arguments": " ".join(recipe.arguments) or None,
+        **_prefixed("attributes", baseline.attributes),
+        "image": None if named is None else image_name(named),
+        # Two releases have rows of one name and settings, and run other software: an image tells it, if one is known.
+        "release": baseline.source.release if named is None else None,
+    }
+    # Left out, so that a fact that a later release adds changes no hash of a row that does not have it.
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def definition_hash(baseline: Baseline, image: str | None = None) -> str:
+    """Twelve hexadecimal digits that stand for :func:`definition_facts`."""
+    return _hash(definition_facts(baseline, image))
+
+
+def experiment_hash(baseline: Baseline) -> str:
+    """Twelve hexadecimal digits that stand for a row's experiment, whatever image and release it runs with."""
+    facts = definition_facts(baseline)
+    return _hash({name: value for name, value in facts.items() if name not in _SOFTWARE})
+
+
+def accepted_for(baseline: Baseline, cluster: str | None, definition: str) -> tuple[Accepted | None, Accepted | None]:
+    """What a cluster has accepted for a row, as ``(counts, does not count)``; at most one of the two is there.
+
+    It counts where it was measured under the definition of the run that is to be judged: under another one it is a
+    figure of another experiment.
+    """
+    accepted = None if cluster is None else baseline.accepted.get(cluster)
+    if accepted is None:
+        return None, None
+    return (accepted, None) if accepted.definition == definition else (None, accepted)
+
+
+def accepted_to_expect(baseline: Baseline, cluster: str, image: str | None) -> Accepted | None:
+    """What a cluster has accepted for a row and will count for a run that is not there yet, as far as can be told.
+
+    ``image`` is the container image that the run is to have, ``None`` where only its log will tell.
+    """
+    accepted = baseline.accepted.get(cluster)
+    named = None if accepted is None else image or accepted.image
+    return accepted if accepted is not None and accepted.definition == definition_hash(baseline, named) else None
+
+
+def counts_with_its_image(baseline: Baseline, accepted: Accepted) -> bool:
+    """Whether an accepted figure counts for a run of the image that it was measured with, whatever that was."""
+    return accepted.definition == definition_hash(baseline, accepted.image)
+
+
+def _hash(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_CANONICAL.encode(facts).encode("ascii")).hexdigest()[:_DIGITS]
+
+
+def _prefixed(prefix: str, texts: Mapping[str, str]) -> dict[str, str]:
+    return {f"{prefix}.{name}": text for name, text in texts.items()}
+
+
+# -- Accelerators: how documents write their names, GPUs of a node, and peak FLOP/s with its source --
+#
+# Peaks are of dense matrix operations, without sparsity. The recipes' READMEs (DGX Cloud Benchmarking) count MFU of
+# peaks that differ from NVIDIA's data sheets: 2,450 and 4,900 TFLOP/s of GB200 and GB300, where the data sheets of
+# their NVL72 systems have 2,500 and 5,000. The READMEs' stand here, because the documented MFU is of these.
+
+_DGXC = "the recipes' READMEs (DGX Cloud Benchmarking), 'peak theoretical throughput'"
+_H200 = "NVIDIA's H200 data sheet (1,979 and 3,958 TFLOP/s with sparsity), the SXM module's; half of it is dense"
+_A100 = "NVIDIA's A100 data sheet (624 TFLOP/s with sparsity); half of it is dense"
+_V100 = "the GPT-2 document, citing the V100 data sheet"
+_MI300 = "AMD's data sheets of MI300X and MI325X: matrix operations without sparsity"
+_MI350 = (
+    "AMD's CDNA 4: 256 compute units of 8,192 FP8 operations a clock (BF16 half, FP4 twice) at 2.2 and 2.4 GHz, rounded"
+)
+_TPU = "Google Cloud's data sheet of the TPU, 'peak compute per chip'"
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """One kind of GPU, or one TPU chip."""
+
+    #: As tables name it. One that is sold with two sizes of memory, at different speeds, has it behind its name.
+    name: str
+    #: Peak TFLOP/s by dtype.
+    tflops: Mapping[str, float] = field(default_factory=dict)
+    #: Who says so.
+    source: str = ""
+    #: GPUs of one node: DGX and HGX systems and AMD's platforms have eight, a compute tray of an NVL72 and a TPU's host
+    #: four. V100 (DGX-1 and DGX-2 differ), GH200, L40S, TPU v5e and v6e have no usual node.
+    gpus_per_node: int | None = None
+    #: What nvidia-smi calls it.
+    device: str = ""
+
+
+def _blackwell(bf16: float, fp8: float, nvfp4: float) -> Mapping[str, float]:
+    return {"bf16": bf16, "fp8": fp8, "mxfp8": fp8, "nvfp4": nvfp4}
+
+
+#: NVIDIA's, AMD's and Google's.
+ACCELERATORS: tuple[Accelerator, ...] = (
+    Accelerator("H100", {"bf16": 989, "fp8": 1979}, _DGXC, 8, device="NVIDIA H100 80GB HBM3"),
+    Accelerator("H200", {"bf16": 989, "fp8": 1979}, _H200, 8, device="NVIDIA H200"),
+    Accelerator("GB200", _blackwell(2450, 4900, 9800), _DGXC, 4, device="NVIDIA GB200"),
+    Accelerator("B200", _blackwell(2250, 4500, 9000), _DGXC, 8, device="NVIDIA B200"),
+    Accelerator("GB300", _blackwell(2450, 4900, 14700), _DGXC, 4, device="NVIDIA GB300"),
+    Accelerator("B300", _blackwell(2250, 4500, 13500), _DGXC, 8, device="NVIDIA B300"),
+    Accelerator("GH200"),
+    Accelerator("H20", gpus_per_node=8),
+    *(Accelerator(f"A100{memory}", {"bf16": 312, "fp16": 312}, _A100, 8) for memory in ("", "-40GB", "-80GB")),
+    Accelerator("A40"),
+    Accelerator("L40S"),
+    Accelerator("V100"),
+    Accelerator("V100-32GB", {"fp16": 125}, _V100, device="Tesla V100-SXM2-32GB"),
+    Accelerator("V100-16GB", {"fp16": 120}, _V100, device="Tesla V100-SXM2-16GB"),
+    Accelerator("P100"),
+    Accelerator("MI355X", {"bf16": 2500, "fp8": 5000, "mxfp8": 5000, "mxfp4": 10100}, _MI350, 8),
+    Accelerator("MI350X", {"bf16": 2300, "fp8": 4600, "mxfp8": 4600, "mxfp4": 9200}, _MI350, 8),
+    Accelerator("MI325X", {"bf16": 1307.4, "fp8": 2614.9}, _MI300, 8),
+    Accelerator("MI300X", {"bf16": 1307.4, "fp8": 2614.9}, _MI300, 8),
+    Accelerator("MI250X"),
+    Accelerator("TPU7x", {"bf16": 2307, "fp8": 4614}, _TPU, 4),
+    Accelerator("TPU-v6e", {"bf16": 918, "fp8": 918}, _TPU, None),
+    Accelerator("TPU-v5p", {"bf16": 459, "fp8": 459}, _TPU, 4),
+    Accelerator("TPU-v5e", {"bf16": 197}, _TPU, None),
+    Accelerator("TPU-v4", {"bf16": 275}, _TPU, 4),
+    Accelerator("TPU-v3"),
+    Accelerator("TPU-v2"),
+)
+
+BY_NAME: Mapping[str, Accelerator] = {one.name: one for one in ACCELERATORS}
+#: The size of memory behind a name, as in ``A100-80GB``.
+_MEMORY = re.compile(r"-\d+GB$", re.IGNORECASE)
+
+
+def is_same(one: str, other: str) -> bool:
+    """True if two names are of one accelerator: a name without its memory stands for all of that name."""
+    one, other = one.lower(), other.lower()
+    return one == other or _MEMORY.sub("", one) == other or one == _MEMORY.sub("", other)
+
+
+def gpus_per_node(name: str) -> int | None:
+    """GPUs of one node by an accelerator, such as ``A100`` or ``H100-80GB``; ``None`` where that varies."""
+    known = BY_NAME.get(name) or BY_NAME.get(name.rpartition("-")[0])
+    return None if known is None else known.gpus_per_node

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pytest_gsw.common.words import ByNumber, by_number, enumerated
@@ -76,14 +77,7 @@ def in_words(releases: Sequence[str], word: Literal["and", "or"] = "and") -> str
     return enumerated(releases, word)
 
 
-def read_release(raw: str) -> str:
-    """The name of a release; a ValueError says what is wanted."""
-    if _NAME.fullmatch(raw) is None:
-        raise ValueError(f"got '{raw}', wanted {_WANTED}")
-    return raw
-
-
 def release_field(help_: str) -> f.Field:
     """A key that holds the name of a release."""
     schema = {"type": "string", "pattern": f"^{_NAME.pattern}$"}
-    return f.Field(read_release, _WANTED, help_, schema)
+    return replace(f.pattern(_NAME.pattern, _WANTED, help_), schema=schema)

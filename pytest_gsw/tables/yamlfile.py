@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import yaml
 
@@ -86,8 +86,11 @@ def read_text(path: Path) -> str:
 
 def compose(path: Path, content: str) -> yaml.Node | None:
     """The file's node graph, which knows line and column of everything."""
+    # A look at its letters tells of most files that no scalar holds what is not seen, and that there is no alias.
+    is_shown = (content.isascii() and content.replace("\n", "").isprintable()) or UNSAFE.search(content) is None
+    is_plain = is_shown and "\\" not in content and "*" not in content
     try:
-        has_aliases = not _is_plain(content) and _check_events(path, content)
+        has_aliases = not is_plain and _check_events(path, content)
         node: yaml.Node | None = yaml.compose(content, Loader=_Loader)
     except _TooDeepError:
         _check_events(path, content)
@@ -106,13 +109,6 @@ def compose(path: Path, content: str) -> yaml.Node | None:
         problem = f"has more than {MAX_VALUES:,} values once its aliases are written out"
         raise FileError(path, (Fault(1, 1, "", problem),))
     return node
-
-
-def _is_plain(content: str) -> bool:
-    """Whether a look at its letters tells that no scalar holds what is not seen, and that there is no alias."""
-    if "\\" in content or "*" in content:
-        return False
-    return (content.isascii() and content.replace("\n", "").isprintable()) or UNSAFE.search(content) is None
 
 
 def _check_events(path: Path, content: str, loader: Any = _Loader) -> bool:
@@ -172,9 +168,6 @@ def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
 
 
-_Node = TypeVar("_Node", bound=yaml.Node)
-
-
 class Value(NamedTuple):
     """A value and where it stands: a tuple, because a large selection has a hundred thousand of them."""
 
@@ -199,8 +192,8 @@ Values = Mapping[str, Value]
 NOWHERE = yaml.Mark("", 0, 0, 0, None, 0)
 
 
-def read_mapping(path: Path, fields: Fields) -> Values:
-    """Read a YAML file whose top is a mapping with these keys.
+def read_mapping(path: Path, fields: Fields, content: str | None = None) -> Values:
+    """Read a YAML file whose top is a mapping with these keys, or this content in its place.
 
     Scalars become what their :class:`Field` reads, nested mappings dictionaries of
     :class:`Value`, lists tuples of :class:`Value`.
@@ -208,12 +201,7 @@ def read_mapping(path: Path, fields: Fields) -> Values:
     Raises:
         FileError: With every fault of the file.
     """
-    return mapping_of(path, read_text(path), fields)
-
-
-def mapping_of(path: Path, content: str, fields: Fields) -> Values:
-    """What :func:`read_mapping` gives for this content of a file."""
-    values, faults = mapping_with_faults(path, content, fields)
+    values, faults = mapping_with_faults(path, read_text(path) if content is None else content, fields)
     if faults:
         raise FileError(path, tuple(faults))
     return values
@@ -335,9 +323,7 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
             return None
         if field.fields is not None:
             return _value(node, _mapping(node, field.fields, path, faults))
-        if field.each is not None:
-            return _value(node, _named(node, field, field.each, path, faults))
-        return _value(node, _texts(node, field, path, faults))
+        return _value(node, _named(node, field, path, faults))
     if not isinstance(node, yaml.SequenceNode):
         faults.append(fault_at(node, path, "wanted a list"))
         return None
@@ -378,21 +364,18 @@ def _listed(node: yaml.SequenceNode, field: Field, path: str, faults: list[Fault
             yield value
 
 
-#: By the kind of its values: what the names of a mapping are made of, and what each value is to be.
-_OF_KIND: Mapping[type[yaml.Node], tuple[str, str]] = {
-    yaml.MappingNode: ("a-z, 0-9", "a mapping of keys"),
-    yaml.SequenceNode: ("a-z, 0-9", "a list"),
-    yaml.ScalarNode: ("letters, digits", "a text"),
-}
-
-
-def _entries(
-    node: yaml.MappingNode, kind: type[_Node], field: Nested, path: str, faults: list[Fault]
-) -> Iterator[tuple[str, str, _Node]]:
-    """Key, path and value of each entry of a mapping whose name is free and right and whose value is of a kind."""
-    letters, wanted = _OF_KIND[kind]
+def _named(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]) -> dict[str, Any]:
+    """A mapping of free names to mappings with these keys, to lists (``None`` if wrong), or to texts as spelt."""
+    kind: Any
+    if field.each is None:
+        kind, letters, wanted = yaml.ScalarNode, "letters, digits", "a text"
+    elif isinstance(field.each, Sequence_):
+        kind, letters, wanted = yaml.SequenceNode, "a-z, 0-9", "a list"
+    else:
+        kind, letters, wanted = yaml.MappingNode, "a-z, 0-9", "a mapping of keys"
+    found: dict[str, Any] = {}
     seen: set[str] = set()
-    for key_node, value_node in node.value:
+    for key_node, value in node.value:
         key = _key(key_node, path, faults)
         if key is None:
             continue
@@ -400,35 +383,21 @@ def _entries(
         if re.fullmatch(field.names, key) is None:
             name = field.wanted or f"a name of {letters} and '_'"
             faults.append(fault_at(key_node, key_path, f"wanted {name}"))
-        elif not isinstance(value_node, kind):
-            faults.append(fault_at(value_node, key_path, f"wanted {wanted}"))
+        elif not isinstance(value, kind):
+            faults.append(fault_at(value, key_path, f"wanted {wanted}"))
         elif key in seen:
             faults.append(fault_at(key_node, key_path, "is there twice"))
+        elif isinstance(field.each, Sequence_):
+            found[key] = _read(value, field.each, key_path, faults)
+        elif field.each is not None:
+            found[key] = _mapping(value, field.each, key_path, faults)
         else:
-            yield key, key_path, value_node
+            try:
+                found[key] = field.read(value.value)
+            except ValueError as error:
+                faults.append(fault_at(value, key_path, str(error)))
         seen.add(key)
-
-
-def _named(
-    node: yaml.MappingNode, field: Nested, each: Fields | Sequence_, path: str, faults: list[Fault]
-) -> dict[str, Any]:
-    """A mapping of free names to mappings with these keys, or to lists; a list that is wrong is ``None``."""
-    if isinstance(each, Sequence_):
-        lists = _entries(node, yaml.SequenceNode, field, path, faults)
-        return {key: _read(value, each, key_path, faults) for key, key_path, value in lists}
-    entries = _entries(node, yaml.MappingNode, field, path, faults)
-    return {key: _mapping(value, each, key_path, faults) for key, key_path, value in entries}
-
-
-def _texts(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]) -> dict[str, str]:
-    """A mapping of free names to texts; booleans and numbers keep the spelling of the file."""
-    texts: dict[str, str] = {}
-    for key, key_path, value in _entries(node, yaml.ScalarNode, field, path, faults):
-        try:
-            texts[key] = field.read(value.value)
-        except ValueError as error:
-            faults.append(fault_at(value, key_path, str(error)))
-    return texts
+    return found
 
 
 def _scalar(node: yaml.Node, field: Field) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.model import definition_hash
 from tests.integration.conftest import junit, properties, unwrapped
 from tests.integration.runs import IMAGE
 

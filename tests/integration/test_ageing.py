@@ -10,8 +10,8 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.jobs.journal import NAME
-from pytest_gsw.tables.definition import definition_hash, experiment_hash
 from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.model import definition_hash, experiment_hash
 from tests.integration.conftest import tiny_table
 
 ROW = "tiny_1b_bf16[H100x8]"

@@ -12,8 +12,7 @@ import pytest
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.runs.agreement import compare
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import load_table, load_tables
-from pytest_gsw.tables.of_release import holds_for
+from pytest_gsw.tables.load import holds_for, load_table, load_tables
 from pytest_gsw.tables.releases import container_of
 from tests.integration.conftest import put_on_path
 

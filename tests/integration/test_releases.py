@@ -25,9 +25,8 @@ from pytest_gsw.performance.figures import figures as performance_figures
 from pytest_gsw.performance.figures import mfu_note
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.tables.bundled import RELEASES_DIRECTORY, bundled_baselines, bundled_releases, is_table
-from pytest_gsw.tables.load import load_table, load_tables, read_tables
+from pytest_gsw.tables.load import StatedRow, load_table, load_tables, read_tables, stated_rows
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.stated import StatedRow, stated_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES = bundled_releases()

@@ -549,7 +549,7 @@ MADE = {
     "jobs/scripts.py: f'(?<!\\\\w){re.escape(name)}(?!\\\\w|\\\\+?=(?!=))'",
     "jobs/scripts.py: f'^(?:export )?{re.escape(name)}=.*'",
     "hooks/checks.py: METRIC_KEY",
-    "importing/labels.py: pattern + _spaced(text[end:])",
+    "importing/facts.py: pattern + _spaced(text[end:])",
     "jobs/layout.py: pattern.replace(stand_in, f'(?P<job_id>{job_id})', 1).replace(any_size, '[^_]*')",
     "jobs/slurm/launcher.py: pattern",
     "results/record.py: metrics.METRIC_KEY",

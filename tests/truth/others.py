@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pytest_gsw.demo.writers import WRITERS
-from pytest_gsw.tables.of_release import other_release
+from pytest_gsw.tables.load import other_release
 from pytest_gsw.tables.releases import releases_of
 from tests.truth.contradictions import other_settings
 from tests.truth.logs import as_bytes

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pytest_gsw.demo.simulation import UNLOGGED_STEPS
 from pytest_gsw.demo.simulation import Run as SimulatedRun
 from pytest_gsw.tables.metrics import Series
-from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.tables.model import parse_statistic
 
 
 def logged_steps(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:

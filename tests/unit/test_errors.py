@@ -26,14 +26,6 @@ def test_a_file_error_lists_its_faults_by_line() -> None:
     )
 
 
-def test_one_fault_is_a_problem() -> None:
-    assert str(FileError(Path("t.yaml"), FAULTS[1:])) == "t.yaml: 1 problem\n  t.yaml:2:120   is empty"
-
-
-def test_a_run_error_of_one_line() -> None:
-    assert str(RunError("the job failed")) == "the job failed"
-
-
 def test_a_run_error_with_everything() -> None:
     error = JobError(
         "job 7 failed",
@@ -50,18 +42,6 @@ def test_a_run_error_with_everything() -> None:
         "           line 2\n"
         "next       scontrol show job 7"
     )
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (RunError("fact", evidence=(("log", "x"),)), "fact\n\nlog        x"),
-        (RunError("fact", tail=("x",)), "fact\n\nlast       x"),
-        (RunError("fact", advice="x"), "fact\n\nnext       x"),
-    ],
-)
-def test_what_a_run_error_lacks_takes_no_line(error: RunError, text: str) -> None:
-    assert str(error) == text
 
 
 @pytest.mark.parametrize(

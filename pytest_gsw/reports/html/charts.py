@@ -28,7 +28,7 @@ from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.tables.model import parse_statistic
 
 #: Pixels from the top: the whole picture, and where its data begin and end.
 HEIGHT, TOP, FLOOR = 240, 10, 194

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.importing.arithmetic import Finding, findings
-from pytest_gsw.tables.stated import StatedRow
+from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.yamlfile import Stated
 
 GROK = {
@@ -35,17 +35,7 @@ def test_figures_that_agree() -> None:
 
 def test_a_finding_says_both_figures_and_the_equation() -> None:
     (tokens, *others) = found_in({**GROK, "step_time_s": "17.01"})
-    assert tokens == Finding(
-        "row",
-        "t.yaml",
-        8,
-        "tokens_per_s",
-        "981127",
-        "8192 * 2048 / 17.01 s",
-        "986315",
-        is_contradiction=True,
-        acknowledged="",
-    )
+    assert (tokens.row, tokens.file, tokens.line, tokens.is_contradiction) == ("row", "t.yaml", 8, True)
     assert tokens.text == "tokens_per_s is 981127, and 8192 * 2048 / 17.01 s = 986315"
     assert tokens.line_to_add == 'acknowledged: {tokens_per_s: "WHY IT STAYS"}'
     assert [one.key for one in others] == ["mfu"]

@@ -104,7 +104,7 @@ def test_a_batch_that_contradicts_the_length_of_the_command_is_left_out(tmp_path
 def test_what_is_no_row_is_left_out_and_said(tmp_path: Path, old: str, new: str, reason: str) -> None:
     found = import_card(card(tmp_path, CARD.replace(old, new)))
     name = "all" if "all" in new else "GB300"
-    assert [part.reason for part in found.left_out] == [
+    assert [part.text for part in found.left_out] == [
         f"pretrain_performance.{name} {reason}",
         "pretrain_performance.GB200 is unverified, not verified",
     ]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.importing.html_tables import MAX_PLACES
-from pytest_gsw.importing.markdown import Cell, Document, parse_document, plain
+from pytest_gsw.importing.tables import MAX_PLACES, Cell, Document, parse_document, plain
 from tests.endless import it_ends
 
 TABLE = "| a | b |\n|---|---|\n| 1 | 2 |\n"
@@ -17,7 +16,7 @@ def texts(document: Document) -> list[list[list[str]]]:
 
 
 def reasons(document: Document) -> list[tuple[int, str]]:
-    return [(part.line, part.reason) for part in document.left_out]
+    return [(part.line, part.text) for part in document.left_out]
 
 
 def test_cells_know_their_places() -> None:

@@ -23,9 +23,8 @@ from pytest_gsw.jobs.spec import (
     profiling_in,
 )
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Recipe
+from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Recipe, definition_hash
 from tests.unit.rows import LLAMA2_FP8_X128
 
 EOS = Cluster(name="eos", scheduler="slurm", stage="/lustre/{recipe}", path=Path("clusters.yaml"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.performance.measurement import TimedStep, apply, log_interval, ranks_s, select
-from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.tables.model import parse_statistic
 
 SECONDS = st.floats(1e-3, 1e4)
 

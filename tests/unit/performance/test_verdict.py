@@ -14,8 +14,7 @@ from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict, compare, judge
 from pytest_gsw.tables.metrics import BY_KEY, METRICS, Direction
-from pytest_gsw.tables.model import Accepted, Figures
-from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.tables.model import Accepted, Figures, parse_statistic
 from tests.unit.rows import LLAMA2_FP8_X128, measured
 
 TIMES = st.floats(1e-6, 1e9)

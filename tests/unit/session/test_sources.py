@@ -21,7 +21,7 @@ from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.row import LiveRow, ReplayedRow
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.model import definition_hash
 from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.rows import LLAMA2_FP8_X128 as ROW
 from tests.unit.runs.ended import GOOD, IDENTITY

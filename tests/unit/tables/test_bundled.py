@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from decimal import Decimal
 from functools import cache
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from pytest_gsw.performance import flops
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.load import load_table, load_tables, table_files
+from pytest_gsw.tables.load import load_tables, stated_rows, table_files
 from pytest_gsw.tables.model import Baseline
 
 #: What was measured by this project itself; all others are copied from documents.
@@ -48,48 +46,10 @@ def test_every_row_of_the_documents_is_there() -> None:
         "nemo/llama3.1_405b.yaml": 12,
         "paxml/gpt3_175b.yaml": 5,
     }
-    assert Counter(row.framework for row in ROWS) == {
-        "deepspeed": 46,
-        "huggingface": 13,
-        "maxtext": 12,
-        "megatron": 33,
-        "nemo": 30,
-        "paxml": 5,
-    }
 
 
 def test_ids_are_unique() -> None:
     assert len({row.id for row in ALL_ROWS}) == len(ALL_ROWS)
-
-
-def test_rows_of_a_file_stand_below_its_framework() -> None:
-    assert all(row.location.path.parent.name == row.framework for row in ALL_ROWS)
-
-
-def test_the_six_rows_of_llama2_70b_fp8() -> None:
-    rows = [row for row in ROWS if row.name == "llama2_70b_fp8"]
-    assert [
-        (
-            row.gpus,
-            row.global_batch_size,
-            row.parallelism.fsdp,
-            row.documented.step_time_s,
-            row.documented.tokens_per_s,
-            row.documented.days_to_train_1t_tokens,
-        )
-        for row in rows
-    ] == [
-        (64, 128, 64, 4.324, 121250.69, 95.46),
-        (128, 256, 128, 4.556, 230152.77, 50.29),
-        (256, 512, 256, 4.959, 422898.16, 27.37),
-        (512, 1024, 128, 5.043, 831708.11, 13.92),
-        (1024, 2048, 128, 5.062, 1657172.66, 6.98),
-        (2048, 4096, 128, 4.93, 3403086.41, 3.40),
-    ]
-    assert {
-        (row.sequence_length, row.micro_batch_size, row.tolerance, row.statistic, row.min_steps, row.documented.mfu)
-        for row in rows
-    } == {(4096, 2, 0.05, "last", 45, None)}
 
 
 @pytest.mark.parametrize(
@@ -97,6 +57,12 @@ def test_the_six_rows_of_llama2_70b_fp8() -> None:
     [
         ("gpt3_175b_fp8[H100x128]", 49, 256, 7.47, 70185.8, 0.2976, 164.9),
         ("gpt3_175b_fp8[H100x2048]", 49, 4096, 8.02, 1045961.09, 0.2772, 11.07),
+        (LLAMA2("fp8", 64), 31, 128, 4.324, 121250.69, None, 95.46),
+        (LLAMA2("fp8", 128), 31, 256, 4.556, 230152.77, None, 50.29),
+        (LLAMA2("fp8", 256), 31, 512, 4.959, 422898.16, None, 27.37),
+        (LLAMA2("fp8", 512), 31, 1024, 5.043, 831708.11, None, 13.92),
+        (LLAMA2("fp8", 1024), 31, 2048, 5.062, 1657172.66, None, 6.98),
+        (LLAMA2("fp8", 2048), 31, 4096, 4.93, 3403086.41, None, 3.40),
         (LLAMA2("bf16", 64), 25, 128, 6.999, 74908.99, 0.5259, 154.51),
         (LLAMA2("bf16", 2048), 25, 4096, 7.066, 2374358.34, 0.5209, 4.87),
         (LLAMA3("bf16", 96), 58, 126, 8.75, 117965, 0.5617, None),
@@ -109,7 +75,7 @@ def test_the_six_rows_of_llama2_70b_fp8() -> None:
     ],
 )
 def test_figures_copied_from_the_recipes_documents(
-    row_id: str, line: int, batch: int, step_time_s: float, tokens_per_s: float, mfu: float, days: float | None
+    row_id: str, line: int, batch: int, step_time_s: float, tokens_per_s: float, mfu: float | None, days: float | None
 ) -> None:
     row = BY_ID[row_id]
     assert row.source.line == line
@@ -166,15 +132,6 @@ def test_every_other_row_has_the_figure_that_it_is_judged_by() -> None:
     assert [row.id for row in ROWS if row.judged_s is None] == [row.id for row in ROWS if row.expected_failure]
 
 
-def test_proxies_are_the_rows_below_the_full_models_gpus() -> None:
-    proxies = {row.id for row in ROWS if row.proxy}
-    assert proxies == {
-        *(LLAMA3(dtype, gpus) for dtype in ("bf16", "fp8") for gpus in (32, 96, 192)),
-        *(GROK(dtype, gpus) for dtype in ("bf16", "fp8") for gpus in (8, 16, 32, 64, 128, 256)),
-    }
-    assert len(proxies) == 18
-
-
 def test_tolerances_are_the_documents() -> None:
     assert {(row.model, row.tolerance) for row in ROWS} == {
         ("gpt2", 0.4),
@@ -197,86 +154,23 @@ def test_how_many_steps_a_log_must_hold() -> None:
     }
 
 
-#: What the formula gives where the document's figure is more than one unit of its last digit away.
-OTHER_TOKENS_PER_S = {
-    GROK("bf16", 16): 193197,
-    GROK("bf16", 64): 391625,
-    GROK("bf16", 128): 404660,
-    GROK("bf16", 256): 402718,
-    GROK("bf16", 512): 399267,
-    GROK("fp8", 8): 212801,
-    GROK("fp8", 32): 482104,
-    GROK("fp8", 64): 478529,
-    GROK("fp8", 256): 500812,
-    GROK("fp8", 1024): 986315,
-    LLAMA3("fp8", 32): 177964,
-    LLAMA3("fp8", 96): 180769,
-    LLAMA3("fp8", 192): 187671,
-}
-OTHER_MFU = {
-    GROK("fp8", 1024): 0.2537,
-    LLAMA3("bf16", 32): 0.5866,
-    LLAMA3("bf16", 96): 0.5620,
-    LLAMA3("bf16", 192): 0.5728,
-    LLAMA3("bf16", 576): 0.5581,
-    LLAMA3("bf16", 1152): 0.5479,
-    LLAMA3("bf16", 2304): 0.5448,
-    LLAMA3("fp8", 32): 0.4473,
-    LLAMA3("fp8", 96): 0.4304,
-    LLAMA3("fp8", 192): 0.4406,
-    LLAMA3("fp8", 576): 0.4268,
-    LLAMA3("fp8", 1152): 0.4242,
-    LLAMA3("fp8", 2304): 0.3884,
-}
-OTHER_TFLOPS_PER_GPU = {
-    GPT2("52b", "V100-32GBx64-ds3d-gas256-mbs4-gbs1024"): 49.75,
-    GPT2("52b", "V100-32GBx64-zero1-bucket5e8"): 49.75,
-    GPT2("52b", "V100-32GBx64-zero-id13"): 43.14,
-    GPT2("25b", "V100-32GBx16-hf-max"): 14.12,
-}
-
-
 @pytest.mark.parametrize(
-    ("figure", "stated", "others"),
+    ("figure", "stated", "digits"),
     [
-        ("tokens_per_s", 47, OTHER_TOKENS_PER_S),
-        ("mfu", 41, OTHER_MFU),
-        ("days_to_train_1t_tokens", 29, {}),
-        ("tflops_per_gpu", 83, OTHER_TFLOPS_PER_GPU),
+        ("tokens_per_s", 47, 0.001),
+        ("mfu", 41, 0.002),
+        ("days_to_train_1t_tokens", 29, 0.001),
+        ("tflops_per_gpu", 83, 0.03),
     ],
 )
-def test_the_formulas_give_the_documents_figures(figure: str, stated: int, others: dict[str, float]) -> None:
-    rows = [row for row in ROWS if getattr(row.documented, figure) is not None]
+def test_the_formulas_give_the_documents_figures(figure: str, stated: int, digits: float) -> None:
+    rows = {row.id: row for row in ROWS if getattr(row.documented, figure) is not None}
     assert len(rows) == stated
-    away = {}
-    for row in rows:
-        documented = getattr(row.documented, figure)
-        computed = getattr(computed_figures(row), figure)
-        if abs(documented - computed) >= unit_of_last_digit(row, figure):
-            away[row.id] = computed
-    assert away == pytest.approx(others, rel=5e-4)
-
-
-def computed_figures(row: Baseline) -> Any:
-    return figures(row, row.documented.step_time_s, peak_flops(row.accelerator, row.dtype))
-
-
-@cache
-def written() -> dict[str, dict[str, str]]:
-    """The figures of each row as they are written, with their trailing zeros."""
-    texts = {}
-    for path in table_files(bundled_baselines()):
-        tables = yaml.load(path.read_text(), Loader=yaml.BaseLoader)["tables"]  # noqa: S506 - it makes texts of everything
-        rows = [row for table in tables for row in table["rows"]]
-        texts.update({row.id: text for row, text in zip(load_table(path), rows, strict=True)})
-    return texts
-
-
-def unit_of_last_digit(row: Baseline, figure: str) -> float:
-    text = written()[row.id][figure]
-    exponent = Decimal(text.removesuffix("%")).as_tuple().exponent
-    assert isinstance(exponent, int)
-    return float(10.0 ** (exponent - 2 if text.endswith("%") else exponent))
+    acknowledged = {row.id: row.acknowledged for path in table_files(bundled_baselines()) for row in stated_rows(path)}
+    for row in rows.values():
+        computed = figures(row, row.documented.step_time_s, peak_flops(row.accelerator, row.dtype))
+        if figure not in acknowledged[row.id]:
+            assert getattr(computed, figure) == pytest.approx(getattr(row.documented, figure), rel=digits), row.id
 
 
 def test_pinned_model_flops_are_the_formulas() -> None:
@@ -306,24 +200,6 @@ def model_flops(row: Baseline) -> float:
     if row.layers is not None:
         architecture["layers"] = row.layers
     return float(getattr(flops, formula)(sequence_length=row.sequence_length, **architecture))
-
-
-def test_batch_and_parallelism_of_the_full_models_fill_their_gpus() -> None:
-    for row in ROWS:
-        p = row.parallelism
-        if row.model == "llama3.1":
-            assert row.global_batch_size == product(row.micro_batch_size, row.gradient_accumulation_steps, row.gpus) / (
-                product(p.tp, p.pp, p.cp)
-            )
-        if row.model == "grok1":
-            assert row.gpus == product(p.tp, p.pp, p.cp, p.ep, p.dp)
-        if row.model == "llama2":
-            assert row.global_batch_size == product(row.gpus, row.micro_batch_size)
-
-
-def product(*factors: int | None) -> int:
-    assert None not in factors
-    return prod(factor for factor in factors if factor is not None)
 
 
 # ---- What this project has measured itself ---------------------------------------------------------

@@ -12,17 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.definition import (
+from pytest_gsw.tables.load import load_tables, read_tables
+from pytest_gsw.tables.model import (
+    Accepted,
+    Baseline,
+    Documented,
+    Figures,
+    Location,
+    Source,
     accepted_for,
     counts_with_its_image,
     definition_facts,
     definition_hash,
     experiment_hash,
 )
-from pytest_gsw.tables.load import load_tables, read_tables
-from pytest_gsw.tables.model import Accepted, Baseline, Documented, Figures, Location, Parallelism, Source
 from tests.unit.rows import LLAMA2_FP8_X128
-from tests.unit.tables.texts import TINY
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
 ROW = LLAMA2_FP8_X128
@@ -34,32 +38,6 @@ def test_a_hash_to_the_letter() -> None:
     """Whoever changes what goes into it gives every row of every site a new series; this is what says so."""
     assert definition_hash(ROW) == "6bac22c499a4"
     assert definition_hash(ROW, IMAGE) == "ca893216ba67"
-
-
-def test_what_a_definition_consists_of() -> None:
-    assert definition_facts(replace(ROW, attributes={"zero_stage": "3"}, formula="llama"), IMAGE) == {
-        "model": "llama2",
-        "size": "70b",
-        "framework": "maxtext",
-        "dtype": "fp8",
-        "accelerator": "H100",
-        "gpus": 128,
-        "gpus_per_node": 8,
-        "sequence_length": 4096,
-        "global_batch_size": 256,
-        "micro_batch_size": 2,
-        "fsdp": 128,
-        "model_flops": 1.82e15,
-        "formula": "llama",
-        "activation_recomputation": False,
-        "metric": "step_time",
-        "statistic": "last",
-        "recipe.directory": "maxtext",
-        "recipe.script": "launch.sh",
-        "recipe.steps": 50,
-        "attributes.zero_stage": "3",
-        "image": IMAGE,
-    }
 
 
 DEFINING = {
@@ -171,21 +149,6 @@ def test_the_same_row_of_two_releases_has_two_definitions() -> None:
     assert [row for row, times in found.items() if times > 1] == []
 
 
-def test_rows_of_the_documents_keep_their_definitions() -> None:
-    rows = load_tables([bundled_baselines()])
-    assert {"release" in definition_facts(row) for row in rows} == {False}
-
-
-def test_how_the_yaml_is_written_does_not_matter(load: Load) -> None:
-    block = (
-        TINY.replace("recipe: {directory: tiny, steps: 20}", "recipe:\n  # a comment\n  steps: 20\n  directory: tiny")
-        .replace("{gpus: 8, step_time_s: 1.5, line: 10}", "line: 11\n        step_time_s: 1.6\n        gpus: 8")
-        .replace("model: tiny\n", "")
-        + "model: tiny\n"
-    )
-    assert [definition_hash(row) for row in load(block)] == [definition_hash(row) for row in load(TINY)]
-
-
 def test_only_what_was_measured_again_on_another_day_has_the_definition_of_another_row() -> None:
     rows = load_tables([bundled_baselines()])
     definitions = Counter(definition_hash(row) for row in rows)
@@ -203,10 +166,6 @@ def test_an_accepted_figure_counts_on_its_cluster_and_under_its_definition() -> 
     assert accepted_for(row, None, now) == (None, None)
     assert counts_with_its_image(row, ACCEPTED)
     assert not counts_with_its_image(replace(row, gpus=64), ACCEPTED)
-
-
-def test_parallelism_that_is_not_given_is_not_one() -> None:
-    assert definition_hash(replace(ROW, parallelism=Parallelism(fsdp=128, tp=1))) != definition_hash(ROW)
 
 
 def test_an_experiment_is_the_same_whatever_image_it_runs() -> None:

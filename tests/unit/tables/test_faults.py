@@ -60,18 +60,6 @@ def test_every_fault_of_a_file_is_told_at_once(message: Message) -> None:
     )
 
 
-def test_rows_that_lack_something_are_told_at_once(message: Message) -> None:
-    assert message("model: tiny\nframework: x\ndocument: y\ntables:\n  - rows:\n      - {}\n") == (
-        "t.yaml: 6 problems\n"
-        "  t.yaml:6:9     tables[0].rows[0]: missing 'accelerator' (here, at its table or at the file)\n"
-        "  t.yaml:6:9     tables[0].rows[0]: missing 'dtype' (here, at its table or at the file)\n"
-        "  t.yaml:6:9     tables[0].rows[0]: missing 'gpus' (here, at its table or at the file)\n"
-        "  t.yaml:6:9     tables[0].rows[0]: missing 'gpus_per_node' (here, at its table or at the file)\n"
-        "  t.yaml:6:9     tables[0].rows[0]: missing 'recipe.directory' (at its table or at the file)\n"
-        "  t.yaml:6:9     tables[0].rows[0]: missing 'step_time_s', on which the verdict rests"
-    )
-
-
 WHOLE = "wanted a whole number above 0, such as 64"
 NUMBER = "wanted a number above 0, such as 4.324"
 PERCENTAGE = "wanted a percentage such as 5%"
@@ -86,6 +74,7 @@ CASE = "wanted a short name of a-z, 0-9, '.' and '-', at most 60 characters"
         ("gpus_per_node", "8.0", f"got '8.0', {WHOLE}"),
         ("gpus_per_node", "1e3", f"got '1e3', {WHOLE}"),
         ("gpus_per_node", "eight", f"got 'eight', {WHOLE}"),
+        ("gpus_per_node", "\uff16\uff14", f"got '\uff16\uff14', {WHOLE}"),
         ("gpus_per_node", "[8]", "wanted a whole number above 0"),
         ("gpus_per_node", "{a: 8}", "wanted a whole number above 0"),
         ("gpus_per_node", '""', f"got '', {WHOLE}"),
@@ -118,16 +107,6 @@ CASE = "wanted a short name of a-z, 0-9, '.' and '-', at most 60 characters"
             "got 'steptime', wanted one of step_time, calibrated_step_time, checkpoint_save_time; did you mean 'step_time'?",
         ),
         ("metric", "speed", "got 'speed', wanted one of step_time, calibrated_step_time, checkpoint_save_time"),
-        (
-            "expected_failure",
-            "out_of_mem",
-            "got 'out_of_mem', wanted one of out_of_memory; did you mean 'out_of_memory'?",
-        ),
-        (
-            "statistic",
-            "mode",
-            "got 'mode', wanted last, mean or median, optionally with a window such as mean[35:44] or median[-10:]",
-        ),
         ("statistic", '"mean[9:3]"', "got 'mean[9:3]', whose window ends before it starts"),
         ("statistic", "[9]", "wanted a statistic such as last, mean[35:44] or median[-10:]"),
         ("case", "Big_Batch", f"got 'Big_Batch', {CASE}"),
@@ -156,10 +135,6 @@ def test_a_value_of_the_wrong_kind(message: Message, key: str, written: str, pro
         ("{peak_memory_gib: {tolerance: 5%}}", ".peak_memory_gib: missing 'value'"),
         ("{a: {value: .nan}}", f".a.value: got '.nan', {NUMBER}"),
         ("{a: {value: 0}}", f".a.value: got '0', {NUMBER}"),
-        (
-            "{a: {value: 1, tolerance: 100%}}",
-            ".a.tolerance: got '100%', wanted a percentage above 0% and below 100%, such as 5%",
-        ),
         ("{a: {value: 1, unit: GB}}", ".a.unit: unknown key"),
         ("{a: {value: 1}, a: {value: 2}}", ".a: is there twice"),
     ],
@@ -168,21 +143,6 @@ def test_metrics_of_the_wrong_kind(message: Message, written: str, problem: str)
     text = message(change("gpus: 8,", f"gpus: 8, metrics: {written},"))
     assert text.startswith("t.yaml: 1 problem\n  t.yaml:12:")
     assert text.endswith(f" tables[0].rows[0].metrics{problem}")
-
-
-@pytest.mark.parametrize(
-    ("key", "written", "value"),
-    [
-        ("gpus: 8", "metrics: {a: 1, a: {value: 2}}", "a: wanted a mapping of keys"),
-        ("steps: 20", "environment: {A: '{', A: 1}", "A: got '{', whose braces do not match; a brace itself is written twice"),
-    ],
-)  # fmt: skip
-def test_a_name_whose_value_is_wrong_is_there_all_the_same(
-    message: Message, key: str, written: str, value: str
-) -> None:
-    first, twice = message(change(key, f"{key}, {written}")).splitlines()[1:]
-    assert first.endswith(f".{value}")
-    assert twice.endswith(f"{value[:1]}: is there twice")
 
 
 @pytest.mark.parametrize("key", ["tokens_per_s", "tokens_per_s_per_gpu", "mfu"])
@@ -204,11 +164,6 @@ def test_a_figure_of_the_row_itself_is_no_further_metric(message: Message, key: 
         ("dtype: bf16", "dtype: bf16\n    ? [a, b]\n    : 1", "11:7    tables[0]: wanted a plain word as the key"),
         ("size: 1b", "size: 1b\nsize: 1b", "3:1     size: is there twice"),
         ("model: tiny\n", "", "1:1     missing 'model'"),
-        (
-            "directory: tiny, ",
-            "directory: ./../up, ",
-            "7:21    recipe.directory: got './../up', wanted a relative directory such as maxtext",
-        ),
         (
             "step_time_s: 1.5",
             "step_time_s: 1.5, metric: calibrated_step_time",
@@ -242,11 +197,6 @@ def test_a_figure_of_the_row_itself_is_no_further_metric(message: Message, key: 
             "13:9    tables[0].rows[1]: has the id tiny_1b_bf16[H100x8] of line 12; give it a 'case' of its own",
         ),
         ("step_time_s: 1.5, ", "", "12:9    tables[0].rows[0]: missing 'step_time_s', on which the verdict rests"),
-        (
-            "gpus: 8,",
-            "gpus: 8, metric: checkpoint_save_time,",
-            "12:9    tables[0].rows[0]: missing 'checkpoint_save_time_s', on which the verdict rests",
-        ),
         (
             "      - {gpus: 8, step_time_s: 1.5, line: 10}",
             "      - 8 GPUs",
@@ -430,50 +380,11 @@ def loads_or_says_why(path: Path, content: bytes) -> None:
     assert len(str(wrong).split("\n")) == len(wrong.faults) + 1
 
 
-@settings(max_examples=300, deadline=None)
-@given(content=st.binary(max_size=300))
-def test_random_bytes_raise_nothing_but_a_file_error(scratch: Path, content: bytes) -> None:
-    loads_or_says_why(scratch, content)
-
-
 FRAGMENTS = [
-    *(
-        "&a ",
-        "*a",
-        "{",
-        "}",
-        "[",
-        "]",
-        ": ",
-        "- ",
-        "\n",
-        "\t",
-        "? ",
-        "| ",
-        '"',
-        "'",
-        "!!python/name:os.system ",
-        "%",
-        "#",
-    ),
-    *(
-        "~",
-        "null",
-        "-1",
-        "0",
-        "1e999",
-        ".nan",
-        "5%",
-        "{gpus}",
-        "{x",
-        "<<: *a",
-        "---\n",
-        "...\n",
-        "\0",
-        "\u2028",
-        "\ufeff",
-    ),
-    *("gpus: 8", "rows:", "tables:", "case: x", "metric: step_time", "environment: {A: '{'}", "statistic: mean[1:"),
+    *("&a ", "*a", "{", "}", "[", "]", ": ", "- ", "\n", "\t", "? ", "| ", '"', "'", "%", "#"),
+    *("!!python/name:os.system ", "~", "null", "-1", "0", "1e999", ".nan", "5%", "{gpus}", "{x", "<<: *a"),
+    *("---\n", "...\n", "\0", "\u2028", "\ufeff", "gpus: 8", "rows:", "tables:", "case: x", "metric: step_time"),
+    *("environment: {A: '{'}", "statistic: mean[1:"),
 ]
 
 
@@ -488,14 +399,3 @@ def test_a_damaged_table_raises_nothing_but_a_file_error(scratch: Path, edits: l
     for place, removed, inserted in edits:
         text = text[:place] + inserted + text[place + removed :]
     loads_or_says_why(scratch, text.encode())
-
-
-@pytest.mark.parametrize("digits", ["\uff16\uff14", "\u0666\u0664"])
-def test_digits_of_other_scripts_are_no_numbers(tmp_path: Path, digits: str) -> None:
-    path = tmp_path / "t.yaml"
-    path.write_text(TINY.replace("gpus: 16", f"gpus: {digits}"), encoding="utf-8")
-    with pytest.raises(FileError) as caught:
-        load_table(path)
-    assert [fault.problem for fault in caught.value.faults] == [
-        f"got '{digits}', wanted a whole number above 0, such as 64"
-    ]

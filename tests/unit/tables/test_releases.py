@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import FileError
-from pytest_gsw.tables.accelerators import is_same
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import load_table, load_tables, table_files
-from pytest_gsw.tables.model import Source
-from pytest_gsw.tables.of_release import releases_for
-from pytest_gsw.tables.releases import by_age, in_words, releases_of
+from pytest_gsw.tables.load import load_table, load_tables, releases_for, table_files
+from pytest_gsw.tables.model import Source, is_same
+from pytest_gsw.tables.releases import by_age, releases_of
 
 TABLE = """\
 model: own
@@ -68,12 +66,6 @@ def test_a_table_has_its_own_releases_or_the_files(tmp_path: Path) -> None:
     assert {row.dtype: row.source.releases for row in rows} == {"bf16": ("25.10",), "fp8": ("24.11.1", "25.10")}
 
 
-def test_a_table_need_not_say_its_releases(tmp_path: Path) -> None:
-    path = written(tmp_path, "[]")
-    path.write_text("".join(line for line in path.read_text().splitlines(keepends=True) if "releases" not in line))
-    assert {row.source.releases for row in load_table(path)} == {()}
-
-
 @pytest.mark.parametrize(
     ("releases", "message"),
     [
@@ -115,11 +107,6 @@ def test_a_releases_own_table_takes_the_place_of_a_documents() -> None:
             assert all(path in bundled_releases()[release] for release in row.source.releases)
 
 
-def test_tables_of_other_releases_are_not_collected_by_default() -> None:
-    releases = bundled_baselines() / "releases"
-    assert not any(row.location.path.is_relative_to(releases) for row in load_tables())
-
-
 @pytest.mark.parametrize(
     ("source", "words"),
     [
@@ -135,15 +122,6 @@ def test_tables_of_other_releases_are_not_collected_by_default() -> None:
 )
 def test_a_source_in_words(source: Source, words: str) -> None:
     assert source.in_words == words
-
-
-def test_a_bundled_row_says_what_people_know_it_by() -> None:
-    (row,) = (row for row in load_tables() if row.id == "grok1_314b_fp8[H100x64]")
-    assert row.source.in_words == '"Grok 1 314b FP8", releases 25.02 to 25.04.02, section "Expected Performance"'
-
-
-def test_releases_of_which_one_ran_are_told_as_a_sentence_has_them() -> None:
-    assert in_words(releases_of("25.08"), "or") == "25.08, 25.08.01 or 25.08.02"
 
 
 @pytest.mark.parametrize(

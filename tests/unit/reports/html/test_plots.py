@@ -29,7 +29,7 @@ from pytest_gsw.reports.html.charts import (
 from pytest_gsw.reports.html.pages import jobs_plot
 from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.record import Record
-from pytest_gsw.tables.statistic import parse_statistic
+from pytest_gsw.tables.model import parse_statistic
 from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, attempt, failed, history_of, minute_of, row, runs
 from tests.unit.results.records import varied
 

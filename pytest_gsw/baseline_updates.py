@@ -1,4 +1,9 @@
-"""From proposals to a diff that a person reviews: nothing here changes a file."""
+"""From the records of runs to figures that a cluster may accept, each with what it is made of.
+
+One job is one point: the steps of one run say nothing of the next one. Only runs that were measured,
+that may be compared, and whose row still is what it was then are points; whatever is left out is left
+out with a reason.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +12,30 @@ import json
 import math
 import re
 import shlex
+import statistics
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.ageing.proposals import LeftOut, Proposal
-from pytest_gsw.common.words import ByNumber, by_number, counted
+from pytest_gsw.common.redact import MASK
+from pytest_gsw.common.words import by_number, counted, enumerated
 from pytest_gsw.errors import FileError
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.figures import figures_of
+from pytest_gsw.performance.noise import ACCEPTED_JOBS
 from pytest_gsw.performance.peaks import documented_peak_flops
+from pytest_gsw.performance.verdict import Reason
+from pytest_gsw.results import outcomes
+from pytest_gsw.results.facts import NO_CLUSTER, ran_with
+from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import accepted_file, bundled_baselines
+from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.keys import (
     ACCEPTED_FIELDS,
     ACCEPTED_FIGURES,
@@ -28,10 +44,279 @@ from pytest_gsw.tables.keys import (
     entry_key,
     read_spread,
 )
-from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.load import load_table, stated_rows
 from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, TOKENS_PER_S, TOKENS_PER_S_PER_GPU, Series
-from pytest_gsw.tables.model import Accepted, Baseline
-from pytest_gsw.tables.stated import stated_rows
+from pytest_gsw.tables.model import Accepted, Baseline, definition_hash, image_name
+
+#: A row whose jobs spread by 3 % fails a tolerance of 5 % one night in twenty though nothing has changed.
+MAX_SPREAD = 0.03
+
+_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_JOB_ID = re.compile(r"[A-Za-z0-9._:/-]{1,100}")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is asked of the jobs behind a figure."""
+
+    min_jobs: int = ACCEPTED_JOBS
+    #: Largest standard deviation of the jobs over their median, as a fraction.
+    max_spread: float = MAX_SPREAD
+    #: Runs whose gain was too good to be true count up to this gain, as a fraction; ``None``: none of them does.
+    max_gain: float | None = None
+    #: It is the documented figure that is to change, not the accepted one.
+    documented: bool = False
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A figure that a cluster may accept for a row."""
+
+    #: The row as its table has it now.
+    row: Baseline
+    accepted: Accepted
+    fastest_s: float
+    slowest_s: float
+
+    @property
+    def documented_s(self) -> float:
+        """The documented seconds, which stay."""
+        assert self.row.judged_s is not None  # a row without them is no point
+        return self.row.judged_s
+
+
+@dataclass(frozen=True, order=True)
+class LeftOut:
+    """Runs that are no points, or points that give no figure, and why."""
+
+    #: A row's id, or what else it is about.
+    what: str
+    #: The cluster, "" where it is about none.
+    cluster: str
+    why: str
+    #: How many runs it is about; 0 where it is about the row as a whole.
+    runs: int = 0
+
+    def __str__(self) -> str:
+        where = f" on {self.cluster}" if self.cluster else ""
+        runs = f" ({counted(self.runs, 'run')})" if self.runs else ""
+        return f"{self.what}{where}: {self.why}{runs}"
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """What can be proposed, and what cannot and why."""
+
+    proposed: tuple[Proposal, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+#: Finds the table of a name: records name theirs as pytest's node ids do.
+Find = Callable[[str], Path | None]
+
+
+def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -> Proposals:
+    """What these runs, of any rows and clusters, let their clusters accept; records of one job count once."""
+    rules = rules or Rules()
+    tables = cache(lambda name: _rows_in(find(name), name))
+    # A job is told from others by its end as well: ids alone may come back, after years or in another database.
+    clusters: dict[tuple[Path, str, str, float | None], str] = {}
+    # Two tables may have rows of the same id.
+    points: dict[tuple[Path, str, str], list[Record]] = {}
+    rows: dict[tuple[Path, str], Baseline] = {}
+    refused: Counter[tuple[str, str, str]] = Counter()
+    # A job is its first record's: a replay, on whatever cluster, records it again.
+    for record in sorted(records, key=lambda record: record.run.id):
+        row, cluster = _row_of_point(record, tables, rules), record.run.cluster
+        if isinstance(row, str):
+            refused[record.row.id, cluster, row] += 1
+            continue
+        key = row.location.path, row.id
+        rows[key] = row
+        for one in _of_each_job(record):
+            assert one.jobs.last is not None  # else it is no point
+            job = *key, one.jobs.last.id, _ended_s(one)
+            if job not in clusters:
+                clusters[job] = cluster
+                points.setdefault((*key, cluster), []).append(one)
+            elif clusters[job] != cluster:
+                refused[row.id, cluster, f"is of a job that was recorded on {clusters[job]} before"] += 1
+    proposed: list[Proposal] = []
+    left_out = [LeftOut(*why, runs) for why, runs in refused.items()]
+    for (path, row_id, cluster), of_cluster in points.items():
+        of_cluster.sort(key=lambda record: (_ended_s(record) or 0.0, record.run.id))
+        newest = of_cluster[-1]
+        # All fit the row as it is now, so that they differ in nothing but the image.
+        same = [record for record in of_cluster if record.row.definition == newest.row.definition]
+        if len(same) < len(of_cluster):
+            why = f"ran another image than the newest run, {newest.run.image or 'an image that is not known'}"
+            left_out.append(LeftOut(row_id, cluster, why, len(of_cluster) - len(same)))
+        found = _figure(rows[path, row_id], same, rules)
+        if isinstance(found, str):
+            left_out.append(LeftOut(row_id, cluster, found))
+        else:
+            proposed.append(found)
+    proposed.sort(key=lambda one: (one.row.location.path, one.row.location.line, one.accepted.cluster))
+    return Proposals(tuple(proposed), tuple(left_out))
+
+
+def _rows_in(table: Path | None, name: str) -> Mapping[str, Baseline] | str:
+    """The rows of a table by id, or why there are none."""
+    if table is None:
+        return f"there is no table {name} here; go to where it is, or name it with --baselines=PATH"
+    try:
+        return {row.id: row for row in load_table(table)}
+    except FileError as error:
+        return f"{error.path} is wrong: {error.faults[0]}"
+
+
+def _of_each_job(record: Record) -> Iterator[Record]:
+    """A record for each of the jobs whose median a record's figure is, as if each had been the only one."""
+    judged = record.judged_metric.key
+    for job in record.measured_jobs:
+        measured = {**record.figures.measured, judged: job.judged_s}
+        alone = replace(record.jobs, last=job, repeats=())
+        yield replace(record, jobs=alone, figures=replace(record.figures, measured=measured))
+
+
+def _row_of_point(
+    record: Record, tables: Callable[[str], Mapping[str, Baseline] | str], rules: Rules
+) -> Baseline | str:
+    """The row of a record that is a point, as its table has it now, or why it is none."""
+    why = _not_a_point(record, rules)
+    if why is not None:
+        return why
+    table, _, _ = record.row.baseline.rpartition(":")
+    rows = tables(table)
+    if isinstance(rows, str):
+        return rows
+    row = rows.get(record.row.id)
+    if row is None:
+        return f"{table} has no such row any more"
+    documented_s = record.figures.documented.get(record.judged_metric.key)
+    if row.judged_s is None or documented_s is None or not math.isclose(row.judged_s, documented_s, rel_tol=1e-9):
+        was, now = (f"{value:g} s" if value else "none" for value in (documented_s, row.judged_s))
+        return f"the documented figure has changed since, from {was} to {now}"
+    definition = definition_hash(row, record.run.image)
+    if definition != record.row.definition and MASK in (record.run.image or ""):
+        return "has an image that is hidden as a secret, so that nothing can be compared with it"
+    if definition != record.row.definition:
+        return f"the row's definition has changed since, from {record.row.definition} to {definition}"
+    named = row.recipe.image
+    if named is not None and record.run.image_from in {"", "table"} and image_name(named) != record.run.image:
+        return f"ran the image {record.run.image}, and the table names {image_name(named)} now"
+    return row
+
+
+def _not_a_point(record: Record, rules: Rules) -> str | None:
+    """Why a record says nothing of how fast a row is on a cluster."""
+    measured_s, judged = record.judged_s, record.judged
+    reasons = {
+        "is simulated, and its figures are made up": record.run.simulated,
+        "is of a run in which a canary was too slow": record.reason == Reason.CANARY.value,
+        "is of a job whose ranks differ": record.reason == Reason.RANKS_DIFFER.value,
+        "is of a job whose steady steps are slower than its figure": record.reason == Reason.STEPS_SLOWER.value,
+        "is of a job whose last step is unlike its others": record.reason == Reason.LAST_STEP.value,
+        "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast": (
+            record.reason == Reason.TOO_GOOD.value
+            and (judged is None or judged.greatest_gain > (rules.max_gain or 0.0))
+        ),
+        f"is not comparable, because of {record.not_comparable}": record.not_comparable is not None,
+        f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in outcomes.JUDGED,
+        "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.run.cluster == NO_CLUSTER,
+        "is of a log alone, and nobody knows how its job ended": record.jobs.last is None
+        or record.jobs.last.state != JobState.COMPLETED.value
+        or _JOB_ID.fullmatch(record.jobs.last.id) is None,
+        "has no figure": measured_s is None or not 0 < measured_s < math.inf,
+        f"has no figure that a table takes, from {SMALLEST:g} to {LARGEST:g} s": measured_s is not None
+        and not SMALLEST <= measured_s <= LARGEST,
+        "has a job that ended on no day": _ended_s(record) is not None and _day(_ended_s(record)) is None,
+        "has a cluster whose name no table takes": _CLUSTER.fullmatch(record.run.cluster) is None,
+        "has an image whose name no table takes": not (record.run.image or "-").isprintable(),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal | str:
+    """The figure of one row's points, or why they give none."""
+    seconds = [record.judged_s for record in records]
+    values = [value for value in seconds if value is not None]
+    jobs = len(values)
+    if jobs < rules.min_jobs:
+        return f"{counted(jobs, 'job')}, at least {rules.min_jobs} needed (--min-jobs)"
+    median_s, spread = statistics.median(values), relative_spread(values)
+    if spread > rules.max_spread:
+        limits = f"{min(values):.4g} to {max(values):.4g} s"
+        allowed = f"at most {rules.max_spread * 100:g} % allowed (--max-spread)"
+        spread_text = f"{_above(spread, rules.max_spread)} % ({limits}), {allowed}"
+        return f"the spread of {counted(jobs, 'job')} is {spread_text}{_ran_differently(records)}"
+    date = _date(records[-1])
+    if date is None:
+        return "no record says when its job ended"
+    accepted = Accepted(
+        cluster=records[-1].run.cluster,
+        # What is written is what is judged by, to the last digit.
+        judged_s=float(f"{median_s:.6g}"),
+        jobs=jobs,
+        spread=round(spread, 4),
+        job_ids=", ".join(record.jobs.last.id for record in records if record.jobs.last is not None),
+        date=date,
+        definition=records[-1].row.definition,
+        image=records[-1].run.image,
+    )
+    old = row.accepted.get(accepted.cluster)
+    if old == accepted and not rules.documented:
+        return f"the figure of {counted(jobs, 'job')} is accepted already"
+    if old is not None and date < old.date:
+        return f"the newest of {counted(jobs, 'job')} ended on {date}, and the accepted figure is of {old.date}"
+    return Proposal(row, accepted, min(values), max(values))
+
+
+def _ran_differently(records: Sequence[Record]) -> str:
+    """In what the jobs of a spread too large differ; two states of a cluster have no figure in common."""
+    facts = ran_with(*(record.run for record in records))
+    names = sorted({name for of_job in facts for name in of_job})
+    differ = [name for name in names if len({of_job[name] for of_job in facts if of_job.get(name)}) > 1]
+    return f"; they ran with different {enumerated(differ)}: name the runs since the last change" if differ else ""
+
+
+def _above(fraction: float, limit: float) -> str:
+    """A fraction above a limit, in percent with the digits that tell the two apart."""
+    texts = (f"{fraction * 100:.{digits}f}" for digits in range(1, 15))
+    return next((text for text in texts if float(text) > limit * 100), f"{fraction * 100}")
+
+
+def relative_spread(values: Sequence[float]) -> float:
+    """Standard deviation over the median; 0 for a single value.
+
+    Not a robust measure on purpose: where two jobs of five are 10 % slower than the other three, the median
+    absolute deviation is 0, and that cluster is not quiet. Nor the range, which grows with the number of jobs.
+    """
+    return statistics.stdev(values) / statistics.median(values) if len(values) > 1 else 0.0
+
+
+def _ended_s(record: Record) -> float | None:
+    return None if record.jobs.last is None else record.jobs.last.known_end_s
+
+
+def _date(record: Record) -> str | None:
+    """The day (UTC) on which a record's job ended; of a job without times, that of its session."""
+    ended_s = _ended_s(record)
+    if ended_s is not None:
+        return _day(ended_s)
+    match = re.match(r"(\d{4})(\d\d)(\d\d)-", record.run.id)
+    return "-".join(match.groups()) if match else None
+
+
+def _day(seconds: float | None) -> str | None:
+    """The day (UTC) of a time since the epoch, ``None`` where the calendar has none."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).date().isoformat()
+    except (OverflowError, ValueError, OSError):  # by how far off it is
+        return None
+
+
+# -- from proposals to a diff that a person reviews: nothing here changes a file -------------------
 
 
 @dataclass(frozen=True)
@@ -192,13 +477,9 @@ def check(table: Path, text: str, accepted: str, wanted: Mapping[str, Baseline])
 def _same(expected: Baseline | None, found: Baseline | None) -> bool:
     if expected is None or found is None:
         return False
-    documented = vars(found.documented)
-    close = all(_close(value, documented[key]) for key, value in vars(expected.documented).items())
+    figures = zip(vars(expected.documented).values(), vars(found.documented).values(), strict=True)
+    close = all(math.isclose(one or 0.0, other or 0.0, rel_tol=1e-3) for one, other in figures)
     return close and expected == replace(found, location=expected.location, documented=expected.documented)
-
-
-def _close(one: float | None, other: float | None) -> bool:
-    return one == other or (one is not None and other is not None and math.isclose(one, other, rel_tol=1e-3))
 
 
 def _documented(proposal: Proposal) -> dict[str, float]:
@@ -275,19 +556,12 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     for row, accepted in new:
         judged = {ACCEPTED_FIGURES[row.metric]: accepted.judged_s}
         figures[row.id, accepted.cluster] = {"row": row.id, **judged, **vars(accepted)}
-    entries = [_entry(values) for key, values in sorted(figures.items(), key=_place) if key not in without]
+    entries = []
+    for key in sorted(figures.keys() - set(without), key=lambda key: (by_number(key[0]), key[1])):
+        said = {name: value for name in ACCEPTED_FIELDS if (value := figures[key].get(name)) is not None}
+        lines = "\n    ".join(f"{name}: {_written(name, value)}" for name, value in said.items())
+        entries.append(f"  - {lines}\n")
     return "".join([_HEAD, "accepted:\n", *entries]) if entries else ""
-
-
-def _place(figure: tuple[Key, Mapping[str, Any]]) -> tuple[ByNumber, str]:
-    (row, cluster), _ = figure
-    return by_number(row), cluster
-
-
-def _entry(values: Mapping[str, Any]) -> str:
-    keys = [key for key in ACCEPTED_FIELDS if values.get(key) is not None]
-    lines = "\n    ".join(f"{key}: {_written(key, values[key])}" for key in keys)
-    return f"  - {lines}\n"
 
 
 def _written(key: str, value: Any) -> str:
@@ -327,7 +601,7 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
 
     The text is edited, and not written anew from its rows: the table is somebody's own document, whose comments, order
     and alignment no reader of YAML keeps. Places come from the loader, never from a guess at the file's style, and
-    :func:`pytest_gsw.ageing.patch.check` makes sure that the new text says what was meant and nothing else.
+    :func:`pytest_gsw.baseline_updates.check` makes sure that the new text says what was meant and nothing else.
 
     Args:
         path: The table.
@@ -354,7 +628,7 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
             if key not in figures:
                 raise EditError(f"nothing says what {key} of {row.id} would be")
             edits.append((place.line - 1, place.column - 1, key, figures[key]))
-        comments.setdefault(_row_line(lines, row), []).append(_measured_by(accepted))
+        comments.setdefault(row.location.line - 1, []).append(_measured_by(accepted))
     # From the last to the first, so that places before stay where they are.
     for number, column, key, value in sorted(edits, reverse=True):
         lines[number] = _with_token(lines[number], column, key, value)
@@ -364,13 +638,6 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
         old = number > 0 and _MEASURED.match(lines[number - 1]) is not None
         lines[number - old : number] = [f"{indent}{comment}{end}" for comment in comments[number]]
     return "".join(lines)
-
-
-def _row_line(lines: Sequence[str], row: Baseline) -> int:
-    """The line above which a row's comment goes: its own, or that of a dash that stands alone above it."""
-    number = row.location.line - 1
-    alone = not lines[number][: row.location.column - 1].strip() and lines[number - 1].strip() == "-"
-    return number - 1 if number > 0 and alone else number
 
 
 def _measured_by(accepted: Accepted) -> str:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.ageing import patch
-from pytest_gsw.ageing.patch import EditError, check, with_documented
+from pytest_gsw import baseline_updates as patch
+from pytest_gsw.baseline_updates import EditError, check, with_documented
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, table_files
 from pytest_gsw.tables.model import Baseline

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.ageing import patch as patches
-from pytest_gsw.ageing.patch import Patch, apply_command, make_patch, proposal_text, review_text
-from pytest_gsw.ageing.proposals import LeftOut, Proposal
+from pytest_gsw import baseline_updates as patches
+from pytest_gsw.baseline_updates import LeftOut, Patch, Proposal, apply_command, make_patch, proposal_text, review_text
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted
 from tests.unit.tables.texts import change
@@ -28,10 +27,6 @@ def proposal(path: Path, text: str = TABLE) -> Proposal:
 
 def names(patch: Patch) -> list[str]:
     return [line for line in patch.text.splitlines() if line.startswith(("--- ", "+++ "))]
-
-
-def test_nothing_makes_no_diff() -> None:
-    assert make_patch([]).text == ""
 
 
 def test_a_table_below_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,21 +83,6 @@ def test_a_name_that_no_diff_can_hold(tmp_path: Path, monkeypatch: pytest.Monkey
     patch = make_patch([proposal(tmp_path / name)])
     why = f"{tmp_path / name} cannot be changed: its name cannot stand in a diff"
     assert (patch.text, patch.left_out) == ("", (LeftOut("tiny_1b_bf16[H100x8]", "eos", why),))
-
-
-def test_a_figure_that_does_not_follow_from_the_step_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = TABLE.replace("accelerator: H100", "accelerator: H20")  # of which no peak is known
-    patch = make_patch([proposal(tmp_path / "t.yaml", text)], documented=True)
-    why = f"{tmp_path}/t.yaml cannot be changed: nothing says what mfu of tiny_1b_bf16[H20x8] would be"
-    assert (patch.text, patch.left_out) == ("", (LeftOut("tiny_1b_bf16[H20x8]", "eos", why),))
-
-
-def test_an_mfu_follows_from_the_documents_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    patch = make_patch([proposal(tmp_path / "t.yaml")], documented=True)
-    assert "-      - {gpus: 8, step_time_s: 1.5, mfu: 40%, line: 10}\n" in patch.text
-    assert "+      - {gpus: 8, step_time_s: 1.610, mfu: 37.27%, line: 10}\n" in patch.text
 
 
 def test_the_line_of_a_proposal(tmp_path: Path) -> None:
@@ -191,14 +171,3 @@ def test_a_table_that_is_a_link_has_its_figures_beside_the_link(
     (tmp_path / "b.diff").write_text(patch.text)
     subprocess.run(apply_command(patch, Path("b.diff")), check=True)
     assert [bool(load_table(path)[0].accepted) for path in (link, there)] == [True, False]
-
-
-def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.chdir(tmp_path)
-    one = proposal(tmp_path / "t.yaml")
-    monkeypatch.setattr(patches, "check", full)
-    why = f"{tmp_path}/t.yaml cannot be changed: No space left on device"
-    assert make_patch([one]).left_out == (LeftOut("tiny_1b_bf16[H100x8]", "eos", why),)

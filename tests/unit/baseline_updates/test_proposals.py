@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,22 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pytest_gsw.ageing.proposals import (
+from pytest_gsw.baseline_updates import (
+    Find,
     LeftOut,
     Proposal,
     Proposals,
     Rules,
-    Tables,
+    accepted_text,
     propose,
-    relative_spread,
 )
 from pytest_gsw.results.record import Record
-from pytest_gsw.tables.definition import definition_hash
+from pytest_gsw.tables.bundled import accepted_file
 from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.tables.model import Accepted, Baseline, definition_hash
 from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.tables.texts import TINY
 
@@ -43,8 +40,8 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tables(table: Path) -> Tables:
-    return Tables({"site/tiny.yaml": table}.get)
+def tables(table: Path) -> Find:
+    return {"site/tiny.yaml": table}.get
 
 
 def row_of(table: Path) -> Baseline:
@@ -81,7 +78,7 @@ def why(found: Proposals) -> list[str]:
     return [str(one) for one in found.left_out]
 
 
-def test_the_median_of_five_jobs_with_all_that_it_is_made_of(table: Path, tables: Tables) -> None:
+def test_the_median_of_five_jobs_with_all_that_it_is_made_of(table: Path, tables: Find) -> None:
     row = row_of(table)
     accepted = Accepted(
         cluster="eos",
@@ -97,13 +94,7 @@ def test_the_median_of_five_jobs_with_all_that_it_is_made_of(table: Path, tables
     assert Proposal(row, accepted, 1.59, 1.65).documented_s == 1.5
 
 
-def test_outcomes_that_were_judged_count_whatever_they_were(table: Path, tables: Tables) -> None:
-    outcomes = ["passed", "improved", "regressed", "passed", "passed"]
-    records = [varied(one, outcome=outcome) for one, outcome in zip(nights(table), outcomes, strict=True)]
-    assert propose(records, tables).proposed[0].accepted.jobs == 5
-
-
-def test_the_order_of_runs_does_not_matter(table: Path, tables: Tables) -> None:
+def test_the_order_of_runs_does_not_matter(table: Path, tables: Find) -> None:
     records = nights(table)
     assert propose(reversed(records), tables) == propose(records, tables)
 
@@ -112,11 +103,11 @@ def test_a_row_that_is_judged_by_its_checkpoints(table: Path) -> None:
     table.write_text(TINY.replace("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9"))
     saves = {"documented": {"checkpoint_save_time_s": 17.9}, "measured": {"checkpoint_save_time_s": 18.5}}
     records = nights(table, metric="checkpoint_save_time", **saves)
-    (found,) = propose(records, Tables(lambda _: table)).proposed
+    (found,) = propose(records, lambda _: table).proposed
     assert (found.accepted.judged_s, found.accepted.spread) == (18.5, 0.0)
 
 
-def test_too_few_jobs(table: Path, tables: Tables) -> None:
+def test_too_few_jobs(table: Path, tables: Find) -> None:
     four = nights(table)[:4]
     assert why(propose(four, tables)) == [f"{ROW} on eos: 4 jobs, at least 5 needed (--min-jobs)"]
     assert why(propose(four[:1], tables)) == [f"{ROW} on eos: 1 job, at least 5 needed (--min-jobs)"]
@@ -124,29 +115,18 @@ def test_too_few_jobs(table: Path, tables: Tables) -> None:
     assert propose(four[:1], tables, Rules(min_jobs=1)).proposed[0].accepted.spread == 0
 
 
-def test_a_job_that_was_judged_again_counts_once(table: Path, tables: Tables) -> None:
+def test_a_job_that_was_judged_again_counts_once(table: Path, tables: Find) -> None:
     four = nights(table)[:4]
     again = [varied(one, run_id="20261201-090000-0000") for one in four]
     assert why(propose([*four, *again], tables)) == [f"{ROW} on eos: 4 jobs, at least 5 needed (--min-jobs)"]
 
 
-def test_a_job_id_that_came_back_is_another_job(table: Path, tables: Tables) -> None:
+def test_a_job_id_that_came_back_is_another_job(table: Path, tables: Find) -> None:
     same_id = [varied(one, job=replace(one.jobs.last, id="7")) for one in nights(table) if one.jobs.last]
     assert propose(same_id, tables).proposed[0].accepted.job_ids == "7, 7, 7, 7, 7"
 
 
-@pytest.mark.parametrize("then", [{}, {"A": "1"}])
-def test_a_variable_that_was_empty_in_some_jobs_tells_them_apart(
-    table: Path, tables: Tables, then: dict[str, str]
-) -> None:
-    bimodal = nights(table, (1.5, 1.5, 1.5, 1.65, 1.65))
-    before = [varied(one, variables=then) for one in bimodal[:3]]
-    after = [varied(one, variables={"A": ""}) for one in bimodal[3:]]
-    (left_out,) = why(propose([*before, *after], tables))
-    assert left_out.endswith("; they ran with different A: name the runs since the last change")
-
-
-def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Tables) -> None:
+def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Find) -> None:
     bimodal = nights(table, (1.5, 1.5, 1.5, 1.65, 1.65))
     before = [varied(one, environment={"nccl": "2.21.5"}, variables={"A": "1"}) for one in bimodal[:3]]
     after = [varied(one, environment={"nccl": "2.27.0", "driver": "550"}, variables={}) for one in bimodal[3:]]
@@ -156,21 +136,7 @@ def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Tab
             "they ran with different A and nccl: name the runs since the last change"
         )
     ]
-
-
-def test_noisy_jobs(table: Path, tables: Tables) -> None:
-    # Two of five on another kind of node: the median absolute deviation of these is zero.
-    bimodal = nights(table, (1.5, 1.5, 1.5, 1.65, 1.65))
-    assert why(propose(bimodal, tables)) == [
-        f"{ROW} on eos: the spread of 5 jobs is 5.5 % (1.5 to 1.65 s), at most 3 % allowed (--max-spread)"
-    ]
-    assert propose(bimodal, tables, Rules(max_spread=0.06)).proposed[0].accepted.spread == 0.0548
-
-
-@given(values=st.lists(st.floats(0.1, 10), min_size=2, max_size=20), factor=st.floats(0.1, 10))
-def test_the_spread_is_relative(values: list[float], factor: float) -> None:
-    assert relative_spread([value * factor for value in values]) == pytest.approx(relative_spread(values), abs=1e-9)
-    assert relative_spread(values) >= 0
+    assert propose([*before, *after], tables, Rules(max_spread=0.06)).proposed[0].accepted.spread == 0.0548
 
 
 @pytest.mark.parametrize(
@@ -186,7 +152,6 @@ def test_the_spread_is_relative(values: list[float], factor: float) -> None:
         ({"job": replace(JOB, id="a\nb")}, "is of a log alone, and nobody knows how its job ended"),
         ({"measured": {"step_time_s": None}}, "has no figure"),
         ({"measured": {"step_time_s": 0.0}}, "has no figure"),
-        ({"definition": ""}, "was recorded by a release of pytest-gsw that knew no definitions"),
         ({"cluster": "a b"}, "has a cluster whose name no table takes"),
         ({"image": "a\nb"}, "has an image whose name no table takes"),
         ({"measured": {"step_time_s": 1e-10}}, "has no figure that a table takes, from 1e-09 to 1e+12 s"),
@@ -201,7 +166,7 @@ def test_the_spread_is_relative(values: list[float], factor: float) -> None:
         ({"baseline": "old/tiny.yaml:3"}, "there is no table old/tiny.yaml here; go to where it is, or name it with --baselines=PATH"),
     ],
 )  # fmt: skip
-def test_runs_that_are_no_points(table: Path, tables: Tables, changes: dict[str, Any], reason: str) -> None:
+def test_runs_that_are_no_points(table: Path, tables: Find, changes: dict[str, Any], reason: str) -> None:
     other = record(table, 1.6, 9, **changes)
     found = propose([*nights(table), other, varied(other, run_id="20261201-221000-7f3a")], tables)
     assert found.proposed == propose(nights(table), tables).proposed
@@ -209,20 +174,14 @@ def test_runs_that_are_no_points(table: Path, tables: Tables, changes: dict[str,
     assert found.left_out == (LeftOut(other.row.id, other.run.cluster, reason, 2),)
 
 
-def test_a_figure_that_is_no_number_is_no_point(table: Path, tables: Tables) -> None:
-    other = record(table)
-    other = replace(other, figures=replace(other.figures, measured={"step_time_s": math.nan}))
-    assert why(propose([other], tables)) == [f"{ROW} on eos: has no figure (1 run)"]
-
-
-def test_a_table_that_is_wrong_by_now(table: Path, tables: Tables) -> None:
+def test_a_table_that_is_wrong_by_now(table: Path, tables: Find) -> None:
     records = nights(table)
     table.write_text(TINY.replace("gpus: 8,", "gpus: x,"))
     fault = f"{table} is wrong: 12:16   tables[0].rows[0].gpus: got 'x', wanted a whole number above 0, such as 64"
     assert why(propose(records, tables)) == [f"{ROW} on eos: {fault} (5 runs)"]
 
 
-def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Tables) -> None:
+def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Find) -> None:
     records = nights(table)
     table.write_text(TINY.replace("step_time_s: 1.5", "expected_failure: out_of_memory"))
     assert why(propose(records, tables)) == [
@@ -230,7 +189,7 @@ def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Tables) -> No
     ]
 
 
-def test_clusters_and_rows_are_kept_apart(table: Path, tables: Tables) -> None:
+def test_clusters_and_rows_are_kept_apart(table: Path, tables: Find) -> None:
     jobs = [
         varied(one, job=replace(one.jobs.last, id=f"9{one.jobs.last.id}"))
         for one in nights(table, (1.4,) * 5)
@@ -241,7 +200,7 @@ def test_clusters_and_rows_are_kept_apart(table: Path, tables: Tables) -> None:
     assert [(one.accepted.cluster, one.accepted.judged_s) for one in found.proposed] == [("eos", 1.61), ("selene", 1.4)]
 
 
-def test_the_newest_image_counts(table: Path, tables: Tables) -> None:
+def test_the_newest_image_counts(table: Path, tables: Find) -> None:
     newer = [record(table, seconds, 10 + number, image="x.sqsh") for number, seconds in enumerate(FIVE)]
     found = propose([*newer, *nights(table)], tables)
     assert [one.accepted.image for one in found.proposed] == ["x.sqsh"]
@@ -259,20 +218,7 @@ def test_the_newest_image_counts(table: Path, tables: Tables) -> None:
     )
 
 
-def test_what_is_accepted_already_is_not_proposed_again(table: Path, tables: Tables) -> None:
-    (found,) = propose(nights(table), tables).proposed
-    entry = found.accepted
-    table.write_text(
-        f"{TINY}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: {entry.judged_s}\n    jobs: 5\n"
-        f"    spread: {entry.spread * 100:.2f}%\n    job_ids: {entry.job_ids}\n    image: {NEMO}\n"
-        f'    date: {entry.date}\n    definition: "{entry.definition}"\n'
-    )
-    again = Tables(lambda _: table)
-    assert why(propose(nights(table), again)) == [f"{ROW} on eos: the figure of 5 jobs is accepted already"]
-    assert propose([*nights(table), record(table, 1.6, 9)], again).proposed[0].accepted.jobs == 6
-
-
-def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tables: Tables) -> None:
+def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tables: Find) -> None:
     timeless = [
         varied(one, job=replace(one.jobs.last, end_s=None, start_s=None, submit_s=None))
         for one in nights(table)
@@ -283,11 +229,7 @@ def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tabl
     assert why(propose(nameless, tables)) == [f"{ROW} on eos: no record says when its job ended"]
 
 
-def test_nothing_of_nothing(tables: Tables) -> None:
-    assert propose([], tables) == Proposals()
-
-
-def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables: Tables) -> None:
+def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables: Find) -> None:
     pool0 = nights(table, cluster="pool0")
     taken = [varied(one, run_id="20261201-090000-0000", cluster="eos") for one in pool0]
     found = propose([*taken, *pool0], tables)
@@ -310,7 +252,7 @@ def test_two_tables_with_a_row_of_the_same_id(table: Path, tmp_path: Path) -> No
         for one in nights(table, (2.0,) * 5)
         if one.jobs.last
     ]
-    both = Tables({"site/tiny.yaml": table, "site/other.yaml": other}.get)
+    both = {"site/tiny.yaml": table, "site/other.yaml": other}.get
     found = propose([*nights(table), *theirs], both)
     assert [(one.row.location.path, one.accepted.judged_s, one.accepted.jobs) for one in found.proposed] == [
         (other, 2.0, 5),
@@ -319,7 +261,7 @@ def test_two_tables_with_a_row_of_the_same_id(table: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("image_from", ["table", ""])
-def test_an_image_that_the_table_does_not_name_any_more(table: Path, tables: Tables, image_from: str) -> None:
+def test_an_image_that_the_table_does_not_name_any_more(table: Path, tables: Find, image_from: str) -> None:
     records = nights(table, image_from=image_from)
     table.write_text(TINY.replace("steps: 20", "steps: 20, image: /new/y.sqsh"))
     assert why(propose(records, tables)) == [
@@ -327,53 +269,17 @@ def test_an_image_that_the_table_does_not_name_any_more(table: Path, tables: Tab
     ]
     # What logs and environments name, the next run may name as well.
     said = nights(table, image_from="log")
-    assert propose(said, Tables(lambda _: table)).proposed[0].accepted.image == NEMO
+    assert propose(said, lambda _: table).proposed[0].accepted.image == NEMO
 
 
-def accepted_before(table: Path, date: str) -> Tables:
-    table.write_text(
-        f"{TINY}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: 1.7\n    jobs: 5\n    spread: 1%\n"
-        f'    job_ids: "1"\n    date: {date}\n    definition: "3f2a9c1d0e4b"\n'
-    )
-    return Tables(lambda _: table)
-
-
-def test_the_file_that_is_wrong_is_named(table: Path) -> None:
-    records = nights(table)
-    beside = table.with_name(f"{table.stem}.accepted.yaml")
-    beside.write_text("accepted: []\n")
-    (found,) = why(propose(records, Tables(lambda _: table)))
-    assert found == f"{ROW} on eos: {beside} is wrong: 1:11    accepted: is empty, wanted at least one entry (5 runs)"
-
-
-def test_older_runs_do_not_replace_a_newer_figure(table: Path) -> None:
-    records = nights(table)
-    newer = accepted_before(table, "2026-11-25")
-    assert why(propose(records, newer)) == [
-        f"{ROW} on eos: the newest of 5 jobs ended on 2026-11-24, and the accepted figure is of 2026-11-25"
-    ]
-    assert propose(records, accepted_before(table, "2026-11-24")).proposed
-
-
-def test_a_spread_is_told_with_the_digits_that_tell_it_from_the_limit(table: Path, tables: Tables) -> None:
+def test_a_spread_is_told_with_the_digits_that_tell_it_from_the_limit(table: Path, tables: Find) -> None:
     values = (1.0, 1.0, 1.0, 1.0, 1.0671)
     assert why(propose(nights(table, values), tables)) == [
         f"{ROW} on eos: the spread of 5 jobs is 3.001 % (1 to 1.067 s), at most 3 % allowed (--max-spread)"
     ]
 
 
-def test_what_is_accepted_may_become_the_documented_figure(table: Path, tables: Tables) -> None:
-    (found,) = propose(nights(table), tables).proposed
-    entry = found.accepted
-    table.write_text(
-        f"{TINY}accepted:\n  - row: {ROW}\n    cluster: eos\n    step_time_s: {entry.judged_s}\n    jobs: 5\n"
-        f"    spread: {entry.spread * 100:.2f}%\n    job_ids: {entry.job_ids}\n    image: {NEMO}\n"
-        f'    date: {entry.date}\n    definition: "{entry.definition}"\n'
-    )
-    assert propose(nights(table), Tables(lambda _: table), Rules(documented=True)).proposed
-
-
-def test_each_job_of_a_row_that_ran_several_times_counts(table: Path, tables: Tables) -> None:
+def test_each_job_of_a_row_that_ran_several_times_counts(table: Path, tables: Find) -> None:
     jobs = [replace(JOB, id=str(481220 + n), end_s=JOB.end_s, judged_s=seconds) for n, seconds in enumerate(FIVE)]
     several = record(table, statistics.median(FIVE), job=jobs[-1], repeats=tuple(jobs[:-1]))
     (proposal,) = propose([several], tables).proposed
@@ -383,3 +289,26 @@ def test_each_job_of_a_row_that_ran_several_times_counts(table: Path, tables: Ta
     # Those of other runs come to it, and one that was replayed counts once.
     (again,) = propose([several, varied(several, run_id="r2"), record(table, 1.63, 9)], tables).proposed
     assert (again.accepted.judged_s, again.accepted.jobs) == (1.615, 6)
+
+
+def accept(table: Path, tables: Find, **changes: Any) -> None:
+    """Put what the nights give into the file beside the table, changed."""
+    accepted = replace(propose(nights(table), tables).proposed[0].accepted, **changes)
+    accepted_file(table).write_text(accepted_text(table, [(row_of(table), accepted)]))
+
+
+def test_what_is_accepted_already_is_not_proposed_again(table: Path, tables: Find) -> None:
+    accept(table, tables)
+    assert why(propose(nights(table), tables)) == [f"{ROW} on eos: the figure of 5 jobs is accepted already"]
+    assert propose([*nights(table), record(table, 1.6, 9)], tables).proposed[0].accepted.jobs == 6
+    assert propose(nights(table), tables, Rules(documented=True)).proposed
+
+
+def test_older_runs_do_not_replace_a_newer_figure(table: Path, tables: Find) -> None:
+    accept(table, tables, date="2026-11-25")
+    assert why(propose(nights(table), tables)) == [
+        f"{ROW} on eos: the newest of 5 jobs ended on 2026-11-24, and the accepted figure is of 2026-11-25"
+    ]
+    newest = replace(row_of(table).accepted["eos"], date="2026-11-24", jobs=4)
+    accepted_file(table).write_text(accepted_text(table, [(row_of(table), newest)]))
+    assert propose(nights(table), tables).proposed

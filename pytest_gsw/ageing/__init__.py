@@ -1,1 +1,0 @@
-"""Figures that age: proposals, accepted figures, patches."""

@@ -1,0 +1,449 @@
+"""Tables of a document: GitHub's pipe tables and HTML's, the headings that they stand below, and what a cell says."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from html.parser import HTMLParser
+
+from pytest_gsw.tables.fields import Field
+from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.metrics import (
+    DAYS_TO_TRAIN,
+    DOCUMENTED,
+    MFU,
+    SAVE_TIME,
+    STEP_TIME,
+    TFLOPS_PER_GPU,
+    TOKENS_PER_S,
+    TOKENS_PER_S_PER_GPU,
+)
+from pytest_gsw.tables.model import ACCELERATORS
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text of a document and where it stands, line and column from 1."""
+
+    text: str
+    line: int
+    column: int = 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table. Its rows are as long as its header, or else say themselves what is wrong with them."""
+
+    header: tuple[Cell, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    #: The headings above it, the outermost first; the caption of an HTML table is the last one.
+    headings: tuple[Cell, ...]
+
+    @property
+    def line(self) -> int:
+        """The line of the header."""
+        return self.header[0].line
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something of a document that a reader has to look at, or a part that is not read, and why."""
+
+    line: int
+    text: str
+    #: The line of facts.yaml that settles it, where there is one.
+    add: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a document has of tables."""
+
+    tables: tuple[Table, ...]
+    left_out: tuple[Remark, ...]
+
+
+# ---- HTML tables as rows of cells: a cell with a span is in each place that it covers -----------------
+
+#: Places of a table, and columns that a cell may cover: a table of figures has some hundred.
+MAX_PLACES = 20_000
+_MAX_COLUMNS = 1_000
+
+#: A line that begins with a table, perhaps within other tags.
+_TABLE_LINE = re.compile(r"\s*(?:<[^<>]{1,200}>\s*){0,10}?(?P<table><table(?![A-Za-z0-9-]))", re.IGNORECASE)
+#: Tags within a text, by what stands in their place: a raised 2 makes another number, and what is struck out is none.
+_MARKS = {
+    **dict.fromkeys(("sup", "sub"), "^"),
+    **dict.fromkeys(("s", "del", "strike"), "~~"),
+    **dict.fromkeys(("b", "i", "em", "strong", "code", "span", "a", "u", "small", "font", "mark", "tt"), ""),
+}
+#: The end of a table.
+_TABLE_END = re.compile(r"</table\s*>", re.IGNORECASE)
+_HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
+_HAS_DIGIT = re.compile(r"[0-9]")
+
+
+@dataclass
+class _Cell:
+    line: int
+    column: int
+    columns: int
+    rows: int
+    text: str = ""
+
+
+@dataclass
+class _Row:
+    is_head: bool
+    is_hidden: bool
+    cells: list[_Cell] = field(default_factory=list)
+
+
+def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) -> tuple[int, Table | Remark]:
+    """The table that begins in a line and ends in one of these lines, and the line behind it; both count from 0."""
+    last = first
+    while _TABLE_END.search(lines[last]) is None:
+        last += 1
+    begin = _TABLE_LINE.match(lines[first])
+    column = begin.start("table") if begin is not None else 0
+    parser = _Parser(first + 1)
+    parser.feed(" " * column + "\n".join(lines[first : last + 1])[column:])
+    parser.close()
+    rows = [row for row in parser.rows if row.cells and not row.is_hidden]
+    grid = _grid(rows)
+    if parser.tables != 1:
+        reason = "an HTML table with another one in it, or in its line"
+    elif grid is None:
+        reason = f"an HTML table of more than {MAX_PLACES} cells"
+    elif not grid:
+        reason = "an HTML table without cells"
+    else:
+        names = next((number for number, row in enumerate(rows) if not row.is_head), len(rows)) or 1
+        header = tuple(map(_joined, zip(*grid[:names], strict=False)))
+        captions = (Cell(plain(parser.caption), first + 1),) if parser.caption else ()
+        return last + 1, Table(header, tuple(grid[names:]), (*headings, *captions))
+    return last + 1, Remark(first + 1, reason)
+
+
+class _Parser(HTMLParser):
+    """The cells of a table, as its tags come."""
+
+    def __init__(self, first_line: int) -> None:
+        super().__init__(convert_charrefs=True)
+        self.rows: list[_Row] = []
+        self.tables = 0
+        self.caption = ""
+        self._first_line = first_line
+        self._in_head = self._in_caption = False
+        self._cell: _Cell | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Open what a tag opens; HTML lets most end tags be left out."""
+        given = dict(attrs)
+        if tag == "table":
+            self.tables += 1
+        elif tag in {"thead", "tbody", "tfoot"}:
+            self._in_head = tag == "thead"
+        elif tag == "caption":
+            self._in_caption = True
+        elif tag == "tr":
+            self._cell = None
+            is_hidden = "hidden" in given or _HIDDEN.search(given.get("style") or "") is not None
+            self.rows.append(_Row(is_head=True, is_hidden=is_hidden))
+        elif tag in {"td", "th"}:
+            line, column = self.getpos()
+            if not self.rows:
+                self.rows.append(_Row(is_head=True, is_hidden=False))
+            columns, rows = (_span(given.get(name)) for name in ("colspan", "rowspan"))
+            self._cell = _Cell(self._first_line + line - 1, column + 1, columns, rows)
+            row = self.rows[-1]
+            row.is_head = row.is_head and (tag == "th" or self._in_head)
+            row.cells.append(self._cell)
+        else:
+            self.handle_data(_MARKS.get(tag, " "))
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close a cell or a part of the table."""
+        if tag in {"td", "th", "tr", "table"}:
+            self._cell = None
+        elif tag == "thead":
+            self._in_head = False
+        elif tag == "caption":
+            self._in_caption = False
+
+    def handle_data(self, data: str) -> None:
+        """Take the text of a cell."""
+        if self._cell is not None:
+            self._cell.text += data
+        elif self._in_caption:
+            self.caption += data
+
+
+def _span(text: str | None) -> int:
+    """How many places a cell covers; a span of 0 reaches to the end of the table."""
+    if text is None or re.fullmatch(r"\s*[0-9]{1,6}\s*", text) is None:
+        return 1
+    return min(int(text) or _MAX_COLUMNS, _MAX_COLUMNS)
+
+
+def _joined(cells: Sequence[Cell]) -> Cell:
+    """The names of one column: those of several rows of a head are one, each said once."""
+    return replace(cells[-1], text=" ".join(dict.fromkeys(cell.text for cell in cells)))
+
+
+def _grid(rows: Sequence[_Row]) -> list[tuple[Cell, ...]] | None:
+    """Rows with each cell in all places that it covers; nothing where these are too many."""
+    grid: list[tuple[Cell, ...]] = []
+    left: dict[int, tuple[Cell, int]] = {}
+    count = 0
+    for row in rows:
+        placed = {column: spot for column, (spot, _) in left.items()}
+        left = {column: (spot, more - 1) for column, (spot, more) in left.items() if more > 1}
+        column = 0
+        for cell in row.cells:
+            text = cell.text
+            if cell.columns > 1 and not row.is_head and _HAS_DIGIT.search(text):
+                text += f" (over {cell.columns} columns)"  # whose number it is nothing says
+            placing = Cell(plain(text), cell.line, cell.column)
+            for _ in range(cell.columns):
+                while column in placed:
+                    column += 1
+                placed[column] = placing
+                if cell.rows > 1:
+                    left[column] = (placing, cell.rows - 1)
+                count += 1
+                if count + len(left) > MAX_PLACES:
+                    return None
+        count += len(placed) - sum(cell.columns for cell in row.cells)
+        # A row that leaves a gap before a cell from above has lost a cell: it ends there, and is seen to be short.
+        whole = next(number for number in range(len(placed) + 1) if number not in placed)
+        grid.append(tuple(placed[column] for column in range(whole)))
+    return grid
+
+
+# ---- Documents ------------------------------------------------------------------------------------
+
+#: A longer cell is neither a figure nor a label.
+LONGEST_CELL = 300
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})([^`]*)$")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
+_UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
+_DELIMITER = re.compile(r":?-+:?")
+_OF_DELIMITERS = frozenset("|-: \t")
+_TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]{0,20})(?:[\s/][^<>]{0,200})?>")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_EMPHASIS = re.compile(r"(\*{1,3}|`)(?=\S)([^*`]*[^*`\s])\1")
+_NOTE = re.compile(r"\[\^[^\[\]]*\]")
+_MARKED = re.compile(r"[\\\[<*`&]")
+_QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
+
+
+def parse_document(text: str) -> Document:
+    """The tables of a document's text, but for those in blocks of code and in comments."""
+    shown = [("" if is_code else line) for line, is_code in _marked(re.split("\r\n?|\n", text))]
+    visible = [_QUOTE.sub(lambda quote: " " * len(quote[0]), line, count=1) for line in _without_comments(shown)]
+    tables: list[Table] = []
+    left_out: list[Remark] = []
+    headings: list[tuple[int, Cell]] = []
+    number = 0
+    # Where the last table ends: what begins behind it does not.
+    last_end = max((at for at, line in enumerate(visible, 1) if _TABLE_END.search(line)), default=0)
+    while number < len(visible):
+        line = visible[number]
+        heading = _heading(visible, number)
+        if heading is not None:
+            depth, title = heading
+            headings = [(level, one) for level, one in headings if level < depth]
+            headings.append((depth, Cell(plain(title), number + 1)))
+        found: Table | Remark | None = None
+        above = tuple(one for _, one in headings)
+        end = number + 1
+        if "<" in line and _TABLE_LINE.match(line):
+            found = Remark(end, "an HTML table that does not end")
+            if number < last_end:
+                end, found = _html_table(visible, number, above)
+        elif "|" in line and end < len(visible) and _is_delimiter(visible[end]):
+            end, found = _pipe_table(visible, number, above)
+        if isinstance(found, Table):
+            tables.append(found)
+        elif found is not None:
+            left_out.append(found)
+        number = end
+    return Document(tuple(tables), tuple(left_out))
+
+
+def plain(text: str) -> str:
+    """The words of a text without Markdown's marks, HTML's tags and footnotes."""
+    if _MARKED.search(text) is None:
+        return " ".join(text.split())
+    text = _NOTE.sub("", _LINK.sub(r"\1", text.replace("\\|", "|")))
+    text = _EMPHASIS.sub(r"\2", _TAG.sub(_mark, text))
+    return " ".join(html.unescape(text).split())
+
+
+def _mark(tag: re.Match[str]) -> str:
+    return "" if tag["end"] else _MARKS.get(tag["name"].lower(), " ")
+
+
+def _marked(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Each line, and whether it is code between fences."""
+    fence = ""
+    for line in lines:
+        match = _FENCE.fullmatch(line)
+        if fence:
+            yield line, True
+            if match is not None and match[1].startswith(fence) and not match[2].strip():
+                fence = ""
+        else:
+            fence = match[1] if match is not None else ""
+            yield line, match is not None
+
+
+def _without_comments(lines: Sequence[str]) -> list[str]:
+    """The lines without what stands between ``<!--`` and ``-->``; what does not end is no comment."""
+    text, shown, position = "\n".join(lines), [], 0
+    while (begin := text.find("<!--", position)) >= 0 and (end := text.find("-->", begin)) >= 0:
+        shown += [text[position:begin], "\n" * text.count("\n", begin, end)]
+        position = end + 3
+    return "".join([*shown, text[position:]]).split("\n")
+
+
+def _heading(lines: Sequence[str], number: int) -> tuple[int, str] | None:
+    """The depth and the text of a heading that begins in this line."""
+    match = _HEADING.fullmatch(lines[number])
+    if match is not None:
+        return len(match[1]), re.sub(r"[ \t]+#+[ \t]*$", "", match[2])
+    below = _UNDERLINE.fullmatch(lines[number + 1]) if number + 1 < len(lines) else None
+    before = lines[number - 1] if number else ""
+    is_text = lines[number].strip() and "|" not in lines[number] and _UNDERLINE.fullmatch(lines[number]) is None
+    if below is None or not is_text or before.strip():
+        return None
+    return 1 if below[1][0] == "=" else 2, lines[number]
+
+
+def _cells(line: str, number: int) -> tuple[Cell, ...]:
+    """The cells of a line of a pipe table, which counts from 0."""
+    pieces = re.split(r"(?<!\\)\|", line)
+    column, cells = 1, []
+    for piece in pieces:
+        cells.append(Cell(plain(piece[: 2 * LONGEST_CELL]), number + 1, column + len(piece) - len(piece.lstrip())))
+        column += len(piece) + 1
+    first = 1 if line.lstrip().startswith("|") else 0
+    last = len(cells) - 1 if not pieces[-1].strip() and len(cells) - first > 1 else len(cells)
+    return tuple(cells[first:last])
+
+
+def _is_delimiter(line: str) -> bool:
+    is_like = "-" in line and "|" in line and not set(line) - _OF_DELIMITERS
+    return is_like and all(_DELIMITER.fullmatch(cell.text) for cell in _cells(line, 0))
+
+
+def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -> tuple[int, Table | Remark]:
+    """The table whose header is this line, and the line behind it."""
+    header = _cells(lines[number], number)
+    end = number + 2
+    while end < len(lines) and "|" in lines[end]:
+        if end + 1 < len(lines) and _is_delimiter(lines[end + 1]):
+            break  # the header of another table
+        end += 1
+    if len(header) != len(_cells(lines[number + 1], 0)):
+        return end, Remark(number + 1, "the line below the table's header has another number of cells")
+    width, rows = len(header), [_cells(lines[at], at) for at in range(number + 2, end)]
+    # Empty cells beyond the header are none; of any other number of cells, which is which is not known.
+    fitted = (row if any(cell.text for cell in row[width:]) else row[:width] for row in rows)
+    return end, Table(header, tuple(fitted), headings)
+
+
+# ---- What a cell says: a plain number with its unit, or a word; nothing is repaired ------------------
+
+#: Cells that say that there is none.
+NOTHING = frozenset({"", "-", "\u2013", "\u2014", "na", "n/a", "none", "null", "~"})
+FIGURES = frozenset(DOCUMENTED)
+#: Keys whose cells are counts.
+COUNTS = frozenset(
+    {
+        *("gpus", "nodes", "gpus_per_node", "sequence_length", "global_batch_size", "micro_batch_size"),
+        *("gradient_accumulation_steps", "layers", "tp", "pp", "cp", "ep", "dp", "vp", "fsdp", "min_steps"),
+    }
+)
+#: Keys whose cells are names.
+NAMES = frozenset({"model", "size", "framework", "log_format", "dtype", "accelerator", "case", "release"})
+#: Keys of all that a table may state; ``attributes.NAME`` is a column without a key.
+KNOWN = FIGURES | COUNTS | NAMES | {"notes", "model_flops", "statistic", "expected_failure"}
+
+_S = {"": "1", "s": "1", "sec": "1", "secs": "1", "seconds": "1", "s/step": "1", "ms": "0.001"}
+_RATE = {"": "1", "k": "1000", "tokens/s": "1", "tok/s": "1", "tokens/sec": "1"}
+#: By key, the units that may stand behind a number, each with what one of it is.
+_UNITS: Mapping[str, Mapping[str, str]] = {
+    STEP_TIME.key: _S,
+    SAVE_TIME.key: _S,
+    MFU.key: {"%": "1"},
+    DAYS_TO_TRAIN.key: {"": "1", "d": "1", "days": "1"},
+    TOKENS_PER_S.key: _RATE,
+    TOKENS_PER_S_PER_GPU: {**_RATE, "tokens/s/gpu": "1", "token/gpu/sec": "1"},
+    TFLOPS_PER_GPU.key: {"": "1", "tflop/s": "1", "tflops": "1"},
+}
+#: Of these a comma may be a decimal one: a time of ``8,309`` seconds is rare.
+_NO_COMMA = frozenset({STEP_TIME.key, SAVE_TIME.key, DAYS_TO_TRAIN.key, MFU.key})
+_NUMBER = re.compile(
+    r"(?P<digits>[1-9][0-9]{0,2}(?:,[0-9]{3}){1,5}|0|[1-9][0-9]{0,14})(?P<rest>(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,3})?)\s?"
+    r"(?P<unit>[A-Za-z/%]{0,16})"
+)
+
+_DTYPES = sorted({dtype for one in ACCELERATORS for dtype in one.tflops} | {"fp32", "tf32"}, key=len, reverse=True)
+_KINDS = sorted({one.name for one in ACCELERATORS}, key=len, reverse=True)
+#: What a word of each key looks like within a longer text.
+WORDS: Mapping[str, str] = {
+    "size": r"[0-9]{1,4}(?:\.[0-9]{1,3})?[bBmM]",
+    "dtype": "|".join(map(re.escape, _DTYPES)),
+    "accelerator": "|".join(map(re.escape, _KINDS)),
+    "release": r"v?[0-9]{1,4}(?:\.[0-9]{1,4}){1,3}",
+}
+
+
+def is_key(name: str) -> bool:
+    """Whether a table may state this key."""
+    return name in KNOWN or re.fullmatch(r"attributes\.[A-Za-z_][A-Za-z0-9_]{0,59}", name) is not None
+
+
+def read_cell(key: str, text: str, factor: str = "") -> str:
+    """The value of a cell as tables write it, digit for digit; empty where the cell says that there is none.
+
+    Raises:
+        ValueError: It is no plain number, or no name, of this key.
+    """
+    if key.startswith("attributes."):
+        return text
+    if text.lower() in NOTHING:
+        return ""
+    if key in FIGURES or key in COUNTS:
+        text = _number(key, text, factor)
+    elif key in {"model", "case"}:
+        text = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-.")
+    elif key in NAMES - {"accelerator"}:
+        text = text.lower()
+    field = ROW_FIELDS.get(key) or FILE_FIELDS.get(key)
+    if isinstance(field, Field):
+        field.read(text)
+    return text
+
+
+def _number(key: str, text: str, factor: str) -> str:
+    match = _NUMBER.fullmatch(text)
+    if match is None or (key in _NO_COMMA and "," in match["digits"]):
+        raise ValueError(f"the cell reads '{text}', which is no plain number")
+    units = {**_UNITS.get(key, {"": "1"}), **({"": "1"} if factor else {})}
+    times = units.get(match["unit"].lower())
+    if times is None:
+        wanted = ", ".join(f"'{unit}'" for unit in units if unit) or "no unit"
+        raise ValueError(f"the cell reads '{text}', wanted {wanted} behind the number")
+    number = match["digits"].replace(",", "") + match["rest"]
+    for scale in (times, factor.removesuffix("%")):
+        if scale not in {"", "1"}:
+            number = f"{Decimal(number) * Decimal(scale):f}"
+    if not Decimal(number) or (key in COUNTS and not number.isdigit()):
+        raise ValueError(f"the cell reads '{text}', wanted a {'whole number' if key in COUNTS else 'number'} above 0")
+    return f"{number}%" if key == MFU.key else number
