@@ -49,11 +49,9 @@ from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.recording import Asked, Found, Ran, job_facts, record_of
 from pytest_gsw.results.row_line import has_failed, telling_line, told
 from pytest_gsw.results.row_text import accepted_text, ignored_text, outdated_text, unused_text
-from pytest_gsw.runs.agreement import Evidence
+from pytest_gsw.runs.agreement import Evidence, Provenance, provenance_in
 from pytest_gsw.runs.checks import agreed_with_row, check_identity, check_job, read_identity, read_steps
-from pytest_gsw.runs.measure import measure, of_all_jobs
-from pytest_gsw.runs.metrics import read_metrics
-from pytest_gsw.runs.provenance import Provenance, provenance_in
+from pytest_gsw.runs.measure import measure, of_all_jobs, read_metrics
 from pytest_gsw.runs.run import Run, ran_out_of_memory, unset_boost
 from pytest_gsw.session.answers import site_metrics
 from pytest_gsw.session.collect import fail

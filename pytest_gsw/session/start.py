@@ -17,7 +17,7 @@ from pytest_gsw.clusters.model import LOCAL, Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import command, counted, minute
-from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
+from pytest_gsw.errors import CutShortError, LogError, RunError, SubmissionError, WrongAnswerError
 from pytest_gsw.fleet.fleet import Fleet, too_large
 from pytest_gsw.fleet.rows import Over, StateObserver
 from pytest_gsw.fleet.watch import Watch
@@ -25,8 +25,8 @@ from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.checks import hook_error, is_own
 from pytest_gsw.jobs.environment import job_image, kept_variables, masked_command, masked_environment
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.layout import FoundLog, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.layout import FoundLog, errors_beside, in_traced_results, is_nccl_traced
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.preflight import (
     cluster_problem,
     demands_of,
@@ -42,11 +42,15 @@ from pytest_gsw.jobs.preflight import (
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.scripts import differences, exported_to
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in, steps_of
+from pytest_gsw.logs.fatal import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.logs.reader import open_log, read_log
 from pytest_gsw.results import progress_text
 from pytest_gsw.results.record import Record
-from pytest_gsw.runs.newest import Newest, newest_complete
-from pytest_gsw.runs.possible import impossible_table
+from pytest_gsw.runs.checks import check_steps, check_whole, final_step
+from pytest_gsw.runs.measure import impossible_table, timed_steps
+from pytest_gsw.runs.run import Run
 from pytest_gsw.session import answers
 from pytest_gsw.session.answers import site_metrics, unknown_metric
 from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
@@ -302,6 +306,85 @@ def _passed_over_text(newest: Newest) -> str:
     days = counted(int((time.time() - written_s) // 86400), "day")
     judged = f"job {newest.log.job_id} is judged"
     return f"{judged}; passed over: {passed_over}; the log that is judged is {days} old ({minute(written_s)})"
+
+
+#: A copy of a log may have the time at which it was copied.
+_LATER_ID = "its id is later, though its log was written earlier"
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The log that is judged."""
+
+    log: FoundLog
+    #: The newer ones that are not complete, and those that may be newer, each with the reason, the newest first.
+    passed_over: tuple[tuple[FoundLog, str], ...] = ()
+
+
+def newest_complete(logs: Sequence[FoundLog], baseline: Baseline, log_format: LogFormat, steps: int | None) -> Newest:
+    """Of the logs of several jobs of one row the newest that is complete, however far others came.
+
+    Where none of them is, it is the newest of all: what is wrong with it is told when it is judged.
+
+    Args:
+        logs: The logs; there is one at least.
+        baseline: The row.
+        log_format: How its logs are read.
+        steps: Steps that a run of it is to do, ``None`` where nobody says.
+    """
+    newest_first = sorted(logs, key=_age, reverse=True)
+    passed_over: list[tuple[FoundLog, str]] = []
+    for place, log in enumerate(newest_first):
+        why = _why_incomplete(log, baseline, log_format, steps)
+        if why is None:
+            later = ((one, _LATER_ID) for one in newest_first[place + 1 :] if _number(one) > _number(log))
+            return Newest(log, (*passed_over, *later))
+        passed_over.append((log, why))
+    return Newest(newest_first[0])
+
+
+def _age(log: FoundLog) -> tuple[float, int]:
+    """When a log was written last; of two that are as old, the later job's id is greater."""
+    return log.path.stat().st_mtime, _number(log)
+
+
+def _number(log: FoundLog) -> int:
+    return int(log.job_id) if log.job_id.isdecimal() else 0
+
+
+def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, steps: int | None) -> str | None:
+    """Why a log is that of a job that failed or has not ended; ``None`` for one that is complete.
+
+    A complete log may be wrong in other ways, which are told when it is judged: an older one must not hide them.
+    """
+    try:
+        with open_log(found.path) as file:
+            log = read_log(file, log_format)
+            fatal = find_fatal(file, log, log_format, errors_beside(found.path))
+    except (LogError, OSError) as error:
+        return error.fact if isinstance(error, LogError) else str(error)
+    if fatal is not None:
+        return f"{'the log' if fatal.path == found.path else 'its stderr'} tells of an end by {fatal.cause.name}"
+    first_index = log_format.first_index
+    is_numbered = final_step(baseline, log, steps, first_index) is not None
+    # Where no step is known to be the last one, the log has to end as that of a job which ended well.
+    state = JobState.REPLAYED if is_numbered else JobState.COMPLETED
+    run = Run(found.job_id, JobStatus(state, state.value), found.path)
+    try:
+        check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
+    except CutShortError as error:
+        return error.fact
+    except LogError:
+        return None
+    try:
+        if not is_numbered:
+            check_whole(baseline, run, log)
+    except LogError as error:
+        return error.fact
+    return None
+
+
+# -- Starting
 
 
 @dataclass(frozen=True)
