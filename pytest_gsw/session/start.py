@@ -288,7 +288,7 @@ def newest_chooser(
 
     def choose(spec: JobSpec, found: Sequence[FoundLog]) -> FoundLog:
         item = by_row[spec.row_id]
-        log_format = item.row.jobs.log_format()
+        log_format = item.row.log_format
         assert log_format is not None  # a row of which nobody reads the logs is not submitted
         traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
         newest = newest_complete(found, item.baseline, log_format, steps_of(item.baseline, traced=traced))
@@ -444,7 +444,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
         planned = specs.get(row_id) or fleet.spec(row_id)
         spec = planned if isinstance(planned, JobSpec) else None
         if row_id in recorded:
-            item.row.source = ReplayedRow(row, settings, spec, recorded[row_id])
+            item.row.source = ReplayedRow(row, settings, launcher, nights, environ, spec, recorded[row_id])
         else:
             submitted = attached.get(row_id) or lost.get(row_id)
             item.row.source = LiveRow(row, settings, launcher, nights, environ, spec, submitted)
@@ -496,7 +496,7 @@ def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) ->
 
 def _watch(item: BaselineItem) -> Watch | None:
     """What watches a row's job by its log; ``None`` where no plugin reads such logs."""
-    log_format, source = item.row.jobs.log_format(), item.row.source
+    log_format, source = item.row.log_format, item.row.source
     spec, settings, row = source.spec, source.settings, item.baseline
     if log_format is None or spec is None:
         return None
@@ -604,9 +604,9 @@ def _make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
         spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
             config=item.config, baseline=item.baseline, cluster=_where(settings)
         )
-        log_format = item.row.jobs.log_format()
+        log_format = item.row.log_format
         unread = unknown_metric(item.baseline, site_metrics(item.config))
-        peak_flops = item.row.jobs.peak_flops()
+        peak_flops = item.row.peak_flops
     except WrongAnswerError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     except pytest.UsageError:
