@@ -23,7 +23,7 @@ from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.session.collect import BaselineItem, BlankItem
 from pytest_gsw.session.resume import LostRow
 from pytest_gsw.session.settings import NIGHTS, RECORD, SETTINGS, Settings
-from pytest_gsw.session.terminal import TALLY
+from pytest_gsw.session.terminal import TALLY, run_records
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
 from pytest_gsw.tables.model import Baseline
 
@@ -157,12 +157,9 @@ class JunitCases:
             return
         # A session that only collects rows comes here as well.
         from pytest_gsw.results.junit_names import read_noted, suite_properties
-        from pytest_gsw.results.rebuild import read_run
 
         settings = config.stash[SETTINGS]
-        directory = settings.run_directory
-        records, _ = read_run(directory, config.stash[TALLY].records)
-        found = suite_properties(read_noted(directory), settings.run_id, records)
+        found = suite_properties(read_noted(settings.run_directory), settings.run_id, run_records(config))
         if NIGHTS in config.stash and (slow := config.stash[NIGHTS].known_slow):
             from pytest_gsw.history.texts import suspect_text
 

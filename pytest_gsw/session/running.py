@@ -28,7 +28,7 @@ from pytest_gsw.session.resume import leave_run, left_over
 from pytest_gsw.session.screen import add_row, clear_live, leave_files, write
 from pytest_gsw.session.settings import ALARMS, CRITERION, FINISHED, FLEET, NIGHTS, NOT_READY, RECORD, SETTINGS
 from pytest_gsw.session.start import Start, start_fleet, tell_delivery
-from pytest_gsw.session.terminal import TALLY, Tally
+from pytest_gsw.session.terminal import TALLY, Tally, run_records
 
 # -- The rule of a session: a row that was to be judged is judged, or the session is not green ------
 #
@@ -416,12 +416,11 @@ def _note_alarms(config: pytest.Config) -> None:
     if tally is None or not tally.outcomes or not has_nights:
         return
     # Only a session that has run rows has a night.
-    from pytest_gsw.results.rebuild import read_run
     from pytest_gsw.session.alarming import session_alarms
 
-    records, _ = read_run(settings.run_directory, tally.records)
     nights = config.stash.get(NIGHTS, None)
-    config.stash[ALARMS] = session_alarms(settings, records, None if nights is None else nights.slow_before)
+    slow_before = None if nights is None else nights.slow_before
+    config.stash[ALARMS] = session_alarms(settings, run_records(config), slow_before)
 
 
 def _conclude_suite(session: pytest.Session) -> None:
@@ -430,10 +429,7 @@ def _conclude_suite(session: pytest.Session) -> None:
     settings = config.stash[SETTINGS]
     if settings.suite is None or settings.plan or config.option.collectonly or runs_nothing(config):
         return
-    from pytest_gsw.results.rebuild import read_run
-
-    records, _ = read_run(settings.run_directory, config.stash[TALLY].records)
-    concluded = settings.suite.conclude(records)
+    concluded = settings.suite.conclude(run_records(config))
     config.stash[CRITERION] = tuple(quoted(concluded.lines, os.environ))
     if session.exitstatus in {outcomes.GREEN, outcomes.OPEN} and not concluded.is_met:
         session.exitstatus = outcomes.FAILED if concluded.is_missed else outcomes.OPEN

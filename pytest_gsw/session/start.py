@@ -116,19 +116,29 @@ class Here(NamedTuple):
 Findings = dict[str, SubmissionError]
 
 
-def unready(
-    planned: Sequence[Planned], launcher: Launcher, settings: Settings, environ: Mapping[str, str]
+def check_rows(
+    rows: Sequence[BaselineItem],
+    specs: Mapping[str, JobSpec | RunError],
+    launcher: Launcher,
+    settings: Settings,
+    environ: Mapping[str, str],
 ) -> dict[str, RunError]:
-    """Why rows cannot be submitted, by their ids; rows that can be are not among them.
+    """Why rows cannot be submitted although it is known how, by their ids; rows that can be are not among them.
 
     A simulation needs none of what is looked for, a replay submits nothing, and what a site's own launcher needs only
     that knows: it refuses jobs itself.
     """
+    planned = [
+        Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)
+    ]
     cluster, limits = settings.cluster, settings.limits
     found = {one.spec.row_id: too_large(one.spec, limits) for one in planned if one.spec.gpus > limits.gpus}
     if cluster is None or settings.replay is not None:
         return dict(found)
-    found |= not_ready([one for one in planned if one.spec.row_id not in found], Here(cluster, launcher, environ))
+    if not cluster.simulated and is_own(launcher):
+        here = Here(cluster, launcher, environ)
+        for check in _CHECKS:
+            found |= check([one for one in planned if one.spec.row_id not in found], here)
     return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
 
 
@@ -146,16 +156,6 @@ def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, Ru
         elif first is None:
             first = spec
     return told_once(found)
-
-
-def not_ready(planned: Sequence[Planned], here: Here) -> Findings:
-    """The same of the place where rows are to be submitted, each told by itself."""
-    found: Findings = {}
-    if here.cluster.simulated or not is_own(here.launcher):
-        return found
-    for check in _CHECKS:
-        found |= check([one for one in planned if one.spec.row_id not in found], here)
-    return found
 
 
 def told_once(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
@@ -182,11 +182,6 @@ def _of_recipe(one: Planned) -> tuple[object, ...]:
     """What rows share that one look at their recipe answers for."""
     recipe, spec = one.baseline.recipe, one.spec
     return spec.directory, spec.script, spec.launch.name, one.baseline.location.path, *recipe.environment
-
-
-def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes whose launch script cannot be submitted."""
-    return _once(planned, _of_recipe, lambda one: recipe_problem(one.spec, one.baseline, here.cluster))
 
 
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
@@ -247,6 +242,11 @@ def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
     """What the launcher itself finds out, where it can."""
     ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(here.launcher, "unready", None)
     return ask([one.spec for one in planned]) if ask is not None and planned else {}
+
+
+def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
+    """Recipes whose launch script cannot be submitted."""
+    return _once(planned, _of_recipe, lambda one: recipe_problem(one.spec, one.baseline, here.cluster))
 
 
 def _once(
@@ -332,7 +332,8 @@ def newest_complete(logs: Sequence[FoundLog], baseline: Baseline, log_format: Lo
         log_format: How its logs are read.
         steps: Steps that a run of it is to do, ``None`` where nobody says.
     """
-    newest_first = sorted(logs, key=_age, reverse=True)
+    # Of two that are as old, the later job's id is greater.
+    newest_first = sorted(logs, key=lambda log: (log.path.stat().st_mtime, _number(log)), reverse=True)
     passed_over: list[tuple[FoundLog, str]] = []
     for place, log in enumerate(newest_first):
         why = _why_incomplete(log, baseline, log_format, steps)
@@ -341,11 +342,6 @@ def newest_complete(logs: Sequence[FoundLog], baseline: Baseline, log_format: Lo
             return Newest(log, (*passed_over, *later))
         passed_over.append((log, why))
     return Newest(newest_first[0])
-
-
-def _age(log: FoundLog) -> tuple[float, int]:
-    """When a log was written last; of two that are as old, the later job's id is greater."""
-    return log.path.stat().st_mtime, _number(log)
 
 
 def _number(log: FoundLog) -> int:
@@ -452,20 +448,6 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     fleet.submit(bad, lost)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
     return Start(fleet, [item for item in rows if item.baseline.id in bad], ready, lost)
-
-
-def check_rows(
-    rows: Sequence[BaselineItem],
-    specs: Mapping[str, JobSpec | RunError],
-    launcher: Launcher,
-    settings: Settings,
-    environ: Mapping[str, str],
-) -> dict[str, RunError]:
-    """Why rows cannot be submitted although it is known how, by their ids."""
-    planned = [
-        Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)
-    ]
-    return unready(planned, launcher, settings, environ)
 
 
 def _note_rows(

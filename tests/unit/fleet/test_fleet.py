@@ -198,7 +198,7 @@ def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(
     fleet = Fleet(launcher, POLL_S, once_more=lambda *_: Later(), clock=clock, sleep=clock.sleep)
     fleet.submit({"a": spec("a"), "b": spec("b")})
     fleet._pump()
-    fleet._polling.ask()
+    fleet._ask()
     fleet._pump()
     assert isinstance(fleet.phase("a"), Ended)
 
@@ -225,7 +225,7 @@ def test_an_interrupted_row_says_what_its_job_waited_for(
     fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     fleet.submit({"a": spec("a")})
     fleet._pump()
-    fleet._polling.ask()
+    fleet._ask()
     fleet._pump()
     fleet.interrupt(detach=False)
     with pytest.raises(JobError) as caught:
