@@ -59,27 +59,16 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     release = "" if settings.release is None else settings.release
     errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
     known = {item.nodeid: _row_of(item.baseline) for item in rows if isinstance(item, BaselineItem)}
-    noted = Noted(cluster_of(settings), release, versions, classes, errors, _replayed(settings), known)
+    replay, replayed = settings.replay, ""
+    if replay is not None:  # the run, or the place of the logs
+        replayed = replay.resolve().name if (replay / "records").is_dir() else str(from_here(replay))
+    noted = Noted(cluster_of(settings), release, versions, classes, errors, replayed, known)
     write_noted(settings.run_directory, quoted(noted, os.environ))
-
-
-def _replayed(settings: Settings) -> str:
-    """The run that is replayed, or the place of the logs that are; empty where none is."""
-    if settings.replay is None:
-        return ""
-    is_run = (settings.replay / "records").is_dir()
-    return settings.replay.resolve().name if is_run else str(from_here(settings.replay))
 
 
 def _row_of(row: Baseline) -> dict[str, str]:
     """What a row is, as metrics and the report are to say of one without a record."""
-    return {
-        "workload": row.workload,
-        "framework": row.framework,
-        "dtype": row.dtype,
-        "accelerator": row.accelerator,
-        "gpus": str(row.gpus),
-    }
+    return {name: str(getattr(row, name)) for name in ("workload", "framework", "dtype", "accelerator", "gpus")}
 
 
 def class_of_item(item: pytest.Item) -> str:

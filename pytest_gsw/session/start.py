@@ -293,19 +293,15 @@ def newest_chooser(
         traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
         newest = newest_complete(found, item.baseline, log_format, steps_of(item.baseline, traced=traced))
         if newest.passed_over:
-            item.row.passed_over = quoted(_passed_over_text(newest), os.environ)  # a log may say anything
+            passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
+            written_s = newest.log.path.stat().st_mtime
+            age = f"{counted(int((time.time() - written_s) // 86400), 'day')} old ({minute(written_s)})"
+            text = f"job {newest.log.job_id} is judged; passed over: {passed_over}; the log that is judged is {age}"
+            item.row.passed_over = quoted(text, os.environ)  # a log may say anything
             write(config, f"gsw: {spec.row_id}: {item.row.passed_over}")
         return newest.log
 
     return choose
-
-
-def _passed_over_text(newest: Newest) -> str:
-    passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
-    written_s = newest.log.path.stat().st_mtime
-    days = counted(int((time.time() - written_s) // 86400), "day")
-    judged = f"job {newest.log.job_id} is judged"
-    return f"{judged}; passed over: {passed_over}; the log that is judged is {days} old ({minute(written_s)})"
 
 
 #: A copy of a log may have the time at which it was copied.
