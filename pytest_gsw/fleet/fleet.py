@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from concurrent.futures import wait as wait_for
 from dataclasses import replace
@@ -44,15 +44,12 @@ from pytest_gsw.fleet.rows import (
     RepeatRequest,
     Row,
     Rows,
-    RowStatus,
     Seen,
     StateObserver,
-    Submitting,
     Waiting,
     Watcher,
     is_healthy,
     seen_of,
-    status_of,
     unanswered_s,
 )
 from pytest_gsw.fleet.watch import Sample
@@ -253,22 +250,20 @@ class Submitter:
         if self._threads is not None:
             self._threads.shutdown()
 
-    def _next_batch(self) -> list[Submitting]:
+    def _next_batch(self) -> list[Waiting]:
         """The rows that are submitted next: many together, because the journal is synced once for all of them."""
         rows, patience = self._rows, self.patience
-        batch: list[Submitting] = []
+        batch: list[Waiting] = []
         if len(rows.submitting) > patience.window // 2:
             return batch
         most = patience.window - len(rows.submitting) if self._threads is not None else 1
         while rows.waiting and len(batch) < most and self._clock() >= patience.due_s:
-            row = rows.waiting[0].row
-            if not rows.fits(row):
+            if not rows.fits(rows.waiting[0].row):
                 break
-            submitting = rows.submitting[row.row_id] = rows.begin(rows.waiting.popleft())
-            batch.append(submitting)
+            batch.append(rows.begin())
         return batch
 
-    def _begin(self, batch: list[Submitting]) -> None:
+    def _begin(self, batch: list[Waiting]) -> None:
         """Write down which rows are about to be submitted, and only then submit them."""
         now_s = time.time()
         for one in batch:
@@ -278,7 +273,7 @@ class Submitter:
         for one in batch:
             if problem is not None:
                 self._rows.submitting.pop(one.row.row_id, None)
-                self._take_answer(one.waiting, SubmissionError(problem, advice=_NO_ROOM))
+                self._take_answer(one, SubmissionError(problem, advice=_NO_ROOM))
                 continue
             one.answer = Future()  # there before the submission begins: Ctrl-C may hit at any moment
             submit = partial(self._submit, one, look)
@@ -288,9 +283,9 @@ class Submitter:
                 _let_answer(one.answer, submit)
                 self._take_answers([(one, self._answer_of(one, one.answer))])
 
-    def _submit(self, submitting: Submitting, look: Callable[[Path, str], frozenset[str]]) -> Job:
+    def _submit(self, waiting: Waiting, look: Callable[[Path, str], frozenset[str]]) -> Job:
         """Submit one row, unless a submission whose answer was lost has got through; in a thread of its own."""
-        waiting, spec = submitting.waiting, submitting.waiting.row.spec
+        spec = waiting.row.spec
         found = _found(self._launcher, waiting)
         if found is not None:
             return found
@@ -300,10 +295,10 @@ class Submitter:
         try:
             job = self._submit_avoiding(spec)
         except SchedulerAwayError:
-            waiting.since_s = waiting.since_s or submitting.tried_s
+            waiting.since_s = waiting.since_s or waiting.tried_s
             raise
         except RunError:
-            submitting.refused = True
+            waiting.refused = True
             raise
         return _with_logs_before(job, waiting.names)
 
@@ -316,20 +311,19 @@ class Submitter:
                 raise
         return self._launcher.submit(replace(spec, avoided_nodes=()))
 
-    def _answer_of(self, submitting: Submitting, answer: Future[Job]) -> Job | RunError:
+    def _answer_of(self, waiting: Waiting, answer: Future[Job]) -> Job | RunError:
         """What a submission came to; waits for it if need be."""
         error = answer.exception()
         if error is None:
             return answer.result()
         if isinstance(error, KeyboardInterrupt):
-            return self._found_after_interrupt(submitting)
+            return self._found_after_interrupt(waiting)
         # One row's fault must not keep the others' jobs from being looked after.
         return error if isinstance(error, RunError) else SubmissionError(f"{type(error).__name__}: {error}")
 
-    def _found_after_interrupt(self, submitting: Submitting) -> Job | RunError:
+    def _found_after_interrupt(self, waiting: Waiting) -> Job | RunError:
         """The job of a submission that Ctrl-C has torn apart: the launcher may have it although it could not say so."""
-        waiting = submitting.waiting
-        waiting.since_s = waiting.since_s or submitting.tried_s
+        waiting.since_s = waiting.since_s or waiting.tried_s
         try:
             job = _found(self._launcher, waiting)
         except RunError as error:
@@ -341,15 +335,15 @@ class Submitter:
         rows = self._rows
         withdrawn = [one for one in rows.submitting.values() if one.answer is None or one.answer.cancel()]
         # Where an earlier answer was lost, there may be a job all the same.
-        unsubmitted = [one.row.row_id for one in withdrawn if one.waiting.since_s is None]
+        unsubmitted = [one.row.row_id for one in withdrawn if one.since_s is None]
         if unsubmitted:
             self._notes.write(Journal.refused, *unsubmitted)
         for one in reversed(withdrawn):
             del rows.submitting[one.row.row_id]
             rows.free_place(one.row)
-            rows.wait(one.waiting, first=True)
+            rows.wait(one, first=True)
 
-    def _take_answers(self, answers: list[tuple[Submitting, Job | RunError]]) -> None:
+    def _take_answers(self, answers: list[tuple[Waiting, Job | RunError]]) -> None:
         """Write down what the scheduler has answered, and only then go on with it."""
         jobs = [answer for _, answer in answers if isinstance(answer, Job)]
         refused = [one.row.row_id for one, _ in answers if one.refused]
@@ -360,7 +354,7 @@ class Submitter:
         if any(isinstance(answer, QueueFullError | SchedulerAwayError) for _, answer in answers):
             self._withdraw()  # what no thread has begun need not be refused as well
         for one, answer in answers:
-            self._take_answer(one.waiting, answer)
+            self._take_answer(one, answer)
             # Only then: Ctrl-C may hit in between, and an answer that is taken twice is none that is lost.
             self._rows.submitting.pop(one.row.row_id, None)
 
@@ -738,23 +732,16 @@ class Fleet:
         Raises:
             RunError: The row could not be submitted, or its log cannot be found.
         """
-        end = self._end_of(row_id)
-        self._rows.over.pop(row_id, None)
-        if isinstance(end, RunError):
-            raise end
-        return end
-
-    def wait_for(self, row_id: str) -> None:
-        """Wait until this row can be measured or has failed."""
-        self._end_of(row_id)
-
-    def _end_of(self, row_id: str) -> Run | RunError:
         while True:
             self._pump()
             phase = self._rows.phases[row_id]
             if isinstance(phase, Over):
-                return phase.end
+                break
             self._wait()
+        self._rows.over.pop(row_id, None)
+        if isinstance(phase.end, RunError):
+            raise phase.end
+        return phase.end
 
     def phase(self, row_id: str) -> Phase | None:
         """Where this row is on its way; ``None`` where it was not handed over for submission."""
@@ -785,9 +772,10 @@ class Fleet:
         row = self._rows.row(row_id)
         return () if row is None else row.earlier
 
-    def row_statuses(self) -> Iterator[RowStatus]:
-        """Where every row stands, in the order of submission."""
-        return map(status_of, self._rows.phases.items())
+    @property
+    def phases(self) -> Mapping[str, Phase]:
+        """Where every row is on its way, by its id and in the order of submission."""
+        return self._rows.phases
 
     def count(self) -> None:
         """Hold all jobs of the run that the scheduler has against the rows' own once more."""

@@ -111,7 +111,12 @@ def exit_status(session: pytest.Session, tally: Tally) -> int:
         return int(pytest.ExitCode.NO_TESTS_COLLECTED)
     left = _left(session, tally)
     if left:
-        _tell(config, left)
+        were = "was" if len(left) == 1 else "were"
+        write(config, f"gsw: {counted(len(left), 'row')} {were} selected and not judged:")
+        for node_id in left[:_MOST_NAMED]:
+            write(config, f"  {node_id}")
+        if len(left) > _MOST_NAMED:
+            write(config, f"  and {len(left) - _MOST_NAMED} more")
         return int(pytest.ExitCode.TESTS_FAILED)
     return outcomes.OPEN if tally.is_open else status
 
@@ -123,16 +128,6 @@ def _left(session: pytest.Session, tally: Tally) -> list[str]:
         return []
     expected = [item.nodeid for item in session.items if isinstance(item, (BaselineItem, BlankItem))]
     return [node_id for node_id in expected if node_id not in tally or tally.hides(node_id)]
-
-
-def _tell(config: pytest.Config, left: list[str]) -> None:
-    """Name the rows that were not judged."""
-    were = "was" if len(left) == 1 else "were"
-    write(config, f"gsw: {counted(len(left), 'row')} {were} selected and not judged:")
-    for node_id in left[:_MOST_NAMED]:
-        write(config, f"  {node_id}")
-    if len(left) > _MOST_NAMED:
-        write(config, f"  and {len(left) - _MOST_NAMED} more")
 
 
 # -- The order in which a session's items run: other tests first, then rows as their jobs end -------

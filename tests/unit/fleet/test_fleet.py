@@ -27,7 +27,7 @@ from pytest_gsw.fleet.fleet import (
     Fleet,
 )
 from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.rows import Ended, Later, Over, RepeatRequest, RowStatus
+from pytest_gsw.fleet.rows import Ended, Later, Live, Over, RepeatRequest, seen_of
 from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
@@ -466,7 +466,7 @@ def test_no_more_jobs_are_pending_than_allowed(launcher: FakeLauncher, clock: Cl
     most = 0
     for _ in "abcd":
         fleet.next_over()
-        most = max(most, sum(one.status is PENDING for one in fleet.row_statuses()))
+        most = max(most, sum(fleet.status(name) is PENDING for name in "abcd"))
     assert (launcher.submitted, most <= 2) == (["a", "b", "c", "d"], True)
     assert [len(asked) for asked in launcher.polls[:3]] == [2, 2, 2]  # c and d only when a and b run
 
@@ -520,11 +520,14 @@ def test_progress_is_there_for_whoever_asks(launcher: FakeLauncher, clock: Clock
     launcher.script = {"a": [RUNNING], "b": [RUNNING, RUNNING, COMPLETED], "c": [PENDING]}
     fleet.submit({"a": spec("a"), "b": spec("b"), "c": spec("c"), "x": SubmissionError("no")})
     fleet.take("b")
-    assert list(fleet.row_statuses()) == [
-        RowStatus("a", 8, RUNNING, sample, over=False),
-        RowStatus("b", 8, COMPLETED, None, over=True),
-        RowStatus("c", 8, PENDING, None, over=False),
-        RowStatus("x", 0, None, None, over=True),
+    found = [(row, phase, seen_of(phase)) for row, phase in fleet.phases.items()]
+    assert [
+        (row, seen and seen.status, seen and seen.sample, isinstance(phase, Over)) for row, phase, seen in found
+    ] == [
+        ("a", RUNNING, sample, False),
+        ("b", COMPLETED, None, True),
+        ("c", PENDING, None, False),
+        ("x", None, None, True),
     ]
 
 
@@ -1166,7 +1169,7 @@ def test_a_queue_that_is_full_is_waited_for_and_said(clock: Clock) -> None:
     def limited(spec: JobSpec) -> Job:
         nonlocal tries
         tries += 1
-        if sum(not one.over for one in fleet.row_statuses() if one.status is not None) >= 3:
+        if sum(isinstance(one, Live) for one in fleet.phases.values()) >= 3:
             raise QueueFullError("the queue takes no more jobs (AssocMaxSubmitJobLimit)")
         return submit(spec)
 
