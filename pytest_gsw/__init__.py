@@ -55,7 +55,7 @@ _NAMES = {
     "results.record": ("JobFacts", "Record"),
     "results.suites": ("Concluded",),
     "runs.agreement": ("Evidence",),
-    "runs.metrics": ("MetricLog",),
+    "runs.measure": ("MetricLog",),
     "tables.metrics": ("Direction", "Metric"),
     "tables.model": ("Accepted", "Baseline", "Figures", "Parallelism", "Recipe", "Source"),
 }
