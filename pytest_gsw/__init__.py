@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_gsw.results.record import Record
     from pytest_gsw.results.suites import Concluded
     from pytest_gsw.runs.agreement import Evidence
-    from pytest_gsw.runs.metrics import MetricLog
+    from pytest_gsw.runs.measure import MetricLog
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
 
@@ -55,7 +55,7 @@ _NAMES = {
     "results.record": ("JobFacts", "Record"),
     "results.suites": ("Concluded",),
     "runs.agreement": ("Evidence",),
-    "runs.metrics": ("MetricLog",),
+    "runs.measure": ("MetricLog",),
     "tables.metrics": ("Direction", "Metric"),
     "tables.model": ("Accepted", "Baseline", "Figures", "Parallelism", "Recipe", "Source"),
 }

@@ -94,7 +94,7 @@ def pytest_gsw_metrics(config: pytest.Config) -> Sequence[Metric] | None:
 
     :param config: The pytest config.
     :returns: Metrics, each with ``read``, which gives its numbers from a
-        :class:`~pytest_gsw.runs.metrics.MetricLog`.
+        :class:`~pytest_gsw.runs.measure.MetricLog`.
     """
 
 

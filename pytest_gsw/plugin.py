@@ -6,6 +6,7 @@ Its hooks then are those of :mod:`pytest_gsw.session.hooks`.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +65,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.pluginmanager.has_plugin("pytester"):
         # It forgets the modules that a session within this process imports, but their packages keep them: the
         # next session would have some of them twice. What is imported here is not forgotten.
-        from pytest_gsw.session import builtin, hooks, row, running  # noqa: F401
+        from pytest_gsw.jobs import local  # noqa: F401
+        from pytest_gsw.jobs.slurm import launcher  # noqa: F401
+        from pytest_gsw.session import hooks, row, running  # noqa: F401
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFile | None:
@@ -115,26 +118,48 @@ def _begin(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
-    """The launchers that come with pytest-gsw."""
-    from pytest_gsw.session.builtin import launcher
+    """The launchers that come with pytest-gsw: the batch shells of this machine's jobs write to the directory."""
+    from pytest_gsw.session.settings import environment_of
 
-    return launcher(config, cluster, run_directory)
+    directory, environ = run_directory / "batch", environment_of(config)
+    if cluster.scheduler == "slurm":
+        from pytest_gsw.jobs.ownership import SubmissionLock
+        from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+
+        return SlurmLauncher(environ, lock=SubmissionLock(run_directory.name), work_directory=directory)
+    if cluster.scheduler == "local":
+        from pytest_gsw.clusters.model import uses_gpus
+        from pytest_gsw.jobs.local import LocalLauncher
+
+        return LocalLauncher(
+            cluster.gpus or len(list(Path("/dev").glob("nvidia[0-9]*"))),
+            work_directory=directory,
+            real_gpus=uses_gpus(cluster),
+            # Simulated jobs sleep; what each takes of a core is its Python's start.
+            max_processes=8 * (os.cpu_count() or 1) if cluster.simulated else None,
+            environ=environ,
+        )
+    return None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_make_job_spec(config: pytest.Config, baseline: Baseline, cluster: Cluster) -> JobSpec:
     """The recipe's own launch contract."""
-    from pytest_gsw.session.builtin import job_spec
+    from pytest_gsw.jobs.spec import make_job_spec
+    from pytest_gsw.session.settings import SETTINGS, read_settings
 
-    return job_spec(config, baseline, cluster)
+    settings = config.stash.get(SETTINGS, None) or read_settings(config)
+    return make_job_spec(
+        baseline, cluster, run_id=settings.run_id, profile=settings.profile, time_limit_s=settings.time_limit_s
+    )
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogFormat | None:
     """The log formats that come with pytest-gsw."""
-    from pytest_gsw.session.builtin import log_format
+    from pytest_gsw.logs.formats.registry import FORMATS
 
-    return log_format(baseline)
+    return FORMATS.get(baseline.log_format)
 
 
 @pytest.hookimpl(trylast=True)

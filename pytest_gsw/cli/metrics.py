@@ -25,10 +25,9 @@ from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.steady import steady
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.results.row_text import unused_text
-from pytest_gsw.runs.agreement import evidence_beside
+from pytest_gsw.runs.agreement import evidence_beside, provenance_in
 from pytest_gsw.runs.checks import read_steps
 from pytest_gsw.runs.measure import measure_as_documented
-from pytest_gsw.runs.provenance import provenance_in
 from pytest_gsw.runs.run import Run
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.fields import nearest

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from concurrent.futures import wait as wait_for
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -44,15 +44,12 @@ from pytest_gsw.fleet.rows import (
     RepeatRequest,
     Row,
     Rows,
-    RowStatus,
     Seen,
     StateObserver,
-    Submitting,
     Waiting,
     Watcher,
     is_healthy,
     seen_of,
-    status_of,
     unanswered_s,
 )
 from pytest_gsw.fleet.watch import Sample
@@ -64,9 +61,6 @@ from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.runs.checks import not_alone, read_identity
 from pytest_gsw.runs.infrastructure import infrastructure_failure
 from pytest_gsw.runs.run import Run
-
-# -- Submitting rows: as many at once as the limits and the scheduler allow, and each one once ------
-
 
 # -- What a session writes to its run's journal, as far as the disk allows --------------------------
 
@@ -110,32 +104,6 @@ class Notes:
         """Let go of the journal."""
         if self._journal is not None:
             self._journal.close()
-
-
-@dataclass(frozen=True)
-class Means:
-    """What all parts of a fleet work with."""
-
-    rows: Rows
-    #: How jobs are started, asked about and ended, and where their logs are.
-    launcher: Launcher
-    #: The run's journal.
-    notes: Notes
-    #: The session's environment, whose secrets are not shown.
-    environ: Mapping[str, str]
-    #: Monotonic seconds.
-    clock: Callable[[], float]
-
-
-class Part:
-    """A part of a fleet."""
-
-    def __init__(self, means: Means) -> None:
-        self._rows = means.rows
-        self._launcher = means.launcher
-        self._notes = means.notes
-        self._environ = means.environ
-        self._clock = means.clock
 
 
 # -- How long a session waits for a scheduler that is out of reach or full --------------------------
@@ -216,12 +184,19 @@ _ANSWERS_WAIT_S = 0.5
 _NO_ROOM = "make room there, or give another directory with --gsw-results=DIR"
 
 
-class Submitter(Part):
-    """Submits rows in their order, in threads where the launcher takes several at once."""
+class Submitter:
+    """Submits rows in their order, in threads where the launcher takes several at once.
 
-    def __init__(self, means: Means) -> None:
-        super().__init__(means)
-        threads = means.launcher.parallel_submissions
+    Args:
+        rows: The rows.
+        launcher: How jobs are started, and found again.
+        notes: The run's journal.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, rows: Rows, launcher: Launcher, notes: Notes, clock: Callable[[], float]) -> None:
+        self._rows, self._launcher, self._notes, self._clock = rows, launcher, notes, clock
+        threads = launcher.parallel_submissions
         self._threads = ThreadPoolExecutor(threads, "gsw-submit") if threads > 1 else None
         self.patience = Patience(threads * (1 + _QUEUED_PER_THREAD))
         #: Answers were waited for, so that those that are there are taken however few they are.
@@ -275,22 +250,20 @@ class Submitter(Part):
         if self._threads is not None:
             self._threads.shutdown()
 
-    def _next_batch(self) -> list[Submitting]:
+    def _next_batch(self) -> list[Waiting]:
         """The rows that are submitted next: many together, because the journal is synced once for all of them."""
         rows, patience = self._rows, self.patience
-        batch: list[Submitting] = []
+        batch: list[Waiting] = []
         if len(rows.submitting) > patience.window // 2:
             return batch
         most = patience.window - len(rows.submitting) if self._threads is not None else 1
         while rows.waiting and len(batch) < most and self._clock() >= patience.due_s:
-            row = rows.waiting[0].row
-            if not rows.fits(row):
+            if not rows.fits(rows.waiting[0].row):
                 break
-            submitting = rows.submitting[row.row_id] = rows.begin(rows.waiting.popleft())
-            batch.append(submitting)
+            batch.append(rows.begin())
         return batch
 
-    def _begin(self, batch: list[Submitting]) -> None:
+    def _begin(self, batch: list[Waiting]) -> None:
         """Write down which rows are about to be submitted, and only then submit them."""
         now_s = time.time()
         for one in batch:
@@ -300,7 +273,7 @@ class Submitter(Part):
         for one in batch:
             if problem is not None:
                 self._rows.submitting.pop(one.row.row_id, None)
-                self._take_answer(one.waiting, SubmissionError(problem, advice=_NO_ROOM))
+                self._take_answer(one, SubmissionError(problem, advice=_NO_ROOM))
                 continue
             one.answer = Future()  # there before the submission begins: Ctrl-C may hit at any moment
             submit = partial(self._submit, one, look)
@@ -310,9 +283,9 @@ class Submitter(Part):
                 _let_answer(one.answer, submit)
                 self._take_answers([(one, self._answer_of(one, one.answer))])
 
-    def _submit(self, submitting: Submitting, look: Callable[[Path, str], frozenset[str]]) -> Job:
+    def _submit(self, waiting: Waiting, look: Callable[[Path, str], frozenset[str]]) -> Job:
         """Submit one row, unless a submission whose answer was lost has got through; in a thread of its own."""
-        waiting, spec = submitting.waiting, submitting.waiting.row.spec
+        spec = waiting.row.spec
         found = _found(self._launcher, waiting)
         if found is not None:
             return found
@@ -322,10 +295,10 @@ class Submitter(Part):
         try:
             job = self._submit_avoiding(spec)
         except SchedulerAwayError:
-            waiting.since_s = waiting.since_s or submitting.tried_s
+            waiting.since_s = waiting.since_s or waiting.tried_s
             raise
         except RunError:
-            submitting.refused = True
+            waiting.refused = True
             raise
         return _with_logs_before(job, waiting.names)
 
@@ -338,20 +311,19 @@ class Submitter(Part):
                 raise
         return self._launcher.submit(replace(spec, avoided_nodes=()))
 
-    def _answer_of(self, submitting: Submitting, answer: Future[Job]) -> Job | RunError:
+    def _answer_of(self, waiting: Waiting, answer: Future[Job]) -> Job | RunError:
         """What a submission came to; waits for it if need be."""
         error = answer.exception()
         if error is None:
             return answer.result()
         if isinstance(error, KeyboardInterrupt):
-            return self._found_after_interrupt(submitting)
+            return self._found_after_interrupt(waiting)
         # One row's fault must not keep the others' jobs from being looked after.
         return error if isinstance(error, RunError) else SubmissionError(f"{type(error).__name__}: {error}")
 
-    def _found_after_interrupt(self, submitting: Submitting) -> Job | RunError:
+    def _found_after_interrupt(self, waiting: Waiting) -> Job | RunError:
         """The job of a submission that Ctrl-C has torn apart: the launcher may have it although it could not say so."""
-        waiting = submitting.waiting
-        waiting.since_s = waiting.since_s or submitting.tried_s
+        waiting.since_s = waiting.since_s or waiting.tried_s
         try:
             job = _found(self._launcher, waiting)
         except RunError as error:
@@ -363,15 +335,15 @@ class Submitter(Part):
         rows = self._rows
         withdrawn = [one for one in rows.submitting.values() if one.answer is None or one.answer.cancel()]
         # Where an earlier answer was lost, there may be a job all the same.
-        unsubmitted = [one.row.row_id for one in withdrawn if one.waiting.since_s is None]
+        unsubmitted = [one.row.row_id for one in withdrawn if one.since_s is None]
         if unsubmitted:
             self._notes.write(Journal.refused, *unsubmitted)
         for one in reversed(withdrawn):
             del rows.submitting[one.row.row_id]
             rows.free_place(one.row)
-            rows.wait(one.waiting, first=True)
+            rows.wait(one, first=True)
 
-    def _take_answers(self, answers: list[tuple[Submitting, Job | RunError]]) -> None:
+    def _take_answers(self, answers: list[tuple[Waiting, Job | RunError]]) -> None:
         """Write down what the scheduler has answered, and only then go on with it."""
         jobs = [answer for _, answer in answers if isinstance(answer, Job)]
         refused = [one.row.row_id for one, _ in answers if one.refused]
@@ -382,7 +354,7 @@ class Submitter(Part):
         if any(isinstance(answer, QueueFullError | SchedulerAwayError) for _, answer in answers):
             self._withdraw()  # what no thread has begun need not be refused as well
         for one, answer in answers:
-            self._take_answer(one.waiting, answer)
+            self._take_answer(one, answer)
             # Only then: Ctrl-C may hit in between, and an answer that is taken twice is none that is lost.
             self._rows.submitting.pop(one.row.row_id, None)
 
@@ -444,67 +416,6 @@ def _with_logs_before(job: Job, names: frozenset[str] | None) -> Job:
 SESSION_ENDED = "its session ended early"
 
 
-class Repeating(Part):
-    """Puts rows back at the head of the queue.
-
-    Args:
-        means: What it works with.
-        retries: How often a row is run again when the infrastructure failed.
-        once_more: Asked of each job that ended well whether its row wants another one.
-        on_repeat: Told of every job that is not its row's last.
-    """
-
-    def __init__(self, means: Means, retries: int, once_more: OnceMore, on_repeat: RepeatObserver) -> None:
-        super().__init__(means)
-        self._retries = retries
-        self._stopped = False
-        self._once_more = once_more
-        self._on_repeat = on_repeat
-
-    def stop(self) -> None:
-        """From now on each row's job is its last."""
-        self._stopped = True
-
-    def goes_on(self, ended: Ended, run: Run) -> bool:
-        """Whether a row is not over: it waits for others, or is put back into the queue.
-
-        That is where the infrastructure failed it, an earlier session cancelled it, or one more job of it is wanted.
-        """
-        row = ended.row
-        attempt = None if self._stopped else self._attempt(ended, run)
-        if attempt is None:
-            return False
-        if isinstance(attempt, Later):
-            return True
-        del self._rows.ended[row.row_id]
-        self.again(row, attempt, attempt.after(row.spec), run.jobs if attempt.measured else row.earlier)
-        return True
-
-    def again(self, row: Row, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
-        """Put a row back at the head of the queue, after an attempt that is not its last."""
-        self._notes.write(Journal.repeated, row.row_id, attempt)
-        self._on_repeat(row.row_id, attempt)
-        self._rows.wait(Waiting(Row(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
-
-    def _attempt(self, ended: Ended, run: Run) -> Attempt | Later | None:
-        """What a job was that is not its row's last; ``None`` where it is the last."""
-        row, is_cancelled = ended.row, run.status.state is JobState.CANCELLED
-        if is_cancelled and ended.seen.cancelled_before and run.stopped is None:
-            return Attempt(run.job_id, run.status, SESSION_ENDED)
-        failure = infrastructure_failure(run) if row.retried < self._retries else None
-        if failure is not None:
-            return Attempt(run.job_id, run.status, failure.why, failure.nodes)
-        wanted: RepeatRequest | Later | None = None
-        if is_healthy(run.status):
-            try:
-                wanted = self._once_more(row.row_id, run)
-            except Exception:  # of a site's own rule: told when the row is judged
-                return None
-        if wanted is None or isinstance(wanted, Later):
-            return wanted
-        return Attempt(run.job_id, run.status, wanted.why, wanted.avoiding, measured=True)
-
-
 # -- The logs of jobs: where they are, and how long an ended job's is waited for --------------------
 
 
@@ -559,85 +470,6 @@ def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | Lo
         error.tail,
         f"let the recipe write its log where it is looked for; the batch output has steps, and {whose}",
     )
-
-
-class Logs(Part):
-    """Hands over rows whose job has ended, once its log is there."""
-
-    def __init__(self, means: Means, repeating: Repeating, awaited: bool) -> None:
-        super().__init__(means)
-        self.repeating = repeating
-        self._awaited = awaited
-
-    @property
-    def due_s(self) -> float:
-        """When a log is looked for next, monotonic seconds; infinity where none is awaited."""
-        return min((ended.look_s for ended in self._rows.ended.values()), default=math.inf)
-
-    def wait_for(self, live: Live) -> None:
-        """A job has ended, or was given up: its log is awaited, as long as that makes sense."""
-        row, now_s = live.row, self._clock()
-        deadline_s = now_s + (self._launcher.log_wait_s if is_healthy(live.seen.status) else 0.0)
-        self._rows.phases[row.row_id] = self._rows.ended[row.row_id] = Ended(row, live.seen, deadline_s, now_s)
-
-    def wait_no_longer(self) -> None:
-        """Let each log that is not there at the next look be missing."""
-        self._rows.news += 1  # a row that waits for others waits no longer, either
-        for ended in self._rows.ended.values():
-            ended.deadline_s = ended.look_s = self._clock()
-
-    def find(self) -> None:
-        """Hand over what has ended and has its log, or will not get it any more."""
-        now_s = self._clock()
-        for ended in [ended for ended in self._rows.ended.values() if now_s >= ended.look_s]:
-            row_id = ended.row.row_id
-            if row_id not in self._rows.ended:
-                continue  # given up for another one's sake
-            ended.look_s = min(now_s + ended.pause_s, max(now_s, ended.deadline_s))
-            ended.pause_s = min(2 * ended.pause_s, _LONGEST_LOG_LOOK_S)
-            if ended.run is not None and self._waits_on(ended, now_s):
-                continue
-            end = ended.run or self._end_of(ended, now_s)
-            self._rows.news += isinstance(end, Run) and ended.run is None
-            if isinstance(end, Run) and self.repeating.goes_on(ended, end):
-                ended.run, ended.look_s = end, now_s + ended.pause_s  # it may be past its log's deadline
-                ended.asked = self._rows.news, now_s
-                continue
-            if end is not None:
-                self._rows.finish(Over(row_id, end, ended.row, ended.seen))
-                del self._rows.ended[row_id]
-
-    def _waits_on(self, ended: Ended, now_s: float) -> bool:
-        """Whether a row that waits for others need not be asked again: nothing has become of them."""
-        news, asked_s = ended.asked
-        if news != self._rows.news or now_s >= asked_s + _ASKED_S:
-            return False
-        ended.look_s = now_s + ended.pause_s
-        return True
-
-    def _end_of(self, ended: Ended, now_s: float) -> Run | LogError | None:
-        """An ended row's run, or that it has no log; ``None`` where that is awaited, or the row was given up."""
-        job = ended.seen.job
-        log: Path | None = None
-        try:
-            log = log_of(self._launcher, job) if self._awaited else None
-        except LogError as error:
-            if is_healthy(ended.seen.status):
-                # A shared file system is given its time.
-                if now_s < ended.deadline_s:
-                    return None
-                found = in_batch_output(error, job, batch_output_of(self._launcher, job))
-                if isinstance(found, LogError):
-                    return found
-                log = found
-        if log is not None and self._rows.is_shared(self._rows.claims.log(job, log), ended.row.row_id):
-            return None
-        row, seen = ended.row, ended.seen
-        output = batch_output_of(self._launcher, job)
-        # A stop that an earlier session meant to send explains nothing but a cancelled job.
-        sent = seen.stop_sent or seen.status.state is JobState.CANCELLED
-        beside = outputs_beside(job, log, output)
-        return Run(job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier, beside=beside)
 
 
 # -- Asking about all jobs with one question, and what follows from the answers ---------------------
@@ -700,159 +532,6 @@ class Turns:
         self.due_s = min(self.due_s, soon_s)
 
 
-class Polling(Part):
-    """Asks about jobs that have not ended.
-
-    Args:
-        means: What it works with.
-        turns: When the launcher is asked.
-        patience: Told that the scheduler answers, and that there is room in its queue.
-        logs: Takes the jobs that have ended.
-        observer: Told of every change of a job's state.
-    """
-
-    def __init__(self, means: Means, turns: Turns, patience: Patience, logs: Logs, observer: StateObserver) -> None:
-        super().__init__(means)
-        self._turns = turns
-        self._patience = patience
-        self._logs = logs
-        self._observer = observer
-        #: Whether a thread asks while the session submits and judges, or the session itself.
-        self._asks_aside: bool = getattr(self._launcher, "polls_in_a_thread", False)
-        self._asked: list[Live] = []
-        #: What the thread is about to be answered, ``None`` while nothing is asked.
-        self.answer: Future[tuple[Mapping[str, JobStatus], Count]] | None = None
-
-    @property
-    def due_s(self) -> float:
-        """When the scheduler is asked next, monotonic seconds; infinity while its answer is awaited."""
-        return self._turns.due_s if self.answer is None else math.inf
-
-    def ask_aside(self) -> None:
-        """Ask when it is time, if another thread does so; else the session asks where it would wait."""
-        if self._asks_aside and self._clock() >= self.due_s:
-            self.ask()
-
-    def ask(self) -> None:
-        """Ask once about all jobs that have not ended, and where that is due, which jobs there are."""
-        self._turns.begin()
-        self._asked = list(self._rows.live.values())
-        poll = partial(self._poll, [live.seen.job for live in self._asked])
-        if self._asked and self._asks_aside:
-            self.answer = aside(poll, "gsw-ask")
-        else:
-            self._end(poll)
-
-    def collect(self) -> None:
-        """Take what the thread was answered."""
-        if self.answer is not None and self.answer.done():
-            answer, self.answer = self.answer, None
-            self._end(answer.result)
-
-    def close(self) -> None:
-        """Wait a moment for an answer that is under way; a scheduler that hangs keeps no session from ending."""
-        if self.answer is not None:
-            wait([self.answer], _LAST_ANSWER_S)
-
-    def leave_queue(self, live: Live) -> None:
-        """A job has ended, or was given up."""
-        self._rows.leave_queue(live)
-        self._patience.room()
-        self._logs.wait_for(live)
-
-    def _is_settling(self) -> bool:
-        """Whether nothing but jobs is left whose scripts have ended."""
-        rows = self._rows
-        if rows.waiting or rows.submitting or not rows.live:
-            return False
-        return all(_COMPLETING in live.seen.status.raw_state for live in rows.live.values())
-
-    def _poll(self, jobs: list[Job]) -> tuple[Mapping[str, JobStatus], Count]:
-        answers = self._launcher.poll(jobs)
-        # A row is handed over only once its jobs are counted.
-        return answers, self._rows.count(any(status.state.ended for status in answers.values()))
-
-    def _end(self, answer: Callable[[], tuple[Mapping[str, JobStatus], Count]]) -> None:
-        """Take the answer, but for rows that were given up meanwhile, or that an interrupted session does not await."""
-        try:
-            answers, count = answer() if self._asked else ({}, {})
-            asked = [live for live in self._asked if self._rows.live.get(live.row.row_id) is live]
-            if asked:
-                self._take([(live, self._shown(live, answers)) for live in asked])
-            self._rows.hold(count)
-        finally:
-            self._turns.end(self._is_settling())
-
-    def _shown(self, live: Live, answers: Mapping[str, JobStatus]) -> JobStatus:
-        """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
-        seen, status = live.seen, answers.get(live.row.row_id, _NO_ANSWER)
-        return seen.status if status == seen.status else quoted(status, self._environ, seen.job.spec.environment)
-
-    def _take(self, told: list[tuple[Live, JobStatus]]) -> None:
-        """Write down which jobs have ended, and only then go on with them."""
-        ended = [
-            (live.seen.job, status) for live, status in told if status is not live.seen.status and status.state.ended
-        ]
-        if ended:
-            self._notes.write(Journal.ended, *ended)
-        for live, status in told:
-            self._update(live, status)
-        for live, status in told:
-            if status.siblings:
-                self._rows.give_up([live.row.row_id], not_alone(Run(live.seen.job.id, status, None)))
-        pending = [live for live, status in told if _waits_for_other_nodes(live, status)]
-        self._give_any_nodes([live for live in pending if live.row.row_id in self._rows.live])
-        silent = all(status.state is JobState.UNKNOWN for _, status in told)
-        self._turns.answered(not silent)
-        if not silent:
-            self._patience.answered(self._clock())
-
-    def _give_any_nodes(self, without: list[Live]) -> None:
-        """Submit jobs anew that wait for other nodes than those before, and will not get them."""
-        if not without:
-            return
-        try:
-            self._launcher.cancel([live.seen.job for live in without])
-        except JobError:
-            return  # they are still there at the next question
-        for live in without:
-            row, job = live.row, live.seen.job
-            status = replace(live.seen.status, state=JobState.CANCELLED)
-            attempt = Attempt(job.id, status, "no other node was available")
-            self._notes.write(Journal.ended, (job, status))
-            self._rows.leave_queue(live)
-            self._logs.repeating.again(row, attempt, replace(row.spec.again(), avoided_nodes=()), row.earlier)
-
-    def _update(self, live: Live, status: JobStatus) -> None:
-        seen = live.seen
-        if status is seen.status:  # nothing new, as of most jobs at most times
-            live.unknown_since_s = None
-            return
-        now_s = self._clock()
-        if status.state is JobState.UNKNOWN:
-            if live.unknown_since_s is None:
-                live.unknown_since_s = now_s
-            if not is_too_long(now_s - live.unknown_since_s):
-                return  # the scheduler is out of reach for a while; the last known state stands
-        else:
-            live.unknown_since_s = None
-        changed = status.state is not seen.status.state
-        seen.status = status
-        if changed:
-            self._observer(live.row.row_id, seen.job.id, status)
-        if status.state.ended or status.state is JobState.UNKNOWN:
-            self.leave_queue(live)
-        elif status.state is JobState.PENDING:
-            live.watch = seen.sample = live.log = None  # put back into the queue: the next start is another run
-
-
-def _waits_for_other_nodes(live: Live, status: JobStatus) -> bool:
-    """Whether a job is to avoid nodes and cannot: the others are down, drained or reserved."""
-    return (
-        bool(live.row.spec.avoided_nodes) and status.state is JobState.PENDING and status.reason.startswith(_NOT_THERE)
-    )
-
-
 # -- The logs of running jobs: how far they are, and which are not worth going on with --------------
 
 
@@ -861,103 +540,6 @@ LOG_LOOK_S = 2.0
 
 #: Slurm's words for jobs that are not over, and do not run either.
 _STANDING_STILL = frozenset({"SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING", "COMPLETING"})
-
-
-class Watching(Part):
-    """Watches running jobs by their logs.
-
-    Args:
-        means: What it works with.
-        turns: When the scheduler is asked, which is sooner where a log shows its end.
-        watcher: Makes the watch of each running job's log; by default none is watched.
-    """
-
-    def __init__(self, means: Means, turns: Turns, watcher: Watcher | None) -> None:
-        super().__init__(means)
-        self._turns = turns
-        self._watcher = watcher
-        self._due_s = -math.inf
-
-    @property
-    def due_s(self) -> float:
-        """When logs are looked at next, monotonic seconds; infinity where there is none to look at."""
-        return self._due_s if self._rows.live and self._watcher is not None else math.inf
-
-    def look_next(self) -> None:
-        """The scheduler is asked now: what runs by then is looked at next."""
-        self._due_s = self._clock()
-
-    def look_when_due(self) -> None:
-        """See how far running jobs are, when the turn of their logs has come."""
-        now_s = self._clock()
-        if now_s >= self.due_s:
-            self._due_s = now_s + LOG_LOOK_S
-            self._look()
-
-    def _look(self) -> None:
-        """See how far running jobs are, by their logs; end those that are not worth going on with."""
-        now_s = self._clock()
-        stopped = []
-        for live in self._rows.live.values():
-            seen = live.seen
-            if seen.status.state is JobState.PENDING:
-                live.log = None  # a job that is started again may write to another
-                if seen.status.reason.startswith(NEVER_STARTS) and not seen.stop_sent:
-                    fact = f"job {seen.job.id} can never start: {seen.status.reason}"
-                    stopped.append((seen, Stop(fact, "find out why the job that it waits for has failed")))
-            if seen.status.state is not JobState.RUNNING or seen.stop_sent:
-                continue
-            finished = seen.sample is not None and seen.sample.finished
-            seen.sample = self._sample_of(live, now_s)
-            if seen.sample is None:
-                continue
-            if seen.sample.finished and not finished:
-                self._turns.soon()  # its log is the cheaper signal: no need to wait for the next turn
-            if seen.sample.stop is not None:
-                stopped.append((seen, seen.sample.stop))
-        if stopped:
-            self._stop(stopped)
-
-    def _sample_of(self, live: Live, now_s: float) -> Sample | None:
-        """What a running job's log shows; ``None`` where nobody can tell, or where it is known why it stands still."""
-        if live.seen.status.raw_state.upper().partition("+")[0] in _STANDING_STILL:
-            live.watch = None
-            return None
-        if live.unwatched or self._watcher is None:
-            return None
-        try:
-            live.watch = live.watch or self._watcher(live.row.row_id)
-            live.unwatched = live.watch is None
-            return None if live.watch is None else live.watch.look(self._running_log(live), now_s)
-        except Exception:
-            # Of a site's own log format: its fault is this row's alone, and told when that is measured.
-            live.unwatched = True
-            return None
-
-    def _running_log(self, live: Live) -> Path | None:
-        """A running job's log, looked for once after each poll until it is there."""
-        if live.log is None and live.looked_s <= self._turns.last_s:
-            live.looked_s = self._clock()
-            try:
-                live.log = log_of(self._launcher, live.seen.job)
-            except LogError:
-                live.log = None
-        return live.log
-
-    def _stop(self, stops: list[tuple[Seen, Stop]]) -> None:
-        """End jobs early, with one request; a job that could not be ended is tried again at the next look."""
-        for seen, why in stops:
-            stop = quoted(why, self._environ, seen.job.spec.environment)  # it may have words of the log
-            if seen.stopped is None:
-                self._notes.write(Journal.stopped, seen.job, stop)
-            seen.stopped = stop
-        try:
-            self._launcher.cancel([seen.job for seen, _ in stops])
-        except JobError:
-            return
-        for seen, _ in stops:
-            seen.stop_sent = True
-        self._turns.soon()
 
 
 def too_large(spec: JobSpec, limits: Limits) -> SubmissionError:
@@ -989,7 +571,7 @@ def _waited_for(status: JobStatus) -> str:
 Ticker = Callable[["Fleet"], None]
 
 
-class Fleet(Part):
+class Fleet:
     """The session's jobs.
 
     Args:
@@ -1026,23 +608,30 @@ class Fleet(Part):
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.launcher = launcher
+        self.launcher = self._launcher = launcher
         #: Set when nothing more will be submitted: rows may have had fewer jobs than they were to have.
         self.interrupted = False
-        means = Means(Rows(launcher, limits or Limits()), launcher, Notes(journal), session_environment(environ), clock)
-        super().__init__(means)
-        self._ticker = ticker
-        self._sleep = sleep
+        self._rows = Rows(launcher, limits or Limits())
+        self._notes = Notes(journal)
+        self._environ = session_environment(environ)
+        self._observer, self._ticker, self._watcher = observer, ticker, watcher
+        self._retries, self._once_more, self._on_repeat = retries, once_more, on_repeat
+        self._await_logs = await_logs
+        self._clock, self._sleep = clock, sleep
         #: The jobs of the run that no row owns; and why rows that were handed out before that was known are errors.
         self.strays, self.late = self._rows.strays, self._rows.late
         #: By row, how its newest job was started: of a row whose jobs cannot be taken over, none is owned.
         self.started = self._rows.started
-        turns = Turns(poll_interval_s, clock)
-        self._submitting = Submitter(means)
-        self._logs = Logs(means, Repeating(means, retries, once_more, on_repeat), await_logs)
-        self._polling = Polling(means, turns, self._submitting.patience, self._logs, observer)
-        self._watching = Watching(means, turns, watcher)
+        self._turns = Turns(poll_interval_s, clock)
+        self._submitting = Submitter(self._rows, launcher, self._notes, clock)
         self._cancelling: Future[None] | None = None
+        #: Whether a thread asks about jobs while the session submits and judges, or the session itself.
+        self._asks_aside: bool = getattr(launcher, "polls_in_a_thread", False)
+        self._asked: list[Live] = []
+        #: What the thread is about to be answered, ``None`` while nothing is asked.
+        self._answer: Future[tuple[Mapping[str, JobStatus], Count]] | None = None
+        #: When running jobs' logs are looked at next; monotonic seconds.
+        self._look_s = -math.inf
 
     @property
     def full(self) -> str:
@@ -1091,7 +680,7 @@ class Fleet(Part):
         rows.take_place(row)
         live = rows.go_live(row, seen)
         if not rows.is_shared(rows.claims.job(job), row_id) and seen.status.state.ended:
-            self._polling.leave_queue(live)
+            self._leave_queue(live)
 
     def _let_wait(self, row_id: str, spec: JobSpec, past: Submission | None) -> None:
         """Let a row wait, unless what an earlier session measured of it is gone."""
@@ -1143,23 +732,16 @@ class Fleet(Part):
         Raises:
             RunError: The row could not be submitted, or its log cannot be found.
         """
-        end = self._end_of(row_id)
-        self._rows.over.pop(row_id, None)
-        if isinstance(end, RunError):
-            raise end
-        return end
-
-    def wait_for(self, row_id: str) -> None:
-        """Wait until this row can be measured or has failed."""
-        self._end_of(row_id)
-
-    def _end_of(self, row_id: str) -> Run | RunError:
         while True:
             self._pump()
             phase = self._rows.phases[row_id]
             if isinstance(phase, Over):
-                return phase.end
+                break
             self._wait()
+        self._rows.over.pop(row_id, None)
+        if isinstance(phase.end, RunError):
+            raise phase.end
+        return phase.end
 
     def phase(self, row_id: str) -> Phase | None:
         """Where this row is on its way; ``None`` where it was not handed over for submission."""
@@ -1190,9 +772,10 @@ class Fleet(Part):
         row = self._rows.row(row_id)
         return () if row is None else row.earlier
 
-    def row_statuses(self) -> Iterator[RowStatus]:
-        """Where every row stands, in the order of submission."""
-        return map(status_of, self._rows.phases.items())
+    @property
+    def phases(self) -> Mapping[str, Phase]:
+        """Where every row is on its way, by its id and in the order of submission."""
+        return self._rows.phases
 
     def count(self) -> None:
         """Hold all jobs of the run that the scheduler has against the rows' own once more."""
@@ -1211,11 +794,13 @@ class Fleet(Part):
         """
         self.interrupted = True
         rows = self._rows
-        self._logs.repeating.stop()
         self._submitting.collect(wait=True)
         running = rows.running()
         rows.interrupt(lambda phase: _interrupted(phase, detach))
-        self._logs.wait_no_longer()
+        # A log that is not there at the next look is missing; a row that waits for others waits no longer, either.
+        rows.news += 1
+        for ended in rows.ended.values():
+            ended.deadline_s = ended.look_s = self._clock()
         if running and not detach:
             self._notes.write(Journal.cancelled, *(seen.job for seen in running))
             # Slurm takes its time for hundreds of jobs; rows are reported meanwhile.
@@ -1248,7 +833,8 @@ class Fleet(Part):
                 raise JobError(fact, count.evidence, advice=count.advice)
         finally:
             self._submitting.close()
-            self._polling.close()
+            if self._answer is not None:  # a scheduler that hangs keeps no session from ending
+                wait([self._answer], _LAST_ANSWER_S)
             self._launcher.close()
             self._notes.close()
         return len(running)
@@ -1277,20 +863,325 @@ class Fleet(Part):
     def _pump(self) -> None:
         """Take what is there: answers, logs of ended jobs; and submit what waits, as far as the limits allow."""
         self._submitting.collect()
-        self._polling.collect()
-        self._logs.find()
+        self._collect_answer()
+        self._find_logs()
         self._submitting.submit()
-        self._polling.ask_aside()
+        self._ask_aside()
 
     def _wait(self) -> None:
         """Let time pass until there may be news, and ask about all jobs when their turn has come."""
         self._ticker(self)
-        self._watching.look_when_due()
-        if self._clock() >= self._polling.due_s:
-            self._watching.look_next()
-            self._polling.ask()
+        self._look_when_due()
+        if self._clock() >= self._question_due_s:
+            self._look_s = self._clock()  # what runs by then is looked at next
+            self._ask()
             return
-        dues_s = (part.due_s for part in (self._polling, self._watching, self._submitting, self._logs))
-        due_s = min(dues_s) - self._clock()
-        if due_s > 0 and not self._submitting.wait(due_s, self._polling.answer):
+        logs_s = min((ended.look_s for ended in self._rows.ended.values()), default=math.inf)
+        due_s = min(self._question_due_s, self._looks_due_s, self._submitting.due_s, logs_s) - self._clock()
+        if due_s > 0 and not self._submitting.wait(due_s, self._answer):
             self._sleep(due_s)
+
+    # -- which rows have another job: one was failed by the infrastructure or cancelled, or one more is to be measured
+
+    def _goes_on(self, ended: Ended, run: Run) -> bool:
+        """Whether a row is not over: it waits for others, or is put back into the queue.
+
+        That is where the infrastructure failed it, an earlier session cancelled it, or one more job of it is wanted.
+        """
+        row = ended.row
+        attempt = None if self.interrupted else self._attempt(ended, run)
+        if attempt is None:
+            return False
+        if isinstance(attempt, Later):
+            return True
+        del self._rows.ended[row.row_id]
+        self._again(row, attempt, attempt.after(row.spec), run.jobs if attempt.measured else row.earlier)
+        return True
+
+    def _again(self, row: Row, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
+        """Put a row back at the head of the queue, after an attempt that is not its last."""
+        self._notes.write(Journal.repeated, row.row_id, attempt)
+        self._on_repeat(row.row_id, attempt)
+        self._rows.wait(Waiting(Row(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
+
+    def _attempt(self, ended: Ended, run: Run) -> Attempt | Later | None:
+        """What a job was that is not its row's last; ``None`` where it is the last."""
+        row, is_cancelled = ended.row, run.status.state is JobState.CANCELLED
+        if is_cancelled and ended.seen.cancelled_before and run.stopped is None:
+            return Attempt(run.job_id, run.status, SESSION_ENDED)
+        failure = infrastructure_failure(run) if row.retried < self._retries else None
+        if failure is not None:
+            return Attempt(run.job_id, run.status, failure.why, failure.nodes)
+        wanted: RepeatRequest | Later | None = None
+        if is_healthy(run.status):
+            try:
+                wanted = self._once_more(row.row_id, run)
+            except Exception:  # of a site's own rule: told when the row is judged
+                return None
+        if wanted is None or isinstance(wanted, Later):
+            return wanted
+        return Attempt(run.job_id, run.status, wanted.why, wanted.avoiding, measured=True)
+
+    # -- the logs of jobs that have ended, and how long they are waited for -------------------
+
+    def _await_log(self, live: Live) -> None:
+        """A job has ended, or was given up: its log is awaited, as long as that makes sense."""
+        row, now_s = live.row, self._clock()
+        deadline_s = now_s + (self._launcher.log_wait_s if is_healthy(live.seen.status) else 0.0)
+        self._rows.phases[row.row_id] = self._rows.ended[row.row_id] = Ended(row, live.seen, deadline_s, now_s)
+
+    def _find_logs(self) -> None:
+        """Hand over what has ended and has its log, or will not get it any more."""
+        now_s = self._clock()
+        for ended in [ended for ended in self._rows.ended.values() if now_s >= ended.look_s]:
+            row_id = ended.row.row_id
+            if row_id not in self._rows.ended:
+                continue  # given up for another one's sake
+            ended.look_s = min(now_s + ended.pause_s, max(now_s, ended.deadline_s))
+            ended.pause_s = min(2 * ended.pause_s, _LONGEST_LOG_LOOK_S)
+            if ended.run is not None and self._waits_on(ended, now_s):
+                continue
+            end = ended.run or self._run_of(ended, now_s)
+            self._rows.news += isinstance(end, Run) and ended.run is None
+            if isinstance(end, Run) and self._goes_on(ended, end):
+                ended.run, ended.look_s = end, now_s + ended.pause_s  # it may be past its log's deadline
+                ended.asked = self._rows.news, now_s
+                continue
+            if end is not None:
+                self._rows.finish(Over(row_id, end, ended.row, ended.seen))
+                del self._rows.ended[row_id]
+
+    def _waits_on(self, ended: Ended, now_s: float) -> bool:
+        """Whether a row that waits for others need not be asked again: nothing has become of them."""
+        news, asked_s = ended.asked
+        if news != self._rows.news or now_s >= asked_s + _ASKED_S:
+            return False
+        ended.look_s = now_s + ended.pause_s
+        return True
+
+    def _run_of(self, ended: Ended, now_s: float) -> Run | LogError | None:
+        """An ended row's run, or that it has no log; ``None`` where that is awaited, or the row was given up."""
+        job = ended.seen.job
+        log: Path | None = None
+        try:
+            log = log_of(self._launcher, job) if self._await_logs else None
+        except LogError as error:
+            if is_healthy(ended.seen.status):
+                # A shared file system is given its time.
+                if now_s < ended.deadline_s:
+                    return None
+                found = in_batch_output(error, job, batch_output_of(self._launcher, job))
+                if isinstance(found, LogError):
+                    return found
+                log = found
+        if log is not None and self._rows.is_shared(self._rows.claims.log(job, log), ended.row.row_id):
+            return None
+        row, seen = ended.row, ended.seen
+        output = batch_output_of(self._launcher, job)
+        # A stop that an earlier session meant to send explains nothing but a cancelled job.
+        sent = seen.stop_sent or seen.status.state is JobState.CANCELLED
+        beside = outputs_beside(job, log, output)
+        return Run(job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier, beside=beside)
+
+    # -- asking about all jobs with one question, and what follows from the answers -----------
+
+    @property
+    def _question_due_s(self) -> float:
+        """When the scheduler is asked next, monotonic seconds; infinity while its answer is awaited."""
+        return self._turns.due_s if self._answer is None else math.inf
+
+    def _ask_aside(self) -> None:
+        """Ask when it is time, if another thread does so; else the session asks where it would wait."""
+        if self._asks_aside and self._clock() >= self._question_due_s:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Ask once about all jobs that have not ended, and where that is due, which jobs there are."""
+        self._turns.begin()
+        self._asked = list(self._rows.live.values())
+        poll = partial(self._poll, [live.seen.job for live in self._asked])
+        if self._asked and self._asks_aside:
+            self._answer = aside(poll, "gsw-ask")
+        else:
+            self._end_question(poll)
+
+    def _collect_answer(self) -> None:
+        """Take what the thread was answered."""
+        if self._answer is not None and self._answer.done():
+            answer, self._answer = self._answer, None
+            self._end_question(answer.result)
+
+    def _leave_queue(self, live: Live) -> None:
+        """A job has ended, or was given up."""
+        self._rows.leave_queue(live)
+        self._submitting.patience.room()
+        self._await_log(live)
+
+    def _is_settling(self) -> bool:
+        """Whether nothing but jobs is left whose scripts have ended."""
+        rows = self._rows
+        if rows.waiting or rows.submitting or not rows.live:
+            return False
+        return all(_COMPLETING in live.seen.status.raw_state for live in rows.live.values())
+
+    def _poll(self, jobs: list[Job]) -> tuple[Mapping[str, JobStatus], Count]:
+        answers = self._launcher.poll(jobs)
+        # A row is handed over only once its jobs are counted.
+        return answers, self._rows.count(any(status.state.ended for status in answers.values()))
+
+    def _end_question(self, answer: Callable[[], tuple[Mapping[str, JobStatus], Count]]) -> None:
+        """Take the answer, but for rows that were given up meanwhile, or that an interrupted session does not await."""
+        try:
+            answers, count = answer() if self._asked else ({}, {})
+            asked = [live for live in self._asked if self._rows.live.get(live.row.row_id) is live]
+            if asked:
+                self._take([(live, self._shown(live, answers)) for live in asked])
+            self._rows.hold(count)
+        finally:
+            self._turns.end(self._is_settling())
+
+    def _shown(self, live: Live, answers: Mapping[str, JobStatus]) -> JobStatus:
+        """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
+        seen, status = live.seen, answers.get(live.row.row_id, _NO_ANSWER)
+        return seen.status if status == seen.status else quoted(status, self._environ, seen.job.spec.environment)
+
+    def _take(self, told: list[tuple[Live, JobStatus]]) -> None:
+        """Write down which jobs have ended, and only then go on with them."""
+        ended = [
+            (live.seen.job, status) for live, status in told if status is not live.seen.status and status.state.ended
+        ]
+        if ended:
+            self._notes.write(Journal.ended, *ended)
+        for live, status in told:
+            self._update(live, status)
+        for live, status in told:
+            if status.siblings:
+                self._rows.give_up([live.row.row_id], not_alone(Run(live.seen.job.id, status, None)))
+        # A job that is to avoid nodes and cannot: the others are down, drained or reserved.
+        avoiding = [
+            live
+            for live, status in told
+            if status.state is JobState.PENDING and live.row.spec.avoided_nodes and status.reason.startswith(_NOT_THERE)
+        ]
+        self._give_any_nodes([live for live in avoiding if live.row.row_id in self._rows.live])
+        silent = all(status.state is JobState.UNKNOWN for _, status in told)
+        self._turns.answered(not silent)
+        if not silent:
+            self._submitting.patience.answered(self._clock())
+
+    def _give_any_nodes(self, without: list[Live]) -> None:
+        """Submit jobs anew that wait for other nodes than those before, and will not get them."""
+        if not without:
+            return
+        try:
+            self._launcher.cancel([live.seen.job for live in without])
+        except JobError:
+            return  # they are still there at the next question
+        for live in without:
+            row, job = live.row, live.seen.job
+            status = replace(live.seen.status, state=JobState.CANCELLED)
+            attempt = Attempt(job.id, status, "no other node was available")
+            self._notes.write(Journal.ended, (job, status))
+            self._rows.leave_queue(live)
+            self._again(row, attempt, replace(row.spec.again(), avoided_nodes=()), row.earlier)
+
+    def _update(self, live: Live, status: JobStatus) -> None:
+        seen = live.seen
+        if status is seen.status:  # nothing new, as of most jobs at most times
+            live.unknown_since_s = None
+            return
+        now_s = self._clock()
+        if status.state is JobState.UNKNOWN:
+            if live.unknown_since_s is None:
+                live.unknown_since_s = now_s
+            if not is_too_long(now_s - live.unknown_since_s):
+                return  # the scheduler is out of reach for a while; the last known state stands
+        else:
+            live.unknown_since_s = None
+        changed = status.state is not seen.status.state
+        seen.status = status
+        if changed:
+            self._observer(live.row.row_id, seen.job.id, status)
+        if status.state.ended or status.state is JobState.UNKNOWN:
+            self._leave_queue(live)
+        elif status.state is JobState.PENDING:
+            live.watch = seen.sample = live.log = None  # put back into the queue: the next start is another run
+
+    # -- the logs of running jobs: how far they are, and which are not worth going on with ----
+
+    @property
+    def _looks_due_s(self) -> float:
+        """When logs are looked at next, monotonic seconds; infinity where there is none to look at."""
+        return self._look_s if self._rows.live and self._watcher is not None else math.inf
+
+    def _look_when_due(self) -> None:
+        """See how far running jobs are, when the turn of their logs has come."""
+        now_s = self._clock()
+        if now_s >= self._looks_due_s:
+            self._look_s = now_s + LOG_LOOK_S
+            self._look()
+
+    def _look(self) -> None:
+        """See how far running jobs are, by their logs; end those that are not worth going on with."""
+        now_s = self._clock()
+        stopped = []
+        for live in self._rows.live.values():
+            seen = live.seen
+            if seen.status.state is JobState.PENDING:
+                live.log = None  # a job that is started again may write to another
+                if seen.status.reason.startswith(NEVER_STARTS) and not seen.stop_sent:
+                    fact = f"job {seen.job.id} can never start: {seen.status.reason}"
+                    stopped.append((seen, Stop(fact, "find out why the job that it waits for has failed")))
+            if seen.status.state is not JobState.RUNNING or seen.stop_sent:
+                continue
+            finished = seen.sample is not None and seen.sample.finished
+            seen.sample = self._sample_of(live, now_s)
+            if seen.sample is None:
+                continue
+            if seen.sample.finished and not finished:
+                self._turns.soon()  # its log is the cheaper signal: no need to wait for the next turn
+            if seen.sample.stop is not None:
+                stopped.append((seen, seen.sample.stop))
+        if stopped:
+            self._end_early(stopped)
+
+    def _sample_of(self, live: Live, now_s: float) -> Sample | None:
+        """What a running job's log shows; ``None`` where nobody can tell, or where it is known why it stands still."""
+        if live.seen.status.raw_state.upper().partition("+")[0] in _STANDING_STILL:
+            live.watch = None
+            return None
+        if live.unwatched or self._watcher is None:
+            return None
+        try:
+            live.watch = live.watch or self._watcher(live.row.row_id)
+            live.unwatched = live.watch is None
+            return None if live.watch is None else live.watch.look(self._running_log(live), now_s)
+        except Exception:
+            # Of a site's own log format: its fault is this row's alone, and told when that is measured.
+            live.unwatched = True
+            return None
+
+    def _running_log(self, live: Live) -> Path | None:
+        """A running job's log, looked for once after each poll until it is there."""
+        if live.log is None and live.looked_s <= self._turns.last_s:
+            live.looked_s = self._clock()
+            try:
+                live.log = log_of(self._launcher, live.seen.job)
+            except LogError:
+                live.log = None
+        return live.log
+
+    def _end_early(self, stops: list[tuple[Seen, Stop]]) -> None:
+        """End jobs early, with one request; a job that could not be ended is tried again at the next look."""
+        for seen, why in stops:
+            stop = quoted(why, self._environ, seen.job.spec.environment)  # it may have words of the log
+            if seen.stopped is None:
+                self._notes.write(Journal.stopped, seen.job, stop)
+            seen.stopped = stop
+        try:
+            self._launcher.cancel([seen.job for seen, _ in stops])
+        except JobError:
+            return
+        for seen, _ in stops:
+            seen.stop_sent = True
+        self._turns.soon()

@@ -55,19 +55,6 @@ OnceMore = Callable[[str, Run], RepeatRequest | Later | None]
 
 
 @dataclass(frozen=True)
-class RowStatus:
-    """Where one row stands, for whoever tells the user."""
-
-    row_id: str
-    gpus: int
-    #: What was last known of its job; ``None`` where there is none.
-    status: JobStatus | None
-    #: What its log showed last; ``None`` before the first look.
-    sample: Sample | None
-    over: bool
-
-
-@dataclass(frozen=True)
 class Row:
     """A row with the job that it is to have next or has, and those that it had before."""
 
@@ -113,7 +100,7 @@ class Seen:
 
 @dataclass
 class Waiting:
-    """A row that is to be submitted."""
+    """A row that is to be submitted, or is being submitted by a thread, which may change it."""
 
     row: Row
     #: When it was submitted first without an answer, so that there may be a job: seconds since the epoch.
@@ -124,23 +111,10 @@ class Waiting:
     away_since_s: float | None = None
     #: What was named like a log of the row before it was first submitted; ``None`` where nobody looked.
     names: frozenset[str] | None = None
-
-
-@dataclass
-class Submitting:
-    """A row that is being submitted, by a thread that may change what it waits with."""
-
-    waiting: Waiting
-    #: When that was tried: seconds since the epoch.
+    #: Of its submission: when that was tried (seconds since the epoch), that it left no job, and its answer.
     tried_s: float = 0.0
-    #: It is known to have left no job.
     refused: bool = False
     answer: Future[Job] | None = None
-
-    @property
-    def row(self) -> Row:
-        """The row that is submitted."""
-        return self.waiting.row
 
 
 @dataclass
@@ -190,29 +164,19 @@ class Over:
 
 
 #: Where a row is on its way.
-Phase = Waiting | Submitting | Live | Ended | Over
+Phase = Waiting | Live | Ended | Over
 
 
 def seen_of(phase: Phase) -> Seen | None:
     """A row's job, if it was submitted."""
-    return None if isinstance(phase, Waiting | Submitting) else phase.seen
-
-
-def status_of(named: tuple[str, Phase]) -> RowStatus:
-    """Where a row stands that is named by its id."""
-    row_id, phase = named
-    seen, gpus = seen_of(phase), 0 if phase.row is None else phase.row.spec.gpus
-    status, sample = (None, None) if seen is None else (seen.status, seen.sample)
-    return RowStatus(row_id, gpus, status, sample, isinstance(phase, Over))
+    return None if isinstance(phase, Waiting) else phase.seen
 
 
 def unanswered_s(phase: Phase) -> float | None:
     """Since when there may be a job of which nothing is known, seconds since the epoch; else ``None``."""
-    if isinstance(phase, Submitting):
-        return phase.waiting.since_s
-    if isinstance(phase, Waiting):
+    if isinstance(phase, Waiting) or (isinstance(phase, Over) and phase.seen is None):
         return phase.since_s
-    return phase.since_s if isinstance(phase, Over) and phase.seen is None else None
+    return None
 
 
 def is_healthy(status: JobStatus) -> bool:
@@ -294,7 +258,8 @@ class Rows:
     def __init__(self, launcher: Launcher, limits: Limits) -> None:
         self.phases: dict[str, Phase] = {}
         self.waiting: deque[Waiting] = deque()
-        self.submitting: dict[str, Submitting] = {}
+        #: Those that a thread submits.
+        self.submitting: dict[str, Waiting] = {}
         self.live: dict[str, Live] = {}
         self.ended: dict[str, Ended] = {}
         #: Those that were not handed out yet.
@@ -359,11 +324,13 @@ class Rows:
         else:
             self.waiting.append(waiting)
 
-    def begin(self, waiting: Waiting) -> Submitting:
-        """Let a row be submitted that waits no more."""
-        submitting = self.phases[waiting.row.row_id] = Submitting(waiting)
+    def begin(self) -> Waiting:
+        """Let the first row that waits be submitted."""
+        waiting = self.waiting.popleft()
+        waiting.refused, waiting.answer = False, None
+        self.submitting[waiting.row.row_id] = waiting
         self.take_place(waiting.row)
-        return submitting
+        return waiting
 
     def go_live(self, row: Row, seen: Seen) -> Live:
         """A row that has its place has a job now."""
@@ -390,7 +357,7 @@ class Rows:
         named = getattr(self._launcher, "named", None)
         claimed, started = len(self.claims.jobs), [spec for spec in list(self.started.values()) if spec.unique_name]
         # A launch script that has yet to answer may name some of its jobs by then.
-        specs = [spec for spec in started if not isinstance(self.phases[spec.row_id], Submitting)]
+        specs = [spec for spec in started if not self._is_submitted(spec.row_id)]
         if named is None or not specs or (claimed == self._counted and not has_reason):
             return {}
         self._counted = claimed
@@ -400,13 +367,17 @@ class Rows:
             self._counted = -1  # asked again
             return error
 
+    def _is_submitted(self, row_id: str) -> bool:
+        """Whether a row is being submitted, and nothing is known of the answer yet."""
+        return row_id in self.submitting and isinstance(self.phases[row_id], Waiting)
+
     def hold(self, count: Count) -> None:
         """Hold the jobs that there are against the rows' own, and end with its row each that none of them owns."""
         for row_id, jobs in {} if isinstance(count, RunError) else count.items():
             phase, spec = self.phases[row_id], self.started[row_id]
             new = [job for job in jobs if job.id not in self.claims.jobs and job.id not in self.strays]
             # A submission whose answer is awaited may own one of them; they are counted once more then.
-            if not new or isinstance(phase, Submitting) or unanswered_s(phase) is not None:
+            if not new or self._is_submitted(row_id) or unanswered_s(phase) is not None:
                 continue
             strays = [Seen(Job(one.id, spec, 0.0, other_name=one.name), one.status) for one in new]
             self.strays |= {seen.job.id: seen for seen in strays}
@@ -444,7 +415,7 @@ class Rows:
         if self.live.pop(row_id, None) is not None and phase.row is not None:
             self.free_place(phase.row)
         self.ended.pop(row_id, None)
-        if isinstance(phase, Waiting):
+        if isinstance(phase, Waiting) and row_id not in self.submitting:
             self.waiting.remove(phase)
         over = Over(row_id, error, phase.row, seen_of(phase), unanswered_s(phase))
         self.finish(over)

@@ -27,10 +27,9 @@ from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.recording import Asked, Found, Ran, record_of
 from pytest_gsw.results.run_id import RUNS
-from pytest_gsw.runs.agreement import evidence_beside
+from pytest_gsw.runs.agreement import evidence_beside, is_simulated, provenance_in
 from pytest_gsw.runs.checks import read_steps
 from pytest_gsw.runs.measure import measure_as_documented, summarize
-from pytest_gsw.runs.provenance import is_simulated, provenance_in
 from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from pytest_gsw.common.words import counted
-from pytest_gsw.logs.model import Identity, Step
-from pytest_gsw.runs.problem import Problem
+from pytest_gsw.demo import FIRST_LINE
+from pytest_gsw.logs.logfile import LogFile, opened
+from pytest_gsw.logs.model import Identity
+from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
+from pytest_gsw.logs.scan import matching_records
+from pytest_gsw.logs.text import safe_text
 from pytest_gsw.tables.load import holds_for
-from pytest_gsw.tables.model import Baseline, Parallelism, image_name, parse_statistic
+from pytest_gsw.tables.model import Baseline, Parallelism, image_name
 from pytest_gsw.tables.releases import container_of, is_container
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
@@ -91,71 +95,6 @@ def compare(
         image: The image that the row's recipe runs; ``None`` where it may run any.
     """
     return tuple(_compared(baseline, said, job_id, image))
-
-
-#: What a step's line may state of that step, by the field of :class:`~pytest_gsw.logs.model.StepSetup`.
-_OF_A_STEP = (("global batch size", "global_batch_size"), ("sequence length", "sequence_length"))
-
-
-def stray_problem(
-    baseline: Baseline, steps: Sequence[Step], measured: Sequence[int], each_line: int, place: Callable[[Step], str]
-) -> Problem | None:
-    """Measured steps that were not the row's, by what their own lines state; ``None`` where all of them may be.
-
-    Args:
-        baseline: The row.
-        steps: The log's steps.
-        measured: The positions of those that the row's statistic is taken over.
-        each_line: Steps that a line stands for. One that states another value than the line before is of both.
-        place: Where in the log a step's line is.
-    """
-    for name, field in _OF_A_STEP:
-        wanted = getattr(baseline, field)
-        said: list[int | None] = [getattr(step.setup, field) for step in steps]
-        if wanted is None or set(said) <= {None, wanted}:
-            continue
-        strays = [at for at in measured if _others(said, at, each_line, wanted)]
-        if not strays:
-            continue
-        of = counted(len(measured), "measured step" if each_line == 1 else "measured line")
-        fact = f"{len(strays)} of {of} {'was' if len(strays) == 1 else 'were'} not the row's"
-        value = _others(said, strays[0], each_line, wanted)[-1]
-        evidence = [("said at", place(steps[strays[0]]))]
-        changes = _change(said, measured)
-        if changes is not None:
-            step = f"step {_number(steps, changes)}: from {said[changes - 1]} to {said[changes]}"
-            evidence = [("changes at", f"{place(steps[changes])}, {step}")]
-        return Problem(
-            f"{fact}: {name} {value} in the log, {wanted} in the row",
-            _without(baseline, steps, strays[-1], measured[-1]),
-            (*evidence, ("baseline", str(baseline.location))),
-        )
-    return None
-
-
-def _others(said: Sequence[int | None], at: int, each_line: int, wanted: int) -> list[int]:
-    """What the lines that a step may be of state, where that is not the row's."""
-    lines = said[max(0, at - 1) : at + 1] if each_line > 1 else said[at : at + 1]
-    return [value for value in lines if value is not None and value != wanted]
-
-
-def _change(said: Sequence[int | None], measured: Sequence[int]) -> int | None:
-    """Where what lines state first changes within the measured steps, or as they begin."""
-    steps = range(max(measured[0], 1), measured[-1] + 1)
-    return next((at for at in steps if said[at] is not None and said[at - 1] not in {None, said[at]}), None)
-
-
-def _without(baseline: Baseline, steps: Sequence[Step], stray: int, last: int) -> str:
-    """What to type next, so that the last step that is not the row's, and those before it, are left out."""
-    if stray >= last:
-        return "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
-    left = replace(parse_statistic(baseline.statistic), first=_number(steps, stray) + 1)
-    return f"write 'statistic: {left}' in the table, which leaves those steps out, or run without a ramp-up"
-
-
-def _number(steps: Sequence[Step], position: int) -> int:
-    index = steps[position].index
-    return position if index is None else index
 
 
 def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
@@ -283,3 +222,65 @@ def _image(said: Identity, image: str | None) -> Iterator[Compared]:
 
 def _is_file(image: str) -> bool:
     return image.endswith((".sqsh", ".sif", ".simg", ".img"))
+
+
+# -- Which container image and which versions of driver, NCCL and the like a run used, by its log's own word
+
+
+#: Every rank says at the log's beginning who it is, and libraries say their versions when they start.
+_SEARCHED_BYTES = 4 << 20
+_MARKERS = (b"NCCL version ", b"Driver Version: ", b"cudaDriverVersion ", RECIPE_MARKER)
+#: By the name that a record has for it: ``NCCL version 2.21.5+cuda12.4`` (NCCL_DEBUG=VERSION), nvidia-smi's banner
+#: ``Driver Version: 550.54.15    CUDA Version: 12.4``, and a recipe's own ``GSW: MODEL=… NCCL_VERSION=2.21.5``, which
+#: has the release of the recipe and that of the framework as well.
+_VERSIONS = {
+    "recipe": re.compile(rb"\bGSW: MODEL=.{1,4000}? GSW_VERSION=([0-9][\w.+-]{0,40})"),
+    "framework": re.compile(rb"\bGSW: MODEL=.{1,4000}? FW_VERSION=([0-9][\w.+-]{0,40})"),
+    "nccl": re.compile(rb"\bNCCL(?: version |_VERSION=)([0-9][\w.+-]{0,40})"),
+    "driver": re.compile(rb"\b(?:Driver Version:\s{1,9}|DRIVER_VERSION=)([0-9][\w.+-]{0,40})"),
+    "cuda": re.compile(rb"\bCUDA(?: Version:\s{1,9}|_VERSION=)([0-9][\w.+-]{0,40})"),
+    "cuda_driver": re.compile(rb"\bcudaDriverVersion ([0-9]{1,9})"),
+}
+_IMAGE = re.compile(rb"\bGSW: MODEL=.{1,4000}? IMAGE=(?:'([^']{1,400})'|([^\s']{1,400}))")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a log says of the software that its run used; of several runs in one file, the last one's."""
+
+    image: str | None = None
+    #: By what they are of: ``recipe``, ``framework``, ``nccl``, ``driver``, ``cuda``, ``cuda_driver``.
+    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: Whether its first line says that nothing was run.
+    is_simulated: bool = False
+
+
+def provenance_in(log: Path | LogFile) -> Provenance:
+    """The image that a recipe's own line in a log names, the versions that the log names, and whether anything was run.
+
+    Raises:
+        OSError: The log cannot be read.
+    """
+    image = b""
+    versions: dict[str, str] = {}
+    with opened(log) as file:
+        for _, record in matching_records(file, _MARKERS, stop=_SEARCHED_BYTES):
+            named = _IMAGE.search(record)
+            # A shell that traces its commands shows the one that is to print the line, variables and all.
+            if named is not None and b"$" not in named[0]:
+                image = named[1] or named[2]
+            for name, pattern in _VERSIONS.items():
+                version = pattern.search(record[:8000])
+                if version is not None:
+                    versions[name] = safe_text(version[1])
+        return Provenance(image_name(safe_text(image)) or None, versions, is_simulated(file))
+
+
+def is_simulated(log: Path | LogFile) -> bool:
+    """Whether a log's first line says that nothing was run.
+
+    Raises:
+        OSError: The log cannot be read.
+    """
+    with opened(log) as file:
+        return file.read(0, len(FIRST_LINE)) == FIRST_LINE.encode()

@@ -1,45 +1,49 @@
 """Whether an ended job and its log may be measured at all.
 
-The job ended well, the log is this run's, it tells of no bad end, and the loss stayed finite. That it holds
-enough steps is in :mod:`pytest_gsw.runs.steps`, and that the result is possible in :mod:`pytest_gsw.runs.measure`.
+The job ended well, the log is this run's and tells of no bad end, its steps trained something, and it holds enough of
+them. That the result is possible is in :mod:`pytest_gsw.runs.measure`.
 """
 
 from __future__ import annotations
 
+import math
+import statistics
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.common.words import counted
-from pytest_gsw.errors import JobError, LogError, LogWarning
+from pytest_gsw.errors import CutShortError, JobError, LogError, LogWarning
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
 from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE, FoundCause
 from pytest_gsw.logs.fatal import find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.logfile import LogFile
-from pytest_gsw.logs.model import Identity, LogFormat, StepLog
+from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.skips import with_skipped
+from pytest_gsw.performance.measurement import TimedStep, log_interval
 from pytest_gsw.runs.agreement import CONTAINER, RELEASE, Compared, agreed, compare
-from pytest_gsw.runs.problem import Problem
 from pytest_gsw.runs.run import (
     CAUSE_OF_STATE,
+    Problem,
     Run,
     cause_evidence,
     cause_of,
     job_evidence,
     last_lines,
     log_evidence,
-    refused,
+    refuse,
     replayed,
     unset_boost,
     where_to_look,
 )
-from pytest_gsw.runs.trained import SCALED_DTYPES, diverged_fact, loss_problem
 from pytest_gsw.tables.load import other_release
-from pytest_gsw.tables.model import Baseline, image_name
+from pytest_gsw.tables.metrics import Series
+from pytest_gsw.tables.model import Baseline, image_name, parse_statistic
 from pytest_gsw.tables.releases import releases_of
 
 #: A run says who it is at its beginning.
@@ -149,9 +153,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
         )
     reading(path, lambda: _check_attempts(run, path, read))
     reading(path, lambda: _check_lines(run, path, read))
-    problem = loss_problem(baseline, log)
-    if problem is not None:
-        raise refused(problem, run, log)
+    refuse(loss_problem(baseline, log), run, log)
     if log.resumed_at is not None:
         raise LogError(
             f"the run went on from a checkpoint of step {log.resumed_at}, and its mean counts the steps before it",
@@ -189,13 +191,14 @@ def _check_attempts(run: Run, path: Path, log: StepLog) -> None:
         LogError: One did.
     """
     for one in log.diverged:
-        fact = diverged_fact(one, log.attempts)
+        at = "" if one.index is None else f" at step {one.index}"
+        fact = f"attempt {one.attempt} of {log.attempts} diverged{at}: {one.text}"
         if is_requeued(path, one.begin, one.end):
             warnings.warn(LogWarning(f"job {run.job_id}: {fact}; the scheduler requeued it"), stacklevel=2)
             continue
         advice = "a run that diverges and begins anew says nothing of performance: find out why before measuring"
         begin = ("attempt", f"{path}:{line_number(path, one.begin)}")
-        raise refused(Problem(fact, advice, (begin,)), run, log)
+        refuse(Problem(fact, advice, (begin,)), run, log)
 
 
 def _check_lines(run: Run, path: Path, log: StepLog) -> None:
@@ -215,7 +218,7 @@ def _check_lines(run: Run, path: Path, log: StepLog) -> None:
         first, second = image_name(first), image_name(second)
     both = f"{found.name}={first} and {found.name}={second}"
     places = f"{path}:{line_number(path, found.first_at)},{line_number(path, found.second_at)}"
-    raise refused(
+    refuse(
         Problem(
             f"the log's own lines contradict each other before its first step: {both}",
             "find out which two runs write into one log, or what else prints such a line",
@@ -369,3 +372,340 @@ def _job_advice(run: Run) -> str:
             "keep jobs on one cluster with --clusters=NAME under `sbatch` of the cluster"
         )
     return where_to_look(run)
+
+
+# -- Whether a log holds the steps that its run must have: enough of them, and the last one
+
+
+#: So few lines of a log may be all there are at its interval.
+_FEW_LINES = 3
+_TWO_ATTEMPTS = "two attempts of the job may stand in one log: run it again, or correct recipe.steps in the table"
+
+
+def check_steps(
+    baseline: Baseline,
+    run: Run,
+    log: StepLog,
+    timed: tuple[TimedStep, ...],
+    steps: int | None,
+    first_index: int | None,
+) -> None:
+    """Make sure that a log holds enough of the run's steps, and the last one.
+
+    Args:
+        baseline: The row.
+        run: The ended job.
+        log: Its steps.
+        timed: Those of them that have a time.
+        steps: Steps that the run was to do, ``None`` where nobody says.
+        first_index: The number that the log's format gives to the first step.
+
+    Raises:
+        LogError: It does not.
+    """
+    series = baseline.judged_by.series
+    of_saves = series is Series.SAVES
+    interval = log_interval(timed, first_index)
+    covered = len(timed) * interval
+    last = log.steps[-1].index if log.steps else None
+    final = final_step(baseline, log, steps, first_index)
+    each_line = log_interval(log.steps, first_index)
+    ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
+    if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
+        # A format that logs one figure for the whole run would show nothing else of it.
+        raise _cut_short(f"the run was to do {counted(log.total_steps, 'step')}, {steps} needed", run, log)
+    of_run = log.total_steps if steps is None else steps
+    if of_run is not None and not of_saves and last is None and len(timed) > of_run:
+        found = f"the log holds {counted(len(timed), 'step')} and nothing that numbers them"
+        refuse(Problem(f"{found}, and the run has {of_run}", _TWO_ATTEMPTS), run, log)
+    min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
+    # Where the end is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
+    if covered < (min_steps // interval * interval if ended else min_steps):
+        logged = baseline.recipe.logged_steps or steps if not of_saves else None
+        wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
+        raise _cut_short(
+            f"the log holds {counted(covered, 'checkpoint save' if of_saves else 'step')}, {wanted}", run, log
+        )
+    if not of_saves:
+        each = steps_each_line(log, each_line)
+        refuse(skipped_problem(baseline, log, each, min_steps), run, log)
+    if final is not None and not ended:
+        raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
+    # A run that goes on beyond the table's last step ends at the log's.
+    beyond = final is not None and last is not None and last > final
+    if not replayed(run) and (steps is None or beyond):
+        _check_own_end(run, log, first_index, each_line)
+
+
+def final_step(baseline: Baseline, log: StepLog, steps: int | None, first_index: int | None) -> int | None:
+    """The number of the last step of a run of so many; ``None`` where nobody says, or the log numbers none."""
+    if steps is None or first_index is None or baseline.recipe.logged_steps is not None:
+        return None
+    if not log.steps or log.steps[-1].index is None:
+        return None
+    return first_index + steps - 1
+
+
+def check_measured(
+    baseline: Baseline,
+    run: Run,
+    log: StepLog,
+    measured: Sequence[int],
+    timed: tuple[TimedStep, ...],
+    first_index: int | None,
+) -> None:
+    """Make sure that each measured step was set up as the row is, as far as its line says so.
+
+    Args:
+        baseline: The row.
+        run: The ended job.
+        log: Its steps.
+        measured: The positions of those that the row's statistic is taken over.
+        timed: What it is taken over: steps, or saves, of which no line states a batch.
+        first_index: The number that the log's format gives to the first step.
+
+    Raises:
+        LogError: One was not.
+    """
+    path = run.log
+    if path is None or len(timed) != len(log.steps) or baseline.judged_by.series is Series.SAVES:
+        return
+
+    def place(step: Step) -> str:
+        return str(path) if step.offset is None else f"{path}:{line_number(path, step.offset)}"
+
+    refuse(stray_problem(baseline, log.steps, measured, log_interval(timed, first_index), place), run, log)
+
+
+#: What a step's line may state of that step, by the field of :class:`~pytest_gsw.logs.model.StepSetup`.
+_OF_A_STEP = (("global batch size", "global_batch_size"), ("sequence length", "sequence_length"))
+
+
+def stray_problem(
+    baseline: Baseline, steps: Sequence[Step], measured: Sequence[int], each_line: int, place: Callable[[Step], str]
+) -> Problem | None:
+    """Measured steps that were not the row's, by what their own lines state; ``None`` where all of them may be.
+
+    Args:
+        baseline: The row.
+        steps: The log's steps.
+        measured: The positions of those that the row's statistic is taken over.
+        each_line: Steps that a line stands for. One that states another value than the line before is of both.
+        place: Where in the log a step's line is.
+    """
+    for name, field in _OF_A_STEP:
+        wanted = getattr(baseline, field)
+        said: list[int | None] = [getattr(step.setup, field) for step in steps]
+        if wanted is None or set(said) <= {None, wanted}:
+            continue
+        strays = [at for at in measured if _others(said, at, each_line, wanted)]
+        if not strays:
+            continue
+        of = counted(len(measured), "measured step" if each_line == 1 else "measured line")
+        fact = f"{len(strays)} of {of} {'was' if len(strays) == 1 else 'were'} not the row's"
+        value = _others(said, strays[0], each_line, wanted)[-1]
+        evidence = [("said at", place(steps[strays[0]]))]
+        changes = _change(said, measured)
+        if changes is not None:
+            step = f"step {_number(steps, changes)}: from {said[changes - 1]} to {said[changes]}"
+            evidence = [("changes at", f"{place(steps[changes])}, {step}")]
+        return Problem(
+            f"{fact}: {name} {value} in the log, {wanted} in the row",
+            _without(baseline, steps, strays[-1], measured[-1]),
+            (*evidence, ("baseline", str(baseline.location))),
+        )
+    return None
+
+
+def _others(said: Sequence[int | None], at: int, each_line: int, wanted: int) -> list[int]:
+    """What the lines that a step may be of state, where that is not the row's."""
+    lines = said[max(0, at - 1) : at + 1] if each_line > 1 else said[at : at + 1]
+    return [value for value in lines if value is not None and value != wanted]
+
+
+def _change(said: Sequence[int | None], measured: Sequence[int]) -> int | None:
+    """Where what lines state first changes within the measured steps, or as they begin."""
+    steps = range(max(measured[0], 1), measured[-1] + 1)
+    return next((at for at in steps if said[at] is not None and said[at - 1] not in {None, said[at]}), None)
+
+
+def _without(baseline: Baseline, steps: Sequence[Step], stray: int, last: int) -> str:
+    """What to type next, so that the last step that is not the row's, and those before it, are left out."""
+    if stray >= last:
+        return "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
+    left = replace(parse_statistic(baseline.statistic), first=_number(steps, stray) + 1)
+    return f"write 'statistic: {left}' in the table, which leaves those steps out, or run without a ramp-up"
+
+
+def _number(steps: Sequence[Step], position: int) -> int:
+    index = steps[position].index
+    return position if index is None else index
+
+
+def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
+    """Make sure that a log was not cut where its steps do not tell.
+
+    A published excerpt may end anywhere; but what names its job is that job's own log.
+    """
+    path = run.log
+    if path is None or (replayed(run) and log.identity.job_id is None):
+        return
+    of_saves = baseline.judged_by.series is Series.SAVES
+    refuse(reading(path, lambda: cut_problem(path, log, of_saves=of_saves)), run, log)
+
+
+def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: int) -> None:
+    """Make sure that a log whose last step no table states has the one that it names itself.
+
+    Published logs often stop before it: somebody had seen enough. A job that ended well does not.
+    """
+    last = log.steps[-1].index if log.steps else None
+    if log.total_steps is None or first_index is None or last is None:
+        return
+    final = first_index + log.total_steps - 1
+    if last + _steps_each_line(log, first_index, interval) <= final:
+        done = last - first_index + 1
+        raise _cut_short(
+            f"the log ends at step {last}, and says itself that the last one is {final}",
+            run,
+            log,
+            then=f"if its script ends the run there on purpose, write 'recipe: {{steps: {done}}}' in the table",
+        )
+
+
+def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:
+    """How many steps a line of the log stands for, guessed where the lines are too few to tell: 5 and 10 mean 5."""
+    numbers = [step.index for step in log.steps if step.index is not None]
+    if interval > 1 or not 2 <= len(numbers) <= _FEW_LINES:
+        return interval
+    gap = numbers[-1] - numbers[-2]
+    # The first step may have a line whatever the interval.
+    regular = gap > 0 and all((number - first_index + 1) % gap == 0 for number in numbers if number != first_index)
+    return gap if regular else 1
+
+
+def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> CutShortError:
+    return CutShortError(
+        fact,
+        evidence=log_evidence(run, log),
+        tail=last_lines(run),
+        advice=f"the run stopped early or its log was cut; {then}",
+    )
+
+
+# -- whether a log is whole ------------------------------------------------------------------------
+
+
+#: Megatron announces a save before it tells how long it took.
+_ANNOUNCED = b"saving checkpoint at iteration "
+_LOOK = "the job's output was cut: look at quotas and at the file system of the log, then at its last lines"
+
+
+def cut_problem(path: Path, log: StepLog, *, of_saves: bool) -> Problem | None:
+    """What tells that the log of a job which ended well was cut.
+
+    Args:
+        path: The log.
+        log: Its steps.
+        of_saves: Whether it is read for checkpoint saves.
+    """
+    if log.open_line is not None:
+        return Problem("the log ends in the middle of a line", _LOOK, (("last line", log.open_line),))
+    if log.says_its_end is False:
+        return Problem(f"the log lacks what {log.format} prints when a run has ended", _LOOK)
+    if of_saves and log.steps:
+        found = matching_records(path, (_ANNOUNCED,), start=log.steps[0].offset or 0)
+        announced = len({record.partition(_ANNOUNCED)[2].strip().partition(b" ")[0] for _, record in found})
+        if announced > len(log.checkpoint_saves_s):
+            took = counted(len(log.checkpoint_saves_s), "checkpoint save")
+            return Problem(f"the log announces {announced} checkpoint saves, and has the time of {took}", _LOOK)
+    return None
+
+
+# -- Whether the steps of a run trained something: skipped steps, losses, attempts that diverged
+
+
+#: Half precision begins with a loss scale of up to 2^32 (Megatron's ``initial-loss-scale``), which each step that
+#: overflows halves: so many steps may be skipped before the first that trains.
+START_UP_STEPS = 32
+SCALED_DTYPES = frozenset({"fp16"})
+#: Behind that, a scaler tries a larger scale once in 1000 steps: a run that skips one step in ten does not train.
+_MOST_SKIPPED = 0.1
+#: So many losses have a first and a last tenth.
+_FEWEST_LOSSES = 10
+
+
+def steps_each_line(log: StepLog, interval: int) -> int:
+    """How many steps one entry of a log stands for: its interval, or all where the log has one figure for the run.
+
+    Args:
+        log: The steps.
+        interval: Steps from one line to the next, as their numbers tell.
+    """
+    if len(log.steps) != 1 or log.steps[0].index is not None:
+        return interval
+    return log.total_steps or (interval if log.overflows is None else log.overflows.of)
+
+
+def is_trained(step: Step, each_line: int) -> bool:
+    """Whether a step, or of a line's steps all but a tenth, were trained; others are faster, and are not measured."""
+    return min(step.skipped, each_line) <= each_line * _MOST_SKIPPED
+
+
+def skipped_problem(baseline: Baseline, log: StepLog, each_line: int, min_steps: int) -> Problem | None:
+    """Too few trained steps.
+
+    Args:
+        baseline: The row; in half precision the first steps may be skipped, until the loss scale fits.
+        log: The steps.
+        each_line: Steps that one entry of the log stands for.
+        min_steps: Fewest steps that the log must hold.
+    """
+    skipped = [min(step.skipped, each_line) for step in log.steps]
+    if not any(skipped):
+        return None
+    total = len(skipped) * each_line
+    scaled = baseline.dtype in SCALED_DTYPES
+    needed = math.ceil(min_steps / 2) if scaled else min_steps
+    trained = each_line * sum(is_trained(step, each_line) for step in log.steps)
+    start = START_UP_STEPS if scaled else 0
+    late = sum(count for position, count in enumerate(skipped) if position * each_line >= start)
+    if trained < needed:
+        fact = f"the optimizer skipped {sum(skipped)} of {counted(total, 'step')}: {trained} trained, {needed} needed"
+    elif late > _MOST_SKIPPED * max(0, total - start):
+        behind = f" behind the first {start}" if start else ""
+        fact = f"the optimizer skipped {late} of {counted(total - start, 'step')}{behind}, more than a tenth"
+    else:
+        return None
+    return Problem(fact, "a skipped step trains nothing and is faster: look at the loss scale, the loss and the data")
+
+
+def loss_problem(baseline: Baseline, log: StepLog) -> Problem | None:
+    """A loss that is missing, or that does not fall where the table asks it to."""
+    if log.without_loss:
+        index = log.without_loss[0]
+        where = "a step" if index is None else f"step {index}"
+        return Problem(
+            f"{where} has no loss: {len(log.without_loss)} of {counted(len(log.steps), 'step')}",
+            f"every step line of {log.format} has one: find out what changed its log",
+        )
+    if baseline.loss != "falls":
+        return None
+    if log.losses is None:
+        return Problem(
+            f"the row asks that the loss falls, and {log.format} prints no loss",
+            f"remove 'loss: falls' at {baseline.location}, or print the loss of each step",
+        )
+    if len(log.losses) < _FEWEST_LOSSES:
+        return Problem(
+            f"the log holds {counted(len(log.losses), 'loss', 'losses')}, too few to tell whether it falls",
+            f"let the run log {_FEWEST_LOSSES} losses or more, or remove 'loss: falls' at {baseline.location}",
+        )
+    count = len(log.losses) // _FEWEST_LOSSES
+    first, last = statistics.fmean(log.losses[:count]), statistics.fmean(log.losses[-count:])
+    if last < first:
+        return None
+    return Problem(
+        f"the loss does not fall: {first:.4g} over the first tenth of the steps, {last:.4g} over the last",
+        "a run that does not learn may leave out work: look at the learning rate, the data and the optimizer",
+    )

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from pytest_gsw.errors import LogError
+from pytest_gsw.common.words import at_line
+from pytest_gsw.errors import LogError, TableError
 from pytest_gsw.logs import calibration
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
+from pytest_gsw.logs.reader import reading
+from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.performance.doubts import ranks_of_jobs
-from pytest_gsw.performance.figures import calibration_factor, figures_of
+from pytest_gsw.performance.figures import calibration_factor, figures, figures_of, model_flops
 from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected
 from pytest_gsw.performance.peaks import peak_flops
 from pytest_gsw.performance.steady import steady
-from pytest_gsw.runs.possible import impossible_measurement
+from pytest_gsw.runs.checks import check_measured, check_steps, check_whole, is_trained, steps_each_line
 from pytest_gsw.runs.run import Run, log_evidence
-from pytest_gsw.runs.steps import check_measured, check_steps, check_whole
-from pytest_gsw.runs.trained import is_trained, steps_each_line
-from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Series
+from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Metric, Series
 from pytest_gsw.tables.model import Baseline, parse_statistic
 
 
@@ -101,18 +104,15 @@ def measure(
         if calibration_flops is None:
             raise impossible_measurement(baseline, mfu, judged_s, peak_flops, evidence)
         if baseline.judged_by is not STEP_TIME:
-            raise _no_peak(mfu, calibration_flops, evidence)
+            raise LogError(
+                f"MFU {mfu * 100:.1f} % of the measured peak is impossible: {calibration_flops:.3g} FLOP/s are no peak",
+                evidence=evidence,
+                advice="the machine was busier while it calibrated than while it trained: run it again, alone on the "
+                "machine",
+            )
         # Its verdict rests on the time alone: a calibration that was disturbed costs it no more than the MFU.
         return replace(summarize(baseline, trained, judged_s, None), ranks_s=measurement.ranks_s)
     return replace(measurement, calibration_flops=calibration_flops)
-
-
-def _no_peak(mfu: float, calibration_flops: float, evidence: tuple[tuple[str, str], ...]) -> LogError:
-    return LogError(
-        f"MFU {mfu * 100:.1f} % of the measured peak is impossible: {calibration_flops:.3g} FLOP/s are no peak",
-        evidence=evidence,
-        advice="the machine was busier while it calibrated than while it trained: run it again, alone on the machine",
-    )
 
 
 def summarize(
@@ -213,3 +213,170 @@ def step_seconds(step: Step, baseline: Baseline) -> float | None:
 def _seconds(amount: float, per_s: float) -> float:
     """How long an amount takes; a rate of zero is for ever, and :func:`measure` refuses that."""
     return amount / per_s if per_s else math.inf
+
+
+# -- What a site's metrics read of an ended run: a number for each, or the reason why there is none
+
+
+_STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "last": lambda values: values[-1],
+    "median": statistics.median,
+    "mean": statistics.fmean,
+    "max": max,
+    "min": min,
+}
+
+
+@dataclass(frozen=True)
+class MetricLog:
+    """What a metric is read from: the last attempt in a run's log."""
+
+    baseline: Baseline
+    #: Its steps, as the row's log format has read them.
+    steps: Sequence[Step]
+    path: Path
+    #: Byte offset from which on the last attempt's lines stand.
+    begin: int = 0
+
+    def lines(self, *markers: bytes) -> Iterator[bytes]:
+        """The whole lines that hold one of these texts, without line ends, in order.
+
+        Args:
+            markers: What is searched for; the log is not looked at otherwise, however large it is.
+        """
+        return (line for _, line in matching_records(self.path, markers, start=self.begin))
+
+
+def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[str, Metric]) -> dict[str, float]:
+    """The number of each metric that a row documents, by key.
+
+    Args:
+        baseline: The row.
+        path: The log.
+        log: What the row's format has read of it.
+        known: The site's metrics, by key; those of the row are among them.
+
+    Raises:
+        LogError: One is not there, or is no number above zero.
+    """
+    if not baseline.metrics:
+        return {}
+    source = MetricLog(baseline, log.steps, path, _begin(path, log))
+    return {key: reading(path, lambda key=key: _number(known[key], source)) for key in baseline.metrics}  # type: ignore[misc]
+
+
+def _begin(path: Path, log: StepLog) -> int:
+    """Where the last attempt begins; what is printed before its first step may be an earlier attempt's.
+
+    Raises:
+        LogError: There are several, and nothing says where the last one begins.
+    """
+    if log.attempts < 2:
+        return 0
+    offset = log.steps[0].offset if log.steps else None
+    if offset is None:
+        raise LogError(
+            f"the log holds {log.attempts} attempts, and its format does not say where the last one begins",
+            evidence=(("log", str(path)),),
+            advice="the row documents further metrics, which are those of the last attempt: "
+            "let the format's parser give each Step its offset",
+        )
+    return offset
+
+
+def _number(metric: Metric, source: MetricLog) -> float:
+    assert metric.read is not None  # what a hook returned was checked
+    values = [_finite(metric, value, source.path) for value in metric.read(source)]
+    if not values:
+        raise LogError(
+            f"the log holds no {metric.label} ({metric.key}), which the row documents",
+            evidence=(("log", str(source.path)), ("baseline", str(source.baseline.location))),
+            advice="look at whether the run prints it, and at the plugin that reads it",
+        )
+    return _STATISTICS[metric.statistic](values)
+
+
+def _finite(metric: Metric, value: Any, path: Path) -> float:
+    """A number that was read, which may be the log's own bytes.
+
+    Raises:
+        LogError: It is none, or not finite and above zero.
+    """
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if 0 < number < math.inf:
+        return number
+    shown = value.decode("utf-8", "replace") if isinstance(value, bytes) else repr(value)
+    raise LogError(
+        f"{metric.label} ({metric.key}) is {shown[:40]} in the log, wanted a number above 0",
+        evidence=(("log", str(path)),),
+        advice="find out why before measuring: a figure that is not finite says that the run was not sound",
+    )
+
+
+# -- An MFU above one: whether it is the log's fault, or the table's, whose own figures give it, too
+
+
+_ADVICE = "correct {} there, or leave it out: the verdict does not rest on it"
+
+
+def impossible_table(baseline: Baseline, peak_flops: float | None) -> TableError | None:
+    """That the documented step time and model FLOPs give an MFU above one; ``None`` where they do not.
+
+    No job needs to run for it.
+    """
+    step_time_s = baseline.documented.step_time_s
+    mfu = figures(baseline, step_time_s, peak_flops).mfu
+    if mfu is None or mfu <= 1:
+        return None
+    fact = (
+        f"the table contradicts itself: MFU {mfu * 100:.1f} % is impossible, and its own {step_time_s:.4g} s gives it"
+    )
+    return TableError(fact, _evidence(baseline, peak_flops), advice=_ADVICE.format(model_flops(baseline)[1]))
+
+
+def impossible_measurement(
+    baseline: Baseline,
+    mfu: float,
+    judged_s: float,
+    peak_flops: float | None,
+    evidence: tuple[tuple[str, str], ...],
+) -> TableError | LogError:
+    """Whose fault a measured MFU above one is: the documented MFU tells what the step time would give without FLOPs."""
+    documented = baseline.documented
+    table = impossible_table(baseline, peak_flops)
+    if table is not None:
+        return table
+    if documented.mfu is not None and documented.step_time_s is not None:
+        by_document = documented.mfu * documented.step_time_s / judged_s
+        if by_document <= 1:
+            return TableError(
+                f"the table contradicts itself: {judged_s:.4g} s is an MFU of {by_document * 100:.1f} % by its mfu, "
+                f"and of {mfu * 100:.1f} % by its {model_flops(baseline)[1]}",
+                (*_evidence(baseline, peak_flops), *evidence),
+                advice=_ADVICE.format(model_flops(baseline)[1]),
+            )
+    return LogError(
+        f"MFU {mfu * 100:.1f} % is impossible: no hardware takes {judged_s:.4g} s for a step",
+        evidence=evidence,
+        advice="the log shows when steps were dispatched, not how long they took; check its statistic",
+    )
+
+
+def _evidence(baseline: Baseline, peak_flops: float | None) -> tuple[tuple[str, str], ...]:
+    """Where the figures stand, and what they are."""
+    documented, computed = baseline.documented, figures(baseline, baseline.documented.step_time_s, peak_flops)
+    mfu = "" if documented.mfu is None else f", an MFU of {documented.mfu * 100:.4g} %"
+    batch = baseline.global_batch_size or 1
+    formula = (
+        f"{batch} * {(model_flops(baseline)[0] or 0) / batch:.4g} FLOPs / {documented.step_time_s:.4g} s"
+        f" / {baseline.gpus} GPUs / {peak_flops or 0:.4g} FLOP/s = {(computed.mfu or 0) * 100:.1f} %"
+    )
+    return (
+        ("baseline", str(baseline.location)),
+        ("document", at_line(baseline.source.document, baseline.source.line)),
+        ("documented", f"{documented.step_time_s:.4g} s a step{mfu}"),
+        ("computed", formula),
+    )

@@ -15,7 +15,6 @@ from pytest_gsw.logs.failures import COMMAND, command_line, find_cause
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
 from pytest_gsw.runs.agreement import Evidence
-from pytest_gsw.runs.problem import Problem
 
 #: Causes that Slurm tells by the state alone; a log that names the same one says no more.
 CAUSE_OF_STATE = {
@@ -122,9 +121,23 @@ def ran_out_of_memory(run: Run) -> bool:
     return found is not None and found.cause.out_of_memory
 
 
-def refused(problem: Problem, run: Run, log: StepLog) -> LogError:
-    """The error of a problem, with the log and the job."""
-    return LogError(problem.fact, evidence=(*log_evidence(run, log), *problem.evidence), advice=problem.advice)
+@dataclass(frozen=True)
+class Problem:
+    """A fact that forbids to judge a run, what shows it, and what to do; whoever raises it adds the job and the log."""
+
+    fact: str
+    advice: str
+    evidence: tuple[tuple[str, str], ...] = ()
+
+
+def refuse(problem: Problem | None, run: Run, log: StepLog) -> None:
+    """Raise a problem with the log and the job; nothing where there is none.
+
+    Raises:
+        LogError: There is one.
+    """
+    if problem is not None:
+        raise LogError(problem.fact, evidence=(*log_evidence(run, log), *problem.evidence), advice=problem.advice)
 
 
 def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:

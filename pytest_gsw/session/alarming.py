@@ -17,17 +17,15 @@ from pytest_gsw.history.past import Lines, Past
 from pytest_gsw.history.spells import alarms_of_records, drifts, regressions
 from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.history.texts import ClusterTold, cluster_told, line_of, next_line
-from pytest_gsw.history.together import Together
 from pytest_gsw.reports.build import Once, accepted_in
 from pytest_gsw.reports.run_report import Row, since_facts, since_of
 from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
-from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.screen import add_incident
-from pytest_gsw.session.settings import CLUSTER_TOLD, OTHERS, SETTINGS, Settings
-from pytest_gsw.session.terminal import TALLY
+from pytest_gsw.session.settings import CLUSTER_TOLD, OTHERS, Settings
+from pytest_gsw.session.terminal import run_records
 
 
 @dataclass(frozen=True)
@@ -99,9 +97,11 @@ def row_alarms(
 def report_cluster(session: pytest.Session) -> None:
     """Tell pytest and JUnit of an incident, as a test case that has failed, and keep what the summary says."""
     config = session.config
-    records, _ = read_run(config.stash[SETTINGS].run_directory, config.stash[TALLY].records)
+    records = run_records(config)
     if OTHERS in config.stash:
-        config.stash[CLUSTER_TOLD] = quoted(_told(config.stash[OTHERS].together, records), os.environ)
+        tonight = {record.row.id: points[0].point for record in records if (points := points_of(record))}
+        together = config.stash[OTHERS].together.with_tonight(tonight)
+        config.stash[CLUSTER_TOLD] = quoted(cluster_told(together), os.environ)
     told = config.stash.setdefault(CLUSTER_TOLD, ClusterTold())
     incident = quoted(incident_of(records), os.environ)
     if incident is None:
@@ -114,8 +114,3 @@ def report_cluster(session: pytest.Session) -> None:
     add_incident(config, incident, told.since)
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def _told(together: Together, records: Sequence[Record]) -> ClusterTold:
-    tonight = {record.row.id: points[0].point for record in records if (points := points_of(record))}
-    return cluster_told(together.with_tonight(tonight))

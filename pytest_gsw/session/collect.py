@@ -110,18 +110,13 @@ class OfTheSession:
         """The hooks that are asked for this node."""
         if self._hooks is not None:
             return self._hooks
-        hooks = self.session.gethookproxy(self.path if _was_walked_to(self) else self.config.rootpath)
+        # To tables that pytest is pointed at it takes no walk by any conftest.py.
+        manager, directories = self.config.pluginmanager, () if SELECTION in self.config.stash else self.path.parents
+        is_walked_to = any(manager.has_plugin(str(directory / "conftest.py")) for directory in directories)
+        hooks = self.session.gethookproxy(self.path if is_walked_to else self.config.rootpath)
         if self.session.testscollected:  # so that no conftest.py comes any more
             self._hooks = hooks
         return hooks
-
-
-def _was_walked_to(node: OfTheSession) -> bool:
-    """Whether pytest has come by a conftest.py on its way to a table; to tables that it is pointed at it takes none."""
-    if SELECTION in node.config.stash:
-        return False
-    manager = node.config.pluginmanager
-    return any(manager.has_plugin(str(directory / "conftest.py")) for directory in node.path.parents)
 
 
 def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
@@ -251,8 +246,10 @@ _FACTS = (
 
 
 def _markers(baseline: Baseline, settings: Settings) -> Iterator[pytest.MarkDecorator]:
-    """What a row is selected by, and what keeps it from being run."""
-    yield pytest.mark.gsw(**_marker_facts(baseline))
+    """What a row is selected by, as in ``-m "gsw(gpus=64, dtype='fp8')"``, and what keeps it from being run."""
+    apart = {**vars(baseline.parallelism), "document": baseline.source.document}
+    facts = {name: apart[name] if name in apart else getattr(baseline, name) for name in _FACTS}
+    yield pytest.mark.gsw(row=baseline.id, **facts)
     if baseline.proxy:
         yield pytest.mark.proxy
     if baseline.canary:
@@ -266,13 +263,6 @@ def blank_markers(row: BlankRow, settings: Settings) -> Iterator[pytest.MarkDeco
     yield pytest.mark.gsw(row=row.id, **facts)
     yield from (getattr(pytest.mark, name) for name in ("proxy", "canary") if facts[name])
     yield from _skip(facts["gpus"], settings)
-
-
-def _marker_facts(baseline: Baseline) -> dict[str, str | int | bool | None]:
-    """The row's facts as ``-m "gsw(gpus=64, dtype='fp8')"`` selects them."""
-    apart = {**vars(baseline.parallelism), "document": baseline.source.document}
-    facts = {name: apart[name] if name in apart else getattr(baseline, name) for name in _FACTS}
-    return {"row": baseline.id, **facts}
 
 
 def _skip(gpus: int | None, settings: Settings) -> Iterator[pytest.MarkDecorator]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import pytest
@@ -145,10 +145,8 @@ def pytest_collection_modifyitems(
     keep_rows_of_run(config, items, past)
     yield
     leave_out_others(config, items)
-    if config.pluginmanager.has_plugin("rerunfailures") and config.stash[SETTINGS].judges:
-        from pytest_gsw.session.reruns import run_rows_once
-
-        tell_of_selection(config, run_rows_once(config, items))
+    if config.stash[SETTINGS].judges:
+        tell_of_selection(config, _run_rows_once(config, items))
     if past is not None:
         from pytest_gsw.session.resume import find_lost
 
@@ -288,3 +286,39 @@ def _place(settings: Settings) -> str:
     facts = [cluster.scheduler, cluster.accelerator, counted(cluster.gpus, units) if cluster.gpus else None]
     kind = "simulated" if cluster.simulated else ", ".join(fact for fact in facts if fact)
     return f"{cluster.name} ({kind})"
+
+
+# -- Rows and pytest-rerunfailures: what runs a test again would judge the same job once more ------
+
+
+_RERUNS = "rerunfailures"
+_RUN_ONCE = (
+    "gsw: pytest-rerunfailures runs no row again, which would judge the same job once more; "
+    "--gsw-confirm=N runs further jobs of a row that is too slow"
+)
+
+
+class RowsRunOnce:
+    """Runs rows as pytest does without pytest-rerunfailures; it is registered later, and so asked before that."""
+
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Of rows, leave the other plugin out."""
+        if not isinstance(item, (BaselineItem, BlankItem)):
+            return None
+        runner = item.config.pluginmanager.get_plugin("runner")
+        assert runner is not None  # it is pytest's own
+        done: bool = runner.pytest_runtest_protocol(item=item, nextitem=nextitem)
+        return done
+
+
+def _run_rows_once(config: pytest.Config, items: Iterable[pytest.Item]) -> list[str]:
+    """See that no row is run again; a line where somebody has asked for that."""
+    if not config.pluginmanager.has_plugin(_RERUNS):
+        return []
+    rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
+    if not rows:
+        return []
+    if not config.pluginmanager.has_plugin("gsw-once"):
+        config.pluginmanager.register(RowsRunOnce(), "gsw-once")
+    asked = any(getattr(config.option, name, None) for name in ("reruns", "force_reruns")) or config.getini("reruns")
+    return [_RUN_ONCE] if asked or any(row.get_closest_marker("flaky") for row in rows) else []

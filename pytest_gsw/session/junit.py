@@ -23,7 +23,7 @@ from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.session.collect import BaselineItem, BlankItem
 from pytest_gsw.session.resume import LostRow
 from pytest_gsw.session.settings import NIGHTS, RECORD, SETTINGS, Settings
-from pytest_gsw.session.terminal import TALLY
+from pytest_gsw.session.terminal import TALLY, run_records
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
 from pytest_gsw.tables.model import Baseline
 
@@ -59,27 +59,16 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     release = "" if settings.release is None else settings.release
     errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
     known = {item.nodeid: _row_of(item.baseline) for item in rows if isinstance(item, BaselineItem)}
-    noted = Noted(cluster_of(settings), release, versions, classes, errors, _replayed(settings), known)
+    replay, replayed = settings.replay, ""
+    if replay is not None:  # the run, or the place of the logs
+        replayed = replay.resolve().name if (replay / "records").is_dir() else str(from_here(replay))
+    noted = Noted(cluster_of(settings), release, versions, classes, errors, replayed, known)
     write_noted(settings.run_directory, quoted(noted, os.environ))
-
-
-def _replayed(settings: Settings) -> str:
-    """The run that is replayed, or the place of the logs that are; empty where none is."""
-    if settings.replay is None:
-        return ""
-    is_run = (settings.replay / "records").is_dir()
-    return settings.replay.resolve().name if is_run else str(from_here(settings.replay))
 
 
 def _row_of(row: Baseline) -> dict[str, str]:
     """What a row is, as metrics and the report are to say of one without a record."""
-    return {
-        "workload": row.workload,
-        "framework": row.framework,
-        "dtype": row.dtype,
-        "accelerator": row.accelerator,
-        "gpus": str(row.gpus),
-    }
+    return {name: str(getattr(row, name)) for name in ("workload", "framework", "dtype", "accelerator", "gpus")}
 
 
 def class_of_item(item: pytest.Item) -> str:
@@ -157,12 +146,9 @@ class JunitCases:
             return
         # A session that only collects rows comes here as well.
         from pytest_gsw.results.junit_names import read_noted, suite_properties
-        from pytest_gsw.results.rebuild import read_run
 
         settings = config.stash[SETTINGS]
-        directory = settings.run_directory
-        records, _ = read_run(directory, config.stash[TALLY].records)
-        found = suite_properties(read_noted(directory), settings.run_id, records)
+        found = suite_properties(read_noted(settings.run_directory), settings.run_id, run_records(config))
         if NIGHTS in config.stash and (slow := config.stash[NIGHTS].known_slow):
             from pytest_gsw.history.texts import suspect_text
 

@@ -92,7 +92,9 @@ def meant(asked: Asked, cluster: Cluster | None) -> Asked:
     container, bundled = f"{NEMO}{asked.release}", bundled_releases()
     if container not in bundled:
         return asked
-    if cluster is not None and _launches_containers(cluster):
+    # A checkout of Megatron-Bridge is what the cluster has for recipes: its figures are by container.
+    recipes = cluster and (cluster.recipes or cluster.stage)
+    if recipes and (Path(recipes) / "scripts/performance/setup_experiment.py").is_file():
         return Asked(container, asked.by)
     if asked.release in bundled:
         return asked
@@ -102,12 +104,6 @@ def meant(asked: Asked, cluster: Cluster | None) -> Asked:
         f"next: ask for the container's with --gsw-release={container}, or name a table of your own for the recipes' "
         "with --gsw-baselines=PATH"
     )
-
-
-def _launches_containers(cluster: Cluster) -> bool:
-    """Whether a checkout of Megatron-Bridge is what the cluster has for recipes: its figures are by container."""
-    recipes = cluster.recipes or cluster.stage
-    return recipes is not None and (Path(recipes) / "scripts/performance/setup_experiment.py").is_file()
 
 
 def tables_of(asked: Asked) -> tuple[Path, ...]:

@@ -57,7 +57,10 @@ def find_lost(session: pytest.Session, past: Past, runnable: Sequence[str]) -> l
     """An item for each row of the run that is not going to run; none where rows were left out on purpose."""
     there = set(runnable)
     missing = [node_id for node_id in past.rows if row_of(node_id) not in there]
-    left_out = [node_id for node_id in missing if _selects(session.config) or not _is_named(session.config, node_id)]
+    # The command line may choose among the rows of files.
+    names = ("keyword", "markexpr", "deselect", "lf", "stepwise")
+    selects = any(getattr(session.config.option, name, None) for name in names)
+    left_out = [node_id for node_id in missing if selects or not _is_named(session.config, node_id)]
     if left_out:
         session.config.stash[LEFT_ALONE] = _left_alone(past, left_out)
     return [
@@ -71,12 +74,6 @@ def find_lost(session: pytest.Session, past: Past, runnable: Sequence[str]) -> l
         for node_id in missing
         if node_id not in left_out
     ]
-
-
-def _selects(config: pytest.Config) -> bool:
-    """Whether the command line chooses among the rows of files."""
-    names = ("keyword", "markexpr", "deselect", "lf", "stepwise")
-    return any(getattr(config.option, name, None) for name in names)
 
 
 def _is_named(config: pytest.Config, node_id: str) -> bool:
@@ -111,14 +108,11 @@ def left_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
     lines = _not_taken_over(session, fleet)
     if lines or fleet is None or not fleet.interrupted:
         return lines
-    going_on = command("pytest", f"--gsw-resume={session.config.stash[SETTINGS].run_id}", *_files(session.config))
-    return [f"next: {going_on} goes on where this session was interrupted"]
-
-
-def _files(config: pytest.Config) -> list[str]:
-    """The options of the command line that name files, which are to tell of the whole run in the end."""
+    # The files that are to tell of the whole run in the end.
     named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"))
-    return [f"{flag}={value}" for flag, name in named if (value := config.getoption(name, None))]
+    files = [f"{flag}={value}" for flag, name in named if (value := session.config.getoption(name, None))]
+    going_on = command("pytest", f"--gsw-resume={session.config.stash[SETTINGS].run_id}", *files)
+    return [f"next: {going_on} goes on where this session was interrupted"]
 
 
 def _not_taken_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
@@ -281,7 +275,8 @@ def take_over(
             fleet.attach(job, submission)
             attached[row_id] = dataclasses.replace(submission, job_id=job.id)
             del specs[row_id]
-            _tell_changes(submission, spec, tell)
+            if changed := changes(submission, spec):
+                tell(f"gsw: {row_id}: its table has changed since its job was submitted: {'; '.join(changed)}")
         elif submission.job_id is None:
             left[row_id] = submission
         else:  # its job ended with its session; those before it did not
@@ -381,9 +376,3 @@ def _tell_damage(past: Past, tell: Callable[[str], None]) -> None:
         tell(f"gsw: and {counted(more, 'line')} more")
     if past.damage:
         tell("gsw: so every row of the run is looked up by its job's name before anything is submitted")
-
-
-def _tell_changes(past: Submission, spec: JobSpec, tell: Callable[[str], None]) -> None:
-    changed = changes(past, spec)
-    if changed:
-        tell(f"gsw: {spec.row_id}: its table has changed since its job was submitted: {'; '.join(changed)}")

@@ -7,15 +7,13 @@ So whatever keeps a row from being judged, a hook that raises included, is an ER
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,7 +21,6 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunError
-from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.rows import Later, RepeatRequest
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.past import Past
@@ -35,7 +32,7 @@ from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import errors_beside, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import profiling_in, steps_of
-from pytest_gsw.logs.model import LogFormat, StepLog
+from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.performance.decision import is_known
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
@@ -49,11 +46,9 @@ from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.recording import Asked, Found, Ran, job_facts, record_of
 from pytest_gsw.results.row_line import has_failed, telling_line, told
 from pytest_gsw.results.row_text import accepted_text, ignored_text, outdated_text, unused_text
-from pytest_gsw.runs.agreement import Evidence
+from pytest_gsw.runs.agreement import Evidence, Provenance, provenance_in
 from pytest_gsw.runs.checks import agreed_with_row, check_identity, check_job, read_identity, read_steps
-from pytest_gsw.runs.measure import measure, of_all_jobs
-from pytest_gsw.runs.metrics import read_metrics
-from pytest_gsw.runs.provenance import Provenance, provenance_in
+from pytest_gsw.runs.measure import measure, of_all_jobs, read_metrics
 from pytest_gsw.runs.run import Run, ran_out_of_memory, unset_boost
 from pytest_gsw.session.answers import site_metrics
 from pytest_gsw.session.collect import fail
@@ -65,25 +60,25 @@ from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition
 
 # -- The two sources of an ended row: a job of this session or a log that it was pointed at, and an earlier record
 #
-# Both answer the same questions, so that measuring and judging need not ask which of the two a row is of.
+# Both answer the same questions: who measures and judges need not ask which of the two a row is of.
 
 
 _Error = TypeVar("_Error", bound=RunError)
 
 
-class RowSource(ABC):
-    """What is known of an ended row besides its steps.
+class LiveRow:
+    """What is known of an ended row besides its steps: one that this session runs or goes on with, or a log.
 
     Args:
         baseline: The row.
         settings: The session's.
+        launcher: How its jobs are started.
+        nights: What earlier nights measured.
+        environ: The session's environment.
         spec: How the session starts the row, or would; ``None`` where that is not known.
+        submitted: What an earlier session submitted for the row, in one that goes on with it.
     """
 
-    #: How many jobs the row may have, and those that a replay judges by.
-    repeats: Repeats
-    #: The launcher of its last job.
-    launcher: str
     #: A canary row has excused it already.
     was_excused = False
     #: What it was said already that slow nodes have to do with its outcome.
@@ -91,17 +86,27 @@ class RowSource(ABC):
     #: What the other rows of its night said, where that was recorded.
     night: Night | None = None
 
-    def __init__(self, baseline: Baseline, settings: Settings, spec: JobSpec | None) -> None:
+    def __init__(
+        self,
+        baseline: Baseline,
+        settings: Settings,
+        launcher: Launcher,
+        nights: Nights,
+        environ: Mapping[str, str],
+        spec: JobSpec | None = None,
+        submitted: Submission | None = None,
+    ) -> None:
         self.baseline = baseline
         self.spec = spec
         self.settings = settings
         self.cluster = settings.cluster.name if settings.cluster else None
+        #: How many jobs the row may have, and those that a replay judges by; and the launcher of its last job.
+        self.repeats, self.launcher = settings.repeats, launcher.name
+        self._launcher, self._nights, self._environ = launcher, nights, environ
+        self._submitted = submitted
         self._image: tuple[str | None, str] | None = None
         self._definition_now: str | None = None
-        self._experiment: str | None = None
         self._provenance: tuple[Path | None, Provenance] = (None, Provenance())
-
-    # -- the same for both --------------------------------------------------------------------
 
     def shown(self, error: _Error) -> _Error:
         """An error without the secrets of the session's environment and of the job's."""
@@ -134,13 +139,13 @@ class RowSource(ABC):
             self._definition_now = definition_hash(self.baseline, self.image(run)[0])
         return self._definition_now
 
+    @cached_property
+    def _experiment(self) -> str:
+        return experiment_hash(self.baseline)
+
     def experiment(self, run: Run | None) -> str:
         """The definition without image and release; empty where the row has changed since the run was started."""
-        if self.definition(run) != self.definition_now(run):
-            return ""
-        if self._experiment is None:
-            self._experiment = experiment_hash(self.baseline)
-        return self._experiment
+        return self._experiment if self.definition(run) == self.definition_now(run) else ""
 
     def accepted(self, run: Run) -> tuple[Accepted | None, Accepted | None]:
         """What the session's cluster has accepted for the row, as one that counts and one that does not."""
@@ -151,91 +156,29 @@ class RowSource(ABC):
     def is_simulated(self, run: Run | None) -> bool:
         """Whether the figures are made up."""
         cluster = self.settings.cluster
-        return (cluster is not None and cluster.simulated) or self._says_simulated(run)
+        return (cluster is not None and cluster.simulated) or self.provenance(run).is_simulated
 
     def past(self, run: Run, accepted: Accepted | None) -> Past:
         """What is known of the row's nights before, without this one."""
-        return Past()
+        definition, experiment = self.definition(run), self.experiment(run)
+        return self._nights.past(self.baseline.id, definition, experiment, accepted, self.settings.run_id)
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """By how much jobs of the row differ on its cluster."""
         return self.past(run, accepted).noise(tolerance)
 
-    # -- each in its own way ------------------------------------------------------------------
-
     def with_earlier_jobs(self, run: Run) -> Run:
         """The run with the row's jobs before it, whose median its figure is."""
         return run
 
-    @abstractmethod
     def check_logs(self, run: Run) -> None:
         """Make sure that logs are what they were when they were recorded, and of a job on the row's nodes.
+
+        Nothing was recorded yet, but a script that submits its job itself may have asked for other nodes.
 
         Raises:
             RunError: One has changed, or is of other nodes.
         """
-
-    @abstractmethod
-    def not_comparable(self, run: Run) -> str | None:
-        """What makes the row's figures not comparable, or ``None``."""
-
-    @abstractmethod
-    def image_was_chosen(self, run: Run) -> bool:
-        """Whether another image than the table's may be in the log, since the environment chose one."""
-
-    @abstractmethod
-    def definition(self, run: Run | None) -> str:
-        """The row's definition when the run was started; empty where it was not written down."""
-
-    @abstractmethod
-    def environment(self, run: Run | None) -> dict[str, str]:
-        """What the job ran with, as far as its log and its scheduler tell."""
-
-    @abstractmethod
-    def variables(self, run: Run | None) -> Mapping[str, str] | None:
-        """The variables that the job was given, as a record keeps them; ``None`` where nobody knows them."""
-
-    @abstractmethod
-    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
-        """That the newest nights of the row, with this one, differ from its first ones beside the others; one line."""
-
-    @abstractmethod
-    def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]: ...
-
-    @abstractmethod
-    def _says_simulated(self, run: Run | None) -> bool: ...
-
-
-class LiveRow(RowSource):
-    """A row that this session runs, or goes on with, or whose log it was pointed at.
-
-    Args:
-        baseline: The row.
-        settings: The session's.
-        launcher: How its jobs are started.
-        nights: What earlier nights measured.
-        environ: The session's environment.
-        spec: How the session starts the row, or would; ``None`` where that is not known.
-        submitted: What an earlier session submitted for the row, in one that goes on with it.
-    """
-
-    def __init__(
-        self,
-        baseline: Baseline,
-        settings: Settings,
-        launcher: Launcher,
-        nights: Nights,
-        environ: Mapping[str, str],
-        spec: JobSpec | None = None,
-        submitted: Submission | None = None,
-    ) -> None:
-        super().__init__(baseline, settings, spec)
-        self.repeats, self.launcher = settings.repeats, launcher.name
-        self._launcher, self._nights, self._environ = launcher, nights, environ
-        self._submitted = submitted
-
-    def check_logs(self, run: Run) -> None:
-        """Nothing was recorded yet, but a script that submits its job itself may have asked for other nodes."""
         started = self._started()
         if started is None or not started.submits_itself:
             return
@@ -249,7 +192,7 @@ class LiveRow(RowSource):
                 )
 
     def not_comparable(self, run: Run) -> str | None:
-        """A profile or a trace of NCCL was asked for, here or by the environment."""
+        """What makes the row's figures not comparable: a profile or a trace of NCCL, here or by the environment."""
         if self.settings.profile is not None:
             return f"--gsw-profile={self.settings.profile.kind}"
         if in_traced_results(run.log):
@@ -264,21 +207,21 @@ class LiveRow(RowSource):
         return None if variable is None else f"{variable} in the environment"
 
     def image_was_chosen(self, run: Run) -> bool:
-        """The environment of the session that submitted it tells."""
+        """Whether another image than the table's may be in the log, since the submitter's environment chose one."""
         if self.baseline.recipe.image is None:
             return True
         submitted = self._submission_of(run)
         return (self._image_of_environment() if submitted is None else submitted.image) is not None
 
     def definition(self, run: Run | None) -> str:
-        """It may have changed since an earlier session submitted the row."""
+        """The row's definition when the run was started: it may have changed since an earlier session submitted it."""
         now, submitted = self.definition_now(run), self._submission_of(run)
         if submitted is None or submitted.definition == definition_hash(self.baseline, submitted.image):
             return now
         return submitted.definition
 
     def environment(self, run: Run | None) -> dict[str, str]:
-        """By the log, and the launcher's version."""
+        """What the job ran with, as far as its log and its launcher tell."""
         if run is None:
             return {}
         version = getattr(self._launcher, "version", "")
@@ -286,26 +229,12 @@ class LiveRow(RowSource):
         return {**self.provenance(run).versions, **self._told_beside(run), **own}
 
     def variables(self, run: Run | None) -> Mapping[str, str] | None:
-        """Those that whoever submitted the job gave it."""
+        """The variables that whoever submitted the job gave it; ``None`` where nobody knows them."""
         known = self._submission_of(run) or self._started()
         return None if known is None else known.variables
 
-    def _told_beside(self, run: Run) -> dict[str, str]:
-        """What a file beside the log says, and that the GPUs' boost was turned up, which changes what is measured."""
-        told = {name: value for one in run.evidence for name, value in one.environment.items()}
-        if unset_boost(run) is not None:
-            return {**told, "vboost": BOOST_NOT_SET}
-        started = self._started()
-        is_asked = started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true"
-        return {**told, "vboost": "true"} if is_asked else told
-
-    def past(self, run: Run, accepted: Accepted | None) -> Past:
-        """By the history."""
-        definition, experiment = self.definition(run), self.experiment(run)
-        return self._nights.past(self.baseline.id, definition, experiment, accepted, self.settings.run_id)
-
     def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
-        """By the history."""
+        """That the newest nights of the row, with this one, differ from its first ones beside the others; one line."""
         if judged_s is None:
             return None
         first = run.jobs[0]
@@ -321,8 +250,17 @@ class LiveRow(RowSource):
             variables=self.variables(run),
             definition=self.definition(run),
         )
-        found = dataclasses.replace(self.past(run, accepted), beside=beside).with_tonight([tonight]).drifting
+        found = replace(self.past(run, accepted), beside=beside).with_tonight([tonight]).drifting
         return None if found is None else quoted(drift_text(found), os.environ)
+
+    def _told_beside(self, run: Run) -> dict[str, str]:
+        """What a file beside the log says, and that the GPUs' boost was turned up, which changes what is measured."""
+        told = {name: value for one in run.evidence for name, value in one.environment.items()}
+        if unset_boost(run) is not None:
+            return {**told, "vboost": BOOST_NOT_SET}
+        started = self._started()
+        is_asked = started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true"
+        return {**told, "vboost": "true"} if is_asked else told
 
     def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]:
         submitted, of_table = self._submission_of(run), self.baseline.recipe.image
@@ -332,9 +270,6 @@ class LiveRow(RowSource):
         if named is not None:
             return named, "environment"
         return (None, "") if of_table is None else (image_name(of_table), "table")
-
-    def _says_simulated(self, run: Run | None) -> bool:
-        return self.provenance(run).is_simulated
 
     def _started(self) -> JobSpec | None:
         """How this session starts the row; how it would be started says nothing of a log that exists already."""
@@ -350,11 +285,20 @@ class LiveRow(RowSource):
         return submitted if submitted is not None and run is not None and submitted.is_of(run.job_id) else None
 
 
-class ReplayedRow(RowSource):
+class ReplayedRow(LiveRow):
     """A row that an earlier session ran: what it recorded is known of it, and its logs are measured again."""
 
-    def __init__(self, baseline: Baseline, settings: Settings, spec: JobSpec | None, record: Record) -> None:
-        super().__init__(baseline, settings, spec)
+    def __init__(
+        self,
+        baseline: Baseline,
+        settings: Settings,
+        launcher: Launcher,
+        nights: Nights,
+        environ: Mapping[str, str],
+        spec: JobSpec | None,
+        record: Record,
+    ) -> None:
+        super().__init__(baseline, settings, launcher, nights, environ, spec)
         assert record.jobs.last is not None  # others are not replayed
         self.launcher = record.jobs.last.launcher
         self.repeats = Repeats(record.jobs.first_jobs, record.jobs.confirm_jobs)
@@ -372,7 +316,7 @@ class ReplayedRow(RowSource):
             Run(job.id, job.status, log, beside=() if log is None else errors_beside(log))
             for job, log in zip(jobs, logs, strict=True)
         )
-        return dataclasses.replace(run, earlier=earlier) if earlier else run
+        return replace(run, earlier=earlier) if earlier else run
 
     def check_logs(self, run: Run) -> None:
         """By their sizes."""
@@ -393,6 +337,14 @@ class ReplayedRow(RowSource):
     def image_was_chosen(self, run: Run) -> bool:
         """A record does not say that it was not."""
         return True
+
+    def provenance(self, run: Run | None) -> Provenance:
+        """As recorded."""
+        return Provenance(is_simulated=self._record.run.simulated)
+
+    def image(self, run: Run | None) -> tuple[str | None, str]:
+        """As recorded."""
+        return self._record.run.image, self._record.run.image_from
 
     def definition(self, run: Run | None) -> str:
         """As recorded."""
@@ -418,168 +370,16 @@ class ReplayedRow(RowSource):
         """As recorded."""
         return self._record.drift
 
-    def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]:
-        return self._record.run.image, self._record.run.image_from
 
-    def _says_simulated(self, run: Run | None) -> bool:
-        return self._record.run.simulated
-
-
-# -- What the jobs of one row measured: each log is read once, by what the session's hooks say of the row
+# -- One row: what its jobs measured, whether it is as fast as it is to be, and whether one more of them is to tell
 
 
 #: A job: its cluster and id, and its times, because a scheduler that lost its state gives ids out again.
 _JobKey = tuple[str, float | None, float | None, float | None]
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What was read of an ended row; without a measurement where it is documented to fail."""
-
-    run: Run
-    log: StepLog
-    measurement: Measurement | None = None
-
-
-class Measuring:
-    """The measurements of one row.
-
-    Args:
-        config: The pytest config.
-        baseline: The row.
-    """
-
-    def __init__(self, config: pytest.Config, baseline: Baseline) -> None:
-        self._config = config
-        self._baseline = baseline
-        self._jobs: dict[_JobKey, Measured] = {}
-        #: The peak of the row's accelerator, or why a hook does not tell it, once it was asked for.
-        self._peak: float | HookError | None = None
-        self._peak_asked = False
-
-    def log_format(self) -> LogFormat | None:
-        """How the row's logs are read; ``None`` where no plugin can."""
-        log_format: LogFormat | None = self._config.hook.pytest_gsw_log_format(
-            config=self._config, baseline=self._baseline
-        )
-        return log_format
-
-    def peak_flops(self) -> float | None:
-        """The peak of the row's accelerator, as the hook has it.
-
-        Raises:
-            HookError: The hook raised, or returned no number above 0.
-        """
-        if not self._peak_asked:
-            self._peak, self._peak_asked = self._ask_peak(), True
-        if isinstance(self._peak, HookError):
-            raise self._peak
-        return self._peak
-
-    def known_peak_flops(self) -> float | None:
-        """The same, ``None`` where the hook does not tell it: that is told where the row is judged."""
-        try:
-            return self.peak_flops()
-        except HookError:
-            return None
-
-    def measure(self, run: Run, source: RowSource) -> Measured:
-        """What the row's jobs measured: this one and those before it.
-
-        Raises:
-            RunError: One of them cannot be measured.
-        """
-        jobs = [self._measure_job(job, source) for job in run.jobs]
-        measurements = [job.measurement for job in jobs if job.measurement is not None]
-        if len(measurements) < 2:
-            return jobs[-1]
-        return Measured(run, jobs[-1].log, of_all_jobs(self._baseline, measurements, self.peak_flops()))
-
-    def of_job(self, job_id: str, status: JobStatus) -> Measurement | None:
-        """What one job measured by itself, if it was measured."""
-        measured = self._jobs.get(_job_key(job_id, status))
-        return None if measured is None else measured.measurement
-
-    def agreed(self, run: Run | None) -> dict[str, str]:
-        """What the log of the row's last job states as the row does."""
-        measured = self._jobs.get(_job_key(run.job_id, run.status)) if run else None
-        return {} if measured is None else agreed_with_row(self._baseline, measured.run, measured.log)
-
-    def with_evidence(self, run: Run) -> Run:
-        """A run, and the jobs before it, with what else was written of each beside its log, as hooks have it.
-
-        Raises:
-            HookError: One raised, or returned something else.
-        """
-        found: list[Any] = []
-        hook = self._config.hook.pytest_gsw_evidence
-        if run.log is not None:
-            try:
-                found += (one for some in hook(config=self._config, log=run.log, job_id=run.job_id) for one in some)
-            except Exception as error:
-                raise self._raised(error) from None
-        wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]
-        if wrong:
-            raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
-        return dataclasses.replace(run, evidence=tuple(found), earlier=tuple(map(self.with_evidence, run.earlier)))
-
-    def _ask_peak(self) -> float | HookError | None:
-        accelerator, dtype = self._baseline.accelerator, self._baseline.dtype
-        hook = self._config.hook.pytest_gsw_peak_flops
-        try:
-            peak: float | None = hook(config=self._config, accelerator=accelerator, dtype=dtype)
-        except Exception as error:
-            return self._raised(error)
-        problem = peak_problem(peak)
-        return peak if problem is None else wrong_answer(hook, f"{problem}, for {accelerator} and {dtype}")
-
-    def _measure_job(self, run: Run, source: RowSource) -> Measured:
-        key = _job_key(run.job_id, run.status)
-        if key not in self._jobs:
-            self._jobs[key] = self._read(run, source)
-        return self._jobs[key]
-
-    def _read(self, run: Run, source: RowSource) -> Measured:
-        baseline, log_format = self._baseline, self.log_format()
-        if log_format is None:
-            raise LogError(
-                f"nobody reads logs of the format '{baseline.log_format}'",
-                evidence=(("baseline", str(baseline.location)),),
-                advice="correct log_format there, or install the plugin that provides it",
-            )
-        run = dataclasses.replace(run, image_was_chosen=source.image_was_chosen(run))
-        log = read_steps(baseline, run, log_format)
-        if baseline.expected_failure:
-            return Measured(run, log)
-        steps = steps_of(baseline, traced=source.is_traced(run))
-        peak_flops, first_index = self.peak_flops(), log_format.first_index
-        found = measure(baseline, run, log, peak_flops=peak_flops, steps=steps, first_index=first_index)
-        return Measured(run, log, dataclasses.replace(found, metrics=self._site_metrics(run, log)))
-
-    def _site_metrics(self, run: Run, log: StepLog) -> dict[str, tuple[float, ...]]:
-        """What the site's metrics that the row documents read of a log.
-
-        Raises:
-            RunError: One is not there, is no figure, or its plugin raised.
-        """
-        assert run.log is not None  # it was read
-        try:
-            found = read_metrics(self._baseline, run.log, log, site_metrics(self._config))
-        except RunError:
-            raise
-        except Exception as error:
-            raise self._raised(error) from None
-        return {key: (value,) for key, value in found.items()}
-
-    def _raised(self, error: Exception) -> HookError:
-        return hook_error(error, self._config.pluginmanager.list_name_plugin())
-
-
 def _job_key(job_id: str, status: JobStatus) -> _JobKey:
     return job_id, status.submit_s, status.start_s, status.end_s
-
-
-# -- Whether a measured row is as fast as it is to be, and whether one more of its jobs is to tell --
 
 
 def _is_known(verdict: Verdict, failed_before_s: Sequence[float]) -> bool:
@@ -598,87 +398,6 @@ def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None
     return f"a Verdict with accepted_s={verdict.accepted_s!r}, wanted None{'' if wanted is None else f' or {wanted:g}'}"
 
 
-# -- A row's record is made, written, and told: to observers, to the history, to JUnit --------------
-
-
-class NotWrittenError(Exception):
-    """A record could not be written; the text is the row's report."""
-
-
-def ran(run: Run | None, fleet: Fleet, source: RowSource, jobs: Measuring) -> Ran:
-    """What is known of a row's jobs; without a run its last one has not ended."""
-
-    def facts(job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
-        return job_facts(job_id, source.launcher, status, run, jobs.of_job(job_id, status))
-
-    row_id, launcher = source.baseline.id, fleet.launcher.name
-    job_id, status = (run.job_id, run.status) if run else (fleet.job_id(row_id), fleet.status(row_id))
-    earlier = fleet.earlier(row_id) if run is None else run.earlier
-    image, image_from = source.image(run)
-    written = (source.environment(run), source.variables(run), image, jobs.agreed(run))
-    environment, variables, image, compared = quoted(written, os.environ)
-    return Ran(
-        run=run,
-        job=None if job_id is None or status is None else facts(job_id, status, run),
-        attempts=tuple(JobFacts.of(one.job_id, launcher, one.status, one.why) for one in fleet.attempts(row_id)),
-        repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
-        simulated=source.is_simulated(run),
-        definition=source.definition(run),
-        experiment=source.experiment(run),
-        image=image,
-        image_from=image_from,
-        environment=environment,
-        variables=variables,
-        compared=compared,
-    )
-
-
-def keep(config: pytest.Config, record: Record, source: RowSource) -> tuple[Record, HookError | None]:
-    """Write a record, hand it to observers, and put it where it waits for the history.
-
-    Returns:
-        The record, which is an error where an observer has raised one, and that error.
-
-    Raises:
-        NotWrittenError: There is no room for it, or no leave.
-    """
-    settings = config.stash[SETTINGS]
-    try:
-        written = write_record(settings.run_directory, record)
-        failure = _tell_observers(config, record, source)
-        if failure is not None:
-            record = dataclasses.replace(record, outcome=outcomes.ERROR.word, fact=failure.fact)
-            written = write_record(settings.run_directory, record)
-        if settings.replay is None:  # a replayed run is in the history already
-            config.stash[NIGHTS].keep(record, written)
-        config.stash[TALLY].records[written.name] = record
-    except OSError as error:
-        # A result that cannot be read again is not one.
-        raise NotWrittenError(
-            f"the record cannot be written: {error.strerror}: {error.filename or settings.run_directory}\n"
-            f"it would have said: {record.outcome}: {record.fact}\n"
-            "next       make room there, or give another directory with --gsw-results=DIR"
-        ) from None
-    return record, failure
-
-
-def _tell_observers(config: pytest.Config, record: Record, source: RowSource) -> HookError | None:
-    """What one of them raises is told, once they are done."""
-    try:
-        config.hook.pytest_gsw_run_recorded(config=config, record=record)
-    except Exception as error:
-        return source.shown(hook_error(error, config.pluginmanager.list_name_plugin()))
-    return None
-
-
-def facts_of(record: Record, settings: Settings, since: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
-    """Since when a row is so where that is known, where its things are and how it is repeated, each with its name."""
-    directory = from_here(settings.run_directory)
-    replayed = [f"--gsw-replay={settings.replay}"] if settings.replay and settings.cluster else []
-    again = next_steps.again([record], directory, *replayed)
-    return [*since, *row_text.run_facts(record, again, next_steps.offline(record, directory))]
-
-
 class SessionRow:
     """What becomes of one row."""
 
@@ -687,9 +406,10 @@ class SessionRow:
         self._item = item
         self._config = item.config
         self._settings = item.config.stash[SETTINGS]
-        #: As what pytest is to report the row, and the report's text, once it was judged.
-        self._judged: tuple[str, str] | None = None
-        self._is_measured = False
+        #: What each job measured, and what its log states as the row does; of a row that is to fail, no measurement.
+        self._jobs: dict[_JobKey, tuple[Measurement | None, dict[str, str]]] = {}
+        #: As what pytest is to report the row, and the report's text; passed as long as it was not judged.
+        self.judged = ("passed", "")
         #: What a hook that observes the row's job has raised.
         self.hook_failure: HookError | None = None
         #: Of what an errored job has written, the line that looks most like a cause where that is not known.
@@ -702,21 +422,40 @@ class SessionRow:
         self.not_written = ""
 
     @cached_property
-    def source(self) -> RowSource:
+    def source(self) -> LiveRow:
         """What is known of the row; the session sets it, unless it is interrupted before it knows more."""
         config = self._config
         launcher, nights = config.stash[FLEET].launcher, config.stash[NIGHTS]
         return LiveRow(self.baseline, self._settings, launcher, nights, environment_of(config))
 
     @cached_property
-    def jobs(self) -> Measuring:
-        """What the row's jobs measured."""
-        return Measuring(self._config, self.baseline)
-
-    @cached_property
     def tolerance(self) -> float:
         """The row's own, unless the cluster or the command line says otherwise."""
         return self._settings.tolerance or self.baseline.tolerance
+
+    @cached_property
+    def log_format(self) -> LogFormat | None:
+        """How the row's logs are read; ``None`` where no plugin can."""
+        found: LogFormat | None = self._config.hook.pytest_gsw_log_format(config=self._config, baseline=self.baseline)
+        return found
+
+    @cached_property
+    def peak_flops(self) -> float | None:
+        """The peak of the row's accelerator, as the hook has it.
+
+        Raises:
+            HookError: The hook raised, or returned no number above 0.
+        """
+        accelerator, dtype = self.baseline.accelerator, self.baseline.dtype
+        hook = self._config.hook.pytest_gsw_peak_flops
+        try:
+            peak: float | None = hook(config=self._config, accelerator=accelerator, dtype=dtype)
+        except Exception as error:
+            raise self._raised(error) from None
+        problem = peak_problem(peak)
+        if problem is not None:
+            raise wrong_answer(hook, f"{problem}, for {accelerator} and {dtype}")
+        return peak
 
     @property
     def is_to_be_judged(self) -> bool:
@@ -734,35 +473,20 @@ class SessionRow:
         run: Run | None = None
         try:
             run = fleet.take(self.baseline.id)
-            run = self.jobs.with_evidence(self.source.with_earlier_jobs(run))
-            self.source.check_logs(run)
-            self._check_observers()
-            if self.baseline.expected_failure and ran_out_of_memory(run):
-                self._expected_failure(run)
-            check_job(run, self.baseline.recipe.may_fail)
-            measured = self.jobs.measure(run, self.source)
-            self._is_measured = True
-            if fleet.interrupted:
-                self._check_had_its_jobs(run)
-            self._judged = self._decide(measured)
+            run = self._with_evidence(self.source.with_earlier_jobs(run))
+            self.judged = self._decide(run, interrupted=fleet.interrupted)
         except RunError as error:
-            self._raise_error(error, run)
+            fail(self._error_text(error, run))
         except Exception as error:
-            self._raise_error(hook_error(error, self._config.pluginmanager.list_name_plugin()), run)
+            fail(self._error_text(self._raised(error), run))
 
     def tell(self) -> None:
         """Tell what the set-up has found."""
-        assert self._judged is not None, "a row is told only after its set-up has judged it"
-        kind, text = self._judged
+        kind, text = self.judged
         if kind == "skipped":
             pytest.skip(text)
         if kind == "failed":
             fail(text)
-
-    @property
-    def judged(self) -> tuple[str, str]:
-        """As what pytest is to report the row, and the report's text; passed as long as it was not judged."""
-        return self._judged or ("passed", "")
 
     def leave_error(self, error: RunError) -> str:
         """Leave a record of a row that something else ended than its own set-up, and return the text of its report."""
@@ -770,16 +494,6 @@ class SessionRow:
             return self._error_text(error, None)
         except pytest.fail.Exception:
             return self.not_written
-
-    def _check_observers(self) -> None:
-        if self.hook_failure is not None:
-            raise self.hook_failure
-
-    def _check_had_its_jobs(self, run: Run) -> None:
-        """A row is not judged by fewer jobs than it was to have, because its session was interrupted."""
-        if self.once_more(run) is not None:
-            had = counted(len(run.jobs), "job")
-            raise JobError(f"{INTERRUPTED}: the row had {had}, and was to have more", advice="run it again")
 
     def _expected_failure(self, run: Run) -> None:
         """The row ran out of memory, as its document says."""
@@ -790,21 +504,108 @@ class SessionRow:
         pytest.xfail(fact)
         fail(fact)  # with --runxfail
 
-    def _decide(self, measured: Measured) -> tuple[str, str]:
-        """Judge what was measured, record it, and say as what pytest is to report it, with which text."""
-        if measured.measurement is None:
+    def _decide(self, run: Run, *, interrupted: bool) -> tuple[str, str]:
+        """Measure and judge a run, record it, and say as what pytest is to report it, with which text.
+
+        Raises:
+            RunError: It cannot be judged.
+        """
+        self.source.check_logs(run)
+        if self.hook_failure is not None:
+            raise self.hook_failure
+        if self.baseline.expected_failure and ran_out_of_memory(run):
+            self._expected_failure(run)
+        check_job(run, self.baseline.recipe.may_fail)
+        measurement = self._measure(run)
+        # A row is not judged by fewer jobs than it was to have, because its session was interrupted.
+        if interrupted and self.once_more(run) is not None:
+            had = counted(len(run.jobs), "job")
+            raise JobError(f"{INTERRUPTED}: the row had {had}, and was to have more", advice="run it again")
+        if measurement is None:
             fact = "is documented to run out of memory, but its job completed"
             found = Found(outcomes.UNEXPECTED_SUCCESS.word, fact)
         else:
-            found = self._judge(measured.run, measured.measurement)
-        record, canaries = self._record(found, measured.run), self._config.stash[CANARIES]
-        facts, strict = partial(facts_of, record, self._settings, self._since), self._settings.strict
+            found = self._judge(run, measurement)
+        record, canaries = self._record(found, run), self._config.stash[CANARIES]
+        facts, strict = partial(self._facts, record, self._since), self._settings.strict
         row = told(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
         return row.outcome.pytest, row.text
+
+    def _raised(self, error: Exception) -> HookError:
+        return hook_error(error, self._config.pluginmanager.list_name_plugin())
+
+    # -- what its jobs measured: each log is read once, by what the session's hooks say of the row -----------
+
+    def _with_evidence(self, run: Run) -> Run:
+        """A run, and the jobs before it, with what else was written of each beside its log, as hooks have it.
+
+        Raises:
+            HookError: One raised, or returned something else.
+        """
+        found: list[Any] = []
+        hook = self._config.hook.pytest_gsw_evidence
+        if run.log is not None:
+            try:
+                found += (one for some in hook(config=self._config, log=run.log, job_id=run.job_id) for one in some)
+            except Exception as error:
+                raise self._raised(error) from None
+        wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]
+        if wrong:
+            raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
+        return replace(run, evidence=tuple(found), earlier=tuple(map(self._with_evidence, run.earlier)))
+
+    def _measure(self, run: Run) -> Measurement | None:
+        """What the row's jobs measured, this one and those before it; ``None`` where it is documented to fail.
+
+        Raises:
+            RunError: One of them cannot be measured.
+        """
+        for job in run.jobs:
+            key = _job_key(job.job_id, job.status)
+            if key not in self._jobs:
+                self._jobs[key] = self._read(job)
+        measured = [self._measured(job.job_id, job.status) for job in run.jobs]
+        found = [one for one in measured if one is not None]
+        return measured[-1] if len(found) < 2 else of_all_jobs(self.baseline, found, self.peak_flops)
+
+    def _measured(self, job_id: str, status: JobStatus) -> Measurement | None:
+        """What one job measured by itself, if it was measured."""
+        return self._jobs.get(_job_key(job_id, status), (None, {}))[0]
+
+    def _read(self, run: Run) -> tuple[Measurement | None, dict[str, str]]:
+        baseline, log_format = self.baseline, self.log_format
+        if log_format is None:
+            raise LogError(
+                f"nobody reads logs of the format '{baseline.log_format}'",
+                evidence=(("baseline", str(baseline.location)),),
+                advice="correct log_format there, or install the plugin that provides it",
+            )
+        run = replace(run, image_was_chosen=self.source.image_was_chosen(run))
+        log = read_steps(baseline, run, log_format)
+        agreed = agreed_with_row(baseline, run, log)
+        if baseline.expected_failure:
+            return None, agreed
+        steps = steps_of(baseline, traced=self.source.is_traced(run))
+        peak_flops, first_index = self.peak_flops, log_format.first_index
+        found = measure(baseline, run, log, peak_flops=peak_flops, steps=steps, first_index=first_index)
+        assert run.log is not None  # it was read
+        try:
+            metrics = read_metrics(baseline, run.log, log, site_metrics(self._config))
+        except RunError:
+            raise
+        except Exception as error:  # of a site's own metric
+            raise self._raised(error) from None
+        return replace(found, metrics={key: (value,) for key, value in metrics.items()}), agreed
+
+    # -- its record is made, written, and told: to observers, to the history, to JUnit ------------------------
 
     def _record(self, found: Found, run: Run | None) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
         source, cluster = self.source, self._settings.cluster
+        try:
+            peak_flops = self.peak_flops
+        except HookError:
+            peak_flops = None  # that is told where the row is judged
         asked = Asked(
             run_id=self._settings.run_id,
             node_id=self._item.nodeid,
@@ -815,20 +616,84 @@ class SessionRow:
             simulated_faults=self._settings.faults,
             tolerance=self.tolerance,
             repeats=source.repeats,
-            peak_flops=self.jobs.known_peak_flops(),
+            peak_flops=peak_flops,
         )
-        made = record_of(asked, ran(run, self._config.stash[FLEET], source, self.jobs), found, time.time())
+        made = record_of(asked, self._ran(run), found, time.time())
         made = replace(made, alarms=self._alarms(made, run), passed_over=self.passed_over)
         try:
-            record, failure = keep(self._config, made, source)
-        except NotWrittenError as error:
-            self.not_written = str(error)
+            record, failure = self._keep(made)
+        except OSError as error:
+            # A result that cannot be read again is not one.
+            self.not_written = (
+                f"the record cannot be written: {error.strerror}: {error.filename or self._settings.run_directory}\n"
+                f"it would have said: {made.outcome}: {made.fact}\n"
+                "next       make room there, or give another directory with --gsw-results=DIR"
+            )
             fail(self.not_written)
         self._item.stash[RECORD] = record
         self._item.user_properties.extend(junit.properties(record))
         if failure is not None and found.outcome != outcomes.ERROR.word:
-            fail(row_text.error_text(failure, facts_of(record, self._settings)))
+            fail(row_text.error_text(failure, self._facts(record)))
         return record
+
+    def _ran(self, run: Run | None) -> Ran:
+        """What is known of the row's jobs; without a run its last one has not ended."""
+        source, fleet, row_id = self.source, self._config.stash[FLEET], self.baseline.id
+
+        def facts(job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
+            return job_facts(job_id, source.launcher, status, run, self._measured(job_id, status))
+
+        job_id, status = (run.job_id, run.status) if run else (fleet.job_id(row_id), fleet.status(row_id))
+        earlier, attempts = fleet.earlier(row_id) if run is None else run.earlier, fleet.attempts(row_id)
+        agreed = {} if run is None else self._jobs.get(_job_key(run.job_id, run.status), (None, {}))[1]
+        image, image_from = source.image(run)
+        written = (source.environment(run), source.variables(run), image, agreed)
+        environment, variables, image, compared = quoted(written, os.environ)
+        return Ran(
+            run=run,
+            job=None if job_id is None or status is None else facts(job_id, status, run),
+            attempts=tuple(JobFacts.of(one.job_id, fleet.launcher.name, one.status, one.why) for one in attempts),
+            repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
+            simulated=source.is_simulated(run),
+            definition=source.definition(run),
+            experiment=source.experiment(run),
+            image=image,
+            image_from=image_from,
+            environment=environment,
+            variables=variables,
+            compared=compared,
+        )
+
+    def _keep(self, record: Record) -> tuple[Record, HookError | None]:
+        """Write a record, hand it to observers, and put it where it waits for the history.
+
+        Returns:
+            The record, which is an error where an observer has raised one, and that error.
+
+        Raises:
+            OSError: There is no room for it, or no leave.
+        """
+        config, directory = self._config, self._settings.run_directory
+        failure: HookError | None = None
+        written = write_record(directory, record)
+        try:
+            config.hook.pytest_gsw_run_recorded(config=config, record=record)
+        except Exception as error:
+            failure = self.source.shown(self._raised(error))
+            record = replace(record, outcome=outcomes.ERROR.word, fact=failure.fact)
+            written = write_record(directory, record)
+        if self._settings.replay is None:  # a replayed run is in the history already
+            config.stash[NIGHTS].keep(record, written)
+        config.stash[TALLY].records[written.name] = record
+        return record, failure
+
+    def _facts(self, record: Record, since: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
+        """Since when a row is so where that is known, where its things are and how it is repeated, each by its name."""
+        settings = self._settings
+        directory = from_here(settings.run_directory)
+        replayed = [f"--gsw-replay={settings.replay}"] if settings.replay and settings.cluster else []
+        again = next_steps.again([record], directory, *replayed)
+        return [*since, *row_text.run_facts(record, again, next_steps.offline(record, directory))]
 
     def _alarms(self, record: Record, run: Run | None) -> str | None:
         """The alarms of the row with this night, which the history has later; a replay is of no night of its own."""
@@ -849,10 +714,7 @@ class SessionRow:
         error = self.source.shown(error)
         self.said = telling_line(error.tail)
         record = self._record(Found(outcomes.ERROR.word, error.fact), run)
-        return row_text.error_text(error, facts_of(record, self._settings))
-
-    def _raise_error(self, error: RunError, run: Run | None) -> NoReturn:
-        fail(self._error_text(error, run))
+        return row_text.error_text(error, self._facts(record))
 
     # -- how it is judged ---------------------------------------------------------------------
 
@@ -881,7 +743,7 @@ class SessionRow:
             source.drift(run, self._judged_s(first), accepted, beside) if is_usual else None,
             quoted(slow_nodes, os.environ),
             measurement=measurement,
-            verdict=dataclasses.replace(verdict, given_reason=verdict.reason),
+            verdict=replace(verdict, given_reason=verdict.reason),
         )
 
     def once_more(self, run: Run) -> RepeatRequest | Later | None:
@@ -890,13 +752,13 @@ class SessionRow:
         Raises:
             RunError: The job cannot be measured.
         """
-        run = self.jobs.with_evidence(run)
+        run = self._with_evidence(run)
         repeats, jobs = self.source.settings.repeats, len(run.jobs)
         is_last = jobs >= repeats.most and not self._config.stash[OTHERS].may_speak
         if is_last or self.baseline.expected_failure or self.source.not_comparable(run) is not None:
             return None
         check_job(run, self.baseline.recipe.may_fail)
-        measurement = self.jobs.measure(run, self.source).measurement
+        measurement = self._measure(run)
         assert measurement is not None  # rows that are to fail are not measured, and have ended above
         self._tell_others(run)
         if jobs < repeats.first:
@@ -940,7 +802,7 @@ class SessionRow:
         return self.source.night or self._config.stash[OTHERS].now(self.baseline.id, self.tolerance)
 
     def _judged_s(self, run: Run) -> float | None:
-        measurement = self.jobs.of_job(run.job_id, run.status)
+        measurement = self._measured(run.job_id, run.status)
         return None if measurement is None else measurement.judged_s
 
     def _with_canaries(self, verdict: Verdict) -> Verdict:
@@ -949,7 +811,7 @@ class SessionRow:
             self._config.stash[CANARIES].append(self.baseline.id)
         if verdict.outcome is not Outcome.REGRESSED or not (self._config.stash[CANARIES] or self.source.was_excused):
             return verdict
-        return dataclasses.replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
+        return replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
 
     def _slow_nodes(self, run: Run, verdict: Verdict) -> str | None:
         """That a slow node explains a regression, and that its confirming jobs were to do without those that are."""

@@ -28,7 +28,7 @@ from pytest_gsw.session.resume import leave_run, left_over
 from pytest_gsw.session.screen import add_row, clear_live, leave_files, write
 from pytest_gsw.session.settings import ALARMS, CRITERION, FINISHED, FLEET, NIGHTS, NOT_READY, RECORD, SETTINGS
 from pytest_gsw.session.start import Start, start_fleet, tell_delivery
-from pytest_gsw.session.terminal import TALLY, Tally
+from pytest_gsw.session.terminal import TALLY, Tally, run_records
 
 # -- The rule of a session: a row that was to be judged is judged, or the session is not green ------
 #
@@ -111,7 +111,12 @@ def exit_status(session: pytest.Session, tally: Tally) -> int:
         return int(pytest.ExitCode.NO_TESTS_COLLECTED)
     left = _left(session, tally)
     if left:
-        _tell(config, left)
+        were = "was" if len(left) == 1 else "were"
+        write(config, f"gsw: {counted(len(left), 'row')} {were} selected and not judged:")
+        for node_id in left[:_MOST_NAMED]:
+            write(config, f"  {node_id}")
+        if len(left) > _MOST_NAMED:
+            write(config, f"  and {len(left) - _MOST_NAMED} more")
         return int(pytest.ExitCode.TESTS_FAILED)
     return outcomes.OPEN if tally.is_open else status
 
@@ -123,16 +128,6 @@ def _left(session: pytest.Session, tally: Tally) -> list[str]:
         return []
     expected = [item.nodeid for item in session.items if isinstance(item, (BaselineItem, BlankItem))]
     return [node_id for node_id in expected if node_id not in tally or tally.hides(node_id)]
-
-
-def _tell(config: pytest.Config, left: list[str]) -> None:
-    """Name the rows that were not judged."""
-    were = "was" if len(left) == 1 else "were"
-    write(config, f"gsw: {counted(len(left), 'row')} {were} selected and not judged:")
-    for node_id in left[:_MOST_NAMED]:
-        write(config, f"  {node_id}")
-    if len(left) > _MOST_NAMED:
-        write(config, f"  and {len(left) - _MOST_NAMED} more")
 
 
 # -- The order in which a session's items run: other tests first, then rows as their jobs end -------
@@ -416,12 +411,11 @@ def _note_alarms(config: pytest.Config) -> None:
     if tally is None or not tally.outcomes or not has_nights:
         return
     # Only a session that has run rows has a night.
-    from pytest_gsw.results.rebuild import read_run
     from pytest_gsw.session.alarming import session_alarms
 
-    records, _ = read_run(settings.run_directory, tally.records)
     nights = config.stash.get(NIGHTS, None)
-    config.stash[ALARMS] = session_alarms(settings, records, None if nights is None else nights.slow_before)
+    slow_before = None if nights is None else nights.slow_before
+    config.stash[ALARMS] = session_alarms(settings, run_records(config), slow_before)
 
 
 def _conclude_suite(session: pytest.Session) -> None:
@@ -430,10 +424,7 @@ def _conclude_suite(session: pytest.Session) -> None:
     settings = config.stash[SETTINGS]
     if settings.suite is None or settings.plan or config.option.collectonly or runs_nothing(config):
         return
-    from pytest_gsw.results.rebuild import read_run
-
-    records, _ = read_run(settings.run_directory, config.stash[TALLY].records)
-    concluded = settings.suite.conclude(records)
+    concluded = settings.suite.conclude(run_records(config))
     config.stash[CRITERION] = tuple(quoted(concluded.lines, os.environ))
     if session.exitstatus in {outcomes.GREEN, outcomes.OPEN} and not concluded.is_met:
         session.exitstatus = outcomes.FAILED if concluded.is_missed else outcomes.OPEN

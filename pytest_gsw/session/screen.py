@@ -21,7 +21,7 @@ from pytest_gsw.common.files import PRIVATE, from_here, write_whole
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet.fleet import Fleet, Ticker
-from pytest_gsw.fleet.rows import RepeatObserver, RowStatus
+from pytest_gsw.fleet.rows import Over, Phase, RepeatObserver, seen_of
 from pytest_gsw.fleet.watch import Sample
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
@@ -71,7 +71,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
             return
         last_s = time.monotonic()
         text = progress_text.standing(
-            [_progress(rows[one.row_id], one, simulated_s) for one in fleet.row_statuses()], gpus, fleet.full
+            [_progress(rows[row_id], one, simulated_s) for row_id, one in fleet.phases.items()], gpus, fleet.full
         )
         if live:
             _write_live(config, text)
@@ -93,16 +93,17 @@ def _simulated_s(settings: Settings) -> float | None:
         return None  # each of its jobs says so
 
 
-def _progress(item: BaselineItem, row: RowStatus, simulated_s: float | None) -> progress_text.RowProgress:
-    sample = row.sample or Sample()
+def _progress(item: BaselineItem, phase: Phase, simulated_s: float | None) -> progress_text.RowProgress:
+    seen = seen_of(phase)
+    sample = (seen and seen.sample) or Sample()
     return progress_text.RowProgress(
         item.baseline.id,
         item.baseline.gpus,
-        row.status,
+        None if seen is None else seen.status,
         steps=sample.steps,
         of=sample.of,
         step_time_s=sample.step_time_s,
-        over=row.over,
+        over=isinstance(phase, Over),
         expected_s=expected_run_s(item.baseline) if simulated_s is None else simulated_s,
     )
 

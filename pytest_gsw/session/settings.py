@@ -26,7 +26,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet.limits import Limits, Policies
 from pytest_gsw.history.place import VARIABLE, history_place, open_history
 from pytest_gsw.performance.repeats import Repeats
-from pytest_gsw.results.run_id import RESULTS, RUNS, new_run_id
+from pytest_gsw.results.run_id import LAST, RECORDS, RESULTS, RUNS, new_run_id
 from pytest_gsw.session.options import OPTIONS, SHOWN, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
 from pytest_gsw.tables.bundled import bundled_baselines
@@ -173,6 +173,65 @@ def _each_path(value: Any) -> tuple[Path, ...]:
     return tuple(Path(os.path.normpath(path)) for path in paths if path is not None)
 
 
+# -- Runs and places as options name them: the run that is resumed, and what is replayed
+
+
+def resumed_run(given: str, results: Path) -> Path:
+    """The directory of the run to resume: its id, its path, or the last that has submitted something.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    from pytest_gsw.jobs.journal import NAME as JOURNAL  # few sessions resume or replay anything
+
+    runs = results / RUNS.name
+    if given == LAST:
+        return _newest(runs, JOURNAL, "resume")
+    for directory in (runs / given, path_given(given, "resume")):
+        if directory.is_dir():
+            return directory.resolve()
+    near = nearest(Path(given).name, sorted((path.name for path in runs.glob("*")), reverse=True))
+    raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {runs}{near}")
+
+
+def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
+    """Where logs are, and whether of several jobs of a row the newest that completed is meant.
+
+    Args:
+        given: What the option names, below ``base`` where that is no absolute path; a run by its id, too.
+        base: What paths are relative to.
+        results: The directory of results, whose last run may be meant.
+
+    Raises:
+        ConfigurationError: There is no such place.
+    """
+    if given.exists():
+        return given, False
+    from pytest_gsw.jobs.replay import LAST as LAST_JOBS
+    from pytest_gsw.jobs.replay import RECIPE
+
+    runs = results / RUNS.name
+    if given == base / LAST:
+        return _newest(runs, RECORDS, "replay"), False
+    if given.parent == base and (runs / given.name).is_dir():
+        return runs / given.name, False
+    path = Path(str(given).removesuffix(LAST_JOBS))
+    before, recipe, _ = str(path).partition(RECIPE)  # the recipe's directory is each row's own
+    if not (Path(before).is_dir() if recipe else path.exists()):
+        near = nearest(path.name, sorted((run.name for run in runs.glob("*")), reverse=True))
+        raise ConfigurationError(f"--gsw-replay: there is no file or directory {path}{near}")
+    return path, path != given
+
+
+def _newest(runs: Path, holding: str, verb: str) -> Path:
+    from pytest_gsw.results.unjudged import newest_run
+
+    newest = newest_run(runs, holding)
+    if newest is None:
+        raise ConfigurationError(f"--gsw-{verb}: there is no run to {verb} in {runs}")
+    return newest
+
+
 @dataclass(frozen=True)
 class Settings:
     """What this session was told, checked and resolved."""
@@ -253,14 +312,11 @@ def read_settings(config: pytest.Config) -> Settings:
     replay: Path | None = values["replay"]
     replay_last = False
     if replay is not None:
-        from pytest_gsw.session.named import replayed_place
-
         replay, replay_last = replayed_place(replay, _base(config, "gsw_replay"), results)
     run_id = new_run_id()
     past = None
     if values["resume"]:
         from pytest_gsw.jobs.journal import read_journal
-        from pytest_gsw.session.named import resumed_run
 
         resumed = resumed_run(values["resume"], results)
         past, run_id = read_journal(resumed), resumed.name

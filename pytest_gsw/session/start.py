@@ -17,7 +17,7 @@ from pytest_gsw.clusters.model import LOCAL, Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import command, counted, minute
-from pytest_gsw.errors import RunError, SubmissionError, WrongAnswerError
+from pytest_gsw.errors import CutShortError, LogError, RunError, SubmissionError, WrongAnswerError
 from pytest_gsw.fleet.fleet import Fleet, too_large
 from pytest_gsw.fleet.rows import Over, StateObserver
 from pytest_gsw.fleet.watch import Watch
@@ -25,8 +25,8 @@ from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.checks import hook_error, is_own
 from pytest_gsw.jobs.environment import job_image, kept_variables, masked_command, masked_environment
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.layout import FoundLog, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.layout import FoundLog, errors_beside, in_traced_results, is_nccl_traced
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.preflight import (
     cluster_problem,
     demands_of,
@@ -42,11 +42,15 @@ from pytest_gsw.jobs.preflight import (
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.scripts import differences, exported_to
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in, steps_of
+from pytest_gsw.logs.fatal import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.logs.reader import open_log, read_log
 from pytest_gsw.results import progress_text
 from pytest_gsw.results.record import Record
-from pytest_gsw.runs.newest import Newest, newest_complete
-from pytest_gsw.runs.possible import impossible_table
+from pytest_gsw.runs.checks import check_steps, check_whole, final_step
+from pytest_gsw.runs.measure import impossible_table, timed_steps
+from pytest_gsw.runs.run import Run
 from pytest_gsw.session import answers
 from pytest_gsw.session.answers import site_metrics, unknown_metric
 from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
@@ -110,19 +114,29 @@ class Here(NamedTuple):
 Findings = dict[str, SubmissionError]
 
 
-def unready(
-    planned: Sequence[Planned], launcher: Launcher, settings: Settings, environ: Mapping[str, str]
+def check_rows(
+    rows: Sequence[BaselineItem],
+    specs: Mapping[str, JobSpec | RunError],
+    launcher: Launcher,
+    settings: Settings,
+    environ: Mapping[str, str],
 ) -> dict[str, RunError]:
-    """Why rows cannot be submitted, by their ids; rows that can be are not among them.
+    """Why rows cannot be submitted although it is known how, by their ids; rows that can be are not among them.
 
     A simulation needs none of what is looked for, a replay submits nothing, and what a site's own launcher needs only
     that knows: it refuses jobs itself.
     """
+    planned = [
+        Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)
+    ]
     cluster, limits = settings.cluster, settings.limits
     found = {one.spec.row_id: too_large(one.spec, limits) for one in planned if one.spec.gpus > limits.gpus}
     if cluster is None or settings.replay is not None:
         return dict(found)
-    found |= not_ready([one for one in planned if one.spec.row_id not in found], Here(cluster, launcher, environ))
+    if not cluster.simulated and is_own(launcher):
+        here = Here(cluster, launcher, environ)
+        for check in _CHECKS:
+            found |= check([one for one in planned if one.spec.row_id not in found], here)
     return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
 
 
@@ -140,16 +154,6 @@ def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, Ru
         elif first is None:
             first = spec
     return told_once(found)
-
-
-def not_ready(planned: Sequence[Planned], here: Here) -> Findings:
-    """The same of the place where rows are to be submitted, each told by itself."""
-    found: Findings = {}
-    if here.cluster.simulated or not is_own(here.launcher):
-        return found
-    for check in _CHECKS:
-        found |= check([one for one in planned if one.spec.row_id not in found], here)
-    return found
 
 
 def told_once(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
@@ -176,11 +180,6 @@ def _of_recipe(one: Planned) -> tuple[object, ...]:
     """What rows share that one look at their recipe answers for."""
     recipe, spec = one.baseline.recipe, one.spec
     return spec.directory, spec.script, spec.launch.name, one.baseline.location.path, *recipe.environment
-
-
-def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes whose launch script cannot be submitted."""
-    return _once(planned, _of_recipe, lambda one: recipe_problem(one.spec, one.baseline, here.cluster))
 
 
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
@@ -243,6 +242,11 @@ def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
     return ask([one.spec for one in planned]) if ask is not None and planned else {}
 
 
+def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
+    """Recipes whose launch script cannot be submitted."""
+    return _once(planned, _of_recipe, lambda one: recipe_problem(one.spec, one.baseline, here.cluster))
+
+
 def _once(
     planned: Iterable[Planned], key: Callable[[Planned], _Key], check: Callable[[Planned], SubmissionError | None]
 ) -> Findings:
@@ -282,24 +286,95 @@ def newest_chooser(
 
     def choose(spec: JobSpec, found: Sequence[FoundLog]) -> FoundLog:
         item = by_row[spec.row_id]
-        log_format = item.row.jobs.log_format()
+        log_format = item.row.log_format
         assert log_format is not None  # a row of which nobody reads the logs is not submitted
         traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
         newest = newest_complete(found, item.baseline, log_format, steps_of(item.baseline, traced=traced))
         if newest.passed_over:
-            item.row.passed_over = quoted(_passed_over_text(newest), os.environ)  # a log may say anything
+            passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
+            written_s = newest.log.path.stat().st_mtime
+            age = f"{counted(int((time.time() - written_s) // 86400), 'day')} old ({minute(written_s)})"
+            text = f"job {newest.log.job_id} is judged; passed over: {passed_over}; the log that is judged is {age}"
+            item.row.passed_over = quoted(text, os.environ)  # a log may say anything
             write(config, f"gsw: {spec.row_id}: {item.row.passed_over}")
         return newest.log
 
     return choose
 
 
-def _passed_over_text(newest: Newest) -> str:
-    passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
-    written_s = newest.log.path.stat().st_mtime
-    days = counted(int((time.time() - written_s) // 86400), "day")
-    judged = f"job {newest.log.job_id} is judged"
-    return f"{judged}; passed over: {passed_over}; the log that is judged is {days} old ({minute(written_s)})"
+#: A copy of a log may have the time at which it was copied.
+_LATER_ID = "its id is later, though its log was written earlier"
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The log that is judged."""
+
+    log: FoundLog
+    #: The newer ones that are not complete, and those that may be newer, each with the reason, the newest first.
+    passed_over: tuple[tuple[FoundLog, str], ...] = ()
+
+
+def newest_complete(logs: Sequence[FoundLog], baseline: Baseline, log_format: LogFormat, steps: int | None) -> Newest:
+    """Of the logs of several jobs of one row the newest that is complete, however far others came.
+
+    Where none of them is, it is the newest of all: what is wrong with it is told when it is judged.
+
+    Args:
+        logs: The logs; there is one at least.
+        baseline: The row.
+        log_format: How its logs are read.
+        steps: Steps that a run of it is to do, ``None`` where nobody says.
+    """
+    # Of two that are as old, the later job's id is greater.
+    newest_first = sorted(logs, key=lambda log: (log.path.stat().st_mtime, _number(log)), reverse=True)
+    passed_over: list[tuple[FoundLog, str]] = []
+    for place, log in enumerate(newest_first):
+        why = _why_incomplete(log, baseline, log_format, steps)
+        if why is None:
+            later = ((one, _LATER_ID) for one in newest_first[place + 1 :] if _number(one) > _number(log))
+            return Newest(log, (*passed_over, *later))
+        passed_over.append((log, why))
+    return Newest(newest_first[0])
+
+
+def _number(log: FoundLog) -> int:
+    return int(log.job_id) if log.job_id.isdecimal() else 0
+
+
+def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, steps: int | None) -> str | None:
+    """Why a log is that of a job that failed or has not ended; ``None`` for one that is complete.
+
+    A complete log may be wrong in other ways, which are told when it is judged: an older one must not hide them.
+    """
+    try:
+        with open_log(found.path) as file:
+            log = read_log(file, log_format)
+            fatal = find_fatal(file, log, log_format, errors_beside(found.path))
+    except (LogError, OSError) as error:
+        return error.fact if isinstance(error, LogError) else str(error)
+    if fatal is not None:
+        return f"{'the log' if fatal.path == found.path else 'its stderr'} tells of an end by {fatal.cause.name}"
+    first_index = log_format.first_index
+    is_numbered = final_step(baseline, log, steps, first_index) is not None
+    # Where no step is known to be the last one, the log has to end as that of a job which ended well.
+    state = JobState.REPLAYED if is_numbered else JobState.COMPLETED
+    run = Run(found.job_id, JobStatus(state, state.value), found.path)
+    try:
+        check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
+    except CutShortError as error:
+        return error.fact
+    except LogError:
+        return None
+    try:
+        if not is_numbered:
+            check_whole(baseline, run, log)
+    except LogError as error:
+        return error.fact
+    return None
+
+
+# -- Starting
 
 
 @dataclass(frozen=True)
@@ -359,7 +434,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
         planned = specs.get(row_id) or fleet.spec(row_id)
         spec = planned if isinstance(planned, JobSpec) else None
         if row_id in recorded:
-            item.row.source = ReplayedRow(row, settings, spec, recorded[row_id])
+            item.row.source = ReplayedRow(row, settings, launcher, nights, environ, spec, recorded[row_id])
         else:
             submitted = attached.get(row_id) or lost.get(row_id)
             item.row.source = LiveRow(row, settings, launcher, nights, environ, spec, submitted)
@@ -367,20 +442,6 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     fleet.submit(bad, lost)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
     return Start(fleet, [item for item in rows if item.baseline.id in bad], ready, lost)
-
-
-def check_rows(
-    rows: Sequence[BaselineItem],
-    specs: Mapping[str, JobSpec | RunError],
-    launcher: Launcher,
-    settings: Settings,
-    environ: Mapping[str, str],
-) -> dict[str, RunError]:
-    """Why rows cannot be submitted although it is known how, by their ids."""
-    planned = [
-        Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)
-    ]
-    return unready(planned, launcher, settings, environ)
 
 
 def _note_rows(
@@ -411,7 +472,7 @@ def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) ->
 
 def _watch(item: BaselineItem) -> Watch | None:
     """What watches a row's job by its log; ``None`` where no plugin reads such logs."""
-    log_format, source = item.row.jobs.log_format(), item.row.source
+    log_format, source = item.row.log_format, item.row.source
     spec, settings, row = source.spec, source.settings, item.baseline
     if log_format is None or spec is None:
         return None
@@ -519,9 +580,9 @@ def _make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
         spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
             config=item.config, baseline=item.baseline, cluster=_where(settings)
         )
-        log_format = item.row.jobs.log_format()
+        log_format = item.row.log_format
         unread = unknown_metric(item.baseline, site_metrics(item.config))
-        peak_flops = item.row.jobs.peak_flops()
+        peak_flops = item.row.peak_flops
     except WrongAnswerError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     except pytest.UsageError:

@@ -144,6 +144,13 @@ class Tally:
 TALLY = pytest.StashKey[Tally]()
 
 
+def run_records(config: pytest.Config) -> tuple[Record, ...]:
+    """The records of the session's run, those of sessions before it as well."""
+    from pytest_gsw.results.rebuild import read_run  # only a session that has run rows has any
+
+    return read_run(config.stash[SETTINGS].run_directory, config.stash[TALLY].records)[0]
+
+
 # -- Each row's own line on the screen, in the place of pytest's, which has a path in front and no figures
 
 
@@ -315,7 +322,10 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
     _tell_lines(reporter, "alarms", alarms)
     _tell_lines(reporter, "suite", config.stash.get(CRITERION, ()))
-    _tell_no_cluster(reporter, config.pluginmanager.get_plugin(NOWHERE))
+    nowhere: Nowhere | None = config.pluginmanager.get_plugin(NOWHERE)
+    if nowhere is not None and nowhere.rows:
+        reporter.ensure_newline()
+        reporter.write_line(f"gsw: {counted(nowhere.rows, 'row')} skipped: {NO_CLUSTER}")
     tally = config.stash.get(TALLY, None)
     if tally is not None and tally.judged_none:
         one = tally.rows == 1
@@ -328,13 +338,6 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     if settings.cluster.simulated:
         reporter.section("simulation")
         reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
-
-
-def _tell_no_cluster(reporter: pytest.TerminalReporter, nowhere: Nowhere | None) -> None:
-    """Say that rows were skipped because nothing says where to run them."""
-    if nowhere is not None and nowhere.rows:
-        reporter.ensure_newline()
-        reporter.write_line(f"gsw: {counted(nowhere.rows, 'row')} skipped: {NO_CLUSTER}")
 
 
 def _tell_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[str, ...]) -> None:
@@ -434,10 +437,9 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     from pytest_gsw.common.files import from_here
     from pytest_gsw.results import summary
     from pytest_gsw.results.next_steps import next_commands
-    from pytest_gsw.results.rebuild import read_run
     from pytest_gsw.results.summary import not_passed_lines, run_table
 
-    records, _ = read_run(settings.run_directory, tally.records)
+    records = run_records(config)
     missing = tally.errors_without(record.row.node_id for record in records)
     if not records or len(records) + len(missing) < 2:
         return

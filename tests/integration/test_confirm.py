@@ -131,17 +131,19 @@ def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytes
     pytester.makeconftest(
         """\
 import os, signal
-import pytest_gsw.fleet.fleet as logs
+from pytest_gsw.fleet.fleet import Fleet
 
-class Logs(logs.Logs):
-    def find(self):
-        if self._rows.ended and not getattr(self, "seen", False):
-            self.seen = True
-            os.kill(os.getpid(), signal.SIGINT)  # the first job has ended, and its log is looked for
-        super().find()
+find = Fleet._find_logs
 
-import pytest_gsw.fleet.fleet
-pytest_gsw.fleet.fleet.Logs = Logs
+def interrupted(self):
+    Fleet._find_logs = find
+    if self._rows.ended:
+        os.kill(os.getpid(), signal.SIGINT)  # the first job has ended, and its log is looked for
+    else:
+        Fleet._find_logs = interrupted
+    find(self)
+
+Fleet._find_logs = interrupted
 """
     )
     result = pytester.runpytest_subprocess(*ONE_ROW, "--gsw-repeat=3")

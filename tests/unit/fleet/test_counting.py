@@ -209,7 +209,8 @@ def test_a_job_that_a_script_names_while_the_jobs_are_counted(clock: Clock) -> N
         rows.go_live(Row(row_id, spec(row_id)), Seen(job))
 
     for row_id in ("a", "b"):
-        rows.begin(Waiting(Row(row_id, spec(row_id))))
+        rows.wait(Waiting(Row(row_id, spec(row_id))), first=False)
+        rows.begin()
     answer("b")
     count = rows.count(has_reason=True)
     answer("a")

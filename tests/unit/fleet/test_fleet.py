@@ -27,7 +27,7 @@ from pytest_gsw.fleet.fleet import (
     Fleet,
 )
 from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.rows import Ended, Later, Over, RepeatRequest, RowStatus
+from pytest_gsw.fleet.rows import Ended, Later, Live, Over, RepeatRequest, seen_of
 from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
@@ -198,7 +198,7 @@ def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(
     fleet = Fleet(launcher, POLL_S, once_more=lambda *_: Later(), clock=clock, sleep=clock.sleep)
     fleet.submit({"a": spec("a"), "b": spec("b")})
     fleet._pump()
-    fleet._polling.ask()
+    fleet._ask()
     fleet._pump()
     assert isinstance(fleet.phase("a"), Ended)
 
@@ -225,17 +225,12 @@ def test_an_interrupted_row_says_what_its_job_waited_for(
     fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     fleet.submit({"a": spec("a")})
     fleet._pump()
-    fleet._polling.ask()
+    fleet._ask()
     fleet._pump()
     fleet.interrupt(detach=False)
     with pytest.raises(JobError) as caught:
         fleet.take("a")
     assert caught.value.fact == f"interrupted: job job-a was cancelled{told}"
-
-
-def test_an_ended_job_comes_with_its_log(fleet: Fleet) -> None:
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a") == Run("job-a", COMPLETED, Path("/stage/job-a.out"), Path("/stage/slurm-job-a.out"))
 
 
 def test_every_row_is_submitted_before_the_first_is_waited_for(fleet: Fleet, launcher: FakeLauncher) -> None:
@@ -358,14 +353,6 @@ def test_the_limit_counts_from_the_last_answer(fleet: Fleet, launcher: FakeLaunc
     assert max(clock.slept_s) == LONGEST_BACK_OFF_S  # it is asked less and less often
 
 
-def test_one_lost_job_does_not_hold_up_the_others(fleet: Fleet, launcher: FakeLauncher, clock: Clock) -> None:
-    launcher.script = {"lost": [UNKNOWN], "fine": [RUNNING, COMPLETED]}
-    fleet.submit({"lost": spec("lost"), "fine": spec("fine")})
-    started_s = clock.now_s
-    assert fleet.take("fine").status is COMPLETED
-    assert clock.now_s - started_s == POLL_S
-
-
 def test_a_log_that_appears_late_is_waited_for(fleet: Fleet, launcher: FakeLauncher, clock: Clock) -> None:
     launcher.log_at_s = {"a": clock.now_s + 30.5}
     fleet.submit({"a": spec("a")})
@@ -479,7 +466,7 @@ def test_no_more_jobs_are_pending_than_allowed(launcher: FakeLauncher, clock: Cl
     most = 0
     for _ in "abcd":
         fleet.next_over()
-        most = max(most, sum(one.status is PENDING for one in fleet.row_statuses()))
+        most = max(most, sum(fleet.status(name) is PENDING for name in "abcd"))
     assert (launcher.submitted, most <= 2) == (["a", "b", "c", "d"], True)
     assert [len(asked) for asked in launcher.polls[:3]] == [2, 2, 2]  # c and d only when a and b run
 
@@ -527,26 +514,20 @@ def test_the_last_step_makes_the_scheduler_be_asked_at_once(launcher: FakeLaunch
     assert len(launcher.polls) == 2
 
 
-def test_a_job_that_lingers_after_its_last_step_costs_one_question_more(launcher: FakeLauncher, clock: Clock) -> None:
-    fleet = watched(launcher, clock, {"a": FakeWatch([Sample(steps=50, of=50, finished=True)])})
-    launcher.script = {"a": [RUNNING, RUNNING, RUNNING, RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a")})
-    fleet.take("a")
-    assert len(launcher.polls) == 5
-    assert clock.now_s - 1000.0 == POLL_S / MOST_POLLS_PER_INTERVAL + 3 * POLL_S
-
-
 def test_progress_is_there_for_whoever_asks(launcher: FakeLauncher, clock: Clock) -> None:
     sample = Sample(steps=23, of=50, step_time_s=4.33)
     fleet = watched(launcher, clock, {"a": FakeWatch([sample])})
     launcher.script = {"a": [RUNNING], "b": [RUNNING, RUNNING, COMPLETED], "c": [PENDING]}
     fleet.submit({"a": spec("a"), "b": spec("b"), "c": spec("c"), "x": SubmissionError("no")})
     fleet.take("b")
-    assert list(fleet.row_statuses()) == [
-        RowStatus("a", 8, RUNNING, sample, over=False),
-        RowStatus("b", 8, COMPLETED, None, over=True),
-        RowStatus("c", 8, PENDING, None, over=False),
-        RowStatus("x", 0, None, None, over=True),
+    found = [(row, phase, seen_of(phase)) for row, phase in fleet.phases.items()]
+    assert [
+        (row, seen and seen.status, seen and seen.sample, isinstance(phase, Over)) for row, phase, seen in found
+    ] == [
+        ("a", RUNNING, sample, False),
+        ("b", COMPLETED, None, True),
+        ("c", PENDING, None, False),
+        ("x", None, None, True),
     ]
 
 
@@ -808,21 +789,6 @@ def test_an_interrupted_session_wants_no_further_job(clock: Clock) -> None:
 MEASURED = Attempt("job-a-1", DONE, "1 of 2", ("n1",), measured=True)
 
 
-def test_a_resumed_row_keeps_the_jobs_that_were_measured(clock: Clock) -> None:
-    launcher = NumberedLauncher(clock, script={"a": [DONE]})
-    fleet, told = wanting(launcher, clock, jobs=2)
-    fleet.submit({"a": MEASURED.after(spec("a"))}, {"a": Submission(0.0, attempts=(MEASURED,))})
-    assert [job.job_id for job in fleet.take("a").jobs] == ["job-a-1", "job-a-2"]
-    assert told == []
-
-
-def test_a_resumed_job_keeps_those_that_were_measured_before_it(clock: Clock) -> None:
-    launcher = NumberedLauncher(clock, script={"a": [DONE]})
-    fleet, _ = wanting(launcher, clock, jobs=2)
-    fleet.attach(Job("job-a-2", spec("a"), 900.0), Submission(900.0, "job-a-2", attempts=(MEASURED,)))
-    assert [job.job_id for job in fleet.take("a").jobs] == ["job-a-1", "job-a-2"]
-
-
 def test_a_measured_job_whose_log_is_gone_is_an_error(clock: Clock) -> None:
     launcher = NumberedLauncher(clock, log_at_s={"a": None})
     fleet, _ = wanting(launcher, clock, jobs=2)
@@ -905,29 +871,6 @@ def test_interrupting_waits_for_no_log(launcher: FakeLauncher, clock: Clock) -> 
     with pytest.raises(JobError, match="interrupted: job job-b was cancelled"):
         fleet.take("b")
     assert (clock.now_s, launcher.cancelled) == (before_s, [["b"]])
-
-
-def test_a_row_costs_the_same_however_many_there_are(clock: Clock) -> None:
-    class Counted(dict[str, object]):
-        looked_at = 0
-
-        def values(self) -> Any:
-            Counted.looked_at += len(self)
-            return super().values()
-
-    def work(rows: int) -> float:
-        launcher = FakeLauncher(clock)
-        fleet = Fleet(launcher, POLL_S, limits=Limits(jobs=50), clock=clock, sleep=clock.sleep)
-        Counted.looked_at = 0
-        for name in ("phases", "submitting", "live", "ended", "over"):
-            assert getattr(fleet._rows, name) == {}
-            setattr(fleet._rows, name, Counted())
-        fleet.submit({f"r{number}": spec(f"r{number}") for number in range(rows)})
-        for _ in range(rows):
-            fleet.take(fleet.next_over())
-        return Counted.looked_at / rows
-
-    assert work(4000) <= 1.2 * work(400)
 
 
 def test_a_stop_that_an_earlier_session_meant_to_send_is_not_blamed_for_another_end(
@@ -1030,18 +973,6 @@ def test_a_row_whose_repetition_is_interrupted_is_judged_by_the_job_that_it_had(
         fleet.take("a")
     assert fleet.interrupt(detach=False) == 0
     assert fleet.take("a").status is LOST_NODE
-
-
-def test_an_interrupted_session_repeats_nothing(launcher: FakeLauncher, clock: Clock) -> None:
-    fleet, told = retrying(launcher, clock, retries=2)
-    launcher.script = {"a": [LOST_NODE], "b": [RUNNING]}
-    fleet.submit({"a": spec("a"), "b": spec("b")})
-    fleet._wait()  # the node is lost, and Ctrl-C hits before its log was looked for
-    fleet.interrupt(detach=False)
-    assert fleet.take("a").status is LOST_NODE
-    with pytest.raises(JobError, match="interrupted: job job-b was cancelled"):
-        fleet.take("b")
-    assert (told, launcher.submitted) == ([], ["a", "b"])
 
 
 def test_ctrl_c_while_an_ended_jobs_files_are_looked_for_loses_no_row(
@@ -1238,7 +1169,7 @@ def test_a_queue_that_is_full_is_waited_for_and_said(clock: Clock) -> None:
     def limited(spec: JobSpec) -> Job:
         nonlocal tries
         tries += 1
-        if sum(not one.over for one in fleet.row_statuses() if one.status is not None) >= 3:
+        if sum(isinstance(one, Live) for one in fleet.phases.values()) >= 3:
             raise QueueFullError("the queue takes no more jobs (AssocMaxSubmitJobLimit)")
         return submit(spec)
 

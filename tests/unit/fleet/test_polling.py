@@ -167,7 +167,7 @@ def test_a_log_that_shows_its_end_meanwhile_brings_the_next_question_forward(clo
     go_on_until_asked(fleet, launcher)
     asked_s = clock.now_s
     finished.set()
-    fleet._watching.look_next()
+    fleet._look_s = fleet._clock()
     fleet._wait()
     launcher.let_go.set()
     assert fleet.take("a").status is COMPLETED

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.runs.checks import read_steps
-from pytest_gsw.runs.measure import measure
+from pytest_gsw.runs.measure import measure, measure_as_documented
 from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.model import Baseline
 from tests.unit.rows import LLAMA2_FP8_X128
@@ -41,6 +42,15 @@ def measured(log: Path, row: Baseline = LLAMA2_FP8_X128, status: JobStatus = GOO
     log_format = FORMATS[row.log_format]
     steps = read_steps(row, of, log_format)
     return measure(row, of, steps, peak_flops=peak_flops, steps=row.recipe.steps, first_index=log_format.first_index)
+
+
+def of_bytes(baseline: Baseline, log: bytes, folder: Path) -> Measurement:
+    """The measurement of a job that ended well with this log."""
+    path = folder / "run.log"
+    path.write_bytes(log)
+    of = Run("7", JobStatus(JobState.COMPLETED, exit_code=0), path)
+    log_format = FORMATS[baseline.log_format]
+    return measure_as_documented(baseline, of, read_steps(baseline, of, log_format), log_format)
 
 
 def megatron(steps: Iterable[int], total: int = 50) -> str:

@@ -102,11 +102,6 @@ def test_a_job_that_the_session_ended_is_not_run_again(log: Path, state: JobStat
     assert infrastructure_failure(stopped) is None
 
 
-def test_a_regression_is_not_run_again(log: Path) -> None:
-    log.write_bytes(b"".join(maxtext(step, "45.000") for step in range(50)))
-    assert infrastructure_failure(run(log, replace(FAILED, state=JobState.COMPLETED, exit_code=0))) is None
-
-
 #: Of each cause a line, and whether it is the infrastructure's.
 CAUSES = [
     ("XLA out of memory", b"jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory", False),

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.model import Step, StepLog
-from pytest_gsw.runs.metrics import MetricLog, read_metrics
+from pytest_gsw.runs.measure import MetricLog, read_metrics
 from pytest_gsw.tables.metrics import Direction, Metric, MetricStatistic
 from pytest_gsw.tables.model import Documented
 from tests.unit.rows import LLAMA2_FP8_X128

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.errors import LogError, TableError
-from pytest_gsw.runs.possible import impossible_measurement, impossible_table
+from pytest_gsw.runs.measure import impossible_measurement, impossible_table
 from tests.unit.rows import LLAMA2_FP8_X128
 
 PEAK = 1979e12

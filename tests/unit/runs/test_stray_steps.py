@@ -9,15 +9,10 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.runs.checks import read_steps
-from pytest_gsw.runs.measure import measure_as_documented
-from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.model import Baseline, Recipe
 from tests.unit.logs import lines
 from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.runs.ended import of_bytes as measured
 
 ROW = replace(LLAMA2_FP8_X128, log_format="megatron", recipe=Recipe("megatron", steps=50))
 #: A ramp-up that ends with step 24.
@@ -30,14 +25,6 @@ def megatron(steps: Iterable[tuple[int, int]], rest: str = "") -> bytes:
         lines.megatron(step, "4556.0", total=50, rest=rest).replace(b"size:    96", f"size: {batch:5}".encode())
         for step, batch in steps
     )
-
-
-def measured(baseline: Baseline, log: bytes, folder: Path) -> Measurement:
-    path = folder / "run.log"
-    path.write_bytes(log)
-    run = Run("7", JobStatus(JobState.COMPLETED, exit_code=0), path)
-    log_format = FORMATS[baseline.log_format]
-    return measure_as_documented(baseline, run, read_steps(baseline, run, log_format), log_format)
 
 
 def refused(baseline: Baseline, log: bytes, folder: Path) -> LogError:

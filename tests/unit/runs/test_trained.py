@@ -8,17 +8,11 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError, LogWarning
-from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.runs.checks import read_steps
-from pytest_gsw.runs.measure import measure_as_documented
-from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.model import Baseline, Recipe
 from tests.unit.logs import lines
 from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.runs.ended import of_bytes as measured
 
-ENDED_WELL = JobStatus(JobState.COMPLETED, exit_code=0)
 ROW = replace(LLAMA2_FP8_X128, min_steps=18, statistic="median", recipe=Recipe("maxtext", steps=20))
 OVERFLOW = (
     b"[2031-02-03 04:05:06,789] [INFO] [loss_scaler.py:190:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. "
@@ -29,14 +23,6 @@ REQUEUE = b"slurmstepd: error: *** JOB 7 ON node7 CANCELLED AT 2031-02-03T04:05:
 
 def row(log_format: str, **changes: object) -> Baseline:
     return replace(ROW, log_format=log_format, **changes)  # type: ignore[arg-type]
-
-
-def measured(baseline: Baseline, log: bytes, folder: Path) -> Measurement:
-    path = folder / "run.log"
-    path.write_bytes(log)
-    run = Run("7", ENDED_WELL, path)
-    log_format = FORMATS[baseline.log_format]
-    return measure_as_documented(baseline, run, read_steps(baseline, run, log_format), log_format)
 
 
 def refused(baseline: Baseline, log: bytes, folder: Path) -> str:

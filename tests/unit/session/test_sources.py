@@ -27,6 +27,8 @@ from tests.unit.rows import LLAMA2_FP8_X128 as ROW
 from tests.unit.runs.ended import GOOD, IDENTITY
 
 IMAGE = "nvcr.io/nvidia/nemo:24.12"
+FLUX = cast("Launcher", SimpleNamespace(name="flux", version="0.62"))
+NIGHTS = Nights(None, Path("/nowhere"), None)
 
 
 def settings(replay: Path | None = None) -> Settings:
@@ -40,12 +42,11 @@ def live(
     replay: Path | None = None,
     evidence: tuple[Evidence, ...] = (),
 ) -> LiveRow:
-    launcher = cast("Launcher", SimpleNamespace(name="flux", version="0.62"))
-    return LiveRow(ROW, settings(replay), launcher, Nights(None, Path("/nowhere"), None), {}, spec, submitted)
+    return LiveRow(ROW, settings(replay), FLUX, NIGHTS, {}, spec, submitted)
 
 
 def recorded(**changed: object) -> ReplayedRow:
-    return ReplayedRow(ROW, settings(Path("/run")), None, varied(SLOW, **changed))
+    return ReplayedRow(ROW, settings(Path("/run")), FLUX, NIGHTS, {}, None, varied(SLOW, **changed))
 
 
 def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None:
