@@ -23,8 +23,7 @@ from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.noise import ACCEPTED_JOBS
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.facts import NO_CLUSTER, ran_with
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import NO_CLUSTER, Record, ran_with
 from pytest_gsw.tables.definition import definition_hash
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.images import image_name

@@ -416,7 +416,7 @@ def _note_alarms(config: pytest.Config) -> None:
     if tally is None or not tally.outcomes or not has_nights:
         return
     # Only a session that has run rows has a night.
-    from pytest_gsw.results.rebuild import read_run
+    from pytest_gsw.results.junit import read_run
     from pytest_gsw.session.alarming import session_alarms
 
     records, _ = read_run(settings.run_directory, tally.records)
@@ -430,7 +430,7 @@ def _conclude_suite(session: pytest.Session) -> None:
     settings = config.stash[SETTINGS]
     if settings.suite is None or settings.plan or config.option.collectonly or runs_nothing(config):
         return
-    from pytest_gsw.results.rebuild import read_run
+    from pytest_gsw.results.junit import read_run
 
     records, _ = read_run(settings.run_directory, config.stash[TALLY].records)
     concluded = settings.suite.conclude(records)

@@ -43,8 +43,8 @@ from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.scripts import differences, exported_to
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in, steps_of
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.results import progress_text
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.summary import plan_text
 from pytest_gsw.runs.newest import Newest, newest_complete
 from pytest_gsw.runs.possible import impossible_table
 from pytest_gsw.session import answers
@@ -594,7 +594,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
     config.stash[NOT_READY] = bool(errors)
     has_gpus = settings.cluster.gpus if settings.cluster is not None else None
-    for line in progress_text.plan_text(planned, skipped, quoted(errors, environ), has_gpus):
+    for line in plan_text(planned, skipped, quoted(errors, environ), has_gpus):
         write(config, line)
 
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from operator import itemgetter
 
 from pytest_gsw.common.words import counted, day, minute, named, share
 from pytest_gsw.performance.measurement import TimedStep, apply, select
 from pytest_gsw.performance.noise import reference
 from pytest_gsw.performance.verdict import UNUSUAL
-from pytest_gsw.reports.html.layout import element, plain
-from pytest_gsw.reports.html.texts import jobs_text
+from pytest_gsw.reports.html.layout import element, jobs_text, plain
 from pytest_gsw.reports.run_report import Row, device, is_doubted, is_slow
 from pytest_gsw.results import attention
 from pytest_gsw.results.outcomes import OUTCOMES
@@ -380,11 +380,7 @@ def _thinned(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, flo
         return places
     each = math.ceil(2 * len(places) / _SHOWN_STEPS)
     few = (places[begin : begin + each] for begin in range(0, len(places), each))
-    return [place for some in few for place in sorted({min(some, key=_height), max(some, key=_height)})]
-
-
-def _height(place: tuple[float, float]) -> float:
-    return place[1]
+    return [place for some in few for place in sorted({min(some, key=itemgetter(1)), max(some, key=itemgetter(1))})]
 
 
 # -- a row's nights --------------------------------------------------------------------------------

@@ -11,11 +11,10 @@ import pytest
 from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.reports.html.charts import Curve, Rule, Workload, documented_rate, scaling_plot, workloads
 from pytest_gsw.reports.run_report import Row
-from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
-from tests.unit.reports.nights import BROKEN, PASSED, SLOW, row
+from tests.unit.reports.nights import BROKEN, PASSED, SLOW, drawn, row
 from tests.unit.results.records import varied
 
 JOB = JobFacts("1", "slurm", "COMPLETED", submit_s=1e9, end_s=1e9 + 60)
@@ -94,8 +93,7 @@ def test_rows_of_one_batch_are_strong_scaling() -> None:
     (curve,) = of_batches(512, 512, 512).curves
     assert (curve.rule, curve.batch, counts(curve)) == (Rule.STRONG, 512, [64, 128, 256])
     assert [curve.documented(one) for one in curve.rows] == [1, 2, 4] == [curve.ideal(one) for one in curve.rows]
-    plot = scaling_plot("llama2_70b", [curve])
-    assert plot is not None
+    plot = drawn(scaling_plot("llama2_70b", [curve]))
     assert plot.title == "Speed-up of llama2_70b"
     assert plot.svg.findtext(".//a/circle/title") == "llama2_70b_fp8[H100x64]: 1.00x, documented 1.00x"
 
@@ -116,8 +114,7 @@ def test_where_the_fewest_gpus_were_not_measured_the_next_row_takes_their_place(
     assert curve.base.record.row.gpus == 128
     assert [curve.measured(one) for one in curve.rows] == [None, 1.0, pytest.approx(4.5 / 4.6)]
     assert [curve.documented(one) for one in curve.rows] == [1.0, 1.0, 1.0]  # of the same pairs
-    plot = scaling_plot("llama2_70b", [curve])
-    assert plot is not None
+    plot = drawn(scaling_plot("llama2_70b", [curve]))
     told = [title.text for title in plot.svg.iter("title")]
     assert "llama2_70b_fp8[H100x64]: error: job 481265 failed with exit code 1: NCCL error" in told
     assert [one.text or "".join(one.itertext()) for one in plot.legend][1] == "could not be measured"
@@ -127,8 +124,7 @@ def test_a_row_that_regressed_is_no_base() -> None:
     curve = weak(SLOW, row("llama2_70b_fp8[H100x256]"))
     assert curve.base.record.row.gpus == 256
     assert [curve.measured(one) for one in curve.rows] == [pytest.approx(0.9), 1.0]
-    plot = scaling_plot("llama2_70b", [curve])
-    assert plot is not None
+    plot = drawn(scaling_plot("llama2_70b", [curve]))
     told = [title.text for title in plot.svg.iter("title")]
     assert "llama2_70b_fp8[H100x128]: 90.0 %, documented 100.0 %, regressed" in told
     (mark,) = plot.svg.findall(".//a/svg[@class='regressed']")
@@ -158,8 +154,7 @@ def test_what_is_not_believed_is_no_point_and_no_base() -> None:
     curve = weak(first, row("llama2_70b_fp8[H100x128]"), row("llama2_70b_fp8[H100x256]"))
     assert curve.base.record.row.gpus == 128
     assert [curve.measured(one) for one in curve.rows] == [None, 1.0, 1.0]
-    plot = scaling_plot("llama2_70b", [curve])
-    assert plot is not None
+    plot = drawn(scaling_plot("llama2_70b", [curve]))
     told = [title.text for title in plot.svg.iter("title")]
     assert "llama2_70b_fp8[H100x64]: not believed: too good to be true" in told
     assert [one.text or "".join(one.itertext()) for one in plot.legend][1] == "not believed"
@@ -169,8 +164,7 @@ def test_rows_of_cores_are_no_gpus() -> None:
     records = [varied(row(f"gpt_bf16[CPUx{count}]"), accelerator="CPU") for count in (1, 2)]
     curve = weak(*records)
     assert curve.batch_text == "2 samples per CPU"
-    plot = scaling_plot("gpt", [curve])
-    assert plot is not None
+    plot = drawn(scaling_plot("gpt", [curve]))
     assert plot.title == "Efficiency per CPU (%) of gpt"
     assert "over 1 to 2 CPUs" in plot.alt
 
