@@ -186,10 +186,11 @@ def _counts(night: RunReport) -> ET.Element:
 
 def _scaling(night: RunReport) -> Iterator[ET.Element | None]:
     """How each workload scales, beside the document's figures; a picture has as many curves as there are shapes."""
-    for workload in workloads(night.rows):
-        for curves in map(workload.of, Rule):
+    for workload, of_workload in workloads(night.rows).items():
+        for rule in Rule:
+            curves = [curve for curve in of_workload if curve.rule is rule]
             for begin in range(0, len(curves), len(CURVES)):
-                yield figure(scaling_plot(workload.name, curves[begin : begin + len(CURVES)]))
+                yield figure(scaling_plot(workload, curves[begin : begin + len(CURVES)]))
 
 
 def _badge(kind: str, text: str) -> ET.Element:
