@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Parser, Step, StepLog
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.verdict import Outcome, Verdict, judge
-    from pytest_gsw.results.facts import JobFacts
-    from pytest_gsw.results.record import Record
+    from pytest_gsw.results.record import JobFacts, Record
     from pytest_gsw.results.suites import Concluded
     from pytest_gsw.runs.agreement import Evidence
     from pytest_gsw.runs.measure import MetricLog

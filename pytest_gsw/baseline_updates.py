@@ -32,8 +32,7 @@ from pytest_gsw.performance.noise import ACCEPTED_JOBS
 from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.facts import NO_CLUSTER, ran_with
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import NO_CLUSTER, Record, ran_with
 from pytest_gsw.tables.bundled import accepted_file, bundled_baselines
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.keys import (

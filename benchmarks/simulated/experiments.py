@@ -19,8 +19,8 @@ from pytest_gsw.history.store import History
 from pytest_gsw.performance.decision import Outcome
 from pytest_gsw.performance.drift import warned_nights
 from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise
-from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.summary import incident_of
 
 GSW, COMPARE, YOUNG = "gsw", "gsw compare", "first 30 nights"
 DRIFT, CLUSTER_DRIFT = "gsw drift", "gsw drift, cluster"

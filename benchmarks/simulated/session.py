@@ -20,8 +20,7 @@ from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.steady import Steady
 from pytest_gsw.performance.together import Night, Tonight
 from pytest_gsw.performance.verdict import Outcome, Verdict, judge
-from pytest_gsw.results.facts import FigureFacts, JobFacts, Jobs, RowFacts, RunFacts
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts
 from pytest_gsw.session.nights import Nights
 from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
 

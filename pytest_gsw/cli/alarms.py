@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, changes_facts, json_answer
+from pytest_gsw.cli.answer import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.runs import clusters_of, opened
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day
@@ -20,9 +20,6 @@ from pytest_gsw.history.store import History
 from pytest_gsw.history.texts import COLUMNS, acknowledged_text, cells, next_line, state_text
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import load_tables
-
-#: What is done with an alarm.
-_ACKNOWLEDGE, _REOPEN = ("acknowledge", "reopen")
 
 
 def run(asked: argparse.Namespace) -> Answer:
@@ -37,15 +34,12 @@ def run(asked: argparse.Namespace) -> Answer:
         if asked.action is not None:
             return Answer(_decide(history, asked, _named(found, asked.alarm), now_s))
     status = 1 if any(one.stands for one in found) else 0
-    if asked.json:
-        return json_answer([_facts(one) for one in quoted(found, os.environ)], status)
-    return Answer(quoted(_text(found), os.environ), status)
+    return quoted_answer(asked, [_facts(one) for one in found], _text(found), status)
 
 
 def _found(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
-    chosen = clusters_of(history, asked.cluster)
     accepted = {row.id: row.accepted for row in load_tables(asked.ini.tables(asked.baselines))}
-    found = [one for name in chosen for one in alarms_of(history, name, accepted, now_s=now_s)]
+    found = [one for name in clusters_of(history, asked) for one in alarms_of(history, name, accepted, now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))
 
 
@@ -64,7 +58,7 @@ def _decide(history: History, asked: argparse.Namespace, alarm: Alarm, now_s: fl
     if not asked.why:
         raise ConfigurationError("the history keeps the reason; add --why=TEXT")
     why = quoted(asked.why, os.environ)
-    if asked.action == _REOPEN:
+    if asked.action == "reopen":
         if asked.owner or asked.until:
             raise ConfigurationError("--owner and --until are of acknowledge; leave them out")
         if alarm.acknowledged is None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_gsw.common.files import make_directory, write_whole
+from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError
 
 
@@ -23,6 +26,13 @@ class Answer(NamedTuple):
 def json_answer(facts: Any, status: int = 0) -> Answer:
     """Facts as JSON for people and programs to read."""
     return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
+
+
+def quoted_answer(asked: argparse.Namespace, facts: Any, text: str, status: int = 0) -> Answer:
+    """Facts as JSON where that is asked for, else a text; without secrets."""
+    if asked.json:
+        return json_answer(quoted(facts, os.environ), status)
+    return Answer(quoted(text, os.environ), status)
 
 
 def changes_facts(changes: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:

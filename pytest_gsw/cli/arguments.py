@@ -8,8 +8,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_gsw.common.files import at_home
 from pytest_gsw.results.run_id import LAST, RESULTS, RUNS
@@ -20,12 +19,19 @@ _RUN_HELP = f"a run's directory, its id, or '{LAST}': the newest in {RUNS} that 
 _FORM = ("html", "junit", "markdown", "openmetrics")
 
 
-def path(text: str) -> Path:
-    """A path, with ``~`` filled in."""
+_Value = TypeVar("_Value")
+
+
+def _read(read: Callable[[str], _Value], text: str) -> _Value:
+    """A value of a text, as other parts of the package read it."""
     try:
-        return at_home(text)
+        return read(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
+
+
+#: A path, with ``~`` filled in.
+path = partial(_read, at_home)
 
 
 def day_begin_s(text: str, days_on: int = 0) -> float:
@@ -42,14 +48,6 @@ def whole_number(text: str) -> int:
     if re.fullmatch(r"[0-9]{1,6}", text) is None or int(text) == 0:
         raise ArgumentTypeError(f"got '{text}', wanted a whole number above 0")
     return int(text)
-
-
-def _share(read: Callable[[str], float], text: str) -> float:
-    """A share in percent, as tables have it."""
-    try:
-        return read(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
 
 
 def _rows(parser: argparse.ArgumentParser) -> None:
@@ -107,13 +105,13 @@ def _baseline(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--min-jobs", type=whole_number, metavar="N", help="fewest jobs behind a figure (default: 5)")
     asked.add_argument(
         "--max-spread",
-        type=partial(_share, read_percentage),
+        type=partial(_read, read_percentage),
         metavar="PERCENT",
         help="largest standard deviation of the jobs (default: 3%%)",
     )
     asked.add_argument(
         "--max-gain",
-        type=partial(_share, read_gain),
+        type=partial(_read, read_gain),
         metavar="PERCENT",
         help="count runs that were too good to be true, up to this gain of throughput",
     )

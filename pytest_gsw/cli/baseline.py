@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -20,11 +19,11 @@ from pytest_gsw.baseline_updates import (
 )
 from pytest_gsw.cli.answer import Answer, write_answer
 from pytest_gsw.cli.ini import Ini
-from pytest_gsw.cli.runs import has_history, opened, records_in, run_directory
+from pytest_gsw.cli.runs import known_history, records_in, run_directory
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
-from pytest_gsw.results.rebuild import read_run
+from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest
@@ -36,7 +35,7 @@ def run(asked: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     if asked.output is not None and asked.output.suffix not in {".diff", ".patch"}:
         raise ConfigurationError(f"-o: got '{asked.output}', wanted a file whose name ends in .diff or .patch")
-    with opened(asked) if has_history(asked) else contextlib.nullcontext() as history:
+    with known_history(asked) as history:
         records, unreadable = _read_runs(asked.ini, asked.runs, history)
     chosen = [record for record in records if row_matches(asked.row, record.row.id)]
     chosen = [record for record in chosen if asked.cluster in {None, record.run.cluster}]

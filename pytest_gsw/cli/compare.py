@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import os
 import sys
@@ -14,9 +13,8 @@ from pytest_gsw.cli.answer import Answer, changes_facts, csv_text, json_answer
 from pytest_gsw.cli.ini import Ini
 from pytest_gsw.cli.runs import (
     NOISE_NOTE,
-    exists,
+    known_history,
     noise_cell,
-    opened,
     records_in,
     run_directory,
 )
@@ -29,8 +27,8 @@ from pytest_gsw.history.past import pasts_of_records
 from pytest_gsw.history.store import History
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.noise import Noise
+from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.results.record import Record
 
 
@@ -40,20 +38,14 @@ def run(asked: argparse.Namespace) -> Answer:
     if before is not None and after is not None:
         noises = _known_noises(asked, before, after)
     else:
-        with opened(asked) if _has_history(asked) else contextlib.nullcontext() as history:
+        with known_history(asked) as history:
             before = records_in(asked.ini, history, asked.before) if before is None else before
             after = records_in(asked.ini, history, asked.after) if after is None else after
-            noises = {} if history is None else _noises(history, before, after)
+            noises = _noises(history, before, after)
     compared = quoted(compare_runs(before, after, noises), os.environ)
     if asked.json:
         return json_answer(_facts(asked, compared), compared.status)
     return Answer(_csv(compared) if asked.csv else _text(compared), compared.status)
-
-
-def _has_history(asked: argparse.Namespace) -> bool:
-    """Whether there is a history to ask; one that is asked for by name has to be there."""
-    place = asked.ini.history(asked.history)
-    return exists(place) or (place is not None and asked.history is not None)
 
 
 def _known_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
@@ -63,9 +55,7 @@ def _known_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping
         ConfigurationError: The history that is asked for by name is none.
     """
     try:
-        if not _has_history(asked):
-            return {}
-        with opened(asked) as history:
+        with known_history(asked) as history:
             return _noises(history, *runs)
     except (ConfigurationError, RunError) as error:
         if asked.history is not None and isinstance(error, ConfigurationError):
@@ -86,9 +76,9 @@ def _of_directory(ini: Ini, given: str) -> tuple[Record, ...] | None:
     return records
 
 
-def _noises(history: History, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
+def _noises(history: History | None, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
     """By how much the jobs of each row differ: the first nights' noise, to which what is compared adds nothing."""
-    pasts = pasts_of_records(history, itertools.chain(*runs))
+    pasts = {} if history is None else pasts_of_records(history, itertools.chain(*runs))
     return {key: noise for key, past in pasts.items() if (noise := past.noise()) is not None}
 
 

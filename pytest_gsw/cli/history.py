@@ -1,4 +1,4 @@
-"""``pytest-gsw history``: what rows took, night by night, and the import of older nights."""
+"""``pytest-gsw history``: what rows took, night by night, which drift, and the import of older nights."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from importlib import import_module
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, changes_facts, csv_text, json_answer
+from pytest_gsw.cli.answer import Answer, changes_facts, csv_text, quoted_answer
 from pytest_gsw.cli.runs import NOISE_NOTE, noise_cell, opened, run_directory, series_of
 from pytest_gsw.cli.site import format_of
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, minute, percent
+from pytest_gsw.common.words import by_number, counted, minute, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import changes_of
 from pytest_gsw.history.events import EXCLUDE, REVOKE, Event
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
-from pytest_gsw.history.past import Change, Past, newest_pasts
+from pytest_gsw.history.past import Change, Drifting, Past, newest_pasts
 from pytest_gsw.history.store import History
-from pytest_gsw.history.texts import change_text, changes_text
-from pytest_gsw.performance.noise import PRIOR, Noise
-from pytest_gsw.results.facts import NO_CLUSTER
+from pytest_gsw.history.texts import change_text, changes_text, cluster_drift_text
+from pytest_gsw.history.together import ClusterDrifting
+from pytest_gsw.performance.drift import NEWEST
+from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, reference
 from pytest_gsw.results.plain_table import plain_table
+from pytest_gsw.results.record import NO_CLUSTER
 from pytest_gsw.results.run_id import LAST
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
@@ -48,9 +51,7 @@ _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 def run(asked: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     if asked.drift:
-        from pytest_gsw.cli import drift
-
-        return drift.run(asked)
+        return _drift(asked)
     if asked.add or asked.from_logs or asked.from_llmb:
         return _import(asked)
     if asked.baselines:
@@ -63,17 +64,18 @@ def run(asked: argparse.Namespace) -> Answer:
     if asked.why is not None:
         raise ConfigurationError("--why is of a run: pytest-gsw history exclude RUN --why=TEXT, or include RUN")
     with opened(asked) as history:
-        pasts = newest_pasts(history, series_of(history, asked.rows, asked.cluster))
-        left_out = excluded_lines(history, {point.run_id for past in pasts.values() for point in past.points})
+        pasts = newest_pasts(history, series_of(history, asked))
+        runs = {point.run_id for past in pasts.values() for point in past.points}
+        excluded = [one for one in history.events(kind=EXCLUDE) if one.subject in runs]
     shown = {key: pasts[key] for key in (pasts if asked.all else newest_definitions(pasts))}
     points = {key: past.points[-asked.last :] for key, past in shown.items()}
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
-    if asked.json:
-        return json_answer([_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()])
     if asked.csv:
         return Answer(_csv(points))
-    lines = [_table(points, noises, hidden=len(pasts) - len(shown)), *_redefined(pasts), *_changes(shown), *left_out]
-    return Answer(quoted("\n".join(lines), os.environ))
+    lines = [_table(points, noises, hidden=len(pasts) - len(shown)), *_redefined(pasts), *_changes(shown)]
+    lines += [f"not counted: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
+    facts = [_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()]
+    return quoted_answer(asked, facts, "\n".join(lines))
 
 
 # -- what is shown -------------------------------------------------------------------------------
@@ -173,13 +175,13 @@ def _change_facts(change: Change) -> dict[str, Any]:
     return {
         "time": _moment(change.since.time_s),
         "run_id": change.since.run_id,
-        "named": quoted(changes_facts(change.named), os.environ),
+        "named": changes_facts(change.named),
         **{name: getattr(change, name) for name in ("ratio", "low", "high", "nights_before", "nights_since")},
     }
 
 
 def _point_facts(point: Point) -> dict[str, Any]:
-    facts = {**quoted(vars(point), os.environ), "time": _moment(point.time_s)}
+    facts = {**vars(point), "time": _moment(point.time_s)}
     unsaid = {"definition", "added_s", "jobs", *(name for name in ("metrics", "variables") if not getattr(point, name))}
     return {name: value for name, value in facts.items() if name not in unsaid}
 
@@ -302,10 +304,97 @@ def decide(history: History, word: str, runs: list[str], why: str | None) -> str
     return f"{history.shown}: {names} {are} no more; to take that back: {back}"
 
 
-def excluded_lines(history: History, runs: set[str]) -> list[str]:
-    """The runs of those that are shown which do not count, and why, a line each."""
-    return [
-        f"not counted: run {one.subject}: {one.body.get('why', '')}"
-        for one in history.events(kind=EXCLUDE)
-        if one.subject in runs
-    ]
+# -- which rows drift -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Trend:
+    """The nights of one row on one cluster."""
+
+    key: SeriesKey
+    nights: int
+    #: Medians of the first nights that count and of the newest, seconds; ``None`` where there are too few nights.
+    first_s: float | None
+    newest_s: float | None
+    found: Drifting | None
+    #: The same of all rows of its cluster together.
+    of_cluster: ClusterDrifting | None = None
+
+    @property
+    def throughput_change(self) -> float | None:
+        """Newest over first throughput, less one."""
+        return self.first_s / self.newest_s - 1 if self.first_s and self.newest_s else None
+
+
+def _drift(asked: argparse.Namespace) -> Answer:
+    accepted = {row.id: row.accepted for row in load_tables(asked.ini.tables(asked.baselines))}
+    with opened(asked) as history:
+        newest = newest_definitions(series_of(history, asked))
+        pasts = newest_pasts(history, newest, accepted)
+    trends = sorted(
+        (_trend_of(key, past) for key, past in pasts.items()),
+        key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key),
+    )
+    status = 1 if any(one.found or one.of_cluster for one in trends) else 0
+    return quoted_answer(asked, [_trend_facts(one) for one in trends], _drift_text(trends), status)
+
+
+def _trend_of(key: SeriesKey, past: Past) -> _Trend:
+    nights = past.counted
+    times_s = [night.judged_s for night in nights]
+    of_cluster = None if past.beside is None else past.beside.together.drifting
+    if len(nights) < REFERENCE_JOBS + NEWEST:
+        return _Trend(key, len(nights), None, None, None, of_cluster)
+    first_s, newest_s = statistics.median(reference(times_s)), statistics.median(times_s[-NEWEST:])
+    return _Trend(key, len(nights), first_s, newest_s, past.drifting, of_cluster)
+
+
+def _drift_text(trends: Sequence[_Trend]) -> str:
+    columns = ("row", "cluster", ">runs", ">first", ">newest", ">throughput", "since", "what changed then")
+    lines = [plain_table(map(_trend_line, trends), *columns, style="simple")]
+    drifts = sum(one.found is not None for one in trends)
+    few = sum(one.first_s is None for one in trends)
+    if few:
+        fewest, them = REFERENCE_JOBS + NEWEST, "it drifts" if few == 1 else "they drift"
+        lines.append(f"{counted(few, 'row')} of fewer than {fewest} runs: whether {them} cannot be told yet")
+    if few < len(trends):
+        told = counted(len(trends) - few, "row")
+        lines.append(counted(drifts, "row drifts", "rows drift") if drifts else f"of {told} none drifts")
+    clusters = {one.key.cluster: one.of_cluster for one in trends if one.of_cluster is not None}
+    lines += [f"cluster {name} drifts: {cluster_drift_text(found)}" for name, found in sorted(clusters.items())]
+    return "\n".join(lines)
+
+
+def _trend_line(one: _Trend) -> tuple[str, ...]:
+    seconds = ["" if value is None else f"{value:.4g} s" for value in (one.first_s, one.newest_s)]
+    change = "" if one.throughput_change is None else percent(one.throughput_change)
+    found = one.found
+    since = ("", "") if found is None else (minute(found.since.begin_s), changes_text(found.changes))
+    return (one.key.row, one.key.cluster, str(one.nights), *seconds, change, *since)
+
+
+def _trend_facts(one: _Trend) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        **asdict(one.key),
+        "nights": one.nights,
+        "first_s": one.first_s,
+        "newest_s": one.newest_s,
+        "throughput_change": one.throughput_change,
+        "drifts": one.found is not None,
+    }
+    if one.of_cluster is not None:
+        since = {"time_s": one.of_cluster.since.time_s}
+        facts["cluster_drift"] = {**_drift_facts(one.of_cluster), "rows": one.of_cluster.rows, "since": since}
+    if one.found is None:
+        return facts
+    night = one.found.since
+    return {
+        **facts,
+        "beside_other_rows": one.found.is_beside,
+        **_drift_facts(one.found),
+        "since": {"time_s": night.time_s, "run_id": night.run_id, "job_id": night.job_id},
+    }
+
+
+def _drift_facts(found: Drifting | ClusterDrifting) -> dict[str, Any]:
+    return {"z": found.drift.z, "time_change": found.drift.shift, "changes": changes_facts(found.changes)}

@@ -47,7 +47,10 @@ def run(asked: argparse.Namespace) -> Answer:
     if asked.row is not None:
         asked.ini.fill(asked, "cluster", "clusters")
         row = find_row(asked.row, asked.ini.tables(asked.baselines) or tables_on(asked.cluster, asked.clusters))
-    log_format = format_called(asked.format, asked.plugins) if asked.format else _format_of(row, asked)
+    if asked.format:
+        log_format = format_called(asked.format, asked.plugins)
+    else:
+        log_format = (format_of(row, asked.plugins) if row else None) or detect_format(asked.log)
     try:
         facts = _facts(asked, log_format, row)
     except OverflowError:
@@ -66,12 +69,6 @@ def _facts(asked: argparse.Namespace, log_format: LogFormat, row: Baseline | Non
     if row is not None:
         return _row_metrics(asked.log, log_format, row, asked.statistic, cluster_of(asked.cluster, asked.clusters))
     return _log_metrics(read_log(asked.log, log_format), "last" if asked.statistic is None else asked.statistic)
-
-
-def _format_of(row: Baseline | None, asked: argparse.Namespace) -> LogFormat:
-    """The row's log format, else the one that the log's content shows."""
-    known = format_of(row, asked.plugins) if row else None
-    return known or detect_format(asked.log)
 
 
 def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:

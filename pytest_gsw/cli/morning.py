@@ -25,7 +25,7 @@ def run(asked: argparse.Namespace) -> Answer:
     directory = run_directory(asked.ini, LAST)
     if directory is None:
         return Answer(f"there is no run in {asked.ini.runs}\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help")
-    records, missing = whole_run(directory)
+    records, missing = whole_run(asked.ini, directory)
     report = report_of(asked, records, Run(from_here(directory), missing))
     facts = list(_facts(report))
     width = max(len(name) for name, _ in facts) + 2

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, json_answer, write_answer
-from pytest_gsw.cli.runs import opened, series_of
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.cli.answer import Answer, quoted_answer, write_answer
+from pytest_gsw.cli.runs import clusters_of, opened
 from pytest_gsw.common.words import counted, minute, percent, share
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.model import Point
@@ -25,7 +23,7 @@ from pytest_gsw.results.plain_table import plain_table
 def run(asked: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     with opened(asked) as history:
-        found = {cluster: _of_cluster(history, cluster, asked.since) for cluster in _clusters(history, asked.cluster)}
+        found = {cluster: _of_cluster(history, cluster, asked.since) for cluster in clusters_of(history, asked)}
     slow = [one for nodes in found.values() for one in nodes.slow if not one.mended]
     failing = [one for nodes in found.values() for one in nodes.failing]
     if asked.exclude_file is not None:
@@ -34,9 +32,8 @@ def run(asked: argparse.Namespace) -> Answer:
         write_answer(asked.exclude_file, exclude_list([*slow, *failing]))
     told = all(nodes.all_told for nodes in found.values())
     status = 1 if slow or failing else 0 if told else 6
-    if asked.json:
-        return json_answer(quoted([_facts(*one) for one in found.items()], os.environ), status)
-    return Answer(quoted("\n".join(_lines(found, told, len(slow))), os.environ), status)
+    facts = [_facts(*one) for one in found.items()]
+    return quoted_answer(asked, facts, "\n".join(_lines(found, told, len(slow))), status)
 
 
 def exclude_list(found: Sequence[Suspect | Failing]) -> str:
@@ -48,10 +45,6 @@ def _of_cluster(history: History, cluster: str, since_s: float) -> Nodes:
     nodes = lines_of(history, cluster, since_s).nodes
     assert nodes is not None  # of a history they are told
     return nodes
-
-
-def _clusters(history: History, cluster: str | None) -> Sequence[str]:
-    return sorted({key.cluster for key in series_of(history, (), cluster)})
 
 
 def _lines(found: Mapping[str, Nodes], told: bool, slow: int) -> Iterator[str]:

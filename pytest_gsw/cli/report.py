@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -12,9 +11,8 @@ from pathlib import Path
 from pytest_gsw.cli.answer import Answer, answer_to
 from pytest_gsw.cli.ini import Ini
 from pytest_gsw.cli.runs import (
-    has_history,
+    known_history,
     no_run,
-    opened,
     records_in,
     run_directory,
     whole_run,
@@ -24,11 +22,10 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
-from pytest_gsw.reports.build import accepted_in, run_report, run_reports
 from pytest_gsw.reports.ci import TEXTS
-from pytest_gsw.reports.html import write_report
-from pytest_gsw.reports.run_report import Run, RunReport, since_facts
-from pytest_gsw.results.rebuild import counts, junit_text, rebuild_junit
+from pytest_gsw.reports.html.pages import write_report
+from pytest_gsw.reports.run_report import Run, RunReport, accepted_in, run_report, run_reports, since_facts
+from pytest_gsw.results.junit import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import counts_line
 
@@ -41,7 +38,7 @@ def run(asked: argparse.Namespace) -> Answer:
     if asked.format != "html":
         return _as_text(asked)
     # A run can be shown without others.
-    with opened(asked) if has_history(asked) else contextlib.nullcontext() as history:
+    with known_history(asked) as history:
         found = [_asked(asked.ini, given, history) for given in dict.fromkeys(asked.runs)]
         directory = asked.output or _default_output([run for _, run in found])
         records = [record for of_run, _ in found for record in of_run]
@@ -61,7 +58,7 @@ def _as_text(asked: argparse.Namespace) -> Answer:
     directory = run_directory(asked.ini, asked.runs[0])
     if directory is None:
         raise no_run(asked.ini, asked.runs[0])
-    records, missing = whole_run(directory)
+    records, missing = whole_run(asked.ini, directory)
     night = report_of(asked, records, Run(directory, missing))
     if asked.format in TEXTS:
         return answer_to(asked.output, TEXTS[asked.format].of(night), asked.format)
@@ -73,14 +70,13 @@ def _as_text(asked: argparse.Namespace) -> Answer:
 
 def report_of(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> RunReport:
     """The run with its history where there is one: since when rows are too slow, slow nodes, and alarms."""
-    if records and has_history(asked):
-        accepted = accepted_in(asked.ini.tables(asked.baselines), records)
-        try:
-            with opened(asked) as history:
-                return run_report(records, run, history, accepted)
-        except RunError as error:  # the run is to be shown in any case
-            name = " ".join(filter(None, ("pytest-gsw", asked.command)))
-            sys.stderr.write(f"{name}: without the history: {quoted(str(error), os.environ)}\n")
+    accepted = accepted_in(asked.ini.tables(asked.baselines), records)
+    try:
+        with known_history(asked) as history:
+            return run_report(records, run, history, accepted)
+    except RunError as error:  # the run is to be shown in any case
+        name = " ".join(filter(None, ("pytest-gsw", asked.command)))
+        sys.stderr.write(f"{name}: without the history: {quoted(str(error), os.environ)}\n")
     return run_report(records, run)
 
 
@@ -91,7 +87,7 @@ def _asked(ini: Ini, given: str, history: History | None) -> tuple[tuple[Record,
         records = records_in(ini, history, given)
         return records, Run(ini.runs / records[0].run.id)
     directory = from_here(found)
-    records, missing = whole_run(directory)
+    records, missing = whole_run(ini, directory)
     return records, Run(directory, missing)
 
 

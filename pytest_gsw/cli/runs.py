@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_gsw.cli.ini import Ini, read_ini
+from pytest_gsw.cli.ini import Ini
 from pytest_gsw.common.files import at_home
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.errors import HistoryError
@@ -17,7 +17,7 @@ from pytest_gsw.history.place import VARIABLE, open_history
 from pytest_gsw.history.store import History
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.results.rebuild import read_whole_run
+from pytest_gsw.results.junit import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import LAST, RECORDS
 from pytest_gsw.results.unjudged import is_owned, newest_run
@@ -64,9 +64,15 @@ def exists(place: str | Path | None) -> bool:
     return isinstance(place, str) or (place is not None and os.path.lexists(place))
 
 
-def has_history(asked: argparse.Namespace) -> bool:
-    """Whether there is a history, or one is asked for by name, which has to be there."""
-    return asked.history is not None or exists(asked.ini.history(None))
+@contextlib.contextmanager
+def known_history(asked: argparse.Namespace) -> Iterator[History | None]:
+    """The history, ``None`` if there is none; one that is asked for by name has to be there, see :func:`opened`."""
+    place = asked.ini.history(asked.history)
+    if exists(place) or (place is not None and asked.history is not None):
+        with opened(asked) as history:
+            yield history
+    else:
+        yield None
 
 
 def run_directory(ini: Ini, given: str, holding: str = "") -> Path | None:
@@ -84,11 +90,11 @@ def run_directory(ini: Ini, given: str, holding: str = "") -> Path | None:
     return next((path for path in places if given and (path / holding).is_dir()), None)
 
 
-def whole_run(directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
+def whole_run(ini: Ini, directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
     """The records of a run, and why rows of it have none; a ConfigurationError where nothing tells of any row."""
     records, missing = read_whole_run(directory, goes_on=is_owned(directory))
     if not records and not missing:
-        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {read_ini().runs}")
+        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {ini.runs}")
     return records, missing
 
 
@@ -113,11 +119,12 @@ def no_run(ini: Ini, given: str, history: History | None = None, in_history: Seq
     return ConfigurationError(f"there is no run '{given}' in {ini.runs}{where}{near}\nnext: ls {ini.runs}")
 
 
-def clusters_of(history: History, given: str | None) -> Sequence[str]:
-    """The clusters of a history, or the one that is named; a ConfigurationError where it has none, or not that one."""
+def clusters_of(history: History, asked: argparse.Namespace) -> Sequence[str]:
+    """The clusters of a history, or the one that is asked for; a ConfigurationError where it has none, or not this."""
     known = sorted({key.cluster for key in history.series()})
     if not known:
-        raise ConfigurationError(f"the history {history.shown} has no measured job\n{_next(read_ini())}")
+        raise ConfigurationError(f"the history {history.shown} has no measured job\n{_next(asked.ini)}")
+    given: str | None = asked.cluster
     if given is not None and given not in known:
         of = ", ".join(known)
         raise ConfigurationError(
@@ -126,17 +133,17 @@ def clusters_of(history: History, given: str | None) -> Sequence[str]:
     return known if given is None else [given]
 
 
-def series_of(history: History, rows: Sequence[str], cluster: str | None) -> Sequence[SeriesKey]:
+def series_of(history: History, asked: argparse.Namespace) -> Sequence[SeriesKey]:
     """The series of rows, by patterns, and of a cluster; a ConfigurationError where one of them names nothing."""
-    clusters_of(history, cluster)
-    known = sorted({key.row for key in history.series((), cluster)})
-    for pattern in rows:
+    clusters_of(history, asked)
+    known = sorted({key.row for key in history.series((), asked.cluster)})
+    for pattern in asked.rows:
         if not any(row_matches(pattern, row) for row in known):
             near = nearest(pattern, known)
             raise ConfigurationError(
                 f"the history {history.shown} has no row '{pattern}'{near}\nnext: pytest-gsw history"
             )
-    return history.series(rows, cluster)
+    return history.series(asked.rows, asked.cluster)
 
 
 def noise_cell(noise: Noise) -> str:

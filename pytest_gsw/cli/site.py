@@ -64,14 +64,9 @@ def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
     row = load_tables()[0]
     found = format_of(replace(row, framework=name, log_format=name), plugins)
     if found is None:
-        raise ConfigurationError(unknown_format(name))
+        raise ConfigurationError(
+            f"nobody reads logs of the format '{name}'{nearest(name, FORMATS)}\n"
+            f"known: {', '.join(sorted(FORMATS))}, and what the plugins of {Path.cwd()} add\n"
+            "next: name the plugin that brings it with -p MODULE"
+        )
     return found
-
-
-def unknown_format(name: str) -> str:
-    """That logs of a format cannot be read, and which can."""
-    return (
-        f"nobody reads logs of the format '{name}'{nearest(name, FORMATS)}\n"
-        f"known: {', '.join(sorted(FORMATS))}, and what the plugins of {Path.cwd()} add\n"
-        "next: name the plugin that brings it with -p MODULE"
-    )

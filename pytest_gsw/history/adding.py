@@ -23,9 +23,8 @@ from pytest_gsw.history.model import (
 )
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.logs.failures import SIGNATURES
-from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.results.record import Record, of_content, version_problem
+from pytest_gsw.results.record import JobFacts, Record, of_content, version_problem
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.runs.infrastructure import BLAMELESS
 from pytest_gsw.runs.run import CAUSE_OF_STATE

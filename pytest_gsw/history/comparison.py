@@ -18,9 +18,8 @@ from pytest_gsw.common.words import by_number
 from pytest_gsw.history.model import SeriesKey, is_judged, series_key
 from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.noise import PRIOR, PRIOR_JOBS, Noise, ratio_sd
-from pytest_gsw.results.facts import RanWith, ran_with
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import RanWith, Record, ran_with
 
 #: The probability with which all intervals hold the true ratios that decide what has changed, of normal noise.
 CONFIDENCE = 0.95

@@ -19,13 +19,11 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.performance.measurement import Measurement, TimedStep
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.verdict import Outcome, judge
-from pytest_gsw.results.facts import JobFacts
+from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.junit_names import read_noted
-from pytest_gsw.results.rebuild import read_run
-from pytest_gsw.results.record import Record
-from pytest_gsw.results.recording import Asked, Found, Ran, record_of
+from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
+from pytest_gsw.results.recording import Found, record_of, row_facts
 from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.runs.agreement import evidence_beside, is_simulated, provenance_in
 from pytest_gsw.runs.checks import read_steps
@@ -73,21 +71,12 @@ def imported_record(
     if verdict.outcome is not Outcome.INCONCLUSIVE:  # what is believed needs no reason
         verdict = replace(verdict, given_reason=None)
     node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
-    asked = Asked(run_id(job.id, source), node_id, row, cluster, row.tolerance, Repeats(), None)
-    ran = Ran(
-        None,
-        replace(job, judged_s=measurement.judged_s),
-        attempts=(),
-        repeats=(),
-        simulated=False,
-        definition=definition,
-        experiment=experiment_hash(row),
-        image=image,
-        image_from="",
-    )
+    facts = row_facts(row, node_id, row.tolerance, definition, experiment_hash(row))
+    run = RunFacts(run_id(job.id, source), cluster, simulated=False, image=image)
+    jobs = Jobs(replace(job, judged_s=measurement.judged_s))
     fact = f"{measurement.judged_s:.4g} s, imported from {from_here(source)}"
     found = Found(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
-    return quoted(record_of(asked, ran, found, None), os.environ)
+    return quoted(record_of(row, facts, run, jobs, found, None), os.environ)
 
 
 def _table(path: Path) -> str:

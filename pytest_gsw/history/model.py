@@ -17,8 +17,7 @@ from pytest_gsw.jobs.model import JobState
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.facts import NO_CLUSTER, JobFacts
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.run_id import begin_of
 
 #: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.

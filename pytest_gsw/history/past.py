@@ -21,8 +21,7 @@ from pytest_gsw.performance.drift import Drift, drift
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.facts import ran_with
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import Record, ran_with
 from pytest_gsw.tables.model import Accepted
 
 if TYPE_CHECKING:

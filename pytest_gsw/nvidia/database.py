@@ -20,8 +20,7 @@ from pytest_gsw.history.imports import Imported, Known, figure_alone, imported_r
 from pytest_gsw.history.sqlite import read_table
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.nvidia.evidence import letters
-from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline, image_name
 

@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.common.files import PRIVATE, write_whole
-from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.json_shape import read
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import NO_CLUSTER, Record
 
 #: The test case of an incident.
 INCIDENT = "incident"

@@ -15,10 +15,9 @@ from pytest_gsw.performance.noise import jobs_to_resolve
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
-from pytest_gsw.results.facts import NO_CLUSTER
-from pytest_gsw.results.incident import incident_of
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import hides_loss
+from pytest_gsw.results.summary import incident_of
 from pytest_gsw.tables.model import row_matches
 
 #: So many rows are named one by one; more are named by their tables and -k, once for all scales of a case.

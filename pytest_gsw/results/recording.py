@@ -5,64 +5,16 @@ To write it down and to tell it are later steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.performance.figures import figures, figures_of, mfu_note
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.verdict import Verdict
-from pytest_gsw.results.facts import Conclusion, FigureFacts, JobFacts, Jobs, RowFacts, RunFacts, Timing
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import Conclusion, FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts, Timing
 from pytest_gsw.runs.run import Run
 from pytest_gsw.tables.model import Baseline
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a session asks of a row, whatever comes of it."""
-
-    run_id: str
-    node_id: str
-    baseline: Baseline
-    #: The cluster's name; ``replay`` where none was given.
-    cluster: str
-    tolerance: float
-    #: How many jobs the row may have.
-    repeats: Repeats
-    #: Peak FLOP/s of the row's accelerator, ``None`` where it is not known.
-    peak_flops: float | None
-    #: The cluster's file, where that was named on the command line.
-    clusters_file: str | None = None
-    #: Options without which the row is another, and the faults of simulated rows, see RunFacts.
-    options: tuple[str, ...] = ()
-    simulated_faults: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What is known of the row's jobs, and of what they ran."""
-
-    #: The last one, ``None`` where it has not ended.
-    run: Run | None
-    job: JobFacts | None
-    #: Its jobs before that: those that were failed or cancelled, and those that were measured as well.
-    attempts: tuple[JobFacts, ...]
-    repeats: tuple[JobFacts, ...]
-    #: Whether its figures are made up.
-    simulated: bool
-    #: The row's definition when it was started.
-    definition: str
-    #: The same without image and release; empty where that is not known any more.
-    experiment: str
-    image: str | None
-    image_from: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-    variables: Mapping[str, str] | None = None
-    #: What the log states as the row does.
-    compared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,37 +25,25 @@ class Found(Conclusion):
     verdict: Verdict | None = None
 
 
-def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) -> Record:
+def record_of(
+    baseline: Baseline, row: RowFacts, run: RunFacts, jobs: Jobs, found: Found, peak_flops: float | None
+) -> Record:
     """The record of a row.
 
     Args:
-        asked: What is asked of the row.
-        ran: Its jobs.
+        baseline: The row.
+        row: What is recorded of it, see :func:`row_facts`.
+        run: Its run, but for the log, which is that of its last job.
+        jobs: Its jobs.
         found: What came of them.
-        recorded_s: When that was, seconds since the epoch; ``None`` where nobody watched, and the job's end counts.
+        peak_flops: Peak FLOP/s of the row's accelerator, ``None`` where it is not known.
     """
-    baseline, measurement = asked.baseline, found.measurement
-    peak_flops = documented_peak_flops(baseline, asked.peak_flops)
+    measurement, last = found.measurement, jobs.last
+    peak_flops = documented_peak_flops(baseline, peak_flops)
     accepted_s = None if found.verdict is None else found.verdict.accepted_s
     return Record(
-        row=_row_facts(baseline, asked, ran),
-        run=RunFacts(
-            id=asked.run_id,
-            cluster=asked.cluster,
-            clusters_file=asked.clusters_file,
-            options=asked.options,
-            simulated_faults=asked.simulated_faults,
-            simulated=ran.simulated,
-            recorded_s=recorded_s,
-            log=ran.job.log if ran.job else None,
-            log_bytes=ran.job.log_bytes if ran.job else None,
-            outputs=tuple(map(str, ran.run.others)) if ran.run else (),
-            image=ran.image,
-            image_from=ran.image_from,
-            environment=ran.environment,
-            variables=ran.variables,
-            compared=ran.compared,
-        ),
+        row=row,
+        run=run if last is None else replace(run, log=last.log, log_bytes=last.log_bytes),
         **{name: getattr(found, name) for name in Conclusion.__dataclass_fields__},
         figures=FigureFacts(
             documented=dict(vars(baseline.documented)),
@@ -113,24 +53,18 @@ def record_of(asked: Asked, ran: Ran, found: Found, recorded_s: float | None) ->
             calibration_flops=measurement.calibration_flops if measurement else None,
             mfu_note=mfu_note(baseline, (measurement and measurement.calibration_flops) or peak_flops),
         ),
-        jobs=Jobs(
-            last=ran.job,
-            attempts=ran.attempts,
-            repeats=ran.repeats,
-            first_jobs=asked.repeats.first,
-            confirm_jobs=asked.repeats.confirm,
-            saved_gpu_hours=_saved_gpu_hours(ran.run, baseline),
-        ),
+        jobs=jobs,
         timing=_timing(measurement) if measurement else Timing(),
         verdict=found.verdict,
     )
 
 
-def _row_facts(baseline: Baseline, asked: Asked, ran: Ran) -> RowFacts:
+def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: str, experiment: str) -> RowFacts:
+    """What is recorded of a row; its definition, with image and release and without, is that of when it was started."""
     return RowFacts(
         id=baseline.id,
-        node_id=asked.node_id,
-        baseline=f"{asked.node_id.partition('::')[0]}:{baseline.location.line}",
+        node_id=node_id,
+        baseline=f"{node_id.partition('::')[0]}:{baseline.location.line}",
         document=baseline.source.document,
         document_line=baseline.source.line,
         workload=baseline.workload,
@@ -138,9 +72,9 @@ def _row_facts(baseline: Baseline, asked: Asked, ran: Ran) -> RowFacts:
         dtype=baseline.dtype,
         accelerator=baseline.accelerator,
         gpus=baseline.gpus,
-        tolerance=asked.tolerance,
-        definition=ran.definition,
-        experiment=ran.experiment,
+        tolerance=tolerance,
+        definition=definition,
+        experiment=experiment,
         batch=baseline.global_batch_size,
         layers=baseline.all_layers,
         proxy=baseline.proxy,
@@ -177,7 +111,8 @@ def job_facts(job_id: str, launcher: str, status: JobStatus, run: Run | None, fo
     return JobFacts.of(job_id, launcher, status, judged_s=judged_s, log=run.log if run else None, metrics=metrics)
 
 
-def _saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:
+def saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:
+    """GPU-hours that ending a row's last job early has saved, where it was ended early and that is known."""
     if run is None or run.stopped is None or run.status.state is JobState.COMPLETED:
         return None  # one that completed all the same was not ended by us
     return baseline.gpus * (run.stopped.saved_s or 0.0) / 3600

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.clusters.model import LOCAL
@@ -15,12 +17,11 @@ from pytest_gsw.performance.doubts import RanksApart, is_longer_than_job
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.performance.verdict import WORST_FIRST, MetricVerdict, Outcome, Reason, Verdict
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.facts import JobFacts
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
-from pytest_gsw.tables.model import Accepted
+from pytest_gsw.tables.model import TOLERANCE, Accepted
 
 #: Ranks that are named; of a job of thousands, all may differ.
 _RANKS_SHOWN = 4
@@ -246,7 +247,6 @@ def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, st
 def figures_table(record: Record, verdict: Verdict) -> str:
     """Measured against documented figures, one line each; accepted ones stand between them where they count."""
     rows: list[tuple[str, ...]] = []
-    judged = record.judged_metric.key
     is_accepted = verdict.accepted_s is not None
     for metric in metrics.METRICS:
         key = metric.key
@@ -255,12 +255,8 @@ def figures_table(record: Record, verdict: Verdict) -> str:
             continue
         documented = record.figures.stated(key)
         accepted = record.figures.accepted.get(key) if is_accepted else None
-        allowed, word = "", "derived"
-        if key == judged:
-            limit = verdict.allowed_time_change
-            allowed, word = percent(limit) if limit < math.inf else "any", verdict.own.value
-        elif metric is metrics.TOKENS_PER_S and judged == metrics.STEP_TIME.key:
-            allowed, word = percent(verdict.allowed_throughput_change), verdict.own.value
+        allowed = allowed_text(record, verdict, metric)
+        word = verdict.own.value if allowed else "derived"
         show = shown_by(metric)
         by_document = (show(documented), percent(measured / documented - 1)) if documented else ("", "")
         if is_accepted:
@@ -277,6 +273,16 @@ def figures_table(record: Record, verdict: Verdict) -> str:
     if is_accepted:
         columns = ["metric", ">measured", ">accepted", ">change", ">allowed", "", ">documented", ">change"]
     return plain_table(rows, *columns)
+
+
+def allowed_text(record: Record, verdict: Verdict, metric: Metric) -> str:
+    """By how much a figure may differ; empty of what follows from what was measured, and not from what is judged."""
+    judged = record.judged_metric
+    if metric is metrics.TOKENS_PER_S and judged is metrics.STEP_TIME:
+        return percent(verdict.allowed_throughput_change)
+    if metric is not judged:
+        return ""
+    return percent(verdict.allowed_time_change) if verdict.allowed_time_change < math.inf else "any"
 
 
 def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
@@ -434,3 +440,216 @@ def _figure(accepted: Accepted) -> str:
 
 def _image(image: str | None) -> str:
     return "an image that is not known" if image is None else f"the image {image}"
+
+
+# -- a row on one line -----------------------------------------------------------------------------
+
+#: No line is longer, however wide the screen is: build logs are read in narrow windows, too.
+WIDEST = 100
+#: The outcomes' words stand below each other, but for the longest.
+_WORD = 9
+#: So many columns are made for ids; a longer one moves its own line.
+MOST_FOR_IDS = 34
+#: A longer id is cut in its middle: what tells rows from each other stands at the ends.
+_LONGEST_ID = 60
+#: So many columns of a line are for outcome, change or cause, as long as so many are left for the id.
+_BESIDE_ID, _SHORTEST_ID = 41, 26
+#: Less than this of a text says nothing.
+_LEAST = 12
+
+_JOB = re.compile(
+    r"^job (?P<job>\S+) (?:(?:failed|ended)(?: with (?P<code>exit code \d+)| by (?P<signal>signal \d+))?: )"
+)
+_ENDED = re.compile(r"^job \S+ ")
+#: Words of lines that tell why something ended.
+_TELLING = re.compile(
+    r"error|exception|fatal|fail|abort|kill|cannot|can't|not found|no such|denied|invalid|unable|timed? ?out"
+    r"|terminated|refused|assert|segmentation|panic|\bfault",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class RowLine:
+    """What is said of a row on one line."""
+
+    row: str
+    #: The outcome in capitals.
+    word: str
+    #: The most important first; the first is cut where it has no room, the others are left out.
+    parts: tuple[str, ...] = ()
+
+    def texts(self, width: int, ids: int = 0) -> tuple[str, str, str]:
+        """Id, word and the rest, each with the blanks behind it, in so many columns together.
+
+        ``ids`` is how many columns ids have; a longer one moves the rest.
+        """
+        longest = min(_LONGEST_ID, max(_SHORTEST_ID, width - _BESIDE_ID))
+        name = shortened(self.row, longest).ljust(min(ids, MOST_FOR_IDS, longest))
+        head = f"{name}  {self.word.ljust(_WORD)}"
+        return f"{name}  ", self.word.ljust(_WORD), fitted(self.parts, width - len(head))
+
+    def text(self, width: int, ids: int = 0) -> str:
+        """The same as one text."""
+        return "".join(self.texts(width, ids)).rstrip()
+
+
+def line_of(record: Record, said: str = "") -> RowLine:
+    """A row by its record; ``said`` is the line of a log that tells most of an error whose cause is not known."""
+    outcome = outcomes.of(record.outcome)
+    parts: tuple[str, ...] = figures(record)
+    if outcome.pytest == "error":
+        parts = (_error(record, said),)
+    elif outcome.pytest == "xfailed" or not record.figures.measured:
+        parts = (record.fact, _job(record))
+    return RowLine(record.row.id, outcome.shown, tuple(part for part in parts if part))
+
+
+def figures(record: Record) -> tuple[str, ...]:
+    """What was measured of a row, and what is to be known of it."""
+    metric = record.judged_metric
+    measured = record.figures.measured.get(metric.key)
+    mfu = record.figures.measured.get(metrics.MFU.key)
+    parts = (
+        change_text(record),
+        *(
+            f"{one.metric.label} {one.measured:.4g} {one.metric.unit} ({percent(one.change)}){_unusual(one.tolerance)}"
+            for one in record.metrics
+        ),
+        _reason(record),
+        "newer jobs passed over" if record.passed_over else "",
+        "" if measured is None else f"{measured:.4g} {metric.per_unit}",
+        "" if mfu is None else f"MFU {share(mfu)}{of_peak(record)}",
+        BOOST_NOT_SET if BOOST_NOT_SET in record.run.environment.values() else "",
+        _job(record),
+        f"median of {len(record.jobs.repeats) + 1} jobs" if record.jobs.repeats else "",
+        f"attempt {len(record.jobs.attempts) + 1}" if record.jobs.attempts else "",
+        # No job ended here: who gave the log vouches for its end.
+        "log only" if record.jobs.last and record.jobs.last.state == "REPLAYED" else "",
+        "simulated" if record.run.simulated else "",
+    )
+    return tuple(part for part in parts if part)
+
+
+def change_text(record: Record) -> str:
+    """By how much a row's throughput differs from what it is held against: ``throughput -10.7 %``; empty if unknown."""
+    key = record.judged_metric.key
+    measured, documented = record.figures.measured.get(key), record.figures.documented.get(key)
+    accepted = record.figures.accepted.get(key)
+    if not measured or not (documented or accepted):
+        return ""
+    of_document = f"{percent(documented / measured - 1)}" if documented else ""
+    if not accepted:
+        return f"throughput {of_document}{_unusual(record.row.tolerance)}"
+    # Both, always: a slow cluster that has accepted its slowness must not look like a fast one.
+    beside = f", {of_document} to documented" if of_document else ""
+    return f"throughput {percent(accepted / measured - 1)} to accepted{beside}{_unusual(record.row.tolerance)}"
+
+
+def _unusual(tolerance: float) -> str:
+    """The tolerance of a row, or of a metric, in parentheses; empty for the usual one."""
+    return "" if tolerance == TOLERANCE else f" (allowed {tolerance * 100:g} %)"
+
+
+def telling_line(lines: Iterable[str]) -> str:
+    """Of the last lines of a log the last one that looks like a cause; empty where none does."""
+    return next((text for line in reversed(list(lines)) if _TELLING.search(text := line.strip())), "")
+
+
+def fitted(parts: Sequence[str], room: int) -> str:
+    """Parts behind two blanks each, as many as have room; the first is cut where it has none, and none stands alone."""
+    text = ""
+    for part in parts:
+        left = room - len(text) - 2
+        if len(part) <= left:
+            text += f"  {part}"
+        elif not text and left >= _LEAST:
+            return f"  {part[: left - 3].rstrip()}..."
+        else:
+            break
+    return text
+
+
+def shortened(text: str, width: int) -> str:
+    """A text with its middle left out where it is too long."""
+    if len(text) <= max(width, 8):
+        return text
+    kept = max(width, 8) - 3
+    return f"{text[: kept - kept // 2]}...{text[len(text) - kept // 2 :]}"
+
+
+def _reason(record: Record) -> str:
+    inconclusive = record.by_own_metric == outcomes.INCONCLUSIVE.word
+    return record.reason if inconclusive or record.reason == Reason.GAIN_WITHIN_NOISE.value else ""
+
+
+def _error(record: Record, said: str) -> str:
+    """Why a row could not be measured, and the job and the nodes that it happened to where the cause leaves room."""
+    last = record.jobs.last
+    named = _JOB.match(record.fact)
+    if named is not None:  # the job has ended for a known cause, or with a code alone
+        cause, said = record.fact[named.end() :], ""
+    else:
+        cause = _ENDED.sub("", record.fact)
+    if said:
+        return f"{cause.removeprefix('failed with ')}: {said}"
+    if last is None or not last.id or last.id in cause:
+        return cause
+    return f"{cause}, job {last.id}{f' on {last.nodes}' if last.nodes else ''}"
+
+
+def _job(record: Record) -> str:
+    return f"job {record.jobs.last.id}" if record.jobs.last else ""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is told of a row."""
+
+    #: The outcome as which it is told: with ``gsw_strict`` a row that is too fast has failed.
+    outcome: outcomes.Outcome
+    #: One line, and the whole text; empty where there is nothing to say.
+    message: str
+    text: str
+
+
+def told(
+    record: Record,
+    facts: Callable[[], Sequence[tuple[str, str]]],
+    *,
+    strict: bool,
+    verdict: Verdict | None = None,
+    canaries: Sequence[str] = (),
+) -> Told:
+    """What pytest and JUnit are told of a row, by its verdict as it was judged, or else by that of its record.
+
+    The facts say where its things are and how it is repeated; they are not asked for of most rows. If ``strict``, rows
+    faster than the tolerance allows have failed. The canaries are those that were too slow, where that is known.
+    """
+    verdict = verdict or record.judged
+    outcome = outcomes.of(record.outcome)
+    if has_failed(record.outcome, record.reason, strict=strict):
+        outcome = outcomes.REGRESSED if outcome.pytest != "failed" else outcome
+    match outcome.pytest:
+        case "passed":
+            return Told(outcome, "", "")
+        case "xfailed":
+            return Told(outcome, record.fact, "")
+        case "skipped" if outcome is outcomes.PROFILED:
+            judged = "  ".join(figures(record))
+            why = f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
+            return Told(outcome, why, why)
+        case "skipped" if verdict is None:
+            return Told(outcome, record.fact, f"inconclusive: {record.fact}")
+        case "skipped" if verdict is not None:
+            return Told(outcome, record.fact, inconclusive_text(record, verdict, canaries))
+        case "failed" if verdict is not None:
+            return Told(outcome, record.fact, failure_text(record, verdict, facts()))
+        case _:
+            return Told(outcome, record.fact, "\n".join([record.fact, "", *fact_lines(facts())]))
+
+
+def has_failed(outcome: str, reason: str, *, strict: bool) -> bool:
+    """Whether a judged row of this outcome and reason is told as failed; strictly, also one that is too fast."""
+    is_too_fast = outcome == outcomes.IMPROVED.word or reason == Reason.TOO_GOOD.value
+    return outcomes.of(outcome).pytest == "failed" or (strict and is_too_fast and outcome in outcomes.JUDGED)

@@ -1,22 +1,26 @@
-"""What a run came to: how many rows there are of each outcome, and errors by cause."""
+"""What a run came to: rows by outcome, errors by cause, an incident; and its plan and progress while it waits."""
 
 from __future__ import annotations
 
+import math
 import re
+import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pytest_gsw.common.words import ByNumber, by_number, counted, named, percent
-from pytest_gsw.performance.verdict import Outcome, compare
+from pytest_gsw.common.words import ByNumber, by_number, counted, duration, named, percent, rounded
+from pytest_gsw.errors import RunError
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.performance.together import FEWEST_ROWS
+from pytest_gsw.performance.verdict import Outcome, Reason, compare
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED
-from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.nodes import expand, named_nodes
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_line import line_of, shortened
-from pytest_gsw.results.row_text import hides_loss
+from pytest_gsw.results.row_text import hides_loss, line_of, shortened
 from pytest_gsw.tables.model import TOLERANCE
 
 _ROWS_SHOWN = 10
@@ -81,10 +85,12 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
     for node_id, why in (missing or {}).items():
         rows.setdefault(why, []).append(node_id.rpartition("::")[2])
     ordered = sorted(rows.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    return [
-        f"{why}: {counted(len(ids), 'row')} ({named(ids, _ROWS_SHOWN)}){_on_nodes(by_cause.get(why, ()))}"
-        for why, ids in ordered
-    ]
+    lines = []
+    for why, ids in ordered:
+        nodes = error_nodes(by_cause.get(why, ()))
+        where = f" on {nodes}" if nodes else ""
+        lines.append(f"{why}: {counted(len(ids), 'row')} ({named(ids, _ROWS_SHOWN)}){where}")
+    return lines
 
 
 def cause_of(record: Record) -> str:
@@ -104,23 +110,14 @@ def without_job(fact: str) -> str:
     return _JOB.sub("job", fact)
 
 
-def _on_nodes(records: Iterable[Record]) -> str:
-    nodes = error_nodes(records)
-    return f" on {nodes}" if nodes else ""
-
-
 #: What the table's cells need beside the name.
 _CELLS = 24
 #: Outcomes of rows of which nothing more is to be said than the table says.
 _WELL = frozenset({outcomes.PASSED, outcomes.IMPROVED, outcomes.EXPECTED_FAILURE, outcomes.PROFILED})
 
 
-@dataclass(frozen=True)
-class _Case:
-    """Rows that differ in their number of GPUs alone."""
-
-    name: str
-    by_gpus: Mapping[int, Record]
+#: By its name, rows that differ in their number of GPUs alone.
+_Cases = Mapping[str, Mapping[int, Record]]
 
 
 def run_table(records: Sequence[Record], width: int) -> list[str]:
@@ -131,7 +128,7 @@ def run_table(records: Sequence[Record], width: int) -> list[str]:
     """
     cases, shared = _cases(records)
     lines: list[str] = []
-    gpus = sorted({number for case in cases for number in case.by_gpus})
+    gpus = sorted({number for by_gpus in cases.values() for number in by_gpus})
     while gpus:
         shown, part = _as_many_as_fit(cases, gpus, width)
         lines += ["", *part] if lines else part
@@ -153,29 +150,25 @@ def not_passed_lines(records: Iterable[Record], width: int, most: int) -> list[s
     return [*lines, f"and {counted(more, 'more row')}, each with its line above"] if more > 0 else lines
 
 
-def _cases(records: Iterable[Record]) -> tuple[list[_Case], dict[str, list[Record]]]:
+def _cases(records: Iterable[Record]) -> tuple[_Cases, dict[str, list[Record]]]:
     """Cases of which each row has a place of its own, and by their names the rows of others."""
     several = len({record.row.accelerator for record in records}) > 1
     groups: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id)):
         name = f"{record.row.workload} {record.row.dtype}"
         groups.setdefault(f"{name} {record.row.accelerator}" if several else name, []).append(record)
-    cases: list[_Case] = []
+    cases: dict[str, dict[int, Record]] = {}
     shared: dict[str, list[Record]] = {}
     for name, rows in groups.items():
         if _is_one_a_place(rows):
-            cases.append(_case(name, rows))
+            cases[name] = {record.row.gpus: record for record in rows}
             continue
         for suffix, alike in sorted(_by_suffix(rows).items(), key=lambda one: by_number(one[0])):
             if len(alike) > 1 and _is_one_a_place(alike):
-                cases.append(_case(f"{name} {suffix}".rstrip(), alike))
+                cases[f"{name} {suffix}".rstrip()] = {record.row.gpus: record for record in alike}
             else:
                 shared.setdefault(name, []).extend(alike)
     return cases, shared
-
-
-def _case(name: str, rows: Iterable[Record]) -> _Case:
-    return _Case(name, {record.row.gpus: record for record in rows})
 
 
 def _is_one_a_place(rows: Sequence[Record]) -> bool:
@@ -215,7 +208,7 @@ def _shared_text(rows: Sequence[Record]) -> str:
     return ", ".join(told)
 
 
-def _as_many_as_fit(cases: Sequence[_Case], gpus: Sequence[int], width: int) -> tuple[int, list[str]]:
+def _as_many_as_fit(cases: _Cases, gpus: Sequence[int], width: int) -> tuple[int, list[str]]:
     """How many of the GPU counts a screen has room for, one at least, and the table of these."""
     for shown in range(len(gpus), 1, -1):
         part = _part(cases, gpus[:shown], width)
@@ -224,11 +217,11 @@ def _as_many_as_fit(cases: Sequence[_Case], gpus: Sequence[int], width: int) -> 
     return 1, _part(cases, gpus[:1], width)
 
 
-def _part(cases: Sequence[_Case], gpus: Sequence[int], width: int) -> list[str]:
+def _part(cases: _Cases, gpus: Sequence[int], width: int) -> list[str]:
     rows = [
-        (shortened(case.name, width - _CELLS), *(_cell(case.by_gpus.get(number)) for number in gpus))
-        for case in cases
-        if any(number in case.by_gpus for number in gpus)
+        (shortened(name, width - _CELLS), *(_cell(by_gpus.get(number)) for number in gpus))
+        for name, by_gpus in cases.items()
+        if any(number in by_gpus for number in gpus)
     ]
     return [line.rstrip() for line in plain_table(rows, "GPUs", *(f">{number}" for number in gpus)).splitlines()]
 
@@ -258,44 +251,260 @@ class Crowd:
     gpus: int
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One job's part on one of its nodes; times are seconds since the epoch."""
-
-    start_s: float
-    end_s: float
-    gpus: int
-
-
 def worst_crowd(records: Iterable[Record], gpus_per_node: int) -> tuple[Crowd, int] | None:
     """Where the most GPUs were in use at once, and on how many nodes there were too many; ``None`` where on none.
 
     Jobs that fill a node together are no crowd: that is how small rows may be meant.
     """
-    parts: dict[str, list[_Part]] = {}
-    for node, part in _parts(records):
-        parts.setdefault(node, []).append(part)
-    crowds = [crowd for node in sorted(parts) if (crowd := _crowd(node, parts[node])).gpus > gpus_per_node]
-    return (max(crowds, key=lambda crowd: crowd.gpus), len(crowds)) if crowds else None
-
-
-def _parts(records: Iterable[Record]) -> Iterator[tuple[str, _Part]]:
+    changes: dict[str, list[tuple[float, int, int]]] = {}
     for record in records:
         for job in record.jobs.all:
             nodes = expand(job.nodes)
             if job.start_s is None or job.end_s is None or job.end_s <= job.start_s or not nodes:
                 continue
-            part = _Part(job.start_s, job.end_s, -(-record.row.gpus // len(nodes)))
-            yield from ((node, part) for node in nodes)
+            gpus = -(-record.row.gpus // len(nodes))
+            for node in nodes:
+                changes.setdefault(node, []).extend([(job.start_s, gpus, 1), (job.end_s, -gpus, -1)])
+    crowds = [crowd for node in sorted(changes) if (crowd := _crowd(node, changes[node])).gpus > gpus_per_node]
+    return (max(crowds, key=lambda crowd: crowd.gpus), len(crowds)) if crowds else None
 
 
-def _crowd(node: str, parts: Sequence[_Part]) -> Crowd:
-    """The most that ran at once; a job that ends as another one starts is no neighbour."""
-    ends = ((one.end_s, -one.gpus, -1) for one in parts)
-    starts = ((one.start_s, one.gpus, 1) for one in parts)
+def _crowd(node: str, changes: Iterable[tuple[float, int, int]]) -> Crowd:
+    """The most that ran at once, by how many GPUs and jobs there are more or fewer at some times.
+
+    A job that ends as another one starts is no neighbour.
+    """
     gpus = jobs = 0
     most = (0, 0)
-    for _, more_gpus, more_jobs in sorted((*ends, *starts)):  # of one time, ends come first
+    for _, more_gpus, more_jobs in sorted(changes):  # of one time, ends come first
         gpus, jobs = gpus + more_gpus, jobs + more_jobs
         most = max(most, (gpus, jobs))
     return Crowd(node, most[1], most[0])
+
+
+# -- the whole cluster -----------------------------------------------------------------------------
+
+#: How node ids begin that are of a whole cluster, and of none of its rows.
+OF_CLUSTER = "cluster::"
+
+
+@dataclass(frozen=True)
+class WholeNight:
+    """A night of a whole cluster, which may be slower than its nights differ by."""
+
+    cluster: str
+    #: By how much more time rows took than they usually do, a logarithm, and beyond what that is an incident.
+    effect: float
+    limit: float
+    #: The rows that tell it, those of them that are slower than usual, and those that failed by nothing else.
+    rows: int
+    slower: int
+    parts: tuple[str, ...]
+    #: The canary rows that were too slow as well.
+    canaries: tuple[str, ...] = ()
+
+    @property
+    def is_incident(self) -> bool:
+        """Whether it is one; a row that was left to the incident is never left without one."""
+        return self.effect > self.limit or bool(self.parts)
+
+    @property
+    def change(self) -> float:
+        """What the night does to throughput, as a fraction below 0 where it is slower."""
+        return math.exp(-self.effect) - 1
+
+    @property
+    def allowed(self) -> float:
+        """The change of throughput beyond which it is one."""
+        return math.exp(-self.limit) - 1
+
+    @property
+    def fact(self) -> str:
+        """One line: ``cluster pool: 28 of 30 rows slower, -6.1 % (an incident beyond -2.0 %)``."""
+        change, limit = percent(self.change), percent(self.allowed)
+        return (
+            f"cluster {self.cluster}: {self.slower} of {self.rows} rows slower, {change} (an incident beyond {limit})"
+        )
+
+    @property
+    def node_id(self) -> str:
+        """Its test case."""
+        return f"{OF_CLUSTER}{self.cluster}"
+
+    def text(self, since: str = "") -> str:
+        """The fact, since when it is so and what changed, where that is known, and the rows that are part of it."""
+        lines = [f"{self.fact}{since}"]
+        if self.canaries:
+            were = "canary {} was" if len(self.canaries) == 1 else "canaries {} were"
+            lines.append(f"the {were.format(', '.join(self.canaries))} too slow as well")
+        if self.parts:
+            lines += ["", "rows that are part of it, and inconclusive for that:", *(f"  {one}" for one in self.parts)]
+        return "\n".join(lines)
+
+
+def incident_of(records: Iterable[Record]) -> WholeNight | None:
+    """The incident of a run, ``None`` where it was none, or its rows are too few to tell."""
+    found = cluster_night(records)
+    return found if found is not None and found.is_incident else None
+
+
+def cluster_night(records: Iterable[Record]) -> WholeNight | None:
+    """What a run was for the whole cluster, an incident or not; ``None`` where its rows are too few to tell.
+
+    It is told by the first job of each row of which the others were asked, whatever came of the row, unless that job
+    had a slow node.
+    """
+    rows = list(records)
+    known = [
+        (record, night, math.log(record.measured_jobs[0].judged_s / night.usual_s))
+        for record in rows
+        if record.verdict is not None and (night := record.verdict.night) is not None
+        if record.measured_jobs and record.measured_jobs[0].judged_s
+    ]
+    parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
+    counted = [one for one in known if one[1].is_counted]
+    if len(counted) < FEWEST_ROWS and not parts:
+        return None
+    over = [one for _, _, one in counted or known]
+    effect, limit = statistics.median(over), statistics.median(night.limit for _, night, _ in known)
+    slower = sum(one > 0 for one in over)
+    canaries = [one.row.node_id for one in rows if one.row.canary and one.reason == Reason.CANARY.value]
+    return WholeNight(known[0][0].run.cluster, effect, limit, len(over), slower, parts, tuple(canaries))
+
+
+# -- a session that waits --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowProgress:
+    """Where one row stands while the session waits."""
+
+    name: str
+    gpus: int
+    #: What was last known of its job; ``None`` where there is none.
+    status: JobStatus | None
+    #: Steps that its log shows, of how many, and the newest one's seconds.
+    steps: int = 0
+    of: int | None = None
+    step_time_s: float | None = None
+    #: Whether it can be reported, or has been.
+    over: bool = False
+    #: How long its job runs from its start by the documented step times, where they tell.
+    expected_s: float | None = None
+
+    @property
+    def left_s(self) -> float | None:
+        """How long its job still runs by the documented step times."""
+        if self.expected_s is None or self.of is None:
+            return self.expected_s
+        return self.expected_s * max(0.0, 1 - self.steps / self.of)
+
+    @property
+    def text(self) -> str:
+        """``llama2_70b_fp8[H100x64] at step 23 of 50, 4.33 s``."""
+        of = "" if self.of is None else f" of {self.of}"
+        took = "" if self.step_time_s is None else f", {self.step_time_s:.3g} s"
+        return f"{self.name} at step {self.steps}{of}{took}"
+
+
+def standing(rows: Sequence[RowProgress], gpus: float = math.inf, full: str = "") -> str:
+    """Where a session stands: jobs by state, what the pending ones wait for, how long it takes at least.
+
+    ``gpus`` is how many the session can have at once; ``full`` is why nothing more is submitted for now, if so.
+    """
+    waiting = sum(row.status is None and not row.over for row in rows)
+    open_rows = [row for row in rows if not row.over]
+    running = [row for row in rows if row.status is not None and row.status.state is JobState.RUNNING]
+    pending = [row.status for row in rows if row.status is not None and row.status.state is JobState.PENDING]
+    reasons = sorted({status.reason for status in pending if status.reason and status.reason != "None"})
+    in_use = rounded(sum(row.gpus for row in running), "GPU")
+    # Of many running jobs the one that is the furthest from its end decides how long the night is.
+    last = max((row for row in running if row.steps), key=lambda row: row.left_s or 0.0, default=None)
+    parts = [
+        f"{len(rows) - len(open_rows)} of {len(rows)} done",
+        f"{len(running)} running on {in_use}" if running else "",
+        f"{len(pending)} pending" + (f" ({', '.join(reasons)})" if reasons else "") if pending else "",
+        f"{waiting} not submitted yet" + (f": {full}" if full else "") if waiting else "",
+        _time_left(open_rows, gpus),
+        last.text if last is not None else "",
+    ]
+    return f"gsw: {', '.join(part for part in parts if part)}"
+
+
+def _time_left(open_rows: Sequence[RowProgress], gpus: float) -> str:
+    left = [(row.left_s, row.gpus) for row in open_rows if row.left_s is not None]
+    if not left:
+        return ""
+    longest_s = max(left_s for left_s, _ in left)
+    left_s = max(longest_s, sum(one_s * taken for one_s, taken in left) / gpus)
+    return f"at least {duration(left_s)} left" if left_s >= 1 else ""
+
+
+def gpu_hours(used: float, saved: float, stopped: int) -> str:
+    """What a session has cost, and what ending jobs early has saved."""
+    text = f"gsw: {_hours(used)} GPU-hours used"
+    if not stopped:
+        return text
+    return f"{text}, about {_hours(saved)} saved by ending {rounded(stopped, 'job')} early"
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
+
+
+def plan_text(
+    rows: Sequence[Mapping[str, Any]],
+    skipped: Sequence[tuple[str, str]],
+    errors: Mapping[str, RunError] | None = None,
+    has_gpus: int | None = None,
+) -> list[str]:
+    """What ``--gsw-plan`` prints: one block a row, then the sums of those that can be submitted.
+
+    ``has_gpus`` is how many the cluster has, where that is known.
+    """
+    lines: list[str] = []
+    left = dict(errors or {})
+    cannot = f"{rounded(len(left), 'row')} cannot be submitted" if left else ""
+    ready = [row for row in rows if row["node_id"] not in left]
+    for row in rows:
+        took = "run time not known" if row["minutes"] is None else f"about {rounded(row['minutes'], 'minute')}"
+        took += f", {row['jobs']} times" if row["jobs"] > 1 else ""
+        lines += [
+            row["node_id"],
+            f"  {rounded(row['gpus'], 'GPU')} on {rounded(row['nodes'], 'node')}, {took}",
+            *([f"  source       {row['source']}"] if row.get("source") else []),
+            f"  directory    {row['directory']}",
+            f"  command      {row['command']}",
+            *(f"  environment  {name}={value}" for name, value in row["environment"].items()),
+            f"  log          {row['log']}",
+            *_error_lines(left.pop(row["node_id"], None)),
+            "",
+        ]
+    for node_id, reason in skipped:
+        lines += [node_id, f"  skipped: {reason}", ""]
+    for node_id, error in left.items():
+        lines += [node_id, *_error_lines(error), ""]
+    if not ready:
+        return [*lines, f"nothing would be submitted{f': {cannot}' if cannot else ''}"]
+    hours = sum(row["jobs"] * row["gpus"] * row["minutes"] / 60 for row in ready if row["minutes"] is not None)
+    unknown = sum(row["minutes"] is None for row in ready)
+    more = f" without the {rounded(unknown, 'row')} whose run time is not known" if unknown else ""
+    wanted = sum(row["gpus"] for row in ready)
+    gpus = rounded(wanted, "GPU")
+    of = f" (the cluster has {has_gpus:,})" if has_gpus is not None and wanted > has_gpus else ""
+    nodes = rounded(sum(row["nodes"] for row in ready), "node")
+    total = f"{gpus} on {nodes} if all run at once{of}, about {rounded(hours, 'GPU-hour')}{more}"
+    return [*lines, f"{rounded(len(ready), 'row')}, {total}{f'; {cannot}' if cannot else ''}"]
+
+
+def _error_lines(error: RunError | None) -> list[str]:
+    """Why a row cannot be submitted, in the columns of its block."""
+    if error is None:
+        return []
+    facts = [("error", error.fact), *error.evidence, ("next", error.advice)]
+    return [
+        f"  {label if first else '':<12} {line}"
+        for label, text in facts
+        if text
+        for first, line in [(number == 0, line) for number, line in enumerate(text.split("\n"))]
+    ]

@@ -12,7 +12,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, past_of, read_journal
 from pytest_gsw.jobs.ownership import RunLock
 from pytest_gsw.results.junit_names import read_noted
-from pytest_gsw.results.run_id import RECORDS, RUNS
+from pytest_gsw.results.run_id import RUNS
 
 #: Why a row has no record whose session has not come to it yet.
 WAITS = "this row is not judged yet: its session goes on"
@@ -28,16 +28,6 @@ class Begun:
     begun_s: float
     #: The ids of its rows.
     rows: tuple[str, ...]
-
-    @property
-    def has_records(self) -> bool:
-        """Whether any of its rows was judged."""
-        return any(self.directory.glob(RECORDS))
-
-    @property
-    def is_owned(self) -> bool:
-        """Whether a session still has it."""
-        return is_owned(self.directory)
 
 
 def is_owned(directory: Path) -> bool:

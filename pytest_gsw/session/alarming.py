@@ -17,11 +17,10 @@ from pytest_gsw.history.past import Lines, Past
 from pytest_gsw.history.spells import alarms_of_records, drifts, regressions
 from pytest_gsw.history.suspects import Suspect
 from pytest_gsw.history.texts import ClusterTold, cluster_told, line_of, next_line
-from pytest_gsw.reports.build import Once, accepted_in
-from pytest_gsw.reports.run_report import Row, since_facts, since_of
-from pytest_gsw.results.incident import incident_of
+from pytest_gsw.reports.run_report import Once, Row, accepted_in, since_facts, since_of
 from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.summary import incident_of
 from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.screen import add_incident
 from pytest_gsw.session.settings import CLUSTER_TOLD, OTHERS, Settings

@@ -462,7 +462,7 @@ def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
     """Make sure that a replayed run is not taken for one of another cluster, by whose figures it would be judged."""
     if settings.cluster is None:
         return
-    from pytest_gsw.results.facts import NO_CLUSTER
+    from pytest_gsw.results.record import NO_CLUSTER
 
     name = settings.cluster.name
     # A replay without a cluster has left open where its logs are from.

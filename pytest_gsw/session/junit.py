@@ -16,9 +16,8 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import percent
 from pytest_gsw.results import junit, outcomes
-from pytest_gsw.results.facts import NO_CLUSTER
 from pytest_gsw.results.junit_names import Noted, class_name, class_of, read_noted, write_noted
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.session.collect import BaselineItem, BlankItem
 from pytest_gsw.session.resume import LostRow

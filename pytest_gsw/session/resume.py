@@ -19,8 +19,8 @@ from pytest_gsw.jobs.journal import Journal, Past, Standing, Submission, by_row,
 from pytest_gsw.jobs.model import Job, JobSpec, Named, scancel
 from pytest_gsw.jobs.ownership import RunLock
 from pytest_gsw.jobs.scripts import value_of
+from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.next_steps import is_interrupted
-from pytest_gsw.results.rebuild import read_run
 from pytest_gsw.session.collect import BaselineItem, TellsFact, fail
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import SETTINGS, Settings

@@ -40,12 +40,18 @@ from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.together import Night
 from pytest_gsw.performance.verdict import UNUSUAL, MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
 from pytest_gsw.results import junit, next_steps, outcomes, row_text
-from pytest_gsw.results.facts import NO_CLUSTER, JobFacts
 from pytest_gsw.results.nodes import compressed, expand, number_of
-from pytest_gsw.results.record import Record, write_record
-from pytest_gsw.results.recording import Asked, Found, Ran, job_facts, record_of
-from pytest_gsw.results.row_line import has_failed, telling_line, told
-from pytest_gsw.results.row_text import accepted_text, ignored_text, outdated_text, unused_text
+from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Jobs, Record, RunFacts, write_record
+from pytest_gsw.results.recording import Found, job_facts, record_of, row_facts, saved_gpu_hours
+from pytest_gsw.results.row_text import (
+    accepted_text,
+    has_failed,
+    ignored_text,
+    outdated_text,
+    telling_line,
+    told,
+    unused_text,
+)
 from pytest_gsw.runs.agreement import Evidence, Provenance, provenance_in
 from pytest_gsw.runs.checks import agreed_with_row, check_identity, check_job, read_identity, read_steps
 from pytest_gsw.runs.measure import measure, of_all_jobs, read_metrics
@@ -601,24 +607,13 @@ class SessionRow:
 
     def _record(self, found: Found, run: Run | None) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
-        source, cluster = self.source, self._settings.cluster
+        source, row = self.source, self.baseline
         try:
             peak_flops = self.peak_flops
         except HookError:
             peak_flops = None  # that is told where the row is judged
-        asked = Asked(
-            run_id=self._settings.run_id,
-            node_id=self._item.nodeid,
-            baseline=self.baseline,
-            cluster=source.cluster or NO_CLUSTER,
-            clusters_file=None if cluster is None else cluster.given_file,
-            options=self._settings.row_options,
-            simulated_faults=self._settings.faults,
-            tolerance=self.tolerance,
-            repeats=source.repeats,
-            peak_flops=peak_flops,
-        )
-        made = record_of(asked, self._ran(run), found, time.time())
+        facts = row_facts(row, self._item.nodeid, self.tolerance, source.definition(run), source.experiment(run))
+        made = record_of(row, facts, self._run_facts(run), self._jobs_facts(run), found, peak_flops)
         made = replace(made, alarms=self._alarms(made, run), passed_over=self.passed_over)
         try:
             record, failure = self._keep(made)
@@ -636,7 +631,7 @@ class SessionRow:
             fail(row_text.error_text(failure, self._facts(record)))
         return record
 
-    def _ran(self, run: Run | None) -> Ran:
+    def _jobs_facts(self, run: Run | None) -> Jobs:
         """What is known of the row's jobs; without a run its last one has not ended."""
         source, fleet, row_id = self.source, self._config.stash[FLEET], self.baseline.id
 
@@ -645,18 +640,31 @@ class SessionRow:
 
         job_id, status = (run.job_id, run.status) if run else (fleet.job_id(row_id), fleet.status(row_id))
         earlier, attempts = fleet.earlier(row_id) if run is None else run.earlier, fleet.attempts(row_id)
+        return Jobs(
+            last=None if job_id is None or status is None else facts(job_id, status, run),
+            attempts=tuple(JobFacts.of(one.job_id, fleet.launcher.name, one.status, one.why) for one in attempts),
+            repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
+            first_jobs=source.repeats.first,
+            confirm_jobs=source.repeats.confirm,
+            saved_gpu_hours=saved_gpu_hours(run, self.baseline),
+        )
+
+    def _run_facts(self, run: Run | None) -> RunFacts:
+        """What is recorded of the run, but for its log."""
+        source, settings = self.source, self._settings
         agreed = {} if run is None else self._jobs.get(_job_key(run.job_id, run.status), (None, {}))[1]
         image, image_from = source.image(run)
         written = (source.environment(run), source.variables(run), image, agreed)
         environment, variables, image, compared = quoted(written, os.environ)
-        return Ran(
-            run=run,
-            job=None if job_id is None or status is None else facts(job_id, status, run),
-            attempts=tuple(JobFacts.of(one.job_id, fleet.launcher.name, one.status, one.why) for one in attempts),
-            repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
+        return RunFacts(
+            id=settings.run_id,
+            cluster=source.cluster or NO_CLUSTER,
+            clusters_file=None if settings.cluster is None else settings.cluster.given_file,
+            options=settings.row_options,
+            simulated_faults=settings.faults,
             simulated=source.is_simulated(run),
-            definition=source.definition(run),
-            experiment=source.experiment(run),
+            recorded_s=time.time(),
+            outputs=() if run is None else tuple(map(str, run.others)),
             image=image,
             image_from=image_from,
             environment=environment,

@@ -25,12 +25,10 @@ from pytest_gsw.fleet.rows import Over, Phase, RepeatObserver, seen_of
 from pytest_gsw.fleet.watch import Sample
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
-from pytest_gsw.results import progress_text
-from pytest_gsw.results.facts import NO_CLUSTER, JobFacts
-from pytest_gsw.results.incident import WholeNight
 from pytest_gsw.results.nodes import compressed
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.row_text import attempt_text
+from pytest_gsw.results.summary import RowProgress, WholeNight, standing
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.settings import ALARMS, SETTINGS, Settings
 from pytest_gsw.session.terminal import TALLY, Tally
@@ -70,7 +68,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
         if time.monotonic() - last_s < interval_s:
             return
         last_s = time.monotonic()
-        text = progress_text.standing(
+        text = standing(
             [_progress(rows[row_id], one, simulated_s) for row_id, one in fleet.phases.items()], gpus, fleet.full
         )
         if live:
@@ -93,10 +91,10 @@ def _simulated_s(settings: Settings) -> float | None:
         return None  # each of its jobs says so
 
 
-def _progress(item: BaselineItem, phase: Phase, simulated_s: float | None) -> progress_text.RowProgress:
+def _progress(item: BaselineItem, phase: Phase, simulated_s: float | None) -> RowProgress:
     seen = seen_of(phase)
     sample = (seen and seen.sample) or Sample()
-    return progress_text.RowProgress(
+    return RowProgress(
         item.baseline.id,
         item.baseline.gpus,
         None if seen is None else seen.status,
@@ -244,13 +242,12 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
     """
     # Few sessions write one.
     from pytest_gsw.history.errors import HistoryError
-    from pytest_gsw.reports.build import Once, accepted_in, run_report
     from pytest_gsw.reports.ci import TEXTS
     from pytest_gsw.reports.ci.findings import github
     from pytest_gsw.reports.ci.markdown import markdown
-    from pytest_gsw.reports.html import write_report
-    from pytest_gsw.reports.run_report import Run, RunReport
-    from pytest_gsw.results.rebuild import read_whole_run
+    from pytest_gsw.reports.html.pages import write_report
+    from pytest_gsw.reports.run_report import Run, RunReport, accepted_in, run_report
+    from pytest_gsw.results.junit import read_whole_run
     from pytest_gsw.session.alarming import SessionAlarms
     from pytest_gsw.session.nights import history_at
 
@@ -260,8 +257,7 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
     run = Run(from_here(settings.run_directory), missing, exit_status, alarms.found)
 
     def made(history: History | None) -> RunReport:
-        once = None if history is None else Once(history, alarms.nights)
-        report = run_report(records, run, history, accepted, once)
+        report = run_report(records, run, history, accepted, alarms.nights)
         if settings.report is not None:
             write_report([report], settings.report, history)
         return report

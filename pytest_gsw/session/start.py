@@ -46,8 +46,8 @@ from pytest_gsw.logs.fatal import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.logs.reader import open_log, read_log
-from pytest_gsw.results import progress_text
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.summary import plan_text
 from pytest_gsw.runs.checks import check_steps, check_whole, final_step
 from pytest_gsw.runs.measure import impossible_table, timed_steps
 from pytest_gsw.runs.run import Run
@@ -653,7 +653,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
     config.stash[NOT_READY] = bool(errors)
     has_gpus = settings.cluster.gpus if settings.cluster is not None else None
-    for line in progress_text.plan_text(planned, skipped, quoted(errors, environ), has_gpus):
+    for line in plan_text(planned, skipped, quoted(errors, environ), has_gpus):
         write(config, line)
 
 

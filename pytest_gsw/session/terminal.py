@@ -13,11 +13,18 @@ import pytest
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, rounded
-from pytest_gsw.results import outcomes, progress_text
-from pytest_gsw.results.incident import OF_CLUSTER
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, used_gpu_hours
-from pytest_gsw.results.row_line import MOST_FOR_IDS, WIDEST, RowLine, line_of
-from pytest_gsw.results.row_text import accepted_line, attempt_text, inconclusive_line
+from pytest_gsw.results.row_text import (
+    MOST_FOR_IDS,
+    WIDEST,
+    RowLine,
+    accepted_line,
+    attempt_text,
+    inconclusive_line,
+    line_of,
+)
+from pytest_gsw.results.summary import OF_CLUSTER, gpu_hours
 from pytest_gsw.session.collect import NO_CLUSTER, TellsFact
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import ALARMS, CLUSTER_TOLD, CRITERION, FINISHED, NIGHTS, SETTINGS, Settings
@@ -146,7 +153,7 @@ TALLY = pytest.StashKey[Tally]()
 
 def run_records(config: pytest.Config) -> tuple[Record, ...]:
     """The records of the session's run, those of sessions before it as well."""
-    from pytest_gsw.results.rebuild import read_run  # only a session that has run rows has any
+    from pytest_gsw.results.junit import read_run
 
     return read_run(config.stash[SETTINGS].run_directory, config.stash[TALLY].records)[0]
 
@@ -425,7 +432,7 @@ def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settin
     stopped = [hours for record in records if (hours := record.jobs.saved_gpu_hours) is not None]
     if settings.replay is None and (stopped or not cluster.simulated):
         used = sum(map(used_gpu_hours, records))
-        reporter.write_line(progress_text.gpu_hours(used, sum(stopped), len(stopped)))
+        reporter.write_line(gpu_hours(used, sum(stopped), len(stopped)))
 
 
 def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -18,8 +18,7 @@ import pytest_gsw.demo
 from pytest_gsw.demo import FIRST_LINE
 from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.history.place import open_history
-from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import Record, read_record
+from pytest_gsw.results.record import JobFacts, Record, read_record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline

@@ -6,8 +6,7 @@ import time
 from dataclasses import fields, replace
 from pathlib import Path
 
-from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import Record, write_record
+from pytest_gsw.results.record import JobFacts, Record, write_record
 from tests.unit.results.records import JOB, SLOW, keys_of, varied
 
 from .chromium import Chromium

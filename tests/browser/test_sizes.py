@@ -9,9 +9,8 @@ import pytest
 
 from benchmarks.report_scale import SEED, night
 from pytest_gsw.history import open_history
-from pytest_gsw.reports.build import run_reports
-from pytest_gsw.reports.html import write_report
-from pytest_gsw.reports.run_report import Run
+from pytest_gsw.reports.html.pages import write_report
+from pytest_gsw.reports.run_report import Run, run_reports
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import varied
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.results.rebuild import counts, junit_text, read_run, rebuild_junit
+from pytest_gsw.results.junit import counts, junit_text, read_run, rebuild_junit
 from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import junit, properties, suite_properties
 from tests.integration.test_junit import assert_valid

@@ -14,7 +14,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.results.record import write_record
 from tests.integration.conftest import RunOnce
 from tests.integration.runs import record
-from tests.unit.reports.ci.nights import HOSTILE, NIGHT
+from tests.unit.reports.ci.nights import NIGHT
 from tests.unit.results.records import SLOW, varied
 
 FORMATS = ("junit", "markdown", "openmetrics")
@@ -106,15 +106,6 @@ def test_secrets_are_masked_and_control_characters_left_out(
     assert out.strip()
     assert "hunter2" not in out
     assert not {"\x1b", "\u202e"} & set(out)
-
-
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_texts_are_no_tracebacks(
-    tmp_path: Path, form: str, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_record(tmp_path, varied(SLOW, fact=text, row=text, workload=text, cluster=text, run_id=text, drift=text))
-    assert exported(tmp_path, form, capsys)
 
 
 def test_a_text_is_of_one_run(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,12 +30,6 @@ def test_the_report_of_a_session(pytester: pytest.Pytester) -> None:
     assert 'gsw_step_time_seconds{row="llama2_70b_fp8[H100x64]"' in (report / "gsw.prom").read_text()
 
 
-def test_a_report_is_written_over_the_last_one(pytester: pytest.Pytester) -> None:
-    for _ in range(2):
-        pytester.runpytest(*SIX_ROWS, "--gsw-report=report").assert_outcomes(passed=6, deselected=135)
-    assert {path.name for path in (pytester.path / "report").iterdir() if path.is_file()} == FILES
-
-
 def test_a_report_that_cannot_be_written_fails_the_session(pytester: pytest.Pytester) -> None:
     (pytester.path / "report").write_text("")
     result = pytester.runpytest(*SIX_ROWS, "--gsw-report=report")

@@ -15,8 +15,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.history import open_history
-from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import read_records
+from pytest_gsw.results.record import JobFacts, read_records
 from tests import grafana
 
 ROW = "llama2_70b_fp8[H100x128]"

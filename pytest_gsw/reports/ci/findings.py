@@ -13,12 +13,11 @@ from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.run_report import Row, RunReport, is_slow, since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention, Level
-from pytest_gsw.results.incident import OF_CLUSTER, WholeNight
 from pytest_gsw.results.next_steps import next_command
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, inconclusive_line
 from pytest_gsw.results.run_id import RUNS
-from pytest_gsw.results.summary import counts_line
+from pytest_gsw.results.summary import OF_CLUSTER, WholeNight, counts_line
 
 #: Of which kind the alarm of a finding is.
 _ALARMS = {attention.REGRESSED.kind: Kind.REGRESSION, attention.DRIFT.kind: Kind.DRIFT}

@@ -15,9 +15,9 @@ from pytest_gsw.reports.ci.findings import Finding, counts_text, findings
 from pytest_gsw.reports.run_report import RunReport, device
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention
-from pytest_gsw.results.incident import OF_CLUSTER
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss
+from pytest_gsw.results.summary import OF_CLUSTER
 
 #: GitHub takes 1 MiB of all that one step says, and shows nothing of more; some of it is left to others.
 LIMIT_BYTES = 900_000

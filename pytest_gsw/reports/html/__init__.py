@@ -1,12 +1,5 @@
 """The static report: a night as pages that need no script, no server and no other host.
 
 :mod:`~pytest_gsw.reports.run_report` is what is known of a night, :mod:`~pytest_gsw.reports.html.pages` and
-:mod:`~pytest_gsw.reports.html.charts` are what it looks like, and :mod:`~pytest_gsw.reports.html.write` puts it on
-disk.
+:mod:`~pytest_gsw.reports.html.charts` are what it looks like.
 """
-
-from __future__ import annotations
-
-from pytest_gsw.reports.html.write import write_report
-
-__all__ = ["write_report"]

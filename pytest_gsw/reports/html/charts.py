@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from operator import itemgetter
 
 from pytest_gsw.common.words import counted, day, minute, named, share
 from pytest_gsw.performance.measurement import TimedStep, apply, select
 from pytest_gsw.performance.noise import reference
 from pytest_gsw.performance.verdict import UNUSUAL
-from pytest_gsw.reports.html.layout import element, plain
-from pytest_gsw.reports.html.texts import jobs_text
+from pytest_gsw.reports.html.layout import element, jobs_text, plain
 from pytest_gsw.reports.run_report import Row, device, is_doubted, is_slow
 from pytest_gsw.results import attention
 from pytest_gsw.results.outcomes import OUTCOMES
@@ -380,11 +380,7 @@ def _thinned(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, flo
         return places
     each = math.ceil(2 * len(places) / _SHOWN_STEPS)
     few = (places[begin : begin + each] for begin in range(0, len(places), each))
-    return [place for some in few for place in sorted({min(some, key=_height), max(some, key=_height)})]
-
-
-def _height(place: tuple[float, float]) -> float:
-    return place[1]
+    return [place for some in few for place in sorted({min(some, key=itemgetter(1)), max(some, key=itemgetter(1))})]
 
 
 # -- a row's nights --------------------------------------------------------------------------------
@@ -635,31 +631,22 @@ class Curve:
         return own / base / more
 
 
-@dataclass(frozen=True)
-class Workload:
-    """The rows of one model on one accelerator that are compared."""
+def workloads(rows: Iterable[Row]) -> Mapping[str, tuple[Curve, ...]]:
+    """The curves of the workloads that were run on several numbers of GPUs, by their names.
 
-    name: str
-    curves: tuple[Curve, ...]
-
-    def of(self, rule: Rule) -> tuple[Curve, ...]:
-        """Its curves of one rule."""
-        return tuple(curve for curve in self.curves if curve.rule is rule)
-
-
-def workloads(rows: Iterable[Row]) -> tuple[Workload, ...]:
-    """The workloads that were run on several numbers of GPUs, by name."""
+    A workload is one model on one accelerator.
+    """
     known = sorted(rows, key=lambda row: (row.record.row.gpus, row.record.row.id))
     several = len({row.record.row.accelerator for row in known}) > 1
     found: dict[str, list[Row]] = {}
     for row in known:
         facts = row.record.row
         found.setdefault(f"{facts.workload} on {facts.accelerator}" if several else facts.workload, []).append(row)
-    return tuple(
-        _workload(name, of_name)
+    return {
+        name: _curves(of_name)
         for name, of_name in sorted(found.items())
         if len({row.record.row.gpus for row in of_name}) > 1
-    )
+    }
 
 
 def measured_rate(row: Row) -> float | None:
@@ -687,7 +674,7 @@ def _rate(row: Row, figure: Callable[[str], float | None]) -> float | None:
     return tokens if tokens is not None and 1e-9 < tokens < MOST and row.record.row.gpus > 0 else None
 
 
-def _workload(name: str, rows: Sequence[Row]) -> Workload:
+def _curves(rows: Sequence[Row]) -> tuple[Curve, ...]:
     alike: dict[tuple[tuple[str, str], ...], list[Row]] = {}
     for row in rows:
         alike.setdefault(tuple(sorted(experiment(row).items())), []).append(row)
@@ -699,11 +686,15 @@ def _workload(name: str, rows: Sequence[Row]) -> Workload:
         if len(one_of_each := tuple({row.record.row.gpus: row for row in reversed(of_batch)}.values())[::-1]) > 1
     ]
     varies = _varying([experiment(of_curve[0]) for _, _, of_curve in found])
-    curves = _told_apart(
+    listed = [
         Curve(rule, _name(of_curve[0], varies), of_curve, batch)
         for rule, batch, of_curve in sorted(found, key=lambda one: (one[2][0].record.row.id, one[0].value))
+    ]
+    # No two of a rule have one name: those that would have differ in their batches.
+    names = Counter((one.rule, one.name) for one in listed)
+    return tuple(
+        one if names[one.rule, one.name] == 1 else replace(one, name=f"{one.name}, {one.batch_text}") for one in listed
     )
-    return Workload(name, curves)
 
 
 def _by_batch(rows: Iterable[Row], rule: Rule) -> Mapping[Fraction, list[Row]]:
@@ -726,12 +717,3 @@ def _name(row: Row, varies: Iterable[str]) -> str:
     facts = experiment(row)
     others = [f"{name} {facts[name]}" for name in varies if name in facts and name != "dtype"]
     return ", ".join([row.record.row.dtype, *others])
-
-
-def _told_apart(curves: Iterable[Curve]) -> tuple[Curve, ...]:
-    """Curves, of which no two of a rule have one name: those that would have differ in their batches."""
-    listed = tuple(curves)
-    names = Counter((one.rule, one.name) for one in listed)
-    return tuple(
-        one if names[one.rule, one.name] == 1 else replace(one, name=f"{one.name}, {one.batch_text}") for one in listed
-    )

@@ -1,17 +1,34 @@
-"""The pages of a night: the first one, with what needs attention and all verdicts, and the one of its jobs."""
+"""The pages of a night: the first one, those of its jobs and of each row, the index of runs, and how they are written.
+
+A report is written over that of the run before. Of each run its first page stays, ``nights/RUN.html``: what it came to
+is to be found again, and a page for each row of each night would be gigabytes. Every file is written whole, and the
+first page last, so that it never names what is not there yet.
+"""
 
 from __future__ import annotations
 
+import posixpath
+import re
 import statistics
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from importlib import resources
 from pathlib import Path
 
-from pytest_gsw.common.words import command, counted, duration, named, rounded, share, shortened
+from pytest_gsw.common.files import make_directory, write_whole
+from pytest_gsw.common.words import command, counted, duration, enumerated, named, rounded, share, shortened
+from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
-from pytest_gsw.history.suspects import FAILURES_DAYS, Suspect
+from pytest_gsw.history.model import Point, Told, cluster_of
+from pytest_gsw.history.store import History
+from pytest_gsw.history.suspects import FAILURES_DAYS
 from pytest_gsw.history.texts import COLUMNS, cells, failing_text, good_text, sound_text, suspect_text
+from pytest_gsw.logs.failures import find_cause
+from pytest_gsw.logs.reader import tail_lines
+from pytest_gsw.performance.verdict import UNUSUAL, Reason
 from pytest_gsw.reports.html.charts import (
     CURVES,
     MOST,
@@ -20,49 +37,76 @@ from pytest_gsw.reports.html.charts import (
     Scale,
     figure,
     ground,
+    history_plot,
+    in_view,
     key,
     named_ticks,
     polygon,
     round_numbers,
     scaling_plot,
+    steps_plot,
     workloads,
 )
 from pytest_gsw.reports.html.layout import (
+    WORST_FIRST,
     Content,
+    card_text,
     change,
     command_line,
+    command_list,
+    drift_text,
     element,
     fact_list,
-    page,
-    row_link,
-    section,
-    several,
-    sign,
-    simulated_note,
-    table,
-    time_element,
-)
-from pytest_gsw.reports.html.nights import beside, nights_strip, row_curve
-from pytest_gsw.reports.html.row_page import likely_cause, log_ends_of
-from pytest_gsw.reports.html.texts import (
-    WORST_FIRST,
-    card_text,
+    fact_text,
+    html_text,
     job_text,
+    kind_cell,
+    limit_text,
+    markup,
     minute,
     moment,
     night_text,
     nodes_fact,
+    page,
     percent,
+    plain,
+    row_link,
+    section,
+    several,
+    shown_change,
     shown_nodes,
+    sign,
     signed,
+    simulated_note,
     since_facts,
+    table,
+    time_element,
 )
-from pytest_gsw.reports.run_report import KINDS, Cause, Row, RunJob, RunReport, Unrecorded, device, since_line
-from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.next_steps import again, next_command, next_commands
-from pytest_gsw.results.summary import outcome_texts
+from pytest_gsw.reports.run_report import (
+    KINDS,
+    LISTED_RUNS,
+    Cause,
+    Listed,
+    Row,
+    RunJob,
+    RunReport,
+    Unrecorded,
+    advice_of,
+    device,
+    held_then,
+    held_today,
+    judged_by,
+    since_line,
+)
+from pytest_gsw.results import attention, outcomes, row_text
+from pytest_gsw.results.attention import Attention
+from pytest_gsw.results.next_steps import again, next_command, next_commands, nights_command, offline
+from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, telling_line
+from pytest_gsw.results.summary import cause_of, outcome_texts
 from pytest_gsw.results.unjudged import resume_command
-from pytest_gsw.tables.metrics import MFU
+from pytest_gsw.tables import metrics
+from pytest_gsw.tables.metrics import MFU, Metric
 
 #: The first page of a night, in its directory.
 INDEX = "index.html"
@@ -142,10 +186,11 @@ def _counts(night: RunReport) -> ET.Element:
 
 def _scaling(night: RunReport) -> Iterator[ET.Element | None]:
     """How each workload scales, beside the document's figures; a picture has as many curves as there are shapes."""
-    for workload in workloads(night.rows):
-        for curves in map(workload.of, Rule):
+    for workload, of_workload in workloads(night.rows).items():
+        for rule in Rule:
+            curves = [curve for curve in of_workload if curve.rule is rule]
             for begin in range(0, len(curves), len(CURVES)):
-                yield figure(scaling_plot(workload.name, curves[begin : begin + len(CURVES)]))
+                yield figure(scaling_plot(workload, curves[begin : begin + len(CURVES)]))
 
 
 def _badge(kind: str, text: str) -> ET.Element:
@@ -159,8 +204,7 @@ def _next(night: RunReport) -> ET.Element | None:
     if left := night.left:
         what = f"go on with {counted(left, 'row')} that the session did not judge"
         listed.insert(0, (what, resume_command(night.run.directory)))
-    pairs = [element("div", element("dt", what), element("dd", command_line(text))) for what, text in listed]
-    return element("dl", *pairs, class_="commands") if pairs else None
+    return command_list(listed)
 
 
 def _nodes(night: RunReport) -> list[ET.Element | None]:
@@ -340,15 +384,15 @@ def _alarms(night: RunReport) -> list[ET.Element | None]:
     over = len(night.alarms) - len(standing)
     caption = f"{counted(len(standing), 'alarm')}, {paging} to look at{f', {over} over' if over else ''}"
     caption += "; throughput of the newest run against those before"
-    stand = table("alarms", caption, heads, map(_alarm, standing)) if standing else element("p", caption)
+    stand = table("alarms", caption, heads, map(_alarm_line, standing)) if standing else element("p", caption)
     if not over:
         return [stand]
     ended = (one for one in night.alarms if not one.stands)
     summary = element("summary", f"{counted(over, 'alarm')} of the last days, over or gone")
-    return [stand, element("details", summary, table("over", "Alarms that are over", heads, map(_alarm, ended)))]
+    return [stand, element("details", summary, table("over", "Alarms that are over", heads, map(_alarm_line, ended)))]
 
 
-def _alarm(alarm: Alarm) -> list[Content]:
+def _alarm_line(alarm: Alarm) -> list[Content]:
     return [signed(cell) for cell in cells(alarm)]
 
 
@@ -367,9 +411,7 @@ def _all_rows(night: RunReport) -> ET.Element | None:
 
 
 def _missing_line(one: Unrecorded, cells: int) -> list[Content]:
-    kind = attention.ERROR.kind
-    name = element("a", one.id, href="#missing")
-    return [name, element("td", sign(kind), f" {attention.ERROR.word}", class_=kind), *[""] * (cells - 2)]
+    return [element("a", one.id, href="#missing"), kind_cell(attention.ERROR), *[""] * (cells - 2)]
 
 
 def _list_line(row: Row) -> list[Content]:
@@ -378,7 +420,7 @@ def _list_line(row: Row) -> list[Content]:
     mfu, measured_s = record.figures.measured.get(MFU.key), record.judged_s
     return [
         row_link(row),
-        element("td", sign(row.kind), f" {row.needs.word}", class_=row.kind),
+        kind_cell(row.needs),
         "" if row.change is None else percent(row.change),
         "" if measured_s is None else f"{measured_s:.4g} s",
         "" if verdict is None else f"{verdict.reference_s:.4g} s",
@@ -450,7 +492,7 @@ def _turned_alarm(alarm: Alarm, night: RunReport) -> ET.Element:
 #: Numbers of GPUs beside each other: a screen of 1,024 pixels has room for as many.
 _COLUMNS = 10
 #: Workloads that are named above a table.
-_NAMED = 4
+_NAMED_WORKLOADS = 4
 #: What follows from other settings of a row.
 _FOLLOWS = frozenset({"dp", "fsdp"})
 
@@ -464,7 +506,6 @@ class _Table:
     """Workloads that share their numbers of GPUs."""
 
     accelerator: str
-    gpus: set[int] = field(default_factory=set)
     lines: dict[tuple[str, str], dict[int, _Any]] = field(default_factory=dict)
 
 
@@ -475,21 +516,15 @@ def verdict_tables(rows: Iterable[_Any]) -> list[ET.Element | None]:
     """
     groups: dict[tuple[str, str, str], list[_Any]] = {}
     for row in rows:
-        if isinstance(row, Row):
-            facts = row.record.row
-            groups.setdefault((facts.workload, facts.dtype, facts.accelerator), []).append(row)
-        elif row.facts:
-            noted = row.facts
-            groups.setdefault((noted["workload"], noted["dtype"], noted["accelerator"]), []).append(row)
+        if facts := row.facts:
+            groups.setdefault((facts["workload"], facts["dtype"], facts["accelerator"]), []).append(row)
     tables: list[_Table | tuple[str, Sequence[_Any]]] = []
     for (workload, dtype, accelerator), of_group in groups.items():
-        by_gpus = {_gpus(row): row for row in of_group}
+        by_gpus = {int(row.facts["gpus"]): row for row in of_group}
         if len(by_gpus) < len(of_group):
             tables.append((f"{workload} {dtype} on {accelerator}", of_group))
             continue
-        found = _table_for(workload, accelerator, by_gpus, tables)
-        found.gpus.update(by_gpus)
-        found.lines[workload, dtype] = by_gpus
+        _table_for(workload, accelerator, by_gpus, tables).lines[workload, dtype] = by_gpus
     return [
         _by_gpus(f"verdicts-{number}", one) if isinstance(one, _Table) else _by_case(f"verdicts-{number}", *one)
         for number, one in enumerate(tables, 1)
@@ -503,7 +538,7 @@ def _table_for(
     known = [one for one in tables if isinstance(one, _Table) and one.accelerator == accelerator]
     of_workload = [one for one in known if any(name == workload for name, _ in one.lines)]
     for one in of_workload or known:
-        if len(one.gpus.union(gpus)) <= _COLUMNS:
+        if len({*gpus}.union(*one.lines.values())) <= _COLUMNS:
             return one
     made = _Table(accelerator)
     tables.append(made)
@@ -511,9 +546,9 @@ def _table_for(
 
 
 def _by_gpus(name: str, one: _Table) -> ET.Element | None:
-    gpus = sorted(one.gpus)
+    gpus = sorted({number for cells in one.lines.values() for number in cells})
     workloads = list(dict.fromkeys(workload for workload, _ in one.lines))
-    what = ", ".join(workloads) if len(workloads) <= _NAMED else counted(len(workloads), "workload")
+    what = ", ".join(workloads) if len(workloads) <= _NAMED_WORKLOADS else counted(len(workloads), "workload")
     noun = device(one.accelerator)
     span = f"{f'{gpus[0]:,} to ' if len(gpus) > 1 else ''}{rounded(gpus[-1], noun)}"
     heads: list[Content] = ["workload", "dtype", *(_head(number, noun) for number in gpus)]
@@ -538,29 +573,17 @@ def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element | None:
         [
             element("span", _case(row, one, varies), class_="case"),
             _cell(row),
-            f"{_gpus(row):,}",
-            _id(row).partition("[")[2].rstrip("]"),
+            f"{int(row.facts['gpus']):,}",
+            row.id.partition("[")[2].rstrip("]"),
         ]
         for row, one in zip(rows, settings, strict=True)
     ]
     return table(
         name,
         f"{group}: {counted(len(rows), 'row')}, change of throughput",
-        ["differs in", "verdict", f"{device(_accelerator(rows[0]))}s", "name"],
+        ["differs in", "verdict", f"{device(rows[0].facts['accelerator'])}s", "name"],
         lines,
     )
-
-
-def _accelerator(row: _Any) -> str:
-    return row.record.row.accelerator if isinstance(row, Row) else row.facts["accelerator"]
-
-
-def _gpus(row: _Any) -> int:
-    return row.record.row.gpus if isinstance(row, Row) else int(row.facts["gpus"])
-
-
-def _id(row: _Any) -> str:
-    return row.record.row.id if isinstance(row, Row) else row.id
 
 
 def _settings(row: _Any) -> Mapping[str, str]:
@@ -575,7 +598,7 @@ def _settings(row: _Any) -> Mapping[str, str]:
 
 def _case(row: _Any, settings: Mapping[str, str], varies: Collection[str]) -> str:
     told = [f"{name} {value}".strip() for name, value in settings.items() if name in varies]
-    return ", ".join(told) or _id(row)
+    return ", ".join(told) or row.id
 
 
 def _cell(row: _Any | None) -> ET.Element:
@@ -599,7 +622,7 @@ def _cell(row: _Any | None) -> ET.Element:
 JOBS = "jobs.html"
 
 #: Nodes, causes and jobs that are listed.
-_NODES, _CAUSES, _JOBS = 40, 100, 1500
+_NODES, _ALL_CAUSES, _JOBS = 40, 100, 1500
 
 
 def jobs_page(night: RunReport, shown: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
@@ -642,7 +665,7 @@ def _spread(times_s: Sequence[float]) -> str:
 
 
 def _causes(night: RunReport) -> ET.Element | None:
-    lines = [_cause(cause) for cause in night.causes[:_CAUSES]]
+    lines = [_cause(cause) for cause in night.causes[:_ALL_CAUSES]]
     return table("causes", "Why rows could not be measured", ["cause", "rows", "nodes", "advice"], lines)
 
 
@@ -672,7 +695,14 @@ def _blamed(night: RunReport) -> ET.Element | None:
 
 def _slow(night: RunReport) -> ET.Element | None:
     """The nodes that make jobs slow, by all jobs of the history."""
-    lines = [_slow_line(cluster, one) for cluster, slow in night.slow_nodes.items() for one in slow]
+    lines: list[list[Content]] = [
+        [
+            *(one.name, cluster, percent(one.change), time_element(one.accusing[0].begin_s)),
+            *(f"{len(one.accusing)}", f"{len(one.clearing)}"),
+        ]
+        for cluster, slow in night.slow_nodes.items()
+        for one in slow
+    ]
     heads = ["node", "cluster", "throughput", "since", "jobs that accuse", "that clear"]
     return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
 
@@ -682,11 +712,6 @@ def _sound(night: RunReport) -> Iterator[ET.Element]:
     for cluster, sound in night.sound_nodes.items():
         slow = "" if cluster in night.slow_nodes else "no node is known to make jobs slow; "
         yield element("p", f"{cluster}: {slow}{sound_text(sound)}")
-
-
-def _slow_line(cluster: str, one: Suspect) -> Sequence[Content]:
-    since = time_element(one.accusing[0].begin_s)
-    return one.name, cluster, percent(one.change), since, f"{len(one.accusing)}", f"{len(one.clearing)}"
 
 
 def _jobs(night: RunReport) -> ET.Element | None:
@@ -701,7 +726,7 @@ def _job(job: RunJob) -> list[Content]:
     return [
         row_link(job.row),
         facts.id,
-        element("td", f"{_failed_text(job)}{facts.state}", class_=attention.ERROR.kind if job.failed else None),
+        element("td", _state(job), class_=attention.ERROR.kind if job.failed else None),
         shown_nodes(facts.nodes),
         time_element(job.begin_s) if job.begin_s else None,
         "" if facts.queue_s is None else duration(facts.queue_s),
@@ -710,9 +735,9 @@ def _job(job: RunJob) -> list[Content]:
     ]
 
 
-def _failed_text(job: RunJob) -> str:
-    """What stands before the state of a job that failed, although a state may say COMPLETED."""
-    return "failed: " if job.failed else ""
+def _state(job: RunJob) -> str:
+    """The state of a job, behind a word where it failed, although a state may say COMPLETED."""
+    return f"{'failed: ' if job.failed else ''}{job.facts.state}"
 
 
 #: Jobs of a night that are drawn, how high each is, and how many may bear their names.
@@ -763,7 +788,7 @@ def _bar(job: RunJob, x: Callable[[float], float], top: float, height: float) ->
     submitted, started, ended = x(job.begin_s), x(facts.start_s or job.begin_s), x(facts.end_s or 0.0)
     name, queue_s, run_s = job.row.record.row.id, facts.queue_s, facts.run_s
     told = [
-        f"{name}: job {facts.id}, {'failed: ' if job.failed else ''}{facts.state}",
+        f"{name}: job {facts.id}, {_state(job)}",
         "" if queue_s is None else f"{duration(queue_s)} in the queue",
         "" if run_s is None else f"ran {duration(run_s)}",
     ]
@@ -797,3 +822,735 @@ def _part(begin: float, wide: float, top: float, high: float, kind: str) -> ET.E
 
 def _is_timed(job: RunJob) -> bool:
     return bool(job.facts.end_s and 0 < job.begin_s <= job.facts.end_s < MOST)
+
+
+# -- the page of one row ---------------------------------------------------------------------------
+
+#: Facts that have a place of their own on the page.
+_ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
+
+
+def row_page(
+    row: Row,
+    night: RunReport,
+    ends: Sequence[LogEnd],
+    links: Sequence[tuple[str, str]],
+    pages: Mapping[str, str],
+    then_s: Mapping[str, float],
+) -> ET.Element:
+    """All that is known of one row in one run.
+
+    Args:
+        row: The row.
+        night: Its run.
+        ends: The ends of its logs.
+        links: Names of the run's pages, each with its address.
+        pages: By run, the newest first, the addresses of its pages in others.
+        then_s: See :func:`~pytest_gsw.reports.run_report.judged_by`.
+    """
+    record, word = row.record, row.needs.word
+    badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
+    log = section("log", "Last lines of the log", *_log(ends))
+    # What an error's log says is what to look at first; a slow row's figures are.
+    first, last = (log, None) if row.needs is attention.ERROR else (None, log)
+    main = [
+        element("h1", record.row.id),
+        element("p", badge, " ", change(row), class_="headline"),
+        element("p", fact_text(row), class_="fact"),
+        _beside(row, pages),
+        fact_list([*_at_once(row, ends), *since_facts(row), *_notes(row)]),
+        simulated_note([record]),
+        first,
+        section("next", "What to type next", command_list(all_commands(row, night.run.directory))),
+        section("figures", "Figures", _figures(row)),
+        section("nights", "Runs", figure(history_plot(row, pages)), _nights(row, pages, then_s)),
+        section("steps", "Steps", figure(steps_plot(record)), _steps(record)),
+        section("jobs", "Jobs", _jobs_of_row(row)),
+        last,
+        section("facts", "Facts", fact_list(_facts(record))),
+    ]
+    return page(f"{record.row.id}: {word} on {record.run.cluster}, {minute(night.begin_s)}", main, links, root="../")
+
+
+def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
+    """The pages of the row in the runs before and after this one, where the report has them."""
+    runs = list(pages)
+    if row.record.run.id not in runs or len(runs) < 2:
+        return None
+    place = runs.index(row.record.run.id)
+    named = [
+        element("li", element("a", f"{what}: {runs[number]}", href=pages[runs[number]]))
+        for what, number in (("run before", place + 1), ("run after", place - 1))
+        if 0 <= number < len(runs)
+    ]
+    return element("nav", element("ul", *named), aria_label="The row in other runs")
+
+
+def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
+    """Where the row ran, and of an error what to do, or, where nobody knows, what its log says."""
+    nodes = nodes_fact(row.record)
+    if row.needs is not attention.ERROR:
+        return [nodes]
+    says = "" if any(end.cause for end in ends) else likely_cause(ends)
+    return [nodes, ("advice", advice_of(cause_of(row.record))), ("its log says", says)]
+
+
+def _notes(row: Row) -> list[tuple[str, str]]:
+    record = row.record
+    comparable = f"{record.not_comparable} makes the figures not comparable" if record.not_comparable else ""
+    drift = "" if row.needs is attention.DRIFT else drift_text(row)  # whose fact it is
+    return [
+        ("limit", limit_text(row)),
+        ("accepted", record.accepted_note or ""),
+        ("by the document", accepted_line(record) if hides_loss(record) else ""),
+        ("drift", drift),
+        ("not judged", comparable),
+        ("MFU", record.figures.mfu_note if record.figures.measured else ""),
+    ]
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def _figures(row: Row) -> ET.Element | None:
+    record = row.record
+    found = (_figure(row, metric) for metric in metrics.METRICS)
+    lines = [*(line for line in found if line is not None), *_site_figures(record)]
+    accepted = ["accepted", "change"] if record.figures.accepted else []
+    caption = "Measured against documented figures" if record.figures.measured else "Documented figures"
+    return table("figures", caption, ["figure", "measured", "documented", "change", *accepted, "allowed"], lines)
+
+
+def _site_figures(record: Record) -> list[Sequence[str]]:
+    """A line for each of the site's metrics that the row documents."""
+    accepted = ("", "") if record.figures.accepted else ()
+    return [
+        (
+            f"{one.metric.label} ({one.metric.unit})",
+            *(f"{one.measured:,.4g}", f"{one.documented:,.4g}", percent(one.change)),
+            *(*accepted, percent(one.allowed_change)),
+        )
+        for one in record.metrics
+    ]
+
+
+def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
+    """One figure's line; ``None`` where it is neither measured nor documented."""
+    record, key = row.record, metric.key
+    measured, stated = record.figures.measured.get(key), record.figures.documented.get(key)
+    if measured is None and stated is None:
+        return None
+    show = row_text.shown_by(metric)
+
+    def against(held: float | None) -> tuple[str, str]:
+        if not held:
+            return "", ""
+        return show(held), "" if measured is None else percent(measured / held - 1)
+
+    return (
+        row_text.title(metric, record),
+        "" if measured is None else show(measured),
+        *against(record.figures.stated(key)),
+        *(against(record.figures.accepted.get(key)) if record.figures.accepted else ()),
+        "" if row.verdict is None else shown_change(row_text.allowed_text(record, row.verdict, metric)),
+    )
+
+
+# -- nights, steps, jobs ---------------------------------------------------------------------------
+
+
+def _nights(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
+    """The newest nights, those with an error among them, against what tonight is held against."""
+    nights: list[Point | Told] = [*row.past.measured, *row.failures]
+    nights.sort(key=lambda one: (one.time_s, one.run_id))
+    shown = nights[-LISTED_RUNS:][::-1]
+    held_s, held = held_today(row)
+    which = counted(len(nights), "run")
+    if len(shown) < len(nights):
+        which = f"The newest {len(shown)} of {which}"
+    heads = ["when", "verdict", "throughput", f"{row.record.judged_metric.label} (s)", "nodes", "job", "run"]
+    caption = which if held_s is None else f"{which}; throughput against {held}, {held_s:.4g} s"
+    others = {one for one in then_s.values() if held_s is not None and f"{one:.4g}" != f"{held_s:.4g}"}
+    caption += ", where no other figure is named" if others else ""
+    return table("nights", caption, heads, [_night(night, row, pages, then_s) for night in shown])
+
+
+def _night(night: Point | Told, row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> Sequence[Content]:
+    address = pages.get(night.run_id)
+    run: Content = night.run_id if not address else element("a", night.run_id, href=address)
+    when = time_element(night.begin_s)
+    if isinstance(night, Told):
+        last = row.record.jobs.last
+        job_id = last.id if last is not None and night.run_id == row.record.run.id else ""
+        return when, kind_cell(attention.ERROR), "", "", "", job_id, run
+    known = outcomes.of(night.outcome)
+    shown = known.attention.in_report.kind
+    verdict = element("td", sign(shown), f" {known.text}", class_=shown)
+    return (
+        when,
+        verdict,
+        _change(night, row, then_s),
+        f"{night.judged_s:.4g}",
+        several(shown_nodes(night.nodes)),
+        several(night.job_id),
+        run,
+    )
+
+
+def _change(night: Point, row: Row, then_s: Mapping[str, float]) -> str:
+    """The change that a run's verdict is of, and against what, where that is not what the table's caption says."""
+    (today_s, _), held_s = held_today(row), held_then(row, night, then_s)
+    if held_s is None:
+        return ""
+    change, against = percent(held_s / night.judged_s - 1), f"{held_s:.4g} s"
+    return change if today_s is None or against == f"{today_s:.4g} s" else f"{change} against {against}"
+
+
+def _steps(record: Record) -> ET.Element | None:
+    return fact_list((name, value) for name, value in row_text.run_facts(record, "", "") if name == "steps")
+
+
+def _jobs_of_row(row: Row) -> ET.Element | None:
+    heads = ["job", "state", f"{row.record.judged_metric.label} (s)", "nodes", "submitted", "queue", "ran", "note"]
+    return table("jobs", "Every job of the row in this run", heads, [_job_of_row(job, row.record) for job in row.jobs])
+
+
+def _job_of_row(job: JobFacts, record: Record) -> Sequence[Content]:
+    judged_s = job.judged_s
+    if judged_s is None and job is record.jobs.last and not record.jobs.repeats:
+        judged_s = record.judged_s
+    notes = (job.why_repeated, "" if job.reason == "None" else job.reason)
+    return (
+        f"{job.launcher} {job.id}",
+        job.state if job.exit_code is None else f"{job.state} {job.exit_code}:{job.signal}",
+        "" if judged_s is None else f"{judged_s:.4g}",
+        job.nodes,
+        None if job.submit_s is None else time_element(job.submit_s),
+        "" if job.queue_s is None else duration(job.queue_s),
+        "" if job.run_s is None else duration(job.run_s),
+        element("td", "; ".join(text for text in notes if text) or None, class_="long"),
+    )
+
+
+# -- log and facts ---------------------------------------------------------------------------------
+
+
+def _log(ends: Sequence[LogEnd]) -> list[Content]:
+    parts: list[Content] = []
+    for end in ends:
+        parts.append(element("h3", element("code", f"{end.path}")))
+        if end.cause:
+            parts.append(element("p", element("strong", end.cause), class_="fact"))
+        parts.append(element("pre", element("code", "\n".join(end.lines)), class_="log"))
+    return parts
+
+
+def _facts(record: Record) -> list[tuple[str, str]]:
+    image_from = f"({record.run.image_from})" if record.run.image_from else ""
+    return [
+        *((name, value) for name, value in row_text.run_facts(record, "", "") if name not in _ELSEWHERE),
+        ("run", record.run.id),
+        ("cluster", record.run.cluster),
+        ("workload", f"{record.row.workload} ({record.row.framework})"),
+        (f"{device(record.row.accelerator)}s", f"{record.row.gpus:,} {record.row.accelerator}, {record.row.dtype}"),
+        ("image", f"{record.run.image} {image_from}".strip() if record.run.image else ""),
+        ("definition", record.row.definition),
+        ("log agrees on", compared_text(record)),
+        *sorted(record.run.environment.items()),
+        ("variables", ", ".join(f"{name}={value}" for name, value in (record.run.variables or {}).items())),
+    ]
+
+
+_NIGHTS = "list its runs"
+
+#: What the one command does that is of what a row needs alone.
+_OF_NEED = {
+    attention.REGRESSED: "see whether it stays",
+    attention.IMPROVED: "propose the new figure",
+    attention.DRIFT: "see the drift",
+    attention.INCONCLUSIVE: "run it often enough to tell",
+}
+
+
+def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
+    """Everything that can be typed for a row, each with what it does; the one to type next comes first."""
+    record = row.record
+    listed = [("run it again", again([record], directory))]
+    if record.run.log:
+        listed.append(("judge its log again", offline(record, directory)))
+    if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
+        runs = (row.since.good_run_id, record.run.id)
+        listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
+    if row.past.nights:
+        listed.append((_NIGHTS, nights_command(record)))
+    first = next_command(record, row.needs, directory)
+    known = {text: what for what, text in (*listed, (_NIGHTS, nights_command(record)))}
+    too_good = row.needs is attention.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
+    of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
+    return [(known.get(first, of_need), first), *(pair for pair in listed if pair[1] != first)]
+
+
+#: Last lines that are shown.
+_LINES = 8
+#: Of a longer log only so much at its end is searched: a report reads a thousand of them.
+_SEARCHED_BYTES = 256 << 10
+
+
+#: What a row needs whose log's end is shown.
+_LOGS_SHOWN = attention.SLOW | {attention.ERROR}
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """The end of one log."""
+
+    path: Path
+    lines: tuple[str, ...]
+    #: The line that says why the run failed, where it is in what was read.
+    cause: str = ""
+
+
+def likely_cause(ends: Sequence[LogEnd]) -> str:
+    """The line that says why a run failed, else the last one that looks like it, in any of its files.
+
+    Empty where there is neither: the last line of a training log may be a progress bar.
+    """
+    found = (*(end.cause for end in ends), *(telling_line(end.lines) for end in ends))
+    return next(filter(None, found), "")
+
+
+def log_ends_of(row: Row, directory: Path) -> tuple[LogEnd, ...]:
+    """The ends of a row's logs, where that tells something: of one that failed or is too slow."""
+    if row.needs not in _LOGS_SHOWN:
+        return ()
+    run, last = row.record.run, row.record.jobs.last
+    failed = row.needs is attention.ERROR
+    return log_ends(run.log, last.id if last else "", directory, failed=failed, outputs=run.outputs)
+
+
+def log_ends(
+    log: str | None, job_id: str, directory: Path, *, failed: bool, outputs: Sequence[str] = ()
+) -> tuple[LogEnd, ...]:
+    """The ends of a row's log, and of the other files of a job that failed, of those that are there.
+
+    Of a row that could not be measured, the line is looked for that says why. A batch shell's output may be in the
+    run's directory, which may have been moved since.
+    """
+    named = [Path(log)] if log else []
+    if failed:
+        named.extend(map(Path, outputs))
+    if failed and job_id.isalnum():
+        named.append(directory / "batch" / f"slurm-{job_id}.out")
+    ends = (_end(path, failed=failed) for path in dict.fromkeys(path.absolute() for path in named))
+    return tuple(end for end in ends if end is not None)
+
+
+def _end(path: Path, *, failed: bool) -> LogEnd | None:
+    try:
+        if not path.is_file():  # a pipe would never answer
+            return None
+        lines = tail_lines(path, _LINES)
+        return LogEnd(path, lines, _cause_in(path) if failed else "") if lines else None
+    except (OSError, ValueError):  # a name with a zero byte
+        return None
+
+
+def _cause_in(path: Path) -> str:
+    try:
+        cause = find_cause(path, max(0, path.stat().st_size - _SEARCHED_BYTES))
+    except (LogError, OSError):
+        return ""
+    return "" if cause is None else cause.text
+
+
+# -- runs beside each other ------------------------------------------------------------------------
+
+#: The index, and the folder of earlier runs' pages.
+NIGHTS, FOLDER = "nights.html", "nights"
+
+#: First pages of so many runs are kept, and so many runs are listed.
+KEPT, _LISTED = 30, 200
+
+#: What leads from a run to those before and after it, in a page that was written when the one after was not known.
+_BESIDE = "beside"
+_BESIDE_TEXT = re.compile(rf'<p class="run" id="{_BESIDE}">.*?</p>', re.DOTALL)
+
+#: What says on a kept page on which clusters its run was, and how that begins.
+_CLUSTERS = "data-clusters"
+_KEPT_MAIN = f'<main id="main" {_CLUSTERS}="'
+#: A link from a kept page to a row's page, or what is left of it while that page is of another cluster.
+_TO_ROW = re.compile(r'(<a [^<>]*?\b)(?:href|data-row)="\.\./(rows/[^"#]+)')
+
+
+def folder_of(run_id: str) -> str:
+    """A run's name in addresses."""
+    return re.sub(r"[^A-Za-z0-9-]+", "_", run_id)[:100] or "run"
+
+
+def kept_page(run_id: str) -> str:
+    """The address of the page that is kept of a run."""
+    return f"{FOLDER}/{folder_of(run_id)}.html"
+
+
+def listed_runs(nights: Iterable[RunReport]) -> tuple[Listed, ...]:
+    """The runs of the history and of a report, the oldest first; nothing where the history is not known."""
+    known = {one.run_id: one for night in nights for one in night.listed}
+    if known:
+        tonight = (night.as_listed for night in nights if not night.replay_of)
+        known |= {one.run_id: replace(one, time_s=known.get(one.run_id, one).time_s) for one in tonight}
+    return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
+
+
+def pages_there(directory: Path, runs: Iterable[Listed], written: Mapping[str, str]) -> dict[str, str]:
+    """The addresses of the runs' pages that are there, seen from the report's directory, in the order of the runs."""
+    found = {}
+    for run in runs:
+        whole = f"{FOLDER}/{folder_of(run.run_id)}/index.html"
+        places = (written.get(run.run_id, whole), kept_page(run.run_id))
+        address = next((one for one in places if one in written.values() or (directory / one).is_file()), None)
+        if address is not None:
+            found[run.run_id] = address
+    return found
+
+
+def beside(address: str, pages: Sequence[str], here: int) -> ET.Element:
+    """What leads from a page at an address to the runs before and after its own, of which the places are given."""
+
+    def link(place: int, text: str) -> Content:
+        target = pages[place] if 0 <= place < len(pages) else None
+        return target and element("a", text, href=posixpath.relpath(target, posixpath.dirname(address) or "."))
+
+    links = [one for one in (link(here - 1, "the run before"), link(here + 1, "the run after")) if one is not None]
+    parts: list[Content] = [links[0], ", ", links[1]] if len(links) == 2 else list(links)
+    return element("p", *parts, class_="run", id=_BESIDE)
+
+
+def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
+    """Lead from each run's page to the runs before and after it, as they are now."""
+    places = list(pages.values())
+    for number, address in enumerate(places):
+        path = directory / address
+        text = path.read_text(encoding="utf-8")
+        new = markup(beside(address, places, number))
+        linked = _BESIDE_TEXT.sub(lambda _, new=new: new, text, count=1)  # type: ignore[misc]
+        if linked != text:
+            write_whole(path, linked)
+
+
+def link_rows(directory: Path, clusters: Sequence[str], rows: Container[str]) -> None:
+    """Lead from kept pages to those pages of rows that were just written, where both are of the same clusters."""
+    here = f'{_KEPT_MAIN}{escape(_named(clusters))}"'
+    for path in (directory / FOLDER).glob("*.html"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if _KEPT_MAIN not in text:
+            continue  # somebody else's page
+        name = "href" if here in text else "data-row"
+        linked = _TO_ROW.sub(lambda m, name=name: f'{m[1]}{name}="../{m[2]}' if m[2] in rows else m[0], text)  # type: ignore[misc]
+        if linked != text:
+            write_whole(path, linked)
+
+
+def _named(clusters: Sequence[str]) -> str:
+    return plain(", ".join(clusters))
+
+
+def kept_text(root: ET.Element, run_id: str, clusters: Sequence[str]) -> str:
+    """The text of a run's first page as it is kept: its rows lead to their newest pages."""
+    for link in root.iter("a"):
+        target = link.get("href", "")
+        if target.startswith("rows/"):
+            link.set("href", f"../{target}")
+        elif target.startswith(("jobs.html", FOLDER)):
+            del link.attrib["href"]
+    main = next(root.iter("main"))
+    main.set(_CLUSTERS, _named(clusters))
+    said = element("p", "Rows lead to their newest pages here; all pages of this run are written by", class_="run")
+    again = command_line(command("pytest-gsw", "report", run_id, "-o", f"report-{folder_of(run_id)}"))
+    main.extend([said, again])
+    return html_text(root)
+
+
+def nights_page(
+    runs: Sequence[Listed], pages: Mapping[str, str], cluster: str, links: Sequence[tuple[str, str]]
+) -> ET.Element:
+    """The index of runs, the newest first."""
+    shown = runs[-_LISTED:][::-1]
+    kinds = [kind for kind in KINDS if any(kind in by_kind(one.outcomes) for one in shown)]
+    # A phone has room for the first ones: what a run came to is worth more than when it was, which its name says.
+    heads = ["run", *(attention.BY_KIND[kind].word for kind in kinds), "rows", "when"]
+    lines = [_line(one, kinds, pages.get(one.run_id)) for one in shown]
+    if any(one.had_incident for one in shown):
+        heads.insert(1, attention.INCIDENT.kind)
+        for line, one in zip(lines, shown, strict=True):
+            line.insert(1, _count_cell(attention.REGRESSED, int(one.had_incident)))
+    title = f"Runs on {cluster}"
+    caption = f"{counted(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
+    main = [
+        element("h1", title),
+        section("strip", "By verdict", nights_strip(runs, pages.get)),
+        section("runs", "All runs", table("runs", caption, heads, lines)),
+    ]
+    return page(title, main, links, here=NIGHTS)
+
+
+def _line(run: Listed, kinds: Iterable[str], address: str | None) -> list[Content]:
+    counts = by_kind(run.outcomes)
+    name: Content = run.run_id if address is None else element("a", run.run_id, href=address)
+    cells = [_count_cell(attention.BY_KIND[kind], counts.get(kind, 0)) for kind in kinds]
+    return [name, *cells, f"{sum(counts.values())}", time_element(run.time_s)]
+
+
+def _count_cell(needs: Attention, count: int) -> ET.Element:
+    return element("td", f"{needs.sign} {count}", class_=needs.kind) if count else element("td")
+
+
+#: Nights that are shown, and how high a column is, and how wide, in its own units.
+SHOWN = 30
+_HIGH, _WIDE, _LEAST = 60, 20, 3
+
+#: The curve of a row, in its own units, and what it spans at least, a fraction of throughput.
+_CURVE_WIDE, _CURVE_HIGH, _ROOM = 160, 36, 4
+_LEAST_SPAN = 0.04
+
+
+def by_kind(words: Mapping[str, int]) -> dict[str, int]:
+    """How many rows there are of each kind, the worst first, by the words of their outcomes."""
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        counts[outcomes.of(word).attention.in_report.kind] += count
+    return {kind: counts[kind] for kind in KINDS if counts[kind]}
+
+
+def counts_of(words: Mapping[str, int]) -> str:
+    """``3 regressed, 2 errors, 98 passed``."""
+    return ", ".join(
+        outcomes.ERROR.of_rows(count) if kind == attention.ERROR.kind else f"{count} {attention.BY_KIND[kind].word}"
+        for kind, count in by_kind(words).items()
+    )
+
+
+def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | None], here: str = "") -> ET.Element:
+    """A column for each of the newest nights, the newest at the right; each with its counts, and a link to its page."""
+    shown = list(nights)[-SHOWN:]
+    most = max((sum(night.outcomes.values()) for night in shown), default=1)
+    labels = _labels([night.time_s for night in shown])
+    columns = [
+        _column(
+            night,
+            most,
+            None if night.run_id == here else address_of(night.run_id),
+            label,
+            is_here=night.run_id == here,
+        )
+        for night, label in zip(shown, labels, strict=True)
+    ]
+    kinds = {kind for night in shown for kind in by_kind(night.outcomes)}
+    legend = [_swatch(kind) for kind in KINDS if kind in kinds]
+    strip = element("ol", *columns, class_="strip", aria_label="Runs by verdict, the newest last")
+    caption = f"The newest runs by verdict, until {minute(shown[-1].time_s)}" if shown else None
+    return element("div", element("p", caption, class_="run"), strip, element("p", *legend, class_="legend"))
+
+
+def _labels(times_s: Sequence[float]) -> list[str]:
+    """In what each run differs from the one before, its day, else its hour, else its minute: ``23``, ``16h``, ``:04``.
+
+    The first has its day, or its hour where all are of one day.
+    """
+    told = [
+        ("", "", "") if (at := moment(time_s)) is None else (f"{at:%d}", f"{at:%H}h", f":{at:%M}") for time_s in times_s
+    ]
+    days = {day for day, _, _ in told}
+    before = [(day if len(days) == 1 else "", "", "") for day, _, _ in told[:1]]
+    return [
+        next((part for part, known in zip(one, last, strict=True) if part != known), "")
+        for one, last in zip(told, [*before, *told], strict=False)
+    ]
+
+
+def _column(night: Listed, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
+    counts = by_kind(night.outcomes)
+    told = f"{minute(night.time_s)}: {'1 incident, ' if night.had_incident else ''}{counts_of(night.outcomes)}"
+    worst = attention.BY_KIND[next(iter(counts))].sign if counts else ""
+    worst = attention.REGRESSED.sign if night.had_incident else worst
+    parts = [
+        _bars(counts, most),
+        element("span", worst, aria_hidden="true"),
+        element("span", label, aria_hidden="true"),
+        element("span", told, class_="vh"),
+    ]
+    if address is None:
+        return element("li", element("span", *parts, title=told, class_="here" if is_here else None))
+    return element("li", element("a", *parts, title=told, href=address))
+
+
+def _bars(counts: Mapping[str, int], most: int) -> ET.Element:
+    """The counts of one night, the worst on top."""
+    bars = []
+    bottom = float(_HIGH)
+    for kind in reversed(list(counts)):
+        height = max(_LEAST, counts[kind] / most * (_HIGH - _LEAST * len(counts)))
+        bottom -= height
+        bars.append(element("rect", x=1, y=round(bottom, 1), width=_WIDE - 2, height=round(height, 1), class_=kind))
+    return element("svg", *bars, viewBox=f"0 0 {_WIDE} {_HIGH}", class_="column", aria_hidden="true")
+
+
+def _swatch(kind: str) -> ET.Element:
+    known = attention.BY_KIND[kind]
+    box = element("svg", element("rect", x=1, y=1, width=8, height=8, class_=kind), viewBox="0 0 10 10")
+    box.set("class", "swatch")
+    box.set("aria-hidden", "true")
+    return element("span", box, f" {known.sign} {known.word}")
+
+
+# -- the curve of a row ----------------------------------------------------------------------------
+
+
+def row_curve(row: Row) -> ET.Element | None:
+    """Throughput over a row's newest nights against what the row is held against; those with errors have crosses.
+
+    Nights that say nothing of the row are squares beside the line.
+    """
+    verdict = row.verdict
+    nights = row.past.measured[-SHOWN:]
+    if verdict is None or len(nights) < 2:
+        return None
+    changes = [verdict.reference_s / night.judged_s - 1 for night in nights]
+    failed = [one for one in row.earlier if one.outcome == outcomes.ERROR.word and one.time_s >= nights[0].time_s]
+    when = sorted([*(night.time_s for night in nights), *(one.time_s for one in failed)])
+    x = Scale(0, max(len(when) - 1, 1), _ROOM, _CURVE_WIDE - _ROOM)
+    place = {time_s: x(number) for number, time_s in enumerate(when)}
+    low, high = in_view(changes, [0.0], _LEAST_SPAN)
+    room = max(0.0, _LEAST_SPAN - (high - low)) / 2
+    up = Scale(low - room, high + room, _CURVE_HIGH - _ROOM, _ROOM)
+    places = [(place[night.time_s], up(change)) for night, change in zip(nights, changes, strict=True)]
+    told = f"Throughput of {len(nights)} runs from {percent(min(changes))} to {percent(max(changes))}"
+    told += f", {percent(changes[-1])} in the newest"
+    told += f"; {len(failed)} with errors" if failed else ""
+    zero = element("line", x1=0, x2=_CURVE_WIDE, y1=up(0.0), y2=up(0.0), class_="reference")
+    line = element("polyline", class_="nights")
+    drawn = list(zip(places, nights, strict=True))
+    usual = [place for place, night in drawn if night.reason not in UNUSUAL]
+    line.set("points", " ".join(f"{x:g},{y:g}" for x, y in usual))  # no text, and longer than texts may be
+    marks = [_mark(place, night, row) for place, night in drawn if night.reason in UNUSUAL or night is nights[-1]]
+    crosses = [arm for one in failed for arm in _cross(place[one.time_s])]
+    return element(
+        "svg",
+        *(element("title", told), zero, line, *crosses, *marks),
+        viewBox=f"0 0 {_CURVE_WIDE} {_CURVE_HIGH}",
+        class_="curve",
+        role="img",
+        aria_label=told,
+    )
+
+
+def _mark(place: tuple[float, float], night: Point, row: Row) -> ET.Element:
+    """A night by what it came to: a dot, or a square where it says nothing of the row."""
+    x, y = place
+    kind = row.kind if night.run_id == row.record.run.id else outcomes.of(night.outcome).attention.in_report.kind
+    if night.reason in UNUSUAL:
+        return element("rect", x=round(x - 3, 1), y=round(y - 3, 1), width=6, height=6, class_=kind)
+    return element("circle", cx=x, cy=y, r=3, class_=kind)
+
+
+def _cross(x: float) -> list[ET.Element]:
+    """A night with an error, at the foot."""
+    y, arm = _CURVE_HIGH - _ROOM - 1, 3
+    slopes = ((y - arm, y + arm), (y + arm, y - arm))
+    return [element("line", x1=x - arm, x2=x + arm, y1=y1, y2=y2, class_="failed") for y1, y2 in slopes]
+
+
+# -- a report on the disk --------------------------------------------------------------------------
+
+#: The folder of the pages of rows.
+_ROWS = "rows"
+
+
+def write_report(nights: Sequence[RunReport], directory: Path, history: History | None = None) -> Path:
+    """Write the pages of one run or of several; the newest is on the first page, which is returned.
+
+    Args:
+        nights: The reports of the runs, the newest first.
+        directory: Where to write; it is made if it is not there.
+        history: The runs before; ``None`` where there are none.
+
+    Raises:
+        HistoryError: The history did not answer.
+        OSError: A file cannot be written.
+    """
+    then_s = {} if history is None else judged_by((row for night in nights for row in night.rows), history)
+    newest, *others = nights
+    written = {
+        newest.run_id: INDEX,
+        **{night.run_id: f"{FOLDER}/{folder_of(night.run_id)}/{INDEX}" for night in others},
+    }
+    runs_known = listed_runs(nights)
+    pages = _pages_of_rows(nights, written)
+    for night in others:
+        siblings = [(other, f"../../{written[other.run_id]}") for other in nights if other is not night]
+        home = directory / FOLDER / folder_of(night.run_id)
+        _write_night(night, home, siblings, pages, then_s, root="../../", has_index=bool(runs_known))
+    siblings = [(night, written[night.run_id]) for night in others]
+    links = _write_night(newest, directory, siblings, pages, then_s, has_index=bool(runs_known))
+    link_rows(directory, newest.clusters, {f"{_ROWS}/{row.name}.html" for row in newest.rows})
+    # A replay is no run among the others.
+    kept = {newest.run_id: kept_page(newest.run_id)} if runs_known and not newest.replay_of else {}
+    for run_id, address in kept.items():
+        own = night_page(newest, (), [("Newest run", INDEX), ("Runs", NIGHTS)], lambda _: None, root="../")
+        make_directory(directory / FOLDER)
+        write_whole(directory / address, kept_text(own, run_id, newest.clusters))
+        for path in sorted((directory / FOLDER).glob("*.html"))[:-KEPT]:  # names of runs begin with their time
+            path.unlink()
+    there = pages_there(directory, runs_known, written)
+    if runs_known:
+        link_beside(directory, {**there, **kept})
+        clusters = sorted({cluster for night in nights for cluster in night.clusters})
+        _write_page(directory / NIGHTS, nights_page(runs_known, there, enumerated(clusters), links))
+    first = night_page(newest, siblings, links, there.get, places={**there, **kept} if kept else None)
+    _write_page(directory / INDEX, first)
+    return directory / INDEX
+
+
+def _pages_of_rows(nights: Iterable[RunReport], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+    """By row and run, the newest first, where the row's page is, as seen from the report's directory."""
+    found: dict[str, dict[str, str]] = {}
+    for night in nights:
+        home = addresses[night.run_id].removesuffix(INDEX)
+        for row in night.rows:
+            found.setdefault(row.record.row.node_id, {})[night.run_id] = f"{home}{_ROWS}/{row.name}.html"
+    return found
+
+
+def _write_night(
+    night: RunReport,
+    directory: Path,
+    others: Sequence[tuple[RunReport, str]],
+    pages: Mapping[str, Mapping[str, str]],
+    then_s: Mapping[tuple[str, str], Mapping[str, float]],
+    root: str = "",
+    *,
+    has_index: bool,
+) -> list[tuple[str, str]]:
+    """Write the pages of a night, from which the root leads to the report's directory; the names of its pages.
+
+    The first page of the newest night comes last of all.
+    """
+    make_directory(directory / _ROWS)
+    style = resources.files(__package__ or "").joinpath("report.css").read_text(encoding="utf-8")
+    write_whole(directory / "report.css", style)
+    links = [("This run", INDEX), ("Jobs", JOBS)]
+    links += [("Runs", f"{root}{NIGHTS}")] if has_index else []
+    for row in night.rows:
+        of_runs = pages[row.record.row.node_id].items()
+        # The page itself is no link, and stands among the others.
+        beside = {run_id: "" if run_id == night.run_id else f"../{root}{address}" for run_id, address in of_runs}
+        ends = log_ends_of(row, night.run.directory)
+        of_row = then_s.get((row.record.row.id, cluster_of(row.record)), {})
+        _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, ends, links, beside, of_row))
+    _write_page(directory / JOBS, jobs_page(night, jobs_plot(night), links))
+    if root:
+        _write_page(directory / INDEX, night_page(night, others, links))
+    return links
+
+
+def _write_page(path: Path, root: ET.Element) -> None:
+    write_whole(path, html_text(root))

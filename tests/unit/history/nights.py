@@ -8,8 +8,7 @@ from typing import Any
 
 from pytest_gsw.history.model import Point, SeriesKey, series_key
 from pytest_gsw.history.store import History
-from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import JobFacts, Record
 from tests.unit.results.records import JOB, SLOW, varied
 
 DAY_S = 86400.0

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.performance.measurement import Measurement, TimedStep
-from pytest_gsw.results.facts import JobFacts, Timing
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import JobFacts, Record, Timing
 from pytest_gsw.runs.measure import summarize
 from tests.unit.rows import LLAMA2_FP8_X128 as ROW
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,10 @@ from typing import Any
 from pytest_gsw.common.words import minute
 from pytest_gsw.history.place import open_history
 from pytest_gsw.history.store import History
-from pytest_gsw.reports import html
-from pytest_gsw.reports.build import run_reports
-from pytest_gsw.reports.run_report import Run
-from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import Record
+from pytest_gsw.reports.html import pages
+from pytest_gsw.reports.html.charts import Plot
+from pytest_gsw.reports.run_report import Run, RunReport, run_reports
+from pytest_gsw.results.record import JobFacts, Record
 from tests.unit.history.nights import DAY_S, FIRST_S, job
 from tests.unit.results.records import recorded
 
@@ -84,6 +84,21 @@ def runs(directory: Path, **facts: Any) -> dict[str, Run]:
     return {RUN_ID: Run(directory, **facts)}
 
 
+def report_of(
+    *records: Record, before: Iterable[Record] = (), directory: Path | None = None, **facts: Any
+) -> RunReport:
+    """The report of tonight; with a directory, by a history of the nights before, which is kept there."""
+    with nullcontext() if directory is None else history_of(directory, *before) as history:
+        (found,) = run_reports(records, history, runs(directory or Path("run"), **facts))
+    return found
+
+
+def drawn(plot: Plot | None) -> Plot:
+    """A picture that there is."""
+    assert plot is not None
+    return plot
+
+
 def history_of(directory: Path, *records: Record) -> History:
     """A history with these records."""
     history = open_history(directory / "history.sqlite")
@@ -95,7 +110,7 @@ def write_report(
     records: Iterable[Record], history: History | None, directory: Path, runs: Mapping[str, Run] | None = None
 ) -> Path:
     """The first page of the report of records."""
-    return html.write_report(run_reports(records, history, runs), directory, history)
+    return pages.write_report(run_reports(records, history, runs), directory, history)
 
 
 def attempt(number: str, why: str, nodes: str) -> JobFacts:

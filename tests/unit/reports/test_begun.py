@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.history.texts import line_of
-from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.layout import markup
-from pytest_gsw.reports.html.nights import listed_runs
-from pytest_gsw.reports.html.row_page import row_page
-from pytest_gsw.reports.run_report import RunReport, since_line
+from pytest_gsw.reports.html.pages import listed_runs, row_page
+from pytest_gsw.reports.run_report import RunReport, run_reports, since_line
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import job
 from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, failed, history_of, minute_of, row, runs

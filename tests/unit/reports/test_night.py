@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.reports.build import run_report, run_reports
-from pytest_gsw.reports.run_report import Row, Run, RunReport, Since, page_names, since_line
-from pytest_gsw.results.record import Record
+from pytest_gsw.history.events import EXCLUDE, Event
+from pytest_gsw.jobs.journal import COPY, Journal
+from pytest_gsw.reports.html.pages import listed_runs
+from pytest_gsw.reports.run_report import Row, Run, RunReport, Since, page_names, run_reports, since_line
+from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.results.summary import error_lines
 from tests.unit.history.nights import DAY_S, FIRST_S
+from tests.unit.jobs.owners import leave_owner
 from tests.unit.reports.nights import (
     BROKEN,
     FAST,
@@ -24,6 +27,7 @@ from tests.unit.reports.nights import (
     attempt,
     failed,
     history_of,
+    report_of,
     row,
     runs,
 )
@@ -32,16 +36,8 @@ from tests.unit.results.records import varied
 NAME = SLOW.row.id
 
 
-def tonight(*records: Record, **facts: object) -> RunReport:
-    (night,) = run_reports(records, None, runs(Path("run"), **facts))
-    return night
-
-
-def only(*records: Record, before: tuple[Record, ...], directory: Path) -> Row:
-    with history_of(directory, *before) as history:
-        (night,) = run_reports(records, history, runs(directory))
-    (found,) = night.rows
-    return found
+def only(record: Record, before: tuple[Record, ...], directory: Path) -> Row:
+    return report_of(record, before=before, directory=directory).rows[0]
 
 
 def slow(number: int) -> Record:
@@ -53,7 +49,7 @@ def test_the_worst_comes_first() -> None:
     noisy = row("llama2_70b_bf16[H100x256]", outcome="inconclusive", judged_s=4.9, sigma=0.08, sigma_jobs=30)
     profiled = row("llama2_70b_int8[H100x64]", outcome="profiled")
     worse = varied(SLOW, row="llama2_70b_int8[H100x128]", node_id="x", measured={"step_time_s": 9.0})
-    night = tonight(PASSED, profiled, FAST, drifts, noisy, BROKEN, SLOW, worse)
+    night = report_of(PASSED, profiled, FAST, drifts, noisy, BROKEN, SLOW, worse)
     assert [one.record for one in night.worst_first] == [worse, SLOW, BROKEN, noisy, drifts, FAST, profiled, PASSED]
     assert night.counts == {
         "regressed": 2,
@@ -67,7 +63,7 @@ def test_the_worst_comes_first() -> None:
 
 
 def test_a_row_that_ran_although_documented_to_run_out_of_memory_counts_as_regressed() -> None:
-    assert [one.kind for one in tonight(varied(PASSED, outcome="unexpected_success")).rows] == ["regressed"]
+    assert [one.kind for one in report_of(varied(PASSED, outcome="unexpected_success")).rows] == ["regressed"]
 
 
 @pytest.mark.parametrize(
@@ -85,22 +81,22 @@ def test_a_row_that_ran_although_documented_to_run_out_of_memory_counts_as_regre
 def test_the_exit_status_is_that_of_the_session_or_follows_from_the_records(
     records: tuple[Record, ...], status: int
 ) -> None:
-    assert tonight(*records).exit_status == status
-    assert tonight(*records, exit_status=2).exit_status == 2
+    assert report_of(*records).exit_status == status
+    assert report_of(*records, exit_status=2).exit_status == 2
 
 
 def test_a_run_that_diverged_has_the_advice_of_the_screen() -> None:
     diverged = failed(NAME, "the loss or a step time is not finite at step 50: loss: nan")
-    (cause,) = tonight(diverged).causes
+    (cause,) = report_of(diverged).causes
     assert cause.advice == "a run that diverged says nothing of performance: find out why before measuring"
 
 
 def test_when_it_was_and_what_it_cost() -> None:
-    night = tonight(PASSED, SLOW)
+    night = report_of(PASSED, SLOW)
     assert night.begin_s == FIRST_S + TONIGHT * DAY_S - 4000
     assert night.end_s == FIRST_S + TONIGHT * DAY_S
     assert night.gpu_hours == 64 + 128
-    assert tonight().begin_s == begin_of(RUN_ID, 0.0)
+    assert report_of().begin_s == begin_of(RUN_ID, 0.0)
 
 
 # -- since when ------------------------------------------------------------------------------------
@@ -131,17 +127,6 @@ def test_what_changed_on_a_run_before_may_be_the_reason(tmp_path: Path) -> None:
     assert (found.since.time_s, found.since.nights) == (time_s, 1)
     assert (found.since.good_run_id, found.since.changes) == (f"night-{TONIGHT - 1:03}", {"nccl": ("2.21.5", "2.23.4")})
     assert since_line(found.since) == "this run"
-
-
-def test_an_export_tells_since_when_as_the_report_does(tmp_path: Path) -> None:
-    noisy = row(NAME, TONIGHT - 1, 4.9, outcome="inconclusive")
-    with history_of(tmp_path, row(NAME, TONIGHT - 3), slow(TONIGHT - 2), noisy) as history:
-        exported = run_report([PASSED, SLOW], None, history)
-        (reported,) = run_reports([PASSED, SLOW], history, runs(tmp_path))
-    assert [one.record for one in exported.rows] == [PASSED, SLOW]
-    since = exported.rows[1].since
-    assert since is not None
-    assert (since.nights, since) == (3, reported.rows[1].since)
 
 
 def test_a_row_that_was_never_well(tmp_path: Path) -> None:
@@ -181,7 +166,7 @@ def test_errors_of_one_cause_are_told_together() -> None:
         BROKEN, row="b[H100x8]", node_id="t.yaml::b", fact="job 77 failed with exit code 1: NCCL error", job=None
     )
     lost = failed("llama2_70b_bf16[H100x128]", "no log of job 481265")
-    nccl, log = tonight(BROKEN, other, lost).causes
+    nccl, log = report_of(BROKEN, other, lost).causes
     assert (nccl.fact, len(nccl.rows)) == ("job failed with exit code 1: NCCL error", 2)
     assert nccl.nodes == "pool0-[0017-0018]"
     assert nccl.advice
@@ -192,7 +177,7 @@ def test_a_cause_names_the_nodes_that_the_screen_names() -> None:
     one, other = (failed(f"a_bf16[H100x{gpus}]", "job 1 ended NODE_FAIL") for gpus in (8, 16))
     assert other.jobs.last is not None
     both = one, varied(other, job=replace(other.jobs.last, nodes="pool0-0017,m1"))
-    (cause,) = tonight(*both).causes
+    (cause,) = report_of(*both).causes
     assert cause.nodes == "pool0-0017 (2), m1,pool0-0018"
     (line,) = error_lines(both)
     assert line.endswith(f" on {cause.nodes}")
@@ -200,7 +185,7 @@ def test_a_cause_names_the_nodes_that_the_screen_names() -> None:
 
 def test_nodes_on_which_jobs_failed() -> None:
     again = varied(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
-    assert tonight(again, BROKEN).failing_nodes == (("pool0-0017", 2, 3), ("pool0-0018", 1, 2))
+    assert report_of(again, BROKEN).failing_nodes == (("pool0-0017", 2, 3), ("pool0-0018", 1, 2))
 
 
 def test_several_runs_are_as_many_nights_the_newest_first() -> None:
@@ -209,11 +194,11 @@ def test_several_runs_are_as_many_nights_the_newest_first() -> None:
 
 
 def test_of_two_records_of_one_row_the_later_one_counts() -> None:
-    assert [one.record for one in tonight(varied(SLOW, recorded_s=9e9), SLOW).rows] == [varied(SLOW, recorded_s=9e9)]
+    assert [one.record for one in report_of(varied(SLOW, recorded_s=9e9), SLOW).rows] == [varied(SLOW, recorded_s=9e9)]
 
 
 def test_a_record_of_impossible_numbers_hides_no_other() -> None:
-    night = tonight(PASSED, varied(SLOW, outcome="inconclusive", tolerance=7.0, sigma=0.1, sigma_jobs=30))
+    night = report_of(PASSED, varied(SLOW, outcome="inconclusive", tolerance=7.0, sigma=0.1, sigma_jobs=30))
     assert [one.record for one in night.rows] == [PASSED]
     assert list(night.run.missing) == [SLOW.row.node_id]
 
@@ -252,18 +237,82 @@ def test_different_rows_have_different_pages() -> None:
     assert len({name.lower() for name in names.values()}) == len(node_ids)
 
 
-def test_a_page_has_the_same_name_every_night() -> None:
-    assert page_names(["a.yaml::llama2_70b_fp8[H100x128]"]) == {
-        "a.yaml::llama2_70b_fp8[H100x128]": "llama2_70b_fp8_H100x128"
-    }
-
-
 def test_the_runs_of_the_cluster_are_listed_with_their_counts(tmp_path: Path) -> None:
     other = row(NAME, TONIGHT - 1, cluster="selene", run_id="elsewhere")
     ran = (SLOW, PASSED)
-    with history_of(tmp_path, row(NAME, TONIGHT - 1), other, *ran) as history:
-        (night,) = run_reports(ran, history, runs(tmp_path))
+    night = report_of(*ran, before=(row(NAME, TONIGHT - 1), other, *ran), directory=tmp_path)
     assert [(one.run_id, dict(one.outcomes)) for one in night.listed] == [
         (f"night-{TONIGHT - 1:03}", {"passed": 1}),
         (SLOW.run.id, {"regressed": 1, "passed": 1}),
     ]
+
+
+# -- never judged ----------------------------------------------------------------------------------
+
+#: Of the run before, one row was judged.
+BEFORE = row(PASSED.row.id, TONIGHT - 1)
+KILLED = BEFORE.run.id
+
+
+def began(runs: Path, run_id: str = KILLED, cluster: str = "eos") -> Path:
+    """A run of two rows begins."""
+    journal = Journal(runs / run_id)
+    journal.session(cluster, [PASSED.row.node_id, SLOW.row.node_id])
+    journal.close()
+    return runs / run_id
+
+
+def tonight(home: Path, excluded: str = "") -> RunReport:
+    with history_of(home, BEFORE) as history:
+        if excluded:
+            history.decide(Event(EXCLUDE, excluded, "eos", 0.0, {}))
+        (night,) = run_reports([PASSED, row(SLOW.row.id)], history, runs(home / "runs" / RUN_ID))
+    return night
+
+
+def told(night: RunReport) -> dict[str, dict[str, int]]:
+    return {one.run_id: dict(one.outcomes) for one in night.listed}
+
+
+def test_a_row_that_the_run_before_never_judged_was_an_error(tmp_path: Path) -> None:
+    began(tmp_path / "runs")
+    night = tonight(tmp_path)
+    assert told(night) == {KILLED: {"passed": 1, "error": 1}}
+
+
+def test_a_run_that_ended_before_any_row_was_judged_is_listed(tmp_path: Path) -> None:
+    began(tmp_path / "runs", "20261215-210000-7f3a")
+    night = tonight(tmp_path)
+    assert told(night) == {KILLED: {"passed": 1}, "20261215-210000-7f3a": {"error": 2}}
+
+
+def test_a_run_that_goes_on_has_no_errors_for_that(tmp_path: Path) -> None:
+    leave_owner(began(tmp_path / "runs"))
+    assert told(tonight(tmp_path)) == {KILLED: {"passed": 1}}
+
+
+def test_a_run_that_nobody_can_tell_the_owner_of_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(directory: Path) -> None:
+        raise PermissionError(directory)
+
+    monkeypatch.setattr("pytest_gsw.results.unjudged.RunLock", broken)
+    began(tmp_path / "runs")
+    assert told(tonight(tmp_path)) == {KILLED: {"passed": 1, "error": 1}}
+
+
+def test_runs_of_another_cluster_or_excluded_or_kept_from_the_history_or_unreadable_say_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "runs"
+    began(home, "20261215-210000-0001", "dgx")
+    write_record(began(home, "20261215-210000-0002"), PASSED)
+    (began(home, "20261215-210000-0003") / COPY).write_text("{")
+    began(home, "20261215-210000-0004")
+    night = tonight(tmp_path, excluded="20261215-210000-0004")
+    assert told(night) == {KILLED: {"passed": 1}}
+
+
+def test_the_runs_own_line_counts_its_rows_without_a_record(tmp_path: Path) -> None:
+    with history_of(tmp_path, PASSED, BEFORE) as history:
+        facts = {"missing": {SLOW.row.node_id: "the session ended before this row was judged"}}
+        nights = run_reports([PASSED], history, runs(tmp_path / "runs" / RUN_ID, **facts))
+    (*_, line) = listed_runs(nights)
+    assert (line.run_id, line.outcomes) == (RUN_ID, {"passed": 1, "error": 1})

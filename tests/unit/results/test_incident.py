@@ -12,8 +12,8 @@ import pytest
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.together import Night
 from pytest_gsw.performance.verdict import Outcome, Reason
-from pytest_gsw.results.incident import incident_of
 from pytest_gsw.results.record import Record, read_record, write_record
+from pytest_gsw.results.summary import incident_of
 from tests.unit.results.records import SLOW
 
 LIMIT = 0.02

@@ -1,38 +1,20 @@
-"""Every outcome has one entry, and nothing beside it spells one."""
+"""Every outcome has one entry."""
 
 from __future__ import annotations
 
-import ast
 import json
-from pathlib import Path
 
 import pytest
 
-import pytest_gsw
 from pytest_gsw.performance import verdict
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.record import of_content
-from pytest_gsw.results.row_line import told
+from pytest_gsw.results.row_text import told
 from tests.unit.results.records import SLOW, varied
-
-PACKAGE = Path(pytest_gsw.__file__).parent
-#: Words that mean nothing else in the package, and the modules that have them: the tables, and what is decided.
-WORDS = {"improved", "regressed", "inconclusive", "unexpected_success", "profiled"}
-TABLES = {"results/outcomes.py", "results/attention.py", "performance/decision.py"}
 
 
 def test_a_verdicts_outcomes_are_those_that_are_judged() -> None:
     assert {one.value for one in verdict.Outcome} == outcomes.JUDGED
-
-
-def test_nothing_beside_the_tables_spells_an_outcome() -> None:
-    spelled = {
-        str(path.relative_to(PACKAGE))
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Constant) and node.value in WORDS
-    }
-    assert spelled == TABLES
 
 
 @pytest.mark.parametrize("outcome", outcomes.OUTCOMES, ids=lambda one: one.word)

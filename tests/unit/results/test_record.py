@@ -1,3 +1,5 @@
+"""A record as JSON, with its verdict whole; its jobs; the ids of runs."""
+
 from __future__ import annotations
 
 import json
@@ -6,7 +8,7 @@ import os
 import re
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_gsw.history.adding import decode, encode
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.verdict import Outcome
+from pytest_gsw.performance.doubts import RanksApart
+from pytest_gsw.performance.noise import Noise
+from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.rebuild import read_run
-from pytest_gsw.results.record import MetricFacts, Record, read_record, read_records, used_gpu_hours, write_record
-from pytest_gsw.results.row_text import attempt_text
+from pytest_gsw.results.junit import read_run
+from pytest_gsw.results.record import (
+    JobFacts,
+    MetricFacts,
+    Record,
+    read_record,
+    read_records,
+    used_gpu_hours,
+    write_record,
+)
 from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.tables.metrics import Direction
 from tests.unit.results.records import JOB, SLOW, recorded, varied
@@ -97,10 +108,6 @@ def test_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     in_order = ["a[x8]", "a[x8-b]", "a[x16]", "b[x8]"]
     assert [record.row.id for record in read_records(tmp_path)] == in_order
     assert [record.row.id for record in read_run(tmp_path)[0]] == in_order
-
-
-def test_a_directory_without_records_has_none(tmp_path: Path) -> None:
-    assert read_records(tmp_path) == ()
 
 
 def test_the_last_record_of_a_row_stands(tmp_path: Path) -> None:
@@ -270,17 +277,6 @@ def test_what_a_record_keeps_of_an_attempt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempt", "text"),
-    [
-        (LOST, "481220 NODE_FAIL on pool0-0017: node failure"),
-        (replace(LOST, state="PREEMPTED", nodes="", why_repeated="preemption"), "481220 PREEMPTED: preemption"),
-    ],
-)
-def test_an_attempt_in_one_line(attempt: JobFacts, text: str) -> None:
-    assert attempt_text(attempt) == text
-
-
-@pytest.mark.parametrize(
     ("record", "gpu_seconds"),
     [
         (SLOW, 128 * 662.0),
@@ -293,18 +289,6 @@ def test_an_attempt_in_one_line(attempt: JobFacts, text: str) -> None:
 )
 def test_what_the_jobs_of_a_row_have_cost(record: Record, gpu_seconds: float) -> None:
     assert used_gpu_hours(record) == pytest.approx(gpu_seconds / 3600)
-
-
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [
-        ({"metric": "step_time"}, "step_time_s"),
-        ({"metric": "checkpoint_save_time"}, "checkpoint_save_time_s"),
-    ],
-)
-def test_what_a_record_is_judged_by(changes: dict[str, Any], key: str) -> None:
-    documented = {"step_time_s": 1.0, "checkpoint_save_time_s": 17.9}
-    assert varied(SLOW, **{"documented": documented, **changes}).judged_metric.key == key
 
 
 def test_the_measured_jobs_are_the_repeats_and_then_the_last_one() -> None:
@@ -335,3 +319,90 @@ def test_runs_are_by_name_in_the_order_in_which_they_begin(monkeypatch: pytest.M
 def test_runs_that_begin_at_once_have_ids_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1795212000.0)
     assert len({new_run_id() for _ in range(20)}) > 15
+
+
+# -- verdicts --------------------------------------------------------------------------------------
+
+#: By a rule of the site's own, with another tolerance than the session's, and with all that a verdict can say.
+DECIDED = Verdict(
+    Outcome.INCONCLUSIVE,
+    measured_s=5.11,
+    documented_s=4.556,
+    tolerance=0.025,
+    accepted_s=4.9,
+    limit=0.03,
+    noise=Noise(0.01, 24),
+    jobs_s=(5.1, 5.12),
+    steady_s=5.1,
+    given_reason=Reason.RANKS_DIFFER,
+    more=1,
+    max_gain=0.25,
+    ranks=RanksApart((("3", 6.0), ("node 7", 5.9)), 5.1),
+    metrics=(replace(MEMORY.verdict, outcome=Outcome.PASSED),),
+    own_outcome=Outcome.PASSED,
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"outcome": "profiled", "not_comparable": "a profile"}, {"outcome": "error", "fact": "a hook raised"}],
+)
+def test_a_verdict_reads_back_as_it_was_decided(tmp_path: Path, changes: dict[str, Any]) -> None:
+    record: Record = replace(replace(SLOW, outcome="inconclusive", verdict=DECIDED), **changes)
+    read = read_record(write_record(tmp_path, record))
+    assert read == record
+    assert read.verdict == DECIDED
+    assert decode(encode(record)) == record
+
+
+def test_the_limit_of_a_rule_of_the_site_s_own_is_its_verdict_s() -> None:
+    record = varied(SLOW, reason="slower than allowed")
+    strict = replace(record, verdict=record.verdict and replace(record.verdict, tolerance=0.025))
+    assert (record.limit, strict.limit, strict.row.tolerance) == (0.05, 0.025, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"outcome": "passed"}, '\'outcome\' is "passed", and that of its verdict "regressed"'),
+        ({"verdict": []}, "'verdict' is []"),
+        ({"verdict": {"outcome": "regressed"}}, "it has no 'verdict.measured_s'"),
+        ({"verdict": None}, "'outcome' is \"regressed\", and it has no verdict"),
+    ],
+)
+def test_a_verdict_that_is_none(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
+    path = write_record(tmp_path, SLOW)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ValueError, match="is no record") as caught:
+        read_record(path)
+    assert str(caught.value) == f"{path} is no record: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("outcome", "splendid", "'verdict.outcome' is \"splendid\""),
+        ("measured_s", float("nan"), "'verdict.measured_s' is NaN"),
+        ("ranks", {"ranks": [["3"]], "median_s": 5.0}, "'verdict.ranks.ranks' is [[\"3\"]]"),
+        ("mood", 1, "it has an unknown key 'verdict.mood'"),
+        ("documented_s", -1.5, "'verdict.documented_s' is -1.5, wanted a number above 0"),
+        ("jobs_s", [5.1, 0], "'verdict.jobs_s' is 0, wanted a number above 0"),
+    ],
+)
+def test_a_verdict_with_what_is_none_of_its_keys(tmp_path: Path, key: str, value: object, problem: str) -> None:
+    path = write_record(tmp_path, SLOW)
+    content = json.loads(path.read_text())
+    content["verdict"][key] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="is no record") as caught:
+        read_record(path)
+    assert str(caught.value) == f"{path} is no record: {problem}"
+
+
+def test_what_a_rule_of_the_site_s_own_keeps_beside_its_verdict_is_not_recorded(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Own(Verdict):
+        model: object = None
+
+    record = replace(SLOW, verdict=Own(**vars(DECIDED), model=object()), outcome="inconclusive")
+    assert read_record(write_record(tmp_path, record)).verdict == DECIDED

@@ -6,14 +6,30 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError, SubmissionError
+from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results import row_text
-from pytest_gsw.results.record import MetricFacts
-from pytest_gsw.results.row_line import figures
+from pytest_gsw.results.record import MetricFacts, Record
+from pytest_gsw.results.row_text import (
+    WIDEST,
+    RowLine,
+    accepted_line,
+    change_text,
+    figures,
+    fitted,
+    hides_loss,
+    ignored_text,
+    line_of,
+    telling_line,
+    unused_text,
+)
 from tests.unit.results.records import (
+    ACCEPTED,
     AGAIN,
     BY_ACCEPTED,
     IMPROVED,
@@ -26,6 +42,7 @@ from tests.unit.results.records import (
     SAVE,
     SEVERAL,
     SLOW,
+    WONDER,
     facts,
     varied,
 )
@@ -50,13 +67,6 @@ offline    pytest --gsw-cluster=eos --gsw-replay=.gsw/runs/r1 \
 
 def test_the_whole_text_of_a_regression() -> None:
     assert row_text.failure_text(SLOW, REGRESSED, facts(SLOW)) == WHOLE_SCREEN
-
-
-def test_where_the_figures_come_from_in_words() -> None:
-    named = varied(SLOW, source='"Llama 2 70b", release 25.01, section "Performance"')
-    lines = row_text.failure_text(named, REGRESSED, facts(named)).splitlines()
-    assert "baseline   baselines/maxtext/llama2_70b.yaml:41  (readme.md:31)" in lines
-    assert 'source     "Llama 2 70b", release 25.01, section "Performance"' in lines
 
 
 def test_the_limits_of_an_improvement_are_those_that_it_went_beyond() -> None:
@@ -109,12 +119,6 @@ def test_a_failure_by_an_accepted_figure_names_both() -> None:
     assert row_text.verdict_fact(SAVE.figures.documented, save, None, "eos") == (
         "19.93 s is 7.2 % slower than the accepted 18.5 s of eos (allowed 5 %), 9.9 % slower than the documented 17.96 s"
     )
-
-
-def test_the_facts_of_a_row_name_the_accepted_figure() -> None:
-    found = dict(facts(PASSED_BY_ACCEPTED))
-    assert found["accepted"] == "on eos 2026-11-20: 4.9 s, median of 7 jobs, spread 0.83 % (481201, 481207)"
-    assert "accepted" not in dict(facts(SLOW))
 
 
 def test_a_tolerance_of_everything_allows_any_time() -> None:
@@ -203,12 +207,6 @@ def test_what_is_not_known_of_a_job_is_left_out() -> None:
     assert ("job", "replay 481221 REPLAYED") in facts(varied(SLOW, job=job))
 
 
-def test_a_simulation_says_so() -> None:
-    assert ("note", "this is a simulation: no GPU was used, the figures are made up") in facts(
-        varied(SLOW, simulated=True)
-    )
-
-
 LOST = replace(JOB, id="481220", state="NODE_FAIL", exit_code=1, nodes="pool0-0017", why_repeated="node failure")
 PREEMPTED = replace(JOB, id="481219", state="PREEMPTED", nodes="", why_repeated="preemption")
 
@@ -231,18 +229,6 @@ def test_a_limit_that_is_not_the_tolerance_says_why() -> None:
     fast = replace(NOISY, outcome=Outcome.IMPROVED, given_reason=Reason.FASTER)
     assert "(allowed 5 %; an improvement beyond 11.7 %, because" in row_text.verdict_fact(
         SLOW.figures.documented, fast, None
-    )
-
-
-def test_noise_that_is_only_assumed_says_so() -> None:
-    assert row_text.noise_text(Noise(0.0165, 0)) == (
-        "its jobs are taken to differ by 1.7 % until enough of them are known"
-    )
-
-
-def test_the_table_shows_the_limit_in_force() -> None:
-    assert "step time (s)                 5.110         4.556   +12.2 %    +13.3 %  inconclusive" in (
-        row_text.figures_table(SLOW, NOISY)
     )
 
 
@@ -327,3 +313,220 @@ def test_what_takes_no_time_of_its_own_is_not_doubted() -> None:
         varied(short, job=None),
     ):
         assert "doubt" not in dict(facts(record))
+
+
+# -- row line --------------------------------------------------------------------------------------
+
+FAILED = varied(SLOW, outcome="error", fact="job 481221 failed with exit code 1: ECC error", measured={}, reason="")
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        (SLOW, "REGRESSED  throughput -10.8 %  5.11 s/step  MFU 36.0 %  job 481221"),
+        (varied(SLOW, outcome="passed"), "PASSED     throughput -10.8 %  5.11 s/step  MFU 36.0 %  job 481221"),
+        (varied(SLOW, outcome="improved"), "IMPROVED   throughput -10.8 %  5.11 s/step  MFU 36.0 %  job 481221"),
+        (
+            varied(SLOW, outcome="inconclusive", reason="within noise", limit=0.11, sigma=0.04, sigma_jobs=20),
+            "INCONCLUSIVE  throughput -10.8 %  within noise  5.11 s/step  MFU 36.0 %",
+        ),
+        (
+            varied(SLOW, measured={"step_time_s": 435.0}, documented={}, outcome="passed"),
+            "PASSED     435 s/step  job 481221",
+        ),
+        (SAVE, "REGRESSED  throughput -9.9 % (allowed 40 %)  19.93 s/save  job 481221"),
+        (
+            varied(SLOW, accepted={"step_time_s": 5.0}, outcome="passed"),
+            "PASSED     throughput -2.2 % to accepted, -10.8 % to documented",
+        ),
+        (
+            varied(SLOW, attempts=(replace(JOB, id="1"),) * 2),
+            "REGRESSED  throughput -10.8 %  5.11 s/step  MFU 36.0 %  job 481221",
+        ),
+        (FAILED, "ERROR      ECC error, job 481221 on pool0-[0017-0032]"),
+        (
+            varied(FAILED, fact="the end of job 481221 is not known: no answer"),
+            "ERROR      the end of job 481221 is not known: no answer",
+        ),
+        (
+            varied(FAILED, fact="job 481221 ended TIMEOUT"),
+            "ERROR      ended TIMEOUT, job 481221 on pool0-[0017-0032]",
+        ),
+        (varied(FAILED, fact="sbatch refused the job", job=None), "ERROR      sbatch refused the job"),
+        (
+            varied(FAILED, outcome="expected_failure", fact="ran out of memory, as documented"),
+            "AS DOCUMENTED  ran out of memory, as documented  job 481221",
+        ),
+        (
+            varied(FAILED, outcome="unexpected_success", fact="is documented to run out of memory, but it did not"),
+            "UNEXPECTED  is documented to run out of memory, but it did not  job 481221",
+        ),
+    ],
+)
+def test_a_row_on_one_line(record: Record, text: str) -> None:
+    assert line_of(record).text(WIDEST) == f"llama2_70b_fp8[H100x128]  {text}"
+
+
+def test_what_a_log_said_last_stands_for_a_cause_that_is_not_known() -> None:
+    record = varied(FAILED, fact="job 481221 failed with exit code 1")
+    assert line_of(record, "RuntimeError: shape is invalid").parts == ("exit code 1: RuntimeError: shape is invalid",)
+    assert line_of(record).parts == ("failed with exit code 1, job 481221 on pool0-[0017-0032]",)
+    # A cause that is known says more.
+    assert line_of(FAILED, "Error: x").parts == ("ECC error, job 481221 on pool0-[0017-0032]",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([], ""),
+        (["", "  "], ""),
+        (["step 3", "step 4 "], ""),
+        (["Epoch 0: 100%|###| 50/50 [18:11<00:00]"], ""),
+        (["Segmentation fault (core dumped)", "step 1 by default"], "Segmentation fault (core dumped)"),
+        (["slurmstepd: Unable to create step", "bye"], "slurmstepd: Unable to create step"),
+        (["step 1", "RuntimeError: first", "  ValueError: no such shape ", "cleaning up"], "ValueError: no such shape"),
+        (["Error: first", "srun: error: second", ""], "srun: error: second"),
+    ],
+)
+def test_the_line_of_a_log_that_looks_most_like_a_cause(lines: list[str], found: str) -> None:
+    assert telling_line(lines) == found
+
+
+def test_a_site_s_metrics_stand_behind_the_throughput() -> None:
+    memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
+    assert figures(varied(SLOW, metrics=(memory,)))[:2] == ("throughput -10.8 %", "peak memory 70.1 GiB (+14.5 %)")
+
+
+def test_a_simulation_and_a_replay_say_so_last() -> None:
+    assert figures(varied(SLOW, simulated=True))[-1] == "simulated"
+    assert figures(varied(SLOW, job=replace(JOB, state="REPLAYED")))[-1] == "log only"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(4.5559, "throughput +0.0 %"), (4.0, "throughput +13.9 %")])
+def test_a_change_is_of_throughput_and_plus_is_better(seconds: float, text: str) -> None:
+    assert change_text(varied(SLOW, measured={"step_time_s": seconds})) == text
+
+
+def test_the_least_important_parts_are_left_out_and_the_first_is_cut() -> None:
+    parts = ("throughput -10.8 %", "5.11 s/step", "job 481221")
+    assert fitted(parts, 50) == "  throughput -10.8 %  5.11 s/step  job 481221"
+    assert fitted(parts, 40) == "  throughput -10.8 %  5.11 s/step"
+    assert fitted(parts, 17) == "  throughput -..."
+    assert fitted(parts, 8) == ""
+
+
+def test_a_long_id_leaves_room_for_the_change_on_a_narrow_screen() -> None:
+    row = RowLine("gpt2_52b_fp16[V100-32GBx64-ds3d-gas256-mbs4-gbs1024]", "REGRESSED", ("throughput -10.8 %", "job 7"))
+    assert row.text(100) == f"{row.row}  REGRESSED  throughput -10.8 %  job 7"
+    assert row.text(80) == "gpt2_52b_fp16[V100...s256-mbs4-gbs1024]  REGRESSED  throughput -10.8 %  job 7"
+    assert row.text(60) == "gpt2_52b_fp1...s4-gbs1024]  REGRESSED  throughput -10.8 %"
+
+
+@given(st.text(max_size=300), st.lists(st.text(min_size=1, max_size=200), max_size=6), st.integers(0, 200))
+def test_no_line_is_longer_than_it_may_be(row: str, parts: list[str], ids: int) -> None:
+    for word in ("PASSED", "INCONCLUSIVE", "AS DOCUMENTED"):
+        assert len(RowLine(row, word, tuple(parts)).text(WIDEST, ids)) <= WIDEST
+
+
+# -- accepted text ---------------------------------------------------------------------------------
+
+
+def test_why_an_accepted_figure_does_not_count() -> None:
+    start = "the accepted figure of eos (4.9 s, 2026-11-20) was measured "
+    end = ": the documented one is used"
+    other = "under another definition (3f2a9c1d0e4b, now 0123456789ab)"
+    assert unused_text(ACCEPTED, "0123456789ab", ACCEPTED.image) == f"{start}{other}{end}"
+    image = "with the image nvidia+jax+maxtext-2024.12.09.sqsh, this run used "
+    assert unused_text(ACCEPTED, "0123456789ab", "x.sqsh") == f"{start}{image}the image x.sqsh{end}"
+    assert unused_text(ACCEPTED, "0123456789ab", None) == f"{start}{image}an image that is not known{end}"
+    assert ignored_text(ACCEPTED) == (
+        "the accepted figure of eos (4.9 s, 2026-11-20) was left aside by this session's pytest_gsw_judge"
+        ": the documented one is used"
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        (
+            PASSED_BY_ACCEPTED,
+            "passed by what eos has accepted; it is 10.8 % below the documented throughput, and would have failed by it",
+        ),
+        (varied(PASSED_BY_ACCEPTED, measured={"step_time_s": 4.6}), ""),
+        (varied(PASSED_BY_ACCEPTED, outcome="regressed"), ""),
+        (varied(SLOW, accepted_note="was not used"), "was not used"),
+        (SLOW, ""),
+        (NOT_MEASURED, ""),
+    ],
+)
+def test_what_a_summary_must_say_of_an_accepted_figure(record: Record, text: str) -> None:
+    assert accepted_line(record) == text
+    assert hides_loss(record) is text.startswith("passed by")
+
+
+# -- inconclusive text -----------------------------------------------------------------------------
+
+INCONCLUSIVE = varied(SLOW, outcome="inconclusive", reason="within noise", fact="throughput is 10.8 % below")
+
+
+def test_why_a_noisy_row_is_inconclusive() -> None:
+    noisy = replace(NOISY, noise=Noise(0.08, 30))
+    assert row_text.inconclusive_text(INCONCLUSIVE, noisy) == (
+        "inconclusive: throughput is 10.8 % below; jobs of this row differ by as much: "
+        "72 jobs would tell a loss of 5 % from noise (--gsw-repeat)"
+    )
+    assert row_text.inconclusive_line(INCONCLUSIVE) == "within noise: throughput is 10.8 % below"
+    assert row_text.inconclusive_line(varied(INCONCLUSIVE, reason="")) == "throughput is 10.8 % below"
+    assert row_text.inconclusive_line(SLOW) == ""
+
+
+def test_what_is_too_good_to_be_true() -> None:
+    fact = row_text.verdict_fact(SLOW.figures.documented, WONDER, 2_301_530.0)
+    assert fact == (
+        "throughput 2,301,530 tokens/s is 900.0 % above the documented 230,153 "
+        "(allowed 5 %, and no more than 25 % is believed)"
+    )
+    record = varied(SLOW, outcome="inconclusive", fact="throughput is 900.0 % above", log="/stage/a.log")
+    assert row_text.inconclusive_text(record, WONDER) == (
+        "inconclusive: throughput is 900.0 % above; that is too good to be true; look at the 4.556 s in "
+        f"{record.row.baseline} (decimal point, unit, statistic last), and at what /stage/a.log says of batch, sequence "
+        "length and steps; if it is true, max_gain: 901% in the table or in clusters.yaml accepts it"
+    )
+    several = replace(WONDER, measured_s=4.6, jobs_s=(4.6, 4.7, 0.4))
+    assert "; that is too good to be true: one of its jobs took 0.4 s; look at" in (
+        row_text.inconclusive_text(varied(record, log=None), several)
+    )
+    assert "what its log says" in row_text.inconclusive_text(varied(record, log=None), several)
+
+
+def test_which_ranks_differ() -> None:
+    ranks = RanksApart((("3", 3.0), ("node1:7", 2.0)), 0.9)
+    verdict = replace(WONDER, measured_s=4.5, given_reason=Reason.RANKS_DIFFER, ranks=ranks)
+    assert row_text.verdict_fact(SLOW.figures.documented, verdict, None).endswith(
+        "(allowed 5 %); of its ranks, rank 3 took 3 s, node1:7 took 2 s, and their median is 0.9 s"
+    )
+    many = RanksApart(tuple((str(rank), 9.0) for rank in range(900)), 0.9)
+    assert row_text.verdict_fact(SLOW.figures.documented, replace(verdict, ranks=many), None).endswith(
+        "rank 3 took 9 s and 896 more differ, and their median is 0.9 s"
+    )
+    record = varied(SLOW, outcome="inconclusive", fact="4.5 s")
+    assert row_text.inconclusive_text(record, verdict) == (
+        "inconclusive: 4.5 s; ranks of one job wait for each other in every step, so that all take the same time: "
+        "look at the nodes of these ranks, and whether its log is that of one run"
+    )
+
+
+def test_why_a_row_is_inconclusive_beside_a_slow_canary() -> None:
+    verdict = replace(REGRESSED, outcome=Outcome.INCONCLUSIVE, given_reason=Reason.CANARY)
+    assert row_text.inconclusive_text(INCONCLUSIVE, verdict, ["all_reduce_bf16[H100x64]"]) == (
+        "inconclusive: throughput is 10.8 % below; the canary all_reduce_bf16[H100x64] was too slow as well: "
+        "the cluster is not in its usual state"
+    )
+    assert row_text.inconclusive_text(INCONCLUSIVE, verdict) == (
+        "inconclusive: throughput is 10.8 % below; the canary row was too slow as well: "
+        "the cluster is not in its usual state"
+    )
+    assert row_text.inconclusive_text(varied(INCONCLUSIVE, canary=True), verdict) == (
+        "inconclusive: throughput is 10.8 % below; it is a canary: the cluster is not in its usual state, "
+        "and rows that are too slow say nothing"
+    )

@@ -157,12 +157,6 @@ def test_a_night_of_which_nothing_is_left() -> None:
     ]
 
 
-def test_a_simulation_says_so() -> None:
-    assert "\nThis is a simulation: no GPU was used, and its figures say nothing.\n" in markdown(
-        night_of((varied(PASSED, simulated=True),))
-    )
-
-
 def test_rows_of_one_cell_are_counted_the_bad_ones_first() -> None:
     rows = (
         PASSED,
@@ -196,12 +190,6 @@ def test_a_slow_cluster_is_counted_as_one() -> None:
     assert markdown(night_of(whole)).startswith("### pytest-gsw: 1 cluster needs attention\n")
     own = varied(REGRESSED, node_id="t.yaml::own")
     assert markdown(night_of((*whole, own))).startswith("### pytest-gsw: 1 cluster and 1 row need attention\n")
-
-
-def test_by_default_a_big_night_is_below_githubs_limit() -> None:
-    long = "x" * 10_000
-    rows = tuple(record(8, outcome="error", fact=long, row=long, node_id=f"{long}{number}") for number in range(2000))
-    assert len(markdown(night_of(rows)).encode()) < 1 << 20
 
 
 @given(texts)

@@ -128,15 +128,6 @@ def test_the_place_of_a_row(baseline: str, place: tuple[str, int]) -> None:
     assert found.place == place
 
 
-def test_the_counts() -> None:
-    assert counts_text(NIGHT) == (
-        "6 rows: 2 passed, 1 improved, 1 regressed, 1 inconclusive, 1 error, 1 of them drifts"
-    )
-    assert counts_text(night_of(())) == "0 rows"
-    documented = night_of((varied(PASSED, outcome="expected_failure"), varied(PASSED, outcome="profiled", row="b")))
-    assert counts_text(documented) == "2 rows: 1 failed as documented, 1 profiled"
-
-
 @pytest.mark.parametrize(
     ("outcomes", "since"),
     [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.performance.measurement import TimedStep, apply
 from pytest_gsw.performance.verdict import Reason
-from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.charts import (
     TOP,
     Plot,
@@ -20,29 +20,36 @@ from pytest_gsw.reports.html.charts import (
     in_view,
     named_ticks,
     point,
-    round_numbers,
     steps_plot,
     ticks,
-    upright,
     window_of,
 )
-from pytest_gsw.reports.html.pages import jobs_plot
-from pytest_gsw.reports.run_report import Row
+from pytest_gsw.reports.html.pages import jobs_plot, nights_strip, row_curve
+from pytest_gsw.reports.run_report import Listed, Row
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import parse_statistic
-from tests.unit.reports.nights import BROKEN, PASSED, SLOW, TONIGHT, attempt, failed, history_of, minute_of, row, runs
+from tests.unit.reports.nights import (
+    BROKEN,
+    PASSED,
+    SLOW,
+    TONIGHT,
+    attempt,
+    drawn,
+    failed,
+    minute_of,
+    report_of,
+    row,
+)
 from tests.unit.results.records import varied
 
 
-def legend(plot: Plot | None) -> list[str]:
+def legend(plot: Plot) -> list[str]:
     """What a picture's colours and shapes mean."""
-    assert plot is not None
     return ["".join(element.itertext()) for element in plot.legend]
 
 
-def told_of(plot: Plot | None) -> list[str]:
+def told_of(plot: Plot) -> list[str]:
     """What a browser tells of a picture's points and lines under the mouse."""
-    assert plot is not None
     return [element.text or "" for element in plot.svg.iter("title")]
 
 
@@ -85,8 +92,7 @@ def test_of_several_jobs_the_series_is_the_last_ones() -> None:
 
 
 def test_the_steps_of_a_job() -> None:
-    plot = steps_plot(SLOW)
-    assert plot is not None
+    plot = drawn(steps_plot(SLOW))
     assert plot.alt == (
         "Each of 5 steps (s), from 5 to 40 s; the first 1 are warm-up; last is taken over lines 5 to 5; it is 5 s"
     )
@@ -99,8 +105,7 @@ def test_the_steps_of_a_job() -> None:
 
 def test_of_very_many_steps_the_extremes_are_drawn() -> None:
     spiky = tuple(9.0 if number == 31_416 else 5.0 + number % 7 / 1000 for number in range(100_000))
-    plot = steps_plot(varied(SLOW, series_s=spiky, warm_up_steps=0))
-    assert plot is not None
+    plot = drawn(steps_plot(varied(SLOW, series_s=spiky, warm_up_steps=0)))
     assert len(ET.tostring(plot.svg)) < 12_000
     (curve,) = plot.svg.iter("polyline")
     heights = [float(place.partition(",")[2]) for place in (curve.get("points") or "").split()]
@@ -108,16 +113,13 @@ def test_of_very_many_steps_the_extremes_are_drawn() -> None:
 
 
 def nights_of_slow(directory: Path, *before: Record) -> Row:
-    with history_of(directory, *before) as history:
-        (night,) = run_reports([SLOW], history, runs(directory))
-    return night.rows[0]
+    return report_of(SLOW, before=before, directory=directory).rows[0]
 
 
 def test_the_nights_of_a_row(tmp_path: Path) -> None:
     before = [row(SLOW.row.id, number) for number in range(TONIGHT - 1)]
     before += [row(SLOW.row.id, TONIGHT - 1, 5.2, outcome="inconclusive")]
-    plot = history_plot(nights_of_slow(tmp_path, *before))
-    assert plot is not None
+    plot = drawn(history_plot(nights_of_slow(tmp_path, *before)))
     assert (
         plot.alt == "Step time of 46 runs (s), lower is better, the newest 5 s; documented 4.5 s; limit 4.737 s; "
         "1 regressed; 1 inconclusive"
@@ -132,8 +134,7 @@ def test_the_nights_of_a_row(tmp_path: Path) -> None:
 
 def test_a_night_leads_to_the_rows_page_in_it(tmp_path: Path) -> None:
     found = nights_of_slow(tmp_path, row(SLOW.row.id, TONIGHT - 2), row(SLOW.row.id, TONIGHT - 1))
-    plot = history_plot(found, {found.past.nights[1].run_id: "../nights/x/rows/y.html"})
-    assert plot is not None
+    plot = drawn(history_plot(found, {found.past.nights[1].run_id: "../nights/x/rows/y.html"}))
     (link,) = plot.svg.iter("a")
     assert link.get("href") == "../nights/x/rows/y.html"
     assert link.get("aria-label") == link.findtext(".//title")
@@ -142,10 +143,8 @@ def test_a_night_leads_to_the_rows_page_in_it(tmp_path: Path) -> None:
 def test_a_night_with_an_error_is_a_cross_on_the_edge(tmp_path: Path) -> None:
     before = [row(BROKEN.row.id, number) for number in range(TONIGHT - 2)]
     before += [failed(BROKEN.row.id, "job 7 ended NODE_FAIL", TONIGHT - 1)]
-    with history_of(tmp_path, *before) as history:
-        (night,) = run_reports([BROKEN], history, runs(tmp_path))
-    plot = history_plot(night.rows[0])
-    assert plot is not None
+    night = report_of(BROKEN, before=before, directory=tmp_path)
+    plot = drawn(history_plot(night.rows[0]))
     assert [told for told in told_of(plot) if told.startswith("error")] == [
         f"error, {minute_of(TONIGHT - 1)}",
         f"error: job 481265 failed with exit code 1: NCCL error, job 481265, {minute_of(TONIGHT)}",
@@ -160,10 +159,8 @@ def test_a_night_that_is_not_believed_is_shown_beside_the_line(tmp_path: Path) -
     before = [row(SLOW.row.id, number) for number in range(TONIGHT - 4, TONIGHT)]
     too_good = {"outcome": "inconclusive", "reason": Reason.TOO_GOOD.value}
     tonight = varied(SLOW, measured={"step_time_s": 3.6}, series_s=(3.6,) * 5, **too_good)
-    with history_of(tmp_path, *before) as history:
-        (night,) = run_reports([tonight], history, runs(tmp_path))
-    plot = history_plot(night.rows[0])
-    assert plot is not None
+    night = report_of(tonight, before=before, directory=tmp_path)
+    plot = drawn(history_plot(night.rows[0]))
     assert "Step time of 5 runs (s), lower is better, the newest 3.6 s;" in plot.alt
     assert plot.alt.endswith("; 1 inconclusive")
     assert told_of(plot)[-1] == f"3.6 s, {minute_of(TONIGHT)}, job 481265, inconclusive: too good to be true"
@@ -175,8 +172,7 @@ def test_a_night_that_is_not_believed_is_shown_beside_the_line(tmp_path: Path) -
 def test_one_outlier_leaves_the_other_nights_their_axis(tmp_path: Path) -> None:
     before = [row(SLOW.row.id, number, 4.5 + number % 5 / 100) for number in range(TONIGHT - 30, TONIGHT)]
     before[7] = row(SLOW.row.id, TONIGHT - 23, 4500.0, outcome="regressed")
-    plot = history_plot(nights_of_slow(tmp_path, *before))
-    assert plot is not None
+    plot = drawn(history_plot(nights_of_slow(tmp_path, *before)))
     assert plot.title == "Step time of 31 runs (s), lower is better; beyond the picture: 4500 s"
     (curve,) = plot.svg.iter("polyline")
     heights = [float(place.partition(",")[2]) for place in (curve.get("points") or "").split()]
@@ -189,16 +185,6 @@ def test_one_outlier_leaves_the_other_nights_their_axis(tmp_path: Path) -> None:
     assert documented - limit > 20
 
 
-def test_a_run_that_is_half_as_fast_is_within_the_picture(tmp_path: Path) -> None:
-    before = [row(SLOW.row.id, number) for number in range(TONIGHT - 9, TONIGHT)]
-    half = varied(SLOW, measured={"step_time_s": 6.75}, series_s=(6.75,) * 5)
-    with history_of(tmp_path, *before) as history:
-        (night,) = run_reports([half], history, runs(tmp_path))
-    plot = history_plot(night.rows[0])
-    assert plot is not None
-    assert plot.title == "Step time of 10 runs (s), lower is better"
-
-
 def test_one_night_is_no_picture(tmp_path: Path) -> None:
     assert history_plot(nights_of_slow(tmp_path)) is None
 
@@ -208,42 +194,37 @@ def test_the_first_suspect_night_is_marked(tmp_path: Path) -> None:
         row(SLOW.row.id, number, (4.5 if number < 32 else 4.62) * (1 + number % 5 / 1000)) for number in range(TONIGHT)
     ]
     found = nights_of_slow(tmp_path, *drift)
-    plot = history_plot(found)
-    assert plot is not None
+    plot = drawn(history_plot(found))
     assert f"slower since about {minute_of(32)}" in legend(plot)
     assert plot.alt.endswith(f"; 1 regressed; slower since about {minute_of(32)}")
 
 
 def test_the_newest_200_nights_are_drawn(tmp_path: Path) -> None:
-    plot = history_plot(nights_of_slow(tmp_path, *(row(SLOW.row.id, number) for number in range(-300, TONIGHT))))
-    assert plot is not None
+    plot = drawn(history_plot(nights_of_slow(tmp_path, *(row(SLOW.row.id, number) for number in range(-300, TONIGHT)))))
     assert "200 runs" in plot.alt
     assert "runs of the reference" not in legend(plot)  # they were before
 
 
 def test_the_jobs_of_a_night() -> None:
     again = varied(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
-    (night,) = run_reports([again, SLOW, BROKEN], None, runs(Path("run")))
-    plot = jobs_plot(night)
-    assert plot is not None
+    night = report_of(again, SLOW, BROKEN)
+    plot = drawn(jobs_plot(night))
     assert plot.alt == "4 jobs of the run; pale bars are time in the queue, others run time, crosses failed"
     assert sum(shape.get("class") == "failed" for shape in plot.svg.iter("rect")) == 2
     assert len(list(plot.svg.iter("polygon"))) == 2  # and not by their colour alone
     assert "llama2_70b_bf16[H100x64]: job 7, failed: NODE_FAIL, 30s in the queue, ran 11m02s" in told_of(plot)
-    (empty,) = run_reports([varied(SLOW, job=None)], None, runs(Path("run")))
+    empty = report_of(varied(SLOW, job=None))
     assert jobs_plot(empty) is None
 
 
 def test_jobs_of_one_row_are_told_apart_on_the_time_line() -> None:
-    (night,) = run_reports([of_second("20"), of_second("9", 256)], None, runs(Path("run")))
-    plot = jobs_plot(night)
-    assert plot is not None
+    night = report_of(of_second("20"), of_second("9", 256))
+    plot = drawn(jobs_plot(night))
     names = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
     assert names == ["llama2_70b_fp8[H100x256], job 9", "llama2_70b_fp8[H100x128], job 20"]  # ended in one second
     long = of_second("12345678", name="a_workload_with_a_name_that_is_very_long_fp8")
-    (night,) = run_reports([long], None, runs(Path("run")))
-    plot = jobs_plot(night)
-    assert plot is not None
+    night = report_of(long)
+    plot = drawn(jobs_plot(night))
     (name,) = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
     assert name == "a_workload_with_a_name_that_i…, job 12345678"
 
@@ -255,33 +236,14 @@ def of_second(job_id: str, gpus: int = 128, name: str = "llama2_70b_fp8") -> Rec
     return varied(SLOW, row=row_id, node_id=f"t::{row_id}", gpus=gpus, job=replace(SLOW.jobs.last, id=job_id))
 
 
-def test_one_job_is_one() -> None:
-    (night,) = run_reports([SLOW], None, runs(Path("run")))
-    plot = jobs_plot(night)
-    assert plot is not None
-    assert plot.title.startswith("1 job ")
-
-
 def test_of_a_thousand_jobs_those_that_ended_last_are_drawn() -> None:
     many = [varied(SLOW, node_id=f"t::{number}") for number in range(1000)]
-    (night,) = run_reports(many, None, runs(Path("run")))
-    plot = jobs_plot(night)
-    assert plot is not None
+    night = report_of(*many)
+    plot = drawn(jobs_plot(night))
     assert plot.alt.startswith("The 200 jobs that ended last;")
 
 
 # -- axes ------------------------------------------------------------------------------------------
-
-
-def test_round_numbers() -> None:
-    assert round_numbers(4.4, 5.2) == [4.4, 4.6, 4.8, 5.0, 5.2]
-    assert round_numbers(0, 100) == [0, 50, 100]
-    assert round_numbers(3, 3) == [3]
-
-
-def test_noise_of_a_few_thousandths_looks_like_nothing() -> None:
-    y = upright([4.5, 4.51])
-    assert y.high - y.low > 0.06 * 4.5
 
 
 def test_what_an_axis_is_made_for() -> None:
@@ -293,13 +255,6 @@ def test_what_an_axis_is_made_for() -> None:
     assert in_view([4.5, 4500.0], (), 0.27) == (4.5, 4500.0)
     steps = [4.5] * 10 + [45.0] * 10  # a row that has another level since
     assert in_view(steps, (4.737,), 0.27) == (4.5, 45.0)
-
-
-def test_what_is_beyond_an_axis_stands_at_its_end() -> None:
-    x = Scale(1, 10, 100, 200)
-    assert (x(0), x(1), x(5.5), x(10), x(1e9)) == (100, 100, 150, 200, 200)
-    assert Scale(1, 100, 0, 10, logarithmic=True)(10) == 5
-    assert Scale(1, 1, 0, 10)(1) == 5
 
 
 def test_what_is_written_on_an_axis_has_room() -> None:
@@ -328,3 +283,77 @@ def test_a_picture_with_links_is_no_image() -> None:
     assert shown[-1].get("role") == "group"
     assert shown[-1].get("aria-label") == "jobs of a night"
     assert figure(None) is None
+
+
+# -- strip -----------------------------------------------------------------------------------------
+
+TOO_GOOD = varied(
+    SLOW, measured={"step_time_s": 3.6}, series_s=(3.6,) * 5, outcome="inconclusive", reason=Reason.TOO_GOOD.value
+)
+
+
+def curve(directory: Path, tonight: Record, *before: Record) -> ET.Element:
+    found = row_curve(report_of(tonight, before=before, directory=directory).rows[0])
+    assert found is not None
+    return found
+
+
+def told(svg: ET.Element) -> str:
+    return (svg.get("aria-label") or "").replace("\N{NO-BREAK SPACE}", " ")
+
+
+def last_of_line(svg: ET.Element) -> list[str]:
+    (line,) = svg.iter("polyline")
+    return (line.get("points") or "").split()[-1].split(",")
+
+
+def test_the_last_dot_is_of_tonight(tmp_path: Path) -> None:
+    svg = curve(tmp_path, SLOW, *(row(SLOW.row.id, TONIGHT - number) for number in (3, 2, 1)))
+    (dot,) = svg.iter("circle")
+    assert (dot.get("class"), [dot.get("cx"), dot.get("cy")]) == ("regressed", last_of_line(svg))
+    assert told(svg) == "Throughput of 4 runs from \N{MINUS SIGN}10.0 % to +0.0 %, \N{MINUS SIGN}10.0 % in the newest"
+
+
+def test_one_outlier_leaves_the_other_nights_their_height(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, TONIGHT - number, 4.5 + number % 5 / 50) for number in range(20, 0, -1)]
+    before[7] = row(SLOW.row.id, TONIGHT - 13, 0.045, outcome="improved")
+    svg = curve(tmp_path, SLOW, *before)
+    (line,) = svg.iter("polyline")
+    heights = [float(place.partition(",")[2]) for place in (line.get("points") or "").split()]
+    assert min(heights) == heights[7] == 4
+    assert max(heights[:7]) - min(heights[:7]) > 3
+    assert "to +9900.0 %" in told(svg)
+
+
+def test_what_is_not_believed_is_a_square_beside_the_line(tmp_path: Path) -> None:
+    svg = curve(tmp_path, TOO_GOOD, *(row(SLOW.row.id, TONIGHT - number) for number in (3, 2, 1)))
+    assert list(svg.iter("circle")) == []
+    (square,) = svg.iter("rect")
+    assert square.get("class") == "inconclusive"
+    assert (square.get("x"), square.get("y")) == ("153", "1")  # at the right, and at the top: it is the fastest
+    assert float(last_of_line(svg)[0]) < 150
+    assert told(svg) == "Throughput of 4 runs from +0.0 % to +25.0 %, +25.0 % in the newest"
+
+
+def test_a_night_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
+    doubted = row(SLOW.row.id, TONIGHT - 1, 3.6, outcome="inconclusive", reason=Reason.TOO_GOOD.value)
+    svg = curve(tmp_path, SLOW, row(SLOW.row.id, TONIGHT - 2), doubted)
+    assert [(one.tag, one.get("class")) for one in svg if one.tag in {"rect", "circle"}] == [
+        ("rect", "inconclusive"),
+        ("circle", "regressed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("times", "labels"),
+    [
+        (["22 12:00", "23 12:00", "23 13:00", "23 13:04", "24 13:04"], ["22", "23", "13h", ":04", "24"]),
+        (["23 16:04", "23 16:11", "23 17:11"], ["16h", ":11", "17h"]),
+        (["23 16:04", "23 16:04"], ["16h", ""]),
+    ],
+    ids=["days", "one-day", "one-minute"],
+)
+def test_a_run_is_labelled_by_what_tells_it_from_the_one_before(times: list[str], labels: list[str]) -> None:
+    begun = [datetime.strptime(f"2026-11-{one}", "%Y-%m-%d %H:%M").astimezone().timestamp() for one in times]
+    strip = nights_strip([Listed(f"{time_s}", time_s, {"passed": 6}) for time_s in begun], lambda _: None)
+    assert [column[0][2].text or "" for column in strip.iter("li")] == labels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,10 +16,9 @@ import pytest
 
 from pytest_gsw.common.words import minute
 from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
-from pytest_gsw.reports.html import write
+from pytest_gsw.reports.html import pages
 from pytest_gsw.reports.run_report import Run, page_names
-from pytest_gsw.results.facts import JobFacts
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import JobFacts, Record
 from tests.unit.history.nights import FIRST_S, job
 from tests.unit.reports.nights import (
     BROKEN,
@@ -146,8 +146,10 @@ def check(home: Path) -> None:
         assert re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", path.read_text()) is None
 
 
-def written(directory: Path, records: Iterable[Record], **facts: Any) -> Path:
-    index = write_report(records, None, directory / "out", runs=runs(directory, **facts))
+def written(directory: Path, records: Iterable[Record], before: Iterable[Record] | None = None, **facts: Any) -> Path:
+    """The first page of a run's report, with a history of the nights before where these are given."""
+    with nullcontext() if before is None else history_of(directory, *before) as history:
+        index = write_report(records, history, directory / "out", runs=runs(directory, **facts))
     assert index == directory / "out" / "index.html"
     check(index.parent)
     return index
@@ -160,9 +162,7 @@ def text_of(page: Path) -> str:
 def test_a_night_with_a_history(tmp_path: Path) -> None:
     before = [row(SLOW.row.id, number) for number in range(TONIGHT)]
     before += [failed(BROKEN.row.id, BROKEN.fact, TONIGHT - 1)]
-    with history_of(tmp_path, *before) as history:
-        index = write_report([PASSED, SLOW, BROKEN], history, tmp_path / "out", runs=runs(tmp_path))
-    check(index.parent)
+    index = written(tmp_path, [PASSED, SLOW, BROKEN], before)
     text = text_of(index)
     assert f"this run; before that throughput +0.0\N{NO-BREAK SPACE}% at {minute_of(TONIGHT - 1)}" in text
     assert ": 1 error, 1 passed" in text
@@ -189,8 +189,7 @@ def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_
     )
     over = replace(drift, kind=Kind.REGRESSION, subject="a_mended_row", mended_s=FIRST_S, mended_by=SLOW.run.id)
     alarms = (Alarm("1f0c92ab", drift, State.NEW, pages=True), Alarm("2f0c92ab", over, State.MENDED, pages=False))
-    with history_of(tmp_path, row(SLOW.row.id, TONIGHT - 1)) as history:
-        index = write_report([SLOW], history, tmp_path / "out", runs=runs(tmp_path, alarms=alarms))
+    index = written(tmp_path, [SLOW], [row(SLOW.row.id, TONIGHT - 1)], alarms=alarms)
     text, change = text_of(index), "\N{MINUS SIGN}4.3\N{NO-BREAK SPACE}%"
     assert f"New (1)↘ a_row_that_drifts: drifts {change} against its first runs, since 2026-11-01" in text
     assert "Ongoing (0)nothingFixed (1)▼ a_mended_row: regressed" in text
@@ -235,35 +234,11 @@ def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> 
     assert "ongoing and fixed" not in over  # an earlier run has said so
 
 
-def test_of_an_error_without_a_run_before_nothing_is_said_of_since(tmp_path: Path) -> None:
-    with history_of(tmp_path) as history:
-        index = write_report([BROKEN], history, tmp_path / "out", runs=runs(tmp_path))
-    text = text_of(index)
-    assert "job 481265 FAILED on pool0-[0017-0018]" in text
-    assert "no run before is known" not in text
-
-
-def test_a_row_without_a_run_before_has_no_since_in_the_list_of_all_rows(tmp_path: Path) -> None:
-    with history_of(tmp_path, row(PASSED.row.id, TONIGHT - 1)) as history:
-        index = write_report([SLOW, PASSED], history, tmp_path / "out", runs=runs(tmp_path))
-    assert "5 s4.5 s36.0 %pool0" in text_of(index).partition("the worst first")[2]
-
-
-def test_what_a_page_holds_a_row_against_is_one_figure(tmp_path: Path) -> None:
-    before = [row(SLOW.row.id, number, 4.4) for number in range(TONIGHT)]
-    with history_of(tmp_path, *before) as history:
-        index = write_report([SLOW], history, tmp_path / "out", runs=runs(tmp_path))
-    text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html")
-    assert "throughput against the documented, 4.5 s" in text
-    assert "median" not in text.partition("Runs")[2].partition("Steps")[0]
-
-
 def test_a_run_that_was_judged_by_another_figure_is_told_by_that_one(tmp_path: Path) -> None:
     """A cluster that accepts 5 s does not make a loss of 10 % one of nothing."""
     before = [row(SLOW.row.id, 43, 4.6), row(SLOW.row.id, 44, 5.0, outcome="regressed")]
     accepted = varied(SLOW, outcome="passed", accepted={"step_time_s": 5.0})
-    with history_of(tmp_path, *before) as history:
-        index = write_report([accepted], history, tmp_path / "out", runs=runs(tmp_path))
+    index = written(tmp_path, [accepted], before)
     text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html").replace("\N{NO-BREAK SPACE}", " ")
     assert "3 runs; throughput against the accepted, 5 s, where no other figure is named" in text
     assert "\u2714 passed+0.0 %5" in text
@@ -281,9 +256,7 @@ def of_three_jobs(number: int, *jobs_s: float, **changes: Any) -> Record:
 def test_a_run_of_several_jobs_has_one_figure_on_all_pages_and_the_nodes_of_all_its_jobs(tmp_path: Path) -> None:
     before, tonight = of_three_jobs(TONIGHT - 1, 5.3, 5.2, 5.1), of_three_jobs(TONIGHT, 5.05, 5.0, 4.98)
     good = of_three_jobs(TONIGHT - 2, 4.8, 4.5, 4.4, outcome="passed")
-    with history_of(tmp_path, good, before) as history:
-        index = write_report([tonight], history, tmp_path / "out", runs=runs(tmp_path))
-    check(index.parent)
+    index = written(tmp_path, [tonight], [good, before])
     page = index.parent / "rows" / "llama2_70b_fp8_H100x128.html"
     text, first = text_of(page), text_of(index)
     nodes = "pool0-0011, pool0-0012, pool0-0013"
@@ -383,13 +356,6 @@ def test_a_report_that_is_written_over_another_one_leads_to_the_runs_before_and_
     assert "runpassedrowswhennight-003✔ 222026-11-04" in text
 
 
-def test_runs_of_two_clusters_are_listed_as_such(tmp_path: Path) -> None:
-    runs = [row(SLOW.row.id, 1), row(SLOW.row.id, 2, cluster="dgx")]
-    with history_of(tmp_path, *runs) as history:
-        index = write_report(runs, history, tmp_path / "out")
-    assert "Runs on dgx and eos" in text_of_night(index.parent / "nights.html", index.parent)
-
-
 def row_links(page: Path) -> set[str]:
     """The rows whose pages a kept page leads to."""
     return set(re.findall(r'href="\.\./rows/(\w+)\.html"', page.read_text()))
@@ -419,7 +385,7 @@ def test_what_else_lies_among_kept_pages_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_pages_of_so_many_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_gsw.reports.html.nights.KEPT", 2)
+    monkeypatch.setattr("pytest_gsw.reports.html.pages.KEPT", 2)
     home = night_after_night(tmp_path, (1, 2, 3, 4))
     assert sorted(path.name for path in (home / "nights").iterdir()) == ["night-003.html", "night-004.html"]
     assert "night-001" in text_of_night(home / "nights.html", home)
@@ -428,10 +394,6 @@ def test_pages_of_so_many_runs_are_kept(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_night_of_nothing(tmp_path: Path) -> None:
     text = text_of(written(tmp_path, []))
     assert "No row on no cluster" in text
-
-
-def test_a_night_in_which_all_is_well(tmp_path: Path) -> None:
-    assert "Nothing needs attention." in text_of(written(tmp_path, [PASSED]))
 
 
 def test_a_row_that_passed_by_an_accepted_figure_alone_is_counted_and_marked(tmp_path: Path) -> None:
@@ -456,6 +418,13 @@ def test_the_logs_last_lines_are_shown_and_what_they_say_is_text(tmp_path: Path)
     index = written(tmp_path, [varied(BROKEN, log=str(log))])
     page = index.parent / "rows" / "llama2_70b_fp8_H100x64.html"
     assert "Last lines of the log" in text_of(page)
+
+
+def test_of_rows_of_one_cause_twelve_are_named(tmp_path: Path) -> None:
+    rows = [failed(f"a_bf16[H100x{8 * number}]", "job 1 ended NODE_FAIL") for number in range(1, 15)]
+    text = text_of(written(tmp_path, rows))
+    assert "14 rows: job ended NODE_FAIL" in text
+    assert "and 2 more, in the list of all rows" in text
 
 
 def test_a_log_that_is_gone_or_no_file_is_not_shown(tmp_path: Path) -> None:
@@ -500,19 +469,8 @@ def test_jobs_that_were_repeated(tmp_path: Path) -> None:
     assert "failed: NODE_FAIL" in text_of(index.parent / "jobs.html").replace("\n", "")
 
 
-def test_jobs_of_one_second_are_listed_by_their_ids(tmp_path: Path) -> None:
-    assert SLOW.jobs.last is not None
-    jobs = {gpus: replace(SLOW.jobs.last, id=name) for gpus, name in ((8, "100"), (16, "20"), (32, "3"))}
-    rows = [varied(SLOW, row=f"a_fp8[H100x{gpus}]", node_id=f"t::{gpus}", job=one) for gpus, one in jobs.items()]
-    before = replace(SLOW.jobs.last, id="4000", submit_s=(SLOW.jobs.last.submit_s or 0.0) - 1)
-    index = written(tmp_path, [*rows, varied(PASSED, job=before)])
-    listed = text_of(index.parent / "jobs.html").partition("4 jobs in the order of their submission")[2]
-    places = [listed.index(f"]{job_id}COMPLETED") for job_id in ("4000", "3", "20", "100")]
-    assert places == sorted(places)
-
-
 def test_contrast_is_enough_in_light_and_in_dark() -> None:
-    text = (Path(write.__file__).parent / "report.css").read_text()
+    text = (Path(pages.__file__).parent / "report.css").read_text()
     light, dark = text.split("@media screen and (prefers-color-scheme: dark)", 1)
     for block in (light, dark):
         colours = dict(re.findall(r"--([a-z-]+): #([0-9a-f]{6});", block))
