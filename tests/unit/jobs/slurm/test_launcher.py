@@ -13,7 +13,7 @@ from pytest_gsw.errors import JobError, QueueFullError, RefusedError, RunError, 
 from pytest_gsw.jobs.model import SBATCH, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
-from pytest_gsw.jobs.slurm.launcher import LaunchScripts, SlurmLauncher, refusal
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher, refusal
 from tests.unit.nvidia.started import launch
 
 SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
@@ -788,7 +788,10 @@ def test_where_slurm_does_not_answer_its_words_are_told_without_secrets(say: Say
 
 
 def error_of_script(directory: Path, body: str) -> SubmissionError:
-    """The error of a launch script that knows a secret, and submits nothing."""
+    """The error of a launch script that knows a secret, and submits nothing, as a Slurm without jobs tells."""
+    for name in ("squeue", "sacct"):
+        (directory / name).write_text("#!/bin/sh\n")
+        (directory / name).chmod(0o755)
     script = directory / "launch.sh"
     script.write_text(f"#!/bin/bash\n{body}\n")
     script.chmod(0o755)
@@ -799,10 +802,9 @@ def error_of_script(directory: Path, body: str) -> SubmissionError:
         launch=launch("nemo-run"),
         environment={"HF_TOKEN": "not-for-others-9"},
     )
-    client = slurm.Client({"PATH": os.environ["PATH"]}, 5.0, 5.0)
-    scripts = LaunchScripts(client, None, directory / "said", lambda *_: None, lambda *_: ())
+    launcher = SlurmLauncher({"PATH": f"{directory}:{os.environ['PATH']}"}, work_directory=directory / "said")
     with pytest.raises(SubmissionError) as caught:
-        scripts.submit(spec)
+        launcher.submit(spec)
     return caught.value
 
 
