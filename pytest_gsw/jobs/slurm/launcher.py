@@ -47,34 +47,8 @@ from pytest_gsw.jobs.scripts import (
     seconds_of,
     value_of,
 )
-from pytest_gsw.jobs.slurm.client import (
-    COMMAND_TIMEOUT_S,
-    LAUNCH_TIMEOUT_S,
-    QUERY_TIMEOUT_S,
-    Answer,
-    Ask,
-    Client,
-    Output,
-    parse_ends,
-    parse_sacct,
-    parse_sbatch,
-    parse_scontrol,
-    parse_squeue,
-    sacct_command,
-    sacct_jobs_command,
-    sacctmgr_qos_command,
-    scancel_by_name_command,
-    scancel_command,
-    scancel_problem,
-    scontrol_all_command,
-    scontrol_command,
-    scontrol_config_command,
-    scontrol_partitions_command,
-    scontrol_requests,
-    squeue_command,
-    squeue_ids_command,
-    why,
-)
+from pytest_gsw.jobs.slurm import client
+from pytest_gsw.jobs.slurm.client import Answer, Ask, Client, Output, why
 from pytest_gsw.tables.fields import nearest
 
 # -- What has become of jobs, as Slurm's commands tell it together ----------------------------------
@@ -92,8 +66,6 @@ from pytest_gsw.tables.fields import nearest
 # jobs of a session are on one cluster.
 
 
-#: How far the clocks of this machine and of the controller may be apart.
-CLOCK_SKEW_S = 300.0
 #: How long accounting may take to have the record of a job that squeue says has COMPLETED. On 22.05 it is there
 #: within a fifth of a second.
 RECORD_WAIT_S = 60.0
@@ -125,8 +97,8 @@ class Poller:
         ended = [job for job in jobs if job.id not in queued or statuses[job.spec.row_id].state not in open_]
         if not ended:
             return _with_siblings(jobs, statuses, queued.items())
-        told = self._ask(sacct_command(_ids(ended), cluster_of(jobs[0].spec)))
-        recorded = parse_ends(told.stdout) if told.returncode == 0 else {}
+        told = self._ask(client.sacct_command(_ids(ended), cluster_of(jobs[0].spec)))
+        recorded = client.parse_ends(told.stdout) if told.returncode == 0 else {}
         finals = {job.spec.row_id: _recorded(job, recorded) for job in ended}
         # slurmctld still has the job, so scontrol has it too; one that left it needs no asking.
         untold = [
@@ -142,7 +114,9 @@ class Poller:
                 continue
             row_id, status = job.spec.row_id, _ours(job, shown[job.id])
             if status.state.ended or finals[row_id] is None:
-                finals[row_id] = replace(status, unchecked=_unchecked(status, told))
+                what = "which of its steps failed, if any, is not known, only their worst exit code"
+                is_short = status.state.ended and status.derived_exit_code
+                finals[row_id] = replace(status, unchecked=f"{what}: sacct: {why(told)}" if is_short else "")
         for job in ended:
             row_id = job.spec.row_id
             status = _conclusion(job, statuses.get(row_id), finals[row_id], asked, told)
@@ -171,10 +145,10 @@ class Poller:
         """What slurmctld knows of these jobs, by their ids."""
         ids, cluster = _ids(jobs), cluster_of(jobs[0].spec)
         if len(ids) == 1:
-            asked = self._ask(scontrol_command(ids[0], cluster))
+            asked = self._ask(client.scontrol_command(ids[0], cluster))
         else:
-            asked = self._ask(scontrol_all_command(cluster), given=scontrol_requests(ids))
-        told = parse_scontrol(asked.stdout)
+            asked = self._ask(client.scontrol_all_command(cluster), given=client.scontrol_requests(ids))
+        told = client.parse_scontrol(asked.stdout)
         for job in jobs:
             output = told[job.id].output if job.id in told else None
             if output is not None and _ours(job, told[job.id]).state is not JobState.UNKNOWN:
@@ -182,8 +156,8 @@ class Poller:
         return told
 
     def _squeue(self, jobs: Sequence[Job]) -> tuple[Output, dict[str, Answer]]:
-        asked = self._ask(squeue_command(cluster_of(jobs[0].spec), ids=_ids(jobs)))
-        queued = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
+        asked = self._ask(client.squeue_command(cluster_of(jobs[0].spec), ids=_ids(jobs)))
+        queued = client.parse_squeue(asked.stdout) if asked.returncode == 0 else {}
         self._names |= {job_id: answer.job_name for job_id, answer in queued.items()}
         return asked, queued
 
@@ -224,13 +198,6 @@ def _key(job: Job) -> tuple[str, str]:
     return job.spec.row_id, job.id
 
 
-def _unchecked(status: JobStatus, told: Output) -> str:
-    """What is not known of a job's end where slurmctld alone tells it."""
-    if not status.state.ended or not status.derived_exit_code:
-        return ""
-    return f"which of its steps failed, if any, is not known, only their worst exit code: sacct: {why(told)}"
-
-
 def _ours(job: Job, answer: Answer) -> JobStatus:
     """The status, or UNKNOWN if the answer is about another job that has the same id.
 
@@ -243,7 +210,7 @@ def _ours(job: Job, answer: Answer) -> JobStatus:
     # A name of this session's own can be nobody else's job, whatever the clocks say.
     if job.has_unique_name:
         return status
-    if status.submit_s is not None and status.submit_s < job.submitted_s - CLOCK_SKEW_S:
+    if status.submit_s is not None and status.submit_s < job.submitted_s - layout.CLOCK_SKEW_S:
         earlier_s = job.submitted_s - status.submit_s
         return _unknown(f"job {job.id} is another one: it was submitted {earlier_s:.0f} s before ours", status)
     return status
@@ -327,9 +294,8 @@ _CERTAIN = re.compile(
     re.IGNORECASE,
 )
 
-#: Slurm's names of limits on how many jobs may be in the queue: the user's own, and those of a group.
-_OWN_LIMIT = re.compile(r"(?:Assoc|QOS)MaxSubmitJobs?(?:PerUser)?Limit")
-_GROUP_LIMIT = re.compile(r"(?:Assoc|QOS)(?:GrpSubmitJobs?|MaxSubmitJobs?PerAccount)Limit")
+#: Slurm's names of limits on how many jobs may be in the queue: the user's own, which is the group, and others.
+_LIMIT = re.compile(r"(?:Assoc|QOS)(?:(MaxSubmitJobs?(?:PerUser)?)|GrpSubmitJobs?|MaxSubmitJobs?PerAccount)Limit")
 
 
 def is_certain(answer: Output, spec: JobSpec) -> bool:
@@ -346,12 +312,8 @@ def full_queue(answer: Output) -> tuple[str, bool] | None:
     """The limit on jobs in the queue that a refusal names, and whether it is this user's own; ``None`` for no such."""
     if answer.returncode != 1 or "Job violates accounting/QOS policy" not in answer.stderr:
         return None
-    for line in answer.complaints:
-        if _OWN_LIMIT.fullmatch(line):
-            return line, True
-        if _GROUP_LIMIT.fullmatch(line):
-            return line, False
-    return None
+    limits = filter(None, map(_LIMIT.fullmatch, answer.complaints))
+    return next(((limit[0], limit[1] is not None) for limit in limits), None)
 
 
 def may_have_been_taken(answer: Output) -> bool:
@@ -724,7 +686,7 @@ def _not_on_path(command: str, path: str) -> SubmissionError:
 
 
 def _beyond_partitions(some: Sequence[_Alike], ask: Ask, cluster: str) -> dict[str, SubmissionError]:
-    command = scontrol_partitions_command(cluster)
+    command = client.scontrol_partitions_command(cluster)
     asked = ask(command)
     partitions = parse_partitions(asked.stdout) if asked.returncode == 0 else {}
     if not partitions:
@@ -742,12 +704,12 @@ def _certain(excesses: Sequence[Excess], ask: Ask, cluster: str) -> list[Excess]
     """Those that neither a site's plugin nor a QOS may set aside; asked only where there are any."""
     if not excesses:
         return []
-    asked = ask(scontrol_config_command(cluster))
+    asked = ask(client.scontrol_config_command(cluster))
     plugins = {name.strip() for names in _PLUGINS.findall(asked.stdout) for name in names.split(",")}
     if asked.returncode or not plugins or plugins - _HARMLESS_PLUGINS:
         return []
     if any(excess.by_limit for excess in excesses):
-        asked = ask(sacctmgr_qos_command())
+        asked = ask(client.sacctmgr_qos_command())
         has_none = "not running a supported accounting_storage plugin" in asked.stderr
         if not has_none and (asked.returncode or _OVER_LIMITS.search(asked.stdout)):
             return [excess for excess in excesses if not excess.by_limit]
@@ -780,8 +742,8 @@ class SlurmLauncher:
     def __init__(
         self,
         environ: Mapping[str, str] | None = None,
-        query_timeout_s: float = QUERY_TIMEOUT_S,
-        command_timeout_s: float = COMMAND_TIMEOUT_S,
+        query_timeout_s: float = client.QUERY_TIMEOUT_S,
+        command_timeout_s: float = client.COMMAND_TIMEOUT_S,
         lock: SubmissionLock | None = None,
         work_directory: Path | None = None,
     ) -> None:
@@ -893,8 +855,8 @@ class SlurmLauncher:
         ids = [*(job.id for job in self._confirmed(jobs)), *before]
         if not ids:
             return
-        command = scancel_command(ids, cluster_of(jobs[0].spec))
-        problem = scancel_problem(self._client.act(command))
+        command = client.scancel_command(ids, cluster_of(jobs[0].spec))
+        problem = client.scancel_problem(self._client.act(command))
         if problem:
             raise JobError(f"jobs may still run: scancel failed: {problem}", advice=shlex.join(command))
 
@@ -957,7 +919,7 @@ class SlurmLauncher:
         if problem:
             raise JobError(
                 f"jobs may still run: whose their ids are is not known: {problem}",
-                advice=" && ".join(shlex.join(scancel_by_name_command(job)) for job in unseen),
+                advice=" && ".join(shlex.join(client.scancel_by_name_command(job)) for job in unseen),
             )
         return [job for job in jobs if self._poller.bears_its_name(job)]
 
@@ -974,9 +936,11 @@ class SlurmLauncher:
         One that goes on when that has ended, or failed when that COMPLETED, is none of these: it was not waited for.
         """
         what, cluster = "the run's rows were", cluster_of(specs[0])
-        recorded = self._asked(sacct_jobs_command(cluster, since_s=since_s - CLOCK_SKEW_S), what, specs[0])
-        queued = self._asked(squeue_command(cluster, mine=True), what, specs[0])
-        answers = parse_sacct(recorded) | parse_squeue(queued)  # what slurmctld says of a job is newer
+        recorded = self._asked(
+            client.sacct_jobs_command(cluster, since_s=since_s - layout.CLOCK_SKEW_S), what, specs[0]
+        )
+        queued = self._asked(client.squeue_command(cluster, mine=True), what, specs[0])
+        answers = client.parse_sacct(recorded) | client.parse_squeue(queued)  # what slurmctld says of a job is newer
         found = [Named(job_id, told.job_name, told.status) for job_id, told in answers.items()]
         # As scripts have said by now.
         before = self._all_before({spec.launch.name: spec.launch for spec in specs}.values())
@@ -999,7 +963,7 @@ class SlurmLauncher:
         if self._lock is None:
             return
         script = next((spec.script.name for spec in specs if spec.submits_itself), None)
-        if not self._lock.wait_for_orphans(PATIENCE_S if script is None else LAUNCH_TIMEOUT_S):
+        if not self._lock.wait_for_orphans(PATIENCE_S if script is None else client.LAUNCH_TIMEOUT_S):
             what_hangs = script or "an sbatch"
             raise SubmissionError(
                 f"{what_hangs} of the session that is resumed still hangs, and may yet submit {what}",
@@ -1015,7 +979,7 @@ class SlurmLauncher:
         limit = full_queue(answer)
         if limit is None:
             return
-        asked = self._client.ask(squeue_ids_command(cluster_of(spec), mine=limit[1]))
+        asked = self._client.ask(client.squeue_ids_command(cluster_of(spec), mine=limit[1]))
         if asked.returncode != 0 or asked.stdout.strip():
             raise refusal(QueueFullError, spec, command, answer, f"the queue takes no more jobs ({limit[0]})")
 
@@ -1025,12 +989,12 @@ class SlurmLauncher:
         Raises:
             SubmissionError: It is on a cluster that nobody would ask about it.
         """
-        found = parse_sbatch(answer.stdout) if answer.returncode == 0 else None
+        found = client.parse_sbatch(answer.stdout) if answer.returncode == 0 else None
         if found is None:
             return None
         cluster, job_id = found
         if cluster.lower() not in {"", cluster_of(spec).lower()}:
-            self._client.act(scancel_command([job_id], cluster))
+            self._client.act(client.scancel_command([job_id], cluster))
             raise SubmissionError(
                 f"sbatch sent the job to the cluster {cluster}, which is not the session's: cancelled",
                 submission_evidence(spec, command),
@@ -1041,17 +1005,19 @@ class SlurmLauncher:
     def _by_name(self, spec: JobSpec, submitted_s: float) -> Job | None:
         """The job of a submission whose answer was lost, found by its name; else it would run unseen."""
         what, cluster = f"{spec.row_id} was", cluster_of(spec)
-        answers = parse_squeue(self._asked(squeue_command(cluster, name=spec.name, mine=True), what, spec))
+        answers = client.parse_squeue(
+            self._asked(client.squeue_command(cluster, name=spec.name, mine=True), what, spec)
+        )
         if not answers:
             # It may have ended, and slurmctld forgets such jobs soon.
-            command = sacct_jobs_command(cluster, name=spec.name, since_s=submitted_s - CLOCK_SKEW_S)
-            answers = parse_sacct(self._asked(command, what, spec))
+            command = client.sacct_jobs_command(cluster, name=spec.name, since_s=submitted_s - layout.CLOCK_SKEW_S)
+            answers = client.parse_sacct(self._asked(command, what, spec))
         named = {job: told.status.submit_s or 0 for job, told in answers.items() if told.job_name == spec.name}
         if spec.unique_name and len(named) > 1:
             raise SubmissionError(
                 f"{len(named)} jobs have the name that only one can have: {spec.name}",
                 (("jobs", ", ".join(sorted(named))),),
-                advice=shlex.join(scancel_command(sorted(named), cluster)),
+                advice=shlex.join(client.scancel_command(sorted(named), cluster)),
             )
         # An earlier session's job may have the name as well. One by this machine's clock comes before
         # one that is ours only if the controller's clock is behind; Slurm's times are whole seconds.
@@ -1066,7 +1032,7 @@ class SlurmLauncher:
         except RunError:
             return  # out of reach; the journal has the row, and --gsw-resume asks again
         if found is not None:
-            self._client.act(scancel_command([found.id], cluster_of(spec)))
+            self._client.act(client.scancel_command([found.id], cluster_of(spec)))
 
     # -- launch scripts that submit their job themselves ----
 
@@ -1190,7 +1156,7 @@ class SlurmLauncher:
         own = sorted(one.id for one in self._own(spec, job_ids, since_s - 1))
         if not own:
             return ""
-        self._client.act(scancel_command(own, cluster_of(spec)))
+        self._client.act(client.scancel_command(own, cluster_of(spec)))
         return f"; cancelled: {', '.join(own)}"
 
     def _own(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> list[Named]:
@@ -1202,8 +1168,8 @@ class SlurmLauncher:
         """The user's job of an id, or anybody's; an id alone may be another's job."""
         cluster = cluster_of(spec)
         for command, parse in (
-            (squeue_command(cluster, ids=[job_id], mine=mine), parse_squeue),
-            (sacct_jobs_command(cluster, job_id=job_id, mine=mine), parse_sacct),
+            (client.squeue_command(cluster, ids=[job_id], mine=mine), client.parse_squeue),
+            (client.sacct_jobs_command(cluster, job_id=job_id, mine=mine), client.parse_sacct),
         ):
             asked = self._client.ask(command)
             answer = parse(asked.stdout).get(job_id) if asked.returncode == 0 else None
