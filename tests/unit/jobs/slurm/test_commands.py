@@ -99,18 +99,10 @@ def test_queries() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [("-M", "eos"), ("-Meos",), ("--clusters=eos",), ("--clusters", "eos"), ("-QMeos",)]
-)
-def test_questions_follow_a_job_to_its_cluster(options: tuple[str, ...]) -> None:
-    cluster = cluster_of(dataclasses.replace(SPEC, options=("--account=eng", *options)))
-    assert cluster == "eos"
-    assert scancel_command(["1"], cluster) == ("scancel", "--clusters=eos", "-Q", "--", "1")
-
-
-@pytest.mark.parametrize(
     ("line", "environment", "cluster"),
     [
         ("", {}, ""),
+        ("#SBATCH -QMdgx", {}, "dgx"),
         ("#SBATCH --exclusive -M dgx", {}, "dgx"),
         ("#SBATCH -Mdgx", {}, "dgx"),
         ("#SBATCH -Meos", {"SBATCH_CLUSTERS": "dgx"}, "dgx"),
