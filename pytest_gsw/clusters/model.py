@@ -192,8 +192,7 @@ def find_cluster(
         FileError: A file is wrong, or a variable that the cluster uses is not set.
         ConfigurationError: No file defines the cluster.
     """
-    for path in filter(Path.is_file, files):
-        clusters = read_free_mapping(path, "clusters", CLUSTER_FIELDS)
+    for path, clusters in _defined(files):
         if name in clusters:
             return _cluster(name, clusters[name], path, environ)
     if name in _BUILT_IN:
@@ -210,8 +209,12 @@ def find_cluster(
 
 def known_clusters(files: Sequence[Path]) -> tuple[str, ...]:
     """The names of all clusters, built-in ones and those of these files; a FileError where a file is wrong."""
-    defined = (read_free_mapping(path, "clusters", CLUSTER_FIELDS) for path in filter(Path.is_file, files))
-    return tuple(sorted({*_BUILT_IN, *(name for clusters in defined for name in clusters)}))
+    return tuple(sorted({*_BUILT_IN, *(name for _, clusters in _defined(files) for name in clusters)}))
+
+
+def _defined(files: Sequence[Path]) -> Iterator[tuple[Path, Mapping[str, Value]]]:
+    for path in filter(Path.is_file, files):
+        yield path, read_free_mapping(path, "clusters", CLUSTER_FIELDS)
 
 
 def release_of(name: str, files: Sequence[Path], environ: Mapping[str, str]) -> tuple[str, str] | None:
@@ -220,8 +223,7 @@ def release_of(name: str, files: Sequence[Path], environ: Mapping[str, str]) -> 
     Raises:
         FileError: A file is wrong, or a variable that the release uses is not set.
     """
-    for path in filter(Path.is_file, files):
-        clusters = read_free_mapping(path, "clusters", CLUSTER_FIELDS)
+    for path, clusters in _defined(files):
         if name not in clusters:
             continue
         entry = clusters[name].value.get("release")
@@ -423,7 +425,16 @@ def ready_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str],
         ConfigurationError: It has no staging area; or as :func:`find_accelerators` does.
     """
     if cluster is LOCAL:
-        return local_cluster(cluster, directory, environ)
+        found = find_accelerators(environ)
+        python = environ.get("RUN_CONF_PYTHON") or sys.executable  # what runs recipes
+        return replace(
+            cluster,
+            accelerator=found.name,
+            gpus=found.number,
+            gpus_per_node=found.number,
+            stage=str(directory / "stage"),
+            environment={"RUN_CONF_PYTHON": python},
+        )
     if cluster.simulated:  # one recipe for every row
         recipes, environment = str(Path(__file__).parents[1] / "demo"), {"GSW_PYTHON": sys.executable, **demo}
         return replace(cluster, stage=str(directory / "stage"), recipes=recipes, environment=environment)
@@ -433,19 +444,6 @@ def ready_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str],
             f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {cluster.path}"
         )
     return cluster
-
-
-def local_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str]) -> Cluster:
-    """The built-in cluster ``local`` with what this machine has; RUN_CONF_PYTHON, or else this Python, runs recipes."""
-    found = find_accelerators(environ)
-    return replace(
-        cluster,
-        accelerator=found.name,
-        gpus=found.number,
-        gpus_per_node=found.number,
-        stage=str(directory / "stage"),
-        environment={"RUN_CONF_PYTHON": environ.get("RUN_CONF_PYTHON") or sys.executable},
-    )
 
 
 def uses_gpus(cluster: Cluster) -> bool:

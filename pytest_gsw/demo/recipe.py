@@ -20,10 +20,9 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO, NoReturn
 
-from pytest_gsw.demo.damage import damage
 from pytest_gsw.demo.faults import Fault, fault_of, parse_faults
 from pytest_gsw.demo.simulation import Job, simulate
-from pytest_gsw.demo.writers import WRITERS, Event
+from pytest_gsw.demo.writers import WRITERS, Event, damage
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline, transferred

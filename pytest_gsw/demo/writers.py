@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from pytest_gsw.demo import FIRST_LINE
@@ -71,16 +71,11 @@ def identity(run: Run) -> str:
 
 
 def preamble(run: Run) -> Iterator[Event]:
-    """What stands at the top of every log: two ranks say who they are, and NCCL says much more."""
+    """What stands at the top of every log: two ranks say who they are, and so does NCCL."""
     yield from lines(0.0, FIRST_LINE, identity(run), identity(run))
     for rank in range(min(2, run.job.gpus)):
-        prefix = f"demo-node-0001:{4100 + rank}:{4200 + rank} [{rank}] NCCL INFO"
-        yield from lines(
-            8.0 + rank / 10,
-            f"{prefix} Bootstrap : Using eth0:192.0.2.1<0>",
-            f"{prefix} NET/Plugin: No plugin found (libnccl-net.so), using internal implementation",
-            f"{prefix} ncclCommInitRank comm 0x55d0c0de{rank:04x} rank {rank} nranks {run.job.gpus} - Init COMPLETE",
-        )
+        place = f"demo-node-0001:{4100 + rank}:{4200 + rank} [{rank}]"
+        yield from lines(8.0 + rank / 10, f"{place} NCCL INFO Bootstrap : Using eth0:192.0.2.1<0>")
 
 
 # -- What tqdm paints --
@@ -194,25 +189,18 @@ def paxml(run: Run) -> Iterator[Event]:
     yield from say(21.0, "setup_jax.py:80", f"jax.device_count(): {run.job.gpus}")
     for place, line in _paxml_configuration(run):
         yield from say(21.5, place, line)
-    yield from say(22.0, "executors.py:229", "[PAX STATUS]: Starting checkpoint load / variable init.")
     yield from say(40.0, "executors.py:244", "[PAX STATUS]: Checkpoint load / variable init took 18 seconds")
     yield from say(STARTUP_S, "executors.py:350", "[PAX STATUS]: Starting training loop.")
     at_s = STARTUP_S
     for index, times_s in enumerate(zip(run.steps_s, run.second_rank_s, strict=True)):
-        few = index < 5
-        if few:
-            yield from say(at_s, "executors.py:398", f"[PAX STATUS]: Beginning step `{index}`.")
         at_s += times_s[0]
         # The ranks finish in no fixed order.
         for rank in (index % 2, 1 - index % 2) if index < run.logged_steps else ():
             before = _absl(run, at_s, rank, "programs.py:366", "[PAX STATUS]: train_step() took ")
             yield step_line(at_s, index + 1, before, f"{times_s[rank]:f}", " seconds.\n")
-        if few:
-            yield from say(at_s, "executors.py:497", f"[PAX STATUS]: Step `{index}` completed.")
         if (index + 1) % 10 == 0:
             loss = f"[PAX STATUS] step_i: {index + 1}, training loss: {run.losses[index]:.7g}"
             yield from say(at_s, "summary_utils.py:901", loss, ranks=(0,))
-    yield from say(at_s + 2, "eval_lib.py:90", "[PAX STATUS]: Completed running eval programs in  1.902341 seconds.")
     elapsed = f"[PAX STATUS]: E2E time: Elapsed time for <_main>: {at_s - 16:.2f} seconds"
     yield from say(at_s + 4, "py_utils.py:1028", f"{elapsed}  (@ <.../paxml/main.py>)")
 
@@ -358,12 +346,7 @@ def maxtext(run: Run) -> Iterator[Event]:
         after = f", {rates}, total_weights: {tokens_per_step}, loss: {loss:.3f}\n"
         return step_line(at_s, step, f"completed step: {index}, seconds: ", f"{seconds:.3f}", after)
 
-    yield from lines(
-        25.0,
-        f"Num_devices: {gpus}, shape (1, {gpus}, 1, 1, 1)",
-        "Setting up checkpoint logger...",
-        *_parameters(run, _PROFILING_STEPS),
-    )
+    yield from lines(25.0, *_parameters(run, _PROFILING_STEPS))
     at_s = STARTUP_S
     for index in range(_PROFILING_STEPS):
         # Time and loss repeat where the measured run is the shorter one.
@@ -371,17 +354,10 @@ def maxtext(run: Run) -> Iterator[Event]:
         at_s += run.steps_s[source] * _PROFILING_SLOWDOWN
         for rank_s in (run.steps_s, run.second_rank_s):
             yield completed(at_s, index, rank_s[source] * _PROFILING_SLOWDOWN, _finite(run.losses[source]), step=0)
-    yield from lines(
-        at_s + 20,
-        "Generating '/tmp/nsys-report-demo.qdstrm'",
-        "[1/1] [========================100%] profile.nsys-rep",
-        *_parameters(run, len(run.steps_s)),
-    )
+    yield from lines(at_s + 20, "Generating '/tmp/nsys-report-demo.qdstrm'", *_parameters(run, len(run.steps_s)))
     for index, end_s in enumerate(step_ends_s(run.steps_s, at_s + 60)):
         for rank_s in (run.steps_s, run.second_rank_s):
             yield completed(end_s, index, rank_s[index], run.losses[index], index + 1)
-        if index == 0:
-            yield from lines(end_s, "To see full metrics 'tensorboard --logdir=/results/tensorboard/'")
 
 
 def _finite(loss: float) -> float:
@@ -410,13 +386,6 @@ def _megatron_line(run: Run, at_s: float, iteration: int) -> Event:
     after += " number of skipped iterations:   0 | number of nan iterations:   0 |\n"
     figure = f"{statistics.fmean(run.steps_s[window]) * 1000:.1f}"
     return step_line(at_s, iteration // run.log_interval, before, figure, after)
-
-
-def _megatron_phases(seconds: float) -> str:
-    return (
-        f"time (ms) | forward-compute: {seconds * 290:.2f} | backward-compute: {seconds * 680:.2f}"
-        f" | optimizer: {seconds * 20:.2f} | batch-generator: {seconds * 0.3:.2f}"
-    )
 
 
 def _checkpoint_iterations(run: Run) -> Mapping[int, float]:
@@ -470,7 +439,7 @@ def _arguments(run: Run) -> Iterator[str]:
 
 def megatron(run: Run) -> Iterator[Event]:
     """Megatron-LM, alone or under DeepSpeed, whose engines report every iteration too."""
-    yield from lines(15.0, *_arguments(run), "> initializing torch distributed ...")
+    yield from lines(15.0, *_arguments(run))
     yield from lines(40.0, "time (ms) | model-and-optimizer-setup: 11002.57 | train/valid/test-data-iterators: 1280.95")
     yield from lines(STARTUP_S, "training ...", _moment(run, STARTUP_S, "before the start of training step"))
     saves, total = _checkpoint_iterations(run), len(run.steps_s)
@@ -484,20 +453,16 @@ def megatron(run: Run) -> Iterator[Event]:
             line = _megatron_line(run, at_s, iteration)
             # In a run that is about checkpoints, the figure that counts is the save's.
             yield line if not saves else line._replace(figure_end=0)
-            yield from lines(at_s, _megatron_phases(seconds))
-        if iteration == run.log_interval:
-            memory = "memory (MB) | allocated: 10857.5625 | max allocated: 26118.22 | reserved: 28234.0"
-            yield from lines(at_s, f"[Rank 0] (after {iteration} iterations) {memory}")
+            phases = f"forward-compute: {seconds * 290:.2f} | backward-compute: {seconds * 680:.2f}"
+            yield from lines(at_s, f"time (ms) | {phases} | optimizer: {seconds * 20:.2f}")
         if iteration in saves:
             at_s += saves[iteration]
             yield from _checkpoint(at_s, iteration, saves[iteration], iteration // run.log_interval)
     yield from lines(at_s, _moment(run, at_s, "after training is done"))
-    ruler = "-" * 80
     loss = run.losses[-1]
-    validation = (
-        f" validation loss at iteration {total} | lm loss value: {loss:.6E} | lm loss PPL: {math.exp(loss):.6E} |"
-    )
-    yield from lines(at_s + 5, ruler, validation, ruler, "[exiting program after the last iteration]")
+    values = f"lm loss value: {loss:.6E} | lm loss PPL: {math.exp(loss):.6E}"
+    validation = f" validation loss at iteration {total} | {values} |"
+    yield from lines(at_s + 5, validation, "[exiting program after the last iteration]")
 
 
 # -- torchtitan: `metrics.py`, `train.py` --
@@ -628,24 +593,15 @@ def huggingface(run: Run) -> Iterator[Event]:
     if run.baseline.dtype == "fp16":  # these rows train under DeepSpeed
         place = "config.py:752:print"
         yield from lines(28.0, *(info_line(run, 28.0, place, line) for line in settings(run)))
+    head = (
+        "***** Running training *****",
+        f"  Num examples = {run.global_batch_size * total}",
+        f"  Instantaneous batch size per device = {run.micro_batch_size}",
+        f"  Total train batch size (w. parallel, distributed & accumulation) = {run.global_batch_size}",
+        f"  Total optimization steps = {total}",
+    )
     for _ in nodes:
-        yield from lines(
-            30.0,
-            info(30.0, "trainer.py:1143", "***** Running training *****"),
-            info(30.0, "trainer.py:1144", f"  Num examples = {run.global_batch_size * total}"),
-            info(30.0, "trainer.py:1145", "  Num Epochs = 1"),
-            info(
-                30.0,
-                "trainer.py:1146",
-                f"  Instantaneous batch size per device = {run.micro_batch_size}",
-            ),
-            info(
-                30.0,
-                "trainer.py:1147",
-                f"  Total train batch size (w. parallel, distributed & accumulation) = {run.global_batch_size}",
-            ),
-            info(30.0, "trainer.py:1149", f"  Total optimization steps = {total}"),
-        )
+        yield from lines(30.0, *(info(30.0, "trainer.py:1143", line) for line in head))
     yield Event(STARTUP_S, bar(0, 0.0).encode())
     every = max(1, total // 10)
     for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
@@ -663,26 +619,17 @@ def huggingface(run: Run) -> Iterator[Event]:
         before = f"{{'train_runtime': {node_runtime_s:.4f}, 'train_samples_per_second': "
         after = f", 'train_steps_per_second': {total / node_runtime_s:.3f}, 'train_loss': {loss}, 'epoch': 1.0}}\n"
         yield step_line(end_s, total, before, f"{run.global_batch_size * total / node_runtime_s:.3f}", after)
+    metrics = {
+        "train_loss": f"{loss:.4f}",
+        "train_runtime": f"{timedelta(seconds=int(runtime_s))}.00",
+        "train_samples_per_second": f"{run.global_batch_size * total / runtime_s:.3f}",
+    }
+    block = ("***** train metrics *****", *(f"  {name:<24} = {value:>10}" for name, value in metrics.items()))
     yield from lines(
         end_s + 2,
-        *(info(end_s + 2, "trainer_pt_utils.py:907", line) for line in _train_metrics(run, runtime_s, loss)),
+        *(info(end_s + 2, "trainer_pt_utils.py:907", line) for line in block),
         "{'eval_loss': 6.4128, 'eval_runtime': 12.3071, 'eval_samples_per_second': 41.602, 'epoch': 1.0}",
     )
-
-
-def _train_metrics(run: Run, runtime_s: float, loss: float) -> Iterator[str]:
-    total = len(run.steps_s)
-    seconds = int(runtime_s)
-    metrics = {
-        "epoch": "1.0",
-        "train_loss": f"{loss:.4f}",
-        "train_runtime": f"{timedelta(seconds=seconds)}.{int((runtime_s - seconds) * 100):02d}",
-        "train_samples": f"{run.global_batch_size * total}",
-        "train_samples_per_second": f"{run.global_batch_size * total / runtime_s:.3f}",
-        "train_steps_per_second": f"{total / runtime_s:.3f}",
-    }
-    yield "***** train metrics *****"
-    yield from (f"  {name:<24} = {value:>10}" for name, value in metrics.items())
 
 
 def _whole(writer: Writer) -> Writer:
@@ -705,3 +652,90 @@ WRITERS: Mapping[str, Writer] = {
     one.__name__: _whole(one)
     for one in (paxml, nemo, maxtext, megatron, torchtitan, automodel, composer, deepspeed, huggingface)
 }
+
+
+# -- What a fault leaves of a healthy log, and the last words that it adds --
+
+_XLA_FORMATS = frozenset({"paxml", "maxtext"})
+_STEPS_BEFORE_FAILURE = 3
+
+
+def damage(healthy: Sequence[Event], run: Run, word: str) -> tuple[Event, ...]:
+    """The events of a run with a fault; faults that do not show in the log leave it whole."""
+    count = run.logged_steps
+    match word:
+        case "oom":
+            return _ending(before_training(healthy), _out_of_memory(run))
+        case "fail":
+            return _ending(_until(healthy, min(_STEPS_BEFORE_FAILURE, count - 1)), _TRACEBACK)
+        case "oom-kill":
+            killed = f"slurmstepd: error: Detected 1 oom_kill event in StepId={run.job.id}.0"
+            return _ending(_until(healthy, count // 3), (f"{killed}. Some of the step tasks have been OOM Killed.",))
+        case "stall":
+            return _until(healthy, count // 2)
+        case "short":
+            return _until(healthy, count * 6 // 10)
+        case "truncated":
+            return tuple(_truncated(healthy, count))
+        case "no-log":
+            return ()
+        case _:
+            return tuple(healthy)
+
+
+def before_training(events: Sequence[Event]) -> tuple[Event, ...]:
+    """The events before the first that tells of a step."""
+    return tuple(takewhile(lambda event: not event.step and not event.figure_end, events))
+
+
+def _until(events: Sequence[Event], steps: int) -> tuple[Event, ...]:
+    """The events up to the last that reports the given step."""
+    return tuple(takewhile(lambda event: event.step <= steps, events))
+
+
+def _ending(events: tuple[Event, ...], lines: Iterable[str]) -> tuple[Event, ...]:
+    at_s = events[-1].at_s
+    # A crash does not wait for a progress bar to end its line.
+    return (*events, *(Event(at_s, f"{line}\n".encode()) for line in ("", *lines)))
+
+
+def _truncated(events: Sequence[Event], last: int) -> Iterator[Event]:
+    """All up to the last character of the last step's figure: what is left looks like a (smaller) number."""
+    for event in events:
+        if event.step == last and event.figure_end:
+            yield event._replace(data=event.data[: event.figure_end])
+            return
+        yield event
+
+
+_TRACEBACK = (
+    "Traceback (most recent call last):",
+    '  File "/workspace/train.py", line 212, in <module>',
+    "    main()",
+    '  File "/workspace/train.py", line 187, in main',
+    "    loss = train_step(state, next(batches))",
+    "RuntimeError: shape '[4096, 8192]' is invalid for input of size 33550336",
+)
+
+_XLA_OUT_OF_MEMORY = (
+    "Traceback (most recent call last):",
+    '  File "/opt/train/train.py", line 431, in train_loop',
+    "    state, metrics = p_train_step(state, batch, rng)",
+    "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8.00GiB.",
+    "BufferAssignment OOM Debugging.",
+)
+
+
+def _out_of_memory(run: Run) -> tuple[str, ...]:
+    if run.baseline.log_format in _XLA_FORMATS:
+        return _XLA_OUT_OF_MEMORY
+    rank = min(3, run.job.gpus - 1)
+    trace = (
+        "Traceback (most recent call last):",
+        '  File "/workspace/pretrain.py", line 118, in <module>',
+        "    trainer.fit(model)",
+        '  File "/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", line 117, in forward',
+        "    return F.linear(input, self.weight, self.bias)",
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU {rank} has 829.50 MiB free.",
+    )
+    return tuple(f"[rank{rank}]: {line}" for line in trace)

@@ -18,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.aside import aside
+from pytest_gsw.common.process import aside
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import (
     INTERRUPTED,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import re
 import time
@@ -39,19 +38,11 @@ _SEAL_BYTES = len(_BEFORE_SUM) + 8 + len(_AFTER_SUM)
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line that can be read."""
-
-    #: Where it is in the file, from 1.
-    place: int
-    event: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Lines:
     """All lines of a journal."""
 
-    readable: tuple[Line, ...] = ()
+    #: Each event with the number of its line, from 1.
+    readable: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     #: What is wrong, each with the number of a line: ``(17, "is not readable")``.
     damage: tuple[tuple[int, str], ...] = ()
     #: The number that the next line is to bear.
@@ -70,7 +61,7 @@ def read_lines(content: bytes) -> Lines:
     """What a journal's bytes hold, however damaged they are."""
     pieces = content.split(b"\n")
     whole_bytes = len(content) - len(pieces[-1])
-    readable: list[Line] = []
+    readable: list[tuple[int, Mapping[str, Any]]] = []
     damage: list[tuple[int, str]] = []
     number = 0
     for place, piece in enumerate(pieces, 1):
@@ -90,7 +81,7 @@ def read_lines(content: bytes) -> Lines:
             lost = f"{one} of the journal is" if found == number + 2 else f"{several} of the journal are"
             damage.append((place, f"is number {found}: {lost} lost"))
         number = found
-        readable.append(Line(place, event))
+        readable.append((place, event))
         if place == len(pieces):
             whole_bytes = len(content)  # only its line end is missing
     return Lines(tuple(readable), tuple(damage), number + 1, whole_bytes)
@@ -101,57 +92,11 @@ def _unsealed(piece: bytes) -> dict[str, Any] | None:
     body, mark = piece[:-_SEAL_BYTES], piece[-_SEAL_BYTES:]
     if mark != _BEFORE_SUM + b"%08x" % zlib.crc32(body) + _AFTER_SUM:
         return None
-    event = _object(body + b"}")
-    number = None if event is None else event.get("n")
-    return event if isinstance(number, int) and not isinstance(number, bool) and number > 0 else None
-
-
-def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        event = json.loads(body + b"}")
+    except ValueError:
         return None
-    return found if isinstance(found, dict) else None
-
-
-# -- fields: what is missing without a default, or has the wrong type, is damage, too: a ValueError ----
-
-
-def text(event: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    """A text."""
-    value = event.get(name, default)
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is no text")  # noqa: TRY004 - of a file's content, not of an argument
-    return value
-
-
-def texts(event: Mapping[str, Any], name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
-    """A list of texts."""
-    value = event.get(name, default)
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise ValueError(f"{name} is no list of texts")
-    return tuple(value)
-
-
-def number(event: Mapping[str, Any], name: str) -> float:
-    """A finite number."""
-    value = event.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name} is no number")
-    return value
-
-
-def maybe_number(event: Mapping[str, Any], name: str) -> float | None:
-    """A finite number, or ``None`` where there is none."""
-    return None if event.get(name) is None else number(event, name)
-
-
-def whole(event: Mapping[str, Any], name: str, default: int) -> int:
-    """A whole number from 0, or the default where there is none."""
-    value = event.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{name} is no whole number")
-    return value
+    return event if isinstance(event, dict) else None
 
 
 #: Name of the file in a run's directory.
@@ -159,7 +104,11 @@ NAME = "journal.jsonl"
 #: A copy of the line that names the run's rows, which nothing else tells.
 COPY = "session.jsonl"
 
-_STATUS_FIELDS = ("raw_state", "exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s")
+#: What an end says of a job as :class:`JobStatus` does.
+_STATUS_FIELDS = (
+    *("raw_state", "exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s"),
+    *("derived_exit_code", "unchecked"),
+)
 
 
 @dataclass(frozen=True)
@@ -251,9 +200,9 @@ class Journal:
         paths: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """A session starts, with these rows (node ids) of a release, by these options."""
-        of: dict[str, Any] = {} if release is None else {"release": release}
-        of |= {"paths": {name: list(given) for name, given in paths.items()}} if paths else {}
-        event = {"event": "session", "cluster": cluster, "rows": list(rows), **of, "time_s": int(time.time())}
+        options = {name: list(given) for name, given in (paths or {}).items()}
+        of = {"cluster": cluster, "rows": list(rows), "release": release, "paths": options}
+        event = {"event": "session", **of, "time_s": int(time.time())}
         self._write(event)
         with contextlib.suppress(FileExistsError):  # of the run's first session
             write_new(self._directory / COPY, seal(event, 1))
@@ -290,8 +239,7 @@ class Journal:
     def repeated(self, row_id: str, attempt: Attempt) -> None:
         """A job that ended is not the row's last: the row is about to be submitted again."""
         facts = {"job": attempt.job_id, "why": attempt.why, "without": list(attempt.excluded_nodes)}
-        measured = {"measured": True} if attempt.measured else {}
-        self._write({"event": "repeated", "row": row_id, **facts, **measured})
+        self._write({"event": "repeated", "row": row_id, **facts, "measured": attempt.measured})
 
     def close(self) -> None:
         """Close the file."""
@@ -314,32 +262,22 @@ class Journal:
 
 
 def _intent(spec: JobSpec, now_s: float) -> dict[str, Any]:
-    defined = {"definition": spec.definition, "image": spec.image} if spec.definition else {}
-    documented = {"documented": dict(spec.documented)} if spec.documented else {}
-    variables = {} if spec.variables is None else {"variables": dict(spec.variables)}
-    names = {"event": "intent", "row": spec.row_id, "name": spec.name}
-    return {**names, "time_s": now_s, **defined, **documented, **variables}
+    variables = None if spec.variables is None else dict(spec.variables)
+    defined = {"definition": spec.definition, "image": spec.image, "documented": dict(spec.documented)}
+    names = {"event": "intent", "row": spec.row_id, "name": spec.name, "time_s": now_s}
+    return {**names, **defined, "variables": variables}
 
 
 def _submitted(job: Job) -> dict[str, Any]:
-    before = job.logs_before
-    logs = {} if before is None else {"logs_before": [astuple(log) for log in before]}
-    other = {"other_name": job.other_name} if job.other_name else {}
-    facts = {"row": job.spec.row_id, "job": job.id, **other, "time_s": job.submitted_s, **logs}
-    return {"event": "submitted", **facts}
+    logs = None if job.logs_before is None else [astuple(log) for log in job.logs_before]
+    facts = {"row": job.spec.row_id, "job": job.id, "other_name": job.other_name, "time_s": job.submitted_s}
+    return {"event": "submitted", **facts, "logs_before": logs}
 
 
 def _ended(job: Job, status: JobStatus) -> dict[str, Any]:
-    """An end."""
-    some = {
-        "steps": kept(status.steps),
-        "derived_exit_code": status.derived_exit_code or None,
-        "unchecked": status.unchecked or None,
-        "siblings": list(status.siblings) or None,
-    }
     facts = {"row": job.spec.row_id, "job": job.id, "state": status.state.value}
     facts |= {name: getattr(status, name) for name in _STATUS_FIELDS}
-    return {"event": "ended", **facts, **{name: value for name, value in some.items() if value is not None}}
+    return {"event": "ended", **facts, "steps": kept(status.steps), "siblings": list(status.siblings)}
 
 
 def read_journal(directory: Path) -> Past:
@@ -368,23 +306,24 @@ def past_of(content: bytes, copy: bytes, directory: Path) -> Past:
     """
     path, lines = directory / NAME, read_lines(content)
     damage = list(lines.damage)
-    sessions, submissions = _sessions(read_lines(copy)), dict[str, Submission]()
-    for line in lines.readable:
-        event = line.event
+    sessions, submissions = list[Past](), dict[str, Submission]()
+    copied = ((0, event) for _, event in read_lines(copy).readable[:1])
+    for place, event in (*copied, *lines.readable):
         try:
-            if event.get("event") == "session":
+            if event["event"] == "session":
                 sessions.append(_session(event))
                 continue
-            row = text(event, "row")
-            if row in submissions or event.get("event") == "intent":
-                after = _after(submissions.get(row), event.get("event"), event)
+            row = event["row"]
+            if row in submissions or event["event"] == "intent":
+                after = _after(submissions.get(row), event["event"], event)
                 if after is None:
                     submissions.pop(row, None)
                 else:
                     submissions[row] = after
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            damage.append((line.place, f"is not readable: {error}"))
-    told = tuple(f"{path}:{place} {what}" for place, what in sorted(damage))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:  # of another release
+            damage.append((place, f"is not readable: {error}"))
+    # Nothing is said of a copy that is damaged or missing.
+    told = tuple(f"{path}:{place} {what}" for place, what in sorted(damage) if place)
     if not sessions and told:
         raise ConfigurationError(
             f"the run {directory.name} cannot be resumed: which rows it had is not known: {told[0]}\n"
@@ -398,34 +337,19 @@ def past_of(content: bytes, copy: bytes, directory: Path) -> Past:
     return replace(sessions[-1], rows=rows, submissions=submissions, damage=told, begun_s=begun_s)
 
 
-def _sessions(copy: Lines) -> list[Past]:
-    """The session that the copy tells of; nothing is said of a copy that is damaged or missing."""
-    found = []
-    for line in copy.readable[:1]:
-        with contextlib.suppress(ValueError):
-            found.append(_session(line.event))
-    return found
-
-
 def _session(event: Mapping[str, Any]) -> Past:
-    paths = event.get("paths")
-    return Past(
-        text(event, "cluster"),
-        texts(event, "rows"),
-        release=text(event, "release", "") or None,
-        paths={name: texts(paths, name) for name in paths} if isinstance(paths, dict) else {},
-        begun_s=number(event, "time_s"),
-    )
+    paths = {name: tuple(given) for name, given in event["paths"].items()}
+    return Past(event["cluster"], tuple(event["rows"]), release=event["release"], paths=paths, begun_s=event["time_s"])
 
 
-def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Submission | None:
-    """A row's submission after one more event, ``None`` where none is left; a ValueError where the event is wrong."""
+def _after(before: Submission | None, kind: str, event: Mapping[str, Any]) -> Submission | None:
+    """A row's submission after one more event, ``None`` where none is left."""
     if kind == "intent":
-        time_s, defined = number(event, "time_s"), _defined(event)
+        defined = {name: event[name] for name in ("name", "definition", "image", "documented", "variables")}
         if before is None or before.job_id is not None:
-            return Submission(time_s, attempts=before.attempts if before else (), **defined)
+            return Submission(event["time_s"], attempts=before.attempts if before else (), **defined)
         if not before.intended_s:
-            return replace(before, intended_s=time_s, **defined)
+            return replace(before, intended_s=event["time_s"], **defined)
         # The answer of the one before was lost too, and it may have got through.
         is_same = (before.definition, before.image) == (defined["definition"], defined["image"])
         known = before if is_same else replace(before, definition="", image=None)
@@ -435,62 +359,25 @@ def _after(before: Submission | None, kind: Any, event: Mapping[str, Any]) -> Su
     if kind == "refused":
         return Submission(0.0, attempts=before.attempts)
     if kind == "submitted":
-        time_s, job_id, logs = number(event, "time_s"), text(event, "job"), _logs_before(event)
-        new = replace(before, intended_s=time_s, job_id=job_id, logs_before=logs)
-        return replace(new, ended=None, stopped=None, cancelled=False, other_name=text(event, "other_name", ""))
+        logs = event["logs_before"]
+        logs_before = None if logs is None else tuple(LogBefore(*log) for log in logs)
+        new = replace(before, intended_s=event["time_s"], job_id=event["job"], logs_before=logs_before)
+        return replace(new, ended=None, stopped=None, cancelled=False, other_name=event["other_name"])
     if kind == "stopped":
-        saved_s = maybe_number(event, "saved_s")
-        return replace(before, stopped=Stop(text(event, "fact"), text(event, "advice"), saved_s))
-    if kind == "cancelled" and text(event, "job") == before.job_id:
+        return replace(before, stopped=Stop(event["fact"], event["advice"], event["saved_s"]))
+    if kind == "cancelled" and event["job"] == before.job_id:
         return replace(before, cancelled=True)
     if kind == "ended":
-        return replace(before, job_id=text(event, "job"), ended=_status(event))
+        facts = {name: event[name] for name in _STATUS_FIELDS}
+        end = JobStatus(JobState(event["state"]), steps=of_kept(event["steps"]), **facts)
+        return replace(before, job_id=event["job"], ended=replace(end, siblings=tuple(event["siblings"])))
     if kind == "repeated" and before.ended is not None:
-        job_id, ended, measured = text(event, "job"), before.ended, bool(event.get("measured", False))
+        job_id, ended = event["job"], before.ended
         if job_id != before.job_id:  # the line of its own end is lost, and the times are another job's
             ended = replace(ended, submit_s=None, start_s=None, end_s=None)
-        attempt = Attempt(job_id, ended, text(event, "why"), texts(event, "without"), measured)
+        attempt = Attempt(job_id, ended, event["why"], tuple(event["without"]), event["measured"])
         return Submission(0.0, attempts=(*before.attempts, attempt))
     return before
-
-
-def _logs_before(event: Mapping[str, Any]) -> tuple[LogBefore, ...] | None:
-    noted = event.get("logs_before")
-    return None if noted is None else tuple(LogBefore(str(path), *map(int, facts)) for path, *facts in noted)
-
-
-def _defined(event: Mapping[str, Any]) -> dict[str, Any]:
-    """What an intent says of its row's definition."""
-    image, documented, variables = event.get("image"), event.get("documented", {}), event.get("variables")
-    for name, mapping in (("documented", documented), ("variables", {} if variables is None else variables)):
-        if not isinstance(mapping, dict):
-            raise ValueError(f"{name} is no mapping")  # noqa: TRY004 - of a file's content
-    return {
-        "definition": text(event, "definition", ""),
-        "image": None if image is None else text(event, "image"),
-        "name": text(event, "name", ""),
-        "documented": {name: number(documented, name) for name in documented},
-        "variables": None if variables is None else {name: text(variables, name) for name in variables},
-    }
-
-
-def _status(event: Mapping[str, Any]) -> JobStatus:
-    exit_code = maybe_number(event, "exit_code")
-    return JobStatus(
-        JobState(text(event, "state")),
-        raw_state=text(event, "raw_state"),
-        exit_code=None if exit_code is None else int(exit_code),
-        signal=whole(event, "signal", 0),
-        reason=text(event, "reason"),
-        nodes=text(event, "nodes"),
-        submit_s=maybe_number(event, "submit_s"),
-        start_s=maybe_number(event, "start_s"),
-        end_s=maybe_number(event, "end_s"),
-        steps=of_kept(event.get("steps")),
-        derived_exit_code=text(event, "derived_exit_code", ""),
-        unchecked=text(event, "unchecked", ""),
-        siblings=texts(event, "siblings", []),
-    )
 
 
 # -- What a session that goes on with another does with each row ------------------------------------
@@ -512,8 +399,8 @@ class Standing:
 
     #: How its next job is to be started, or how its last one was.
     spec: JobSpec
-    #: What is known of its last submission; ``None`` where it has had none.
-    past: Submission | None = None
+    #: What is known of its last submission; one that was not yet intended where it has had none.
+    past: Submission
     #: Its job, which goes on or has ended; ``None`` where it is to be submitted.
     job: Job | None = None
     #: The jobs that the scheduler has and the journal lacks, in words.

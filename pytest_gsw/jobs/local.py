@@ -49,61 +49,50 @@ def next_job_id(environ: Mapping[str, str]) -> str:
     Raises:
         OSError: The counter cannot be read or written.
     """
-    from filelock import FileLock, Timeout  # only sessions with local jobs need it
-
-    directory = _own_directory(environ)
+    own = _own_directory(environ)
     try:
-        with FileLock(directory / f"{_COUNTER}.lock", timeout=_PATIENCE_S):
-            return _count(directory / _COUNTER)
-    except Timeout:
-        raise OSError(None, "another process holds the lock", str(directory / f"{_COUNTER}.lock")) from None
+        if own is not None:
+            return _count(own / _COUNTER)
     except OSError as error:
-        if error.errno not in _NO_LOCKS or directory == _temporary():
+        if error.errno not in _NO_LOCKS:
             raise
-    # A home on a file server that has no locks; all who ask on this machine come here.
-    directory = _made(_temporary())
-    with FileLock(directory / f"{_COUNTER}.lock", timeout=_PATIENCE_S):
-        return _count(directory / _COUNTER)
-
-
-def _count(path: Path) -> str:
-    descriptor = open_own(path, os.O_RDWR)
-    try:
-        text = os.read(descriptor, 64).strip()
-        last = int(text) if text.isdigit() else 0
-        job_id = str(max(last + 1, int(time.time() * 1000)))
-        os.pwrite(descriptor, job_id.encode(), 0)
-        os.ftruncate(descriptor, len(job_id))
-    finally:
-        os.close(descriptor)
-    return job_id
-
-
-def _own_directory(environ: Mapping[str, str]) -> Path:
-    """Where the user's programs keep what they know, else a temporary directory; an OSError where there is neither."""
-    state, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
-    places = [Path(state)] if state.startswith("/") else [Path(home, ".local", "state")] if home.startswith("/") else []
-    for place in places:
-        try:
-            make_directory(place / "pytest-gsw", private=True)
-        except OSError:
-            continue  # a service's user often has a home that is not there
-        if os.access(place / "pytest-gsw", os.W_OK | os.X_OK):
-            return place / "pytest-gsw"
-    return _made(_temporary())
-
-
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir()) / f"pytest-gsw-{os.geteuid()}"
-
-
-def _made(directory: Path) -> Path:
-    """A directory below the one for temporary files, where others write, too; an OSError if it is another user's."""
+    # There is no home, or on a file server that has no locks; all who ask on this machine come here.
+    directory = Path(tempfile.gettempdir()) / f"pytest-gsw-{os.geteuid()}"
     make_directory(directory, private=True)
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise PermissionError(None, "it is no directory that only you can write to", str(directory))
-    return directory
+    return _count(directory / _COUNTER)
+
+
+def _count(path: Path) -> str:
+    from filelock import FileLock, Timeout  # only sessions with local jobs need it
+
+    lock = path.with_name(f"{_COUNTER}.lock")
+    try:
+        with FileLock(lock, timeout=_PATIENCE_S), os.fdopen(open_own(path, os.O_RDWR), "r+b") as file:
+            text = file.read(64).strip()
+            last = int(text) if text.isdigit() else 0
+            job_id = str(max(last + 1, int(time.time() * 1000)))
+            file.seek(0)
+            file.write(job_id.encode())
+            file.truncate()
+            return job_id
+    except Timeout:
+        raise OSError(None, "another process holds the lock", str(lock)) from None
+
+
+def _own_directory(environ: Mapping[str, str]) -> Path | None:
+    """Where the user's programs keep what they know; ``None`` where there is no such place."""
+    state, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
+    place = Path(*((state,) if state.startswith("/") else (home, ".local", "state")), "pytest-gsw")
+    if not place.is_absolute():
+        return None
+    try:
+        make_directory(place, private=True)
+    except OSError:
+        return None  # a service's user often has a home that is not there
+    return place if os.access(place, os.W_OK | os.X_OK) else None
 
 
 # -- One job as a process of this machine, from the queue to its end --------------------------------
@@ -227,16 +216,6 @@ class LocalRun:
             start_s=self.start_s,
             end_s=time.time(),
         )
-
-
-def unkillable(runs: Sequence[LocalRun]) -> JobError:
-    """The error of runs that do not end."""
-    pids = " ".join(str(run.process.pid) for run in runs if run.process is not None)
-    return JobError(
-        f"local job {runs[0].job.id} does not end even when it is killed",
-        (("processes", pids),),
-        advice=f"ps -o pid,stat,wchan:32,args {pids}: state D is a driver that hangs",
-    )
 
 
 def _has_exited(run: LocalRun) -> bool:
@@ -374,13 +353,17 @@ class LocalLauncher:
             for run in alive:
                 self._watch(run)
             if time.monotonic() > give_up_s:
-                raise unkillable(alive)
+                pids = " ".join(str(run.process.pid) for run in alive if run.process is not None)
+                raise JobError(
+                    f"local job {alive[0].job.id} does not end even when it is killed",
+                    (("processes", pids),),
+                    advice=f"ps -o pid,stat,wchan:32,args {pids}: state D is a driver that hangs",
+                )
             time.sleep(0.01)
 
     def batch_output(self, job: Job) -> Path | None:
         """The launch script's own output; ``None`` if there is none."""
-        run = self._runs.get(job.id)
-        output = run.output if run else (self._work_directory or job.spec.directory) / f"slurm-{job.id}.out"
+        output = (self._work_directory or job.spec.directory) / f"slurm-{job.id}.out"
         return output if output.is_file() else None
 
     def close(self) -> None:
@@ -398,18 +381,15 @@ class LocalLauncher:
             self._watch(run)
         for run in [run for run in self._runs.values() if run.process is None and run.end is None]:
             # In order: a large job must not wait for ever while small ones pass it.
-            if run.job.spec.gpus > len(self._free) or len(self._running()) >= self._max_processes:
+            spec = run.job.spec
+            if spec.gpus > len(self._free) or len(self._running()) >= self._max_processes:
                 return
-            self._start(run)
+            run.slots, self._free = tuple(self._free[: spec.gpus]), self._free[spec.gpus :]
+            run.start(self.command(spec), self._environment(run))
+            self._free_slots(run)
 
     def _running(self) -> list[LocalRun]:
         return [run for run in self._runs.values() if run.process is not None and run.end is None]
-
-    def _start(self, run: LocalRun) -> None:
-        spec = run.job.spec
-        run.slots, self._free = tuple(self._free[: spec.gpus]), self._free[spec.gpus :]
-        run.start(self.command(spec), self._environment(run))
-        self._free_slots(run)
 
     def _environment(self, run: LocalRun) -> dict[str, str]:
         environment = job_environment(self._environ, run.job.spec) | _slurm_variables(run.job) | {MARK: run.mark}

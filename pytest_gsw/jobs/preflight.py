@@ -296,24 +296,14 @@ def variables_problem(spec: JobSpec, environ: Mapping[str, str], demands: Sequen
     if not environment.keys().isdisjoint(_MAY_SET) or any(map(_OTHER_VARIABLES.match, spec.options)):
         return None
     unmet = [demand for demand in demands if not demand.is_met(environment)]
-    refused = [demand for demand in unmet if demand.forbidden]
-    if refused:
-        return _refused(refused[0], script)
-    return _needed(unmet, script) if unmet else None
-
-
-def _refused(demand: Demand, script: Path) -> SubmissionError:
-    advice = f"unset {demand.name}"
-    if demand.name == "STAGE_PATH":
-        advice = "it submits by itself: `launcher: nemo-run`, and LLMB_INSTALL in `environment` of the cluster"
-    return SubmissionError(
-        f"the launch script does not start where {demand.name} is set",
-        (("said at", f"{script}:{demand.line}"),),
-        advice=advice,
-    )
-
-
-def _needed(unmet: Sequence[Demand], script: Path) -> SubmissionError:
+    for refused in (demand for demand in unmet if demand.forbidden):
+        advice = f"unset {refused.name}"
+        if refused.name == "STAGE_PATH":
+            advice = "it submits by itself: `launcher: nemo-run`, and LLMB_INSTALL in `environment` of the cluster"
+        fact = f"the launch script does not start where {refused.name} is set"
+        return SubmissionError(fact, (("said at", f"{script}:{refused.line}"),), advice=advice)
+    if not unmet:
+        return None
     names = [demand.name for demand in unmet]
     own = [name for name in names if name not in CONTRACT_VARIABLES]
     exports = " ".join(f"{name}=…" for name in own)

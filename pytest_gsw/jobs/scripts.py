@@ -252,28 +252,19 @@ def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:
 
 def directive_words(script: Path) -> tuple[str, ...]:
     """The words of all of a script's lines for sbatch."""
-    return _words_in(script_text(script) or "")
-
-
-@lru_cache(maxsize=64)
-def _words_in(text: str) -> tuple[str, ...]:
-    return tuple(word for _, words in _in_text(text) for word in words)
+    return tuple([word for _, words in directives_of(script) for word in words])
 
 
 @lru_cache(maxsize=64)
 def _in_text(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The same of a script's text; many rows have one script."""
-    lines = directive_lines(text)
-    return tuple((number, tuple(_words(line.removeprefix("#SBATCH")))) for number, line in lines)
-
-
-def directive_lines(text: str) -> Iterator[tuple[int, str]]:
-    """A script's directives, by number: sbatch reads no further than to the first command."""
+    found = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("#SBATCH"):
-            yield number, line
+            found.append((number, _words(line.removeprefix("#SBATCH"))))
         elif _COMMAND.match(line):
-            return
+            break  # sbatch reads no further than to the first command
+    return tuple(found)
 
 
 def time_asked_s(script: Path) -> float | None:
@@ -283,11 +274,11 @@ def time_asked_s(script: Path) -> float | None:
     return None if limit_s == math.inf else limit_s
 
 
-def _words(text: str) -> list[str]:
+def _words(text: str) -> tuple[str, ...]:
     try:
-        return shlex.split(text, comments=True)
+        return tuple(shlex.split(text, comments=True))
     except ValueError:
-        return text.split()
+        return tuple(text.split())
 
 
 def _arrays(words: Iterable[str]) -> list[str]:

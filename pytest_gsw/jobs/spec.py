@@ -100,25 +100,22 @@ def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> floa
     return runs * START_UP_S + (before + baseline.recipe.steps) * step_time_s
 
 
-def default_time_limit_s(baseline: Baseline, cluster: Cluster) -> float | None:
+def default_time_limit_s(baseline: Baseline, cluster: Cluster, launch_script: Path | None = None) -> float | None:
     """The default limit on a row's run time, ``None`` for the launch script's own.
 
     The script's own also stands where the document does not say how long the row runs, and where the
-    cluster's options, or its variables, have a limit.
+    cluster's options, or its variables, have a limit. No limit is less than what the script asks for: its recipe may
+    profile before it measures.
     """
     environment = {**cluster.environment, **baseline.recipe.environment}
     expected_s = expected_run_s(baseline, accepted_to_expect(baseline, cluster.name, image_of(environment)))
     given = value_of(cluster.sbatch, "time") is not None
     given = given or not {"SBATCH_TIMELIMIT", "TIME_LIMIT"}.isdisjoint(environment)
-    return None if expected_s is None or given else max(LEAST_LIMIT_S, LIMIT_FACTOR * expected_s)
-
-
-def limit_with_script_s(baseline: Baseline, cluster: Cluster, launch_script: Path) -> float | None:
-    """The default limit, and no less than the launch script asks for: its recipe may profile before it measures."""
-    limit_s = default_time_limit_s(baseline, cluster)
-    if limit_s is None or cluster.simulated:  # by a script that knows no row's time
-        return limit_s
-    return max(limit_s, time_asked_s(launch_script) or 0.0)
+    if expected_s is None or given:
+        return None
+    # What is simulated runs by a script that knows no row's time.
+    asked_s = None if launch_script is None or cluster.simulated else time_asked_s(launch_script)
+    return max(LEAST_LIMIT_S, LIMIT_FACTOR * expected_s, asked_s or 0.0)
 
 
 def make_job_spec(
@@ -161,7 +158,7 @@ def make_job_spec(
         # That of another row, or of the user's shell, is not this row's.
         unset=tuple(name for name, value in own.items() if value is None and name not in environment),
         options=_options(baseline, cluster),
-        time_limit_s=time_limit_s or (None if profile else limit_with_script_s(baseline, cluster, script)),
+        time_limit_s=time_limit_s or (None if profile else default_time_limit_s(baseline, cluster, script)),
         batch_output=None if written_to is None else f"{written_to}/slurm-%j.out",
         log_glob=glob,
     )

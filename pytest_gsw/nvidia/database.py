@@ -19,6 +19,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.imports import Imported, Known, figure_alone, imported_record
 from pytest_gsw.history.sqlite import read_table
 from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.scripts import seconds_of
 from pytest_gsw.nvidia.evidence import letters
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.metrics import STEP_TIME
@@ -145,7 +146,7 @@ def _record(facts: Mapping[str, Any], row: Baseline, cluster: str, path: Path) -
         exit_code=0,
         nodes=str(facts.get("node_list") or ""),
         submit_s=_moment_s(facts.get("submit_time")),
-        run_s=_duration_s(facts.get("elapsed")),
+        run_s=seconds_of(str(facts.get("elapsed"))),
     )
     image = image_name(row.recipe.image) if row.recipe.image else None
     measurement = figure_alone(row, float(facts["train_step_time_seconds"]))
@@ -158,12 +159,3 @@ def _moment_s(text: object) -> float | None:
         return datetime.fromisoformat(str(text)).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _duration_s(text: object) -> float | None:
-    """Slurm's ``[DAYS-]HOURS:MINUTES:SECONDS`` in seconds."""
-    match = re.fullmatch(r"(?:([0-9]{1,4})-)?([0-9]{1,3}):([0-9]{2}):([0-9]{2})", str(text))
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)

@@ -81,6 +81,8 @@ _LOG = re.compile(r"log-.{1,240}_(?P<job>\d{1,18})_(?P<start>\d{1,9})\.out")
 _BATCH_OUTPUT = re.compile(r"(?:sbatch_.{1,240}_|slurm-)(?P<job>\d{1,18})\.out")
 _SHOWN = 5
 _EXPERIMENTS = "experiments"
+#: What llmb-run's installer has written down of an installation.
+_INSTALLED = "cluster_config.yaml"
 #: Where experiments lie below an installation, its workloads, and one of these or a staging area.
 _BELOW = ("workloads/*/experiments", "*/experiments", "experiments")
 #: An experiment's directory of tasks of one name, of one run, and of one task.
@@ -460,7 +462,7 @@ class LlmbRun(_SubmitsItself):
         if beside.is_file():
             return beside
         installed = (spec.directory.parent.parent, Path(spec.environment.get("LLMB_INSTALL", spec.directory)))
-        configured = (_of_llmb_run(place, *keys) for place in installed for keys in ((), ("launcher",)))
+        configured = (_texts_at(place / _INSTALLED, *keys) for place in installed for keys in ((), ("launcher",)))
         repository = next((found["llmb_repo"] for found in configured if "llmb_repo" in found), None)
         found = () if repository is None else Path(repository).glob("**/metadata.yaml")
         return next((metadata for metadata in found if _workload_of(metadata) == spec.directory.name), beside)
@@ -514,7 +516,14 @@ def _clock(seconds: float) -> str:
 
 def _asked(spec: JobSpec) -> dict[str, str | None]:
     """The options of sbatch that a job is submitted with, by their long names."""
-    options = _named(spec.options)
+    options: dict[str, str | None] = {}
+    for option in options_in(spec.options):
+        if not option.name:
+            raise RefusedError(
+                f"{option.written} cannot be handed to a recipe that submits its job itself",
+                advice="write the option's long form in the cluster's sbatch list, such as --qos=acceptance",
+            )
+        options[option.name] = option.value
     own = (*spec.excluded_nodes, *spec.avoided_nodes)
     if own:
         options["exclude"] = ",".join(filter(None, (options.get("exclude"), *own)))
@@ -533,19 +542,6 @@ def _variables_of_sbatch(spec: JobSpec, options: Mapping[str, str | None]) -> di
             )
         variables[_OF_SBATCH[name]] = "1" if name in _FLAGS else value or ""
     return variables
-
-
-def _named(options: Sequence[str]) -> dict[str, str | None]:
-    """Options of sbatch by their long names; one without a value has ``None``."""
-    found: dict[str, str | None] = {}
-    for option in options_in(options):
-        if not option.name:
-            raise RefusedError(
-                f"{option.written} cannot be handed to a recipe that submits its job itself",
-                advice="write the option's long form in the cluster's sbatch list, such as --qos=acceptance",
-            )
-        found[option.name] = option.value
-    return found
 
 
 def _logs_below(place: Path) -> list[tuple[Path, str]]:
@@ -660,14 +656,9 @@ def _unsaid(baseline: Baseline, advice: str) -> SubmissionError:
 
 def _installed_environment(script: Path, install: str) -> dict[str, str]:
     """The virtual environment of a recipe that llmb-run's installer made."""
-    own = _of_llmb_run(Path(install), "workloads", "config", _workload_of(script.with_name("metadata.yaml")))
+    own = _texts_at(Path(install, _INSTALLED), "workloads", "config", _workload_of(script.with_name("metadata.yaml")))
     variable = "CONDA_PREFIX" if own.get("venv_type") == "conda" else "VIRTUAL_ENV"
     return {variable: own["venv_path"]} if "venv_path" in own else {}
-
-
-def _of_llmb_run(install: Path, *keys: str) -> dict[str, str]:
-    """The texts at these keys of what llmb-run's installer has written down of an installation."""
-    return _texts_at(install / "cluster_config.yaml", *keys)
 
 
 def _workload_of(metadata: Path) -> str:

@@ -204,7 +204,6 @@ _MEASURED = frozenset({Outcome.PASSED.value, Outcome.IMPROVED.value, Outcome.REG
 class CaseRun:
     """One row of a case, and what became of it."""
 
-    row_id: str
     #: The figure of the session's table: a record's verdict is a site's rule, or of a table that has changed since.
     documented_s: float | None
     #: The releases that its figure is of.
@@ -359,11 +358,7 @@ def table(conclusions: Sequence[Conclusion]) -> list[str]:
 def _cells(case: CaseResult) -> tuple[str, ...]:
     run = case.worst
     of_jobs = () if run is None else run.of_jobs
-    shown = [
-        None if run is None else run.throughput,
-        of_jobs[0] if of_jobs else None,
-        case.best,
-    ]
+    shown = [None if run is None else run.throughput, of_jobs[0] if of_jobs else None, case.best]
     name = f"{case.accelerator} {case.name}"
     jobs = "" if run is None or run.record is None else _jobs(run.record)
     return (name, case.figure, *("" if one is None else share(one) for one in shown), jobs, case.why_not or "reached")
@@ -545,6 +540,6 @@ def _case(case: CaseRows, records: Mapping[str, Record]) -> CaseResult:
         case.figures.case.name,
         case.figure,
         case.why_no_rows,
-        tuple(CaseRun(row.id, row.judged_s, row.source.releases, records.get(row.id)) for row in case.rows),
+        tuple(CaseRun(row.judged_s, row.source.releases, records.get(row.id)) for row in case.rows),
         per_gpu=bool(case.figures.elsewhere),
     )

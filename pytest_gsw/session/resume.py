@@ -269,8 +269,6 @@ def take_over(
             continue
         submission, job = standing.past, standing.job
         specs[row_id] = standing.spec
-        if submission is None:
-            continue
         if job is not None and (submission.ended is not None or fleet.launcher.jobs_outlive_session):
             fleet.attach(job, submission)
             attached[row_id] = dataclasses.replace(submission, job_id=job.id)
@@ -336,9 +334,9 @@ class _Taking:
                 jobs = counted(len(standing.unknown), "job")
                 self._tell(f"gsw: {spec.row_id}: found {jobs} that the journal lacks: {', '.join(standing.unknown)}")
             submission = standing.past
-            if submission is not None and submission.intended_s and standing.job is None and spec.submits_itself:
+            if submission.intended_s and standing.job is None and spec.submits_itself:
                 return self._looked_up(standing)  # by its script's answer: the job may have another name
-            if submission is not None and submission.job_id is None:
+            if submission.job_id is None:
                 # The scheduler has none of its jobs, so that nothing has to be looked for again.
                 standing = dataclasses.replace(standing, past=dataclasses.replace(submission, intended_s=0.0))
             return standing
@@ -349,7 +347,7 @@ class _Taking:
 
     def _looked_up(self, standing: Standing) -> Standing:
         """A row without a job, once it was looked for by itself."""
-        spec, past = standing.spec, standing.past or Submission(0.0)
+        spec, past = standing.spec, standing.past
         if not (past.intended_s or spec.unique_name or self._past.damage):
             return standing  # other sessions' jobs have its name as well
         since_s = past.intended_s or self._since_s

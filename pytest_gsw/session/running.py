@@ -14,8 +14,8 @@ from typing import Any, Literal
 import pytest
 
 from pytest_gsw.common.files import from_here
+from pytest_gsw.common.process import taking_signals
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.signals import taking_signals
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import HookError, RunError
 from pytest_gsw.fleet.fleet import Fleet

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pytest_gsw.demo.damage import damage
+from pytest_gsw.demo.writers import damage
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.results import outcomes
 from tests.truth.logs import as_bytes

@@ -9,11 +9,11 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.jobs.environment import job_environment, query_environment
@@ -55,32 +55,16 @@ def sbatch_command(spec: JobSpec, version: str = "") -> tuple[str, ...]:
     )
 
 
-def squeue_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
-    """Ask slurmctld for the state of all these jobs; ``--all`` shows hidden partitions too."""
-    return ("squeue", *_at(cluster), "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", ",".join(ids))
+def squeue_command(
+    cluster: str = "", *, ids: Sequence[str] = (), name: str = "", mine: bool = False
+) -> tuple[str, ...]:
+    """Ask slurmctld for the state of jobs: of these ids, of a name, or all; this user's, or anybody's.
 
-
-def squeue_of_id_command(job_id: str, cluster: str = "", *, mine: bool) -> tuple[str, ...]:
-    """Ask slurmctld for a job of this id: this user's, or anybody's."""
+    ``--all`` shows hidden partitions too. With many names, squeue itself would pick them out of all jobs.
+    """
     own = ("--me",) if mine else ()
-    return ("squeue", *_at(cluster), *own, "--all", "-t", "all", "-O", _SQUEUE_FORMAT, "-j", job_id)
-
-
-def squeue_by_name_command(name: str, cluster: str = "") -> tuple[str, ...]:
-    """Ask slurmctld for this user's jobs of a name."""
-    return ("squeue", *_at(cluster), "--me", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, f"--name={name}")
-
-
-def sacct_by_name_command(name: str, since_s: float, cluster: str = "") -> tuple[str, ...]:
-    """Ask accounting for this user's jobs of a name since then: slurmctld forgets them soon."""
-    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
-    mine = (f"--user={os.getuid()}", f"--name={name}", "-S", since)
-    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
-
-
-def squeue_of_user_command(cluster: str = "") -> tuple[str, ...]:
-    """Ask slurmctld for all of this user's jobs; it is asked for no more with names, which squeue itself picks out."""
-    return ("squeue", *_at(cluster), "--me", "--all", "-t", "all", "-O", _SQUEUE_FORMAT)
+    which = ("-j", ",".join(ids)) if ids else (f"--name={name}",) if name else ()
+    return ("squeue", *_at(cluster), *own, "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, *which)
 
 
 def squeue_ids_command(cluster: str = "", *, mine: bool) -> tuple[str, ...]:
@@ -88,17 +72,15 @@ def squeue_ids_command(cluster: str = "", *, mine: bool) -> tuple[str, ...]:
     return ("squeue", *_at(cluster), *(("--me",) if mine else ()), "-h", "--all", "-O", "JobID")
 
 
-def sacct_of_user_command(since_s: float, cluster: str = "") -> tuple[str, ...]:
-    """Ask accounting for all of this user's jobs since then."""
-    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s))
-    mine = (f"--user={os.getuid()}", "-S", since)
-    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *mine)
-
-
-def sacct_of_id_command(job_id: str, cluster: str = "", *, mine: bool) -> tuple[str, ...]:
-    """Ask accounting for the newest job of this id: this user's, or anybody's."""
+def sacct_jobs_command(
+    cluster: str = "", *, job_id: str = "", name: str = "", since_s: float | None = None, mine: bool = True
+) -> tuple[str, ...]:
+    """Ask accounting for jobs, which slurmctld forgets soon: the newest of an id, or those of a name, or all."""
     own = (f"--user={os.getuid()}",) if mine else ()
-    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *own, "-j", job_id)
+    named = (f"--name={name}",) if name else ()
+    which = ("-j", job_id) if job_id else ()
+    since = () if since_s is None else ("-S", time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s)))
+    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *own, *named, *which, *since)
 
 
 def sacct_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
@@ -269,34 +251,18 @@ def parse_ends(text: str) -> dict[str, Answer]:
         match = _JOB_OR_STEP.fullmatch(fields[0])
         if len(fields) != _END_COLUMNS or match is None:
             continue
-        job_id, number = match["job"], match["step"]
+        job_id, number, derived = match["job"], match["step"], fields.pop(3)
+        status, name = _status(*fields[1:-1]), fields[-1]
         if number is None:
-            derived = fields.pop(3)
-            status = replace(_status(*fields[1:-1]), derived_exit_code=derived if _CODE.fullmatch(derived) else "")
-            answers[job_id] = Answer(fields[-1], status)
+            status = replace(status, derived_exit_code=derived if _CODE.fullmatch(derived) else "")
+            answers[job_id] = Answer(name, status)
         elif number not in _NO_STEPS:
-            steps.setdefault(job_id, []).append(_step(number, fields))
+            end = (status.exit_code, status.signal, status.nodes, status.start_s, status.end_s)
+            steps.setdefault(job_id, []).append(JobStep(number, name, status.state, status.raw_state, *end))
     return {
         job_id: replace(answer, status=replace(answer.status, steps=tuple(steps.get(job_id, ()))))
         for job_id, answer in answers.items()
     }
-
-
-def _step(number: str, fields: list[str]) -> JobStep:
-    _, state_text, code, _, _, nodes, _, start, end, name = fields
-    state = job_state(state_text)
-    exit_code, signal = _exit_code(code) if state.ended else (None, 0)
-    return JobStep(
-        number,
-        name,
-        state,
-        raw_state=state_text,
-        exit_code=exit_code,
-        signal=signal,
-        nodes=_word(nodes),
-        start_s=_epoch_s(start),
-        end_s=_epoch_s(end) if state.ended else None,
-    )
 
 
 def parse_scontrol(text: str) -> dict[str, Answer]:
@@ -372,11 +338,8 @@ COMMAND_TIMEOUT_S = 150.0
 LAUNCH_TIMEOUT_S = 900.0
 
 
-class Ask(Protocol):
-    """Runs one of Slurm's commands."""
-
-    def __call__(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
-        """What it says, with this text as its input."""
+#: Runs one of Slurm's commands, with a text as its input where ``given`` is one.
+Ask = Callable[..., Output]
 
 
 class Client:

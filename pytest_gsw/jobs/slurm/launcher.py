@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -47,39 +47,8 @@ from pytest_gsw.jobs.scripts import (
     seconds_of,
     value_of,
 )
-from pytest_gsw.jobs.slurm.client import (
-    COMMAND_TIMEOUT_S,
-    LAUNCH_TIMEOUT_S,
-    QUERY_TIMEOUT_S,
-    Answer,
-    Ask,
-    Client,
-    Output,
-    parse_ends,
-    parse_sacct,
-    parse_sbatch,
-    parse_scontrol,
-    parse_squeue,
-    sacct_by_name_command,
-    sacct_command,
-    sacct_of_id_command,
-    sacct_of_user_command,
-    sacctmgr_qos_command,
-    scancel_by_name_command,
-    scancel_command,
-    scancel_problem,
-    scontrol_all_command,
-    scontrol_command,
-    scontrol_config_command,
-    scontrol_partitions_command,
-    scontrol_requests,
-    squeue_by_name_command,
-    squeue_command,
-    squeue_ids_command,
-    squeue_of_id_command,
-    squeue_of_user_command,
-    why,
-)
+from pytest_gsw.jobs.slurm import client
+from pytest_gsw.jobs.slurm.client import Answer, Ask, Client, Output, why
 from pytest_gsw.tables.fields import nearest
 
 # -- What has become of jobs, as Slurm's commands tell it together ----------------------------------
@@ -98,8 +67,6 @@ from pytest_gsw.tables.fields import nearest
 # jobs of a session are on one cluster.
 
 
-#: How far the clocks of this machine and of the controller may be apart.
-CLOCK_SKEW_S = 300.0
 #: How long accounting may take to answer, and to have the record of a job that squeue says has COMPLETED. On 22.05 it
 #: is there within a fifth of a second.
 RECORD_WAIT_S = 60.0
@@ -132,7 +99,44 @@ class Poller:
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row. Never raises; what could not be learnt is UNKNOWN."""
-        return self._poll(jobs) if jobs else {}
+        if not jobs:
+            return {}
+        asked, queued = self._squeue(jobs)
+        statuses = {job.spec.row_id: _ours(job, queued[job.id]) for job in jobs if job.id in queued}
+        # squeue says of the others that they wait or run.
+        open_ = {JobState.PENDING, JobState.RUNNING}
+        ended = [job for job in jobs if job.id not in queued or statuses[job.spec.row_id].state not in open_]
+        if not ended:
+            return _with_siblings(jobs, statuses, queued.items())
+        told = self._ask(client.sacct_command(_ids(ended), cluster_of(jobs[0].spec)))
+        recorded = client.parse_ends(told.stdout) if told.returncode == 0 else {}
+        finals = {job.spec.row_id: _recorded(job, recorded) for job in ended}
+        # slurmctld still has the job, so scontrol has it too; one that left it needs no asking.
+        untold = [
+            job
+            for job in ended
+            if job.id in queued
+            and not ((final := finals[job.spec.row_id]) is not None and final.state.ended)
+            and (_is_off(told) or statuses[job.spec.row_id].exit_code is None or self._waited(job))
+        ]
+        doubted = [job for job in ended if job.id in queued and _may_lack_ends(finals[job.spec.row_id])]
+        shown = self._scontrol([*untold, *doubted]) if untold or doubted else {}
+        for job in untold:
+            if job.id not in shown:
+                continue
+            row_id, status = job.spec.row_id, _ours(job, shown[job.id])
+            if status.state.ended or finals[row_id] is None:
+                what = "which of its steps failed, if any, is not known, only their worst exit code"
+                is_short = status.state.ended and status.derived_exit_code
+                finals[row_id] = replace(status, unchecked=f"{what}: sacct: {why(told)}" if is_short else "")
+        for job in ended:
+            row_id = job.spec.row_id
+            status = _conclusion(job, statuses.get(row_id), finals[row_id], asked, told)
+            known = _ours(job, shown[job.id]) if job.id in shown else None
+            none_failed = known is not None and known.state.ended and known.derived_exit_code == _NO_FAILURE
+            is_settled = none_failed or self._is_settled(job, status, asked)
+            statuses[row_id] = self._if_its_steps_are_known(job, status, told, is_settled=is_settled)
+        return _with_siblings(jobs, statuses, [*queued.items(), *recorded.items()])
 
     def bears_its_name(self, job: Job) -> bool | None:
         """Whether the job that has this id is this one, by what squeue told last; ``None`` where it did not."""
@@ -156,10 +160,10 @@ class Poller:
         """What slurmctld knows of these jobs, by their ids."""
         ids, cluster = _ids(jobs), cluster_of(jobs[0].spec)
         if len(ids) == 1:
-            asked = self._ask(scontrol_command(ids[0], cluster))
+            asked = self._ask(client.scontrol_command(ids[0], cluster))
         else:
-            asked = self._ask(scontrol_all_command(cluster), given=scontrol_requests(ids))
-        told = parse_scontrol(asked.stdout)
+            asked = self._ask(client.scontrol_all_command(cluster), given=client.scontrol_requests(ids))
+        told = client.parse_scontrol(asked.stdout)
         for job in jobs:
             output = told[job.id].output if job.id in told else None
             if output is not None and _ours(job, told[job.id]).state is not JobState.UNKNOWN:
@@ -167,46 +171,10 @@ class Poller:
         return told
 
     def _squeue(self, jobs: Sequence[Job]) -> tuple[Output, dict[str, Answer]]:
-        asked = self._ask(squeue_command(_ids(jobs), cluster_of(jobs[0].spec)))
-        queued = parse_squeue(asked.stdout) if asked.returncode == 0 else {}
+        asked = self._ask(client.squeue_command(cluster_of(jobs[0].spec), ids=_ids(jobs)))
+        queued = client.parse_squeue(asked.stdout) if asked.returncode == 0 else {}
         self._names |= {job_id: answer.job_name for job_id, answer in queued.items()}
         return asked, queued
-
-    def _poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        asked, queued = self._squeue(jobs)
-        statuses = {job.spec.row_id: _ours(job, queued[job.id]) for job in jobs if job.id in queued}
-        # squeue says of the others that they wait or run.
-        open_ = {JobState.PENDING, JobState.RUNNING}
-        ended = [job for job in jobs if job.id not in queued or statuses[job.spec.row_id].state not in open_]
-        if not ended:
-            return _with_siblings(jobs, statuses, queued.items())
-        told = self._ask(sacct_command(_ids(ended), cluster_of(jobs[0].spec)))
-        recorded = parse_ends(told.stdout) if told.returncode == 0 else {}
-        finals = {job.spec.row_id: _recorded(job, recorded) for job in ended}
-        # slurmctld still has the job, so scontrol has it too; one that left it needs no asking.
-        untold = [
-            job
-            for job in ended
-            if job.id in queued
-            and not ((final := finals[job.spec.row_id]) is not None and final.state.ended)
-            and (_is_off(told) or statuses[job.spec.row_id].exit_code is None or self._waited(job))
-        ]
-        doubted = [job for job in ended if job.id in queued and _may_lack_ends(finals[job.spec.row_id])]
-        shown = self._scontrol([*untold, *doubted]) if untold or doubted else {}
-        for job in untold:
-            if job.id not in shown:
-                continue
-            row_id, status = job.spec.row_id, _ours(job, shown[job.id])
-            if status.state.ended or finals[row_id] is None:
-                finals[row_id] = replace(status, unchecked=_unchecked(status, told))
-        for job in ended:
-            row_id = job.spec.row_id
-            status = _conclusion(job, statuses.get(row_id), finals[row_id], asked, told)
-            known = _ours(job, shown[job.id]) if job.id in shown else None
-            has_failed_step = known is None or not known.state.ended or known.derived_exit_code != _NO_FAILURE
-            is_settled = not has_failed_step or self._is_settled(job, status, asked)
-            statuses[row_id] = self._if_its_steps_are_known(job, status, told, is_settled=is_settled)
-        return _with_siblings(jobs, statuses, [*queued.items(), *recorded.items()])
 
     def _if_its_steps_are_known(self, job: Job, status: JobStatus, told: Output, *, is_settled: bool) -> JobStatus:
         """The end of a job; one that looks good is no end before it is known, for a while, how its steps ended."""
@@ -272,13 +240,6 @@ def _key(job: Job) -> tuple[str, str]:
     return job.spec.row_id, job.id
 
 
-def _unchecked(status: JobStatus, told: Output) -> str:
-    """What is not known of a job's end where slurmctld alone tells it."""
-    if not status.state.ended or not status.derived_exit_code:
-        return ""
-    return f"which of its steps failed, if any, is not known, only their worst exit code: sacct: {why(told)}"
-
-
 def _ours(job: Job, answer: Answer) -> JobStatus:
     """The status, or UNKNOWN if the answer is about another job that has the same id.
 
@@ -291,7 +252,7 @@ def _ours(job: Job, answer: Answer) -> JobStatus:
     # A name of this session's own can be nobody else's job, whatever the clocks say.
     if job.has_unique_name:
         return status
-    if status.submit_s is not None and status.submit_s < job.submitted_s - CLOCK_SKEW_S:
+    if status.submit_s is not None and status.submit_s < job.submitted_s - layout.CLOCK_SKEW_S:
         earlier_s = job.submitted_s - status.submit_s
         return _unknown(f"job {job.id} is another one: it was submitted {earlier_s:.0f} s before ours", status)
     return status
@@ -353,9 +314,6 @@ def _with_siblings(
     return statuses
 
 
-# -- Submissions: one sbatch, and what became of one whose answer was lost --------------------------
-
-
 # -- What a failed ``sbatch`` means -----------------------------------------------------------------
 #
 # That there is certainly no job, that there may be one, or that there will be room.
@@ -378,9 +336,8 @@ _CERTAIN = re.compile(
     re.IGNORECASE,
 )
 
-#: Slurm's names of limits on how many jobs may be in the queue: the user's own, and those of a group.
-_OWN_LIMIT = re.compile(r"(?:Assoc|QOS)MaxSubmitJobs?(?:PerUser)?Limit")
-_GROUP_LIMIT = re.compile(r"(?:Assoc|QOS)(?:GrpSubmitJobs?|MaxSubmitJobs?PerAccount)Limit")
+#: Slurm's names of limits on how many jobs may be in the queue: the user's own, which is the group, and others.
+_LIMIT = re.compile(r"(?:Assoc|QOS)(?:(MaxSubmitJobs?(?:PerUser)?)|GrpSubmitJobs?|MaxSubmitJobs?PerAccount)Limit")
 
 
 def is_certain(answer: Output, spec: JobSpec) -> bool:
@@ -397,12 +354,8 @@ def full_queue(answer: Output) -> tuple[str, bool] | None:
     """The limit on jobs in the queue that a refusal names, and whether it is this user's own; ``None`` for no such."""
     if answer.returncode != 1 or "Job violates accounting/QOS policy" not in answer.stderr:
         return None
-    for line in answer.complaints:
-        if _OWN_LIMIT.fullmatch(line):
-            return line, True
-        if _GROUP_LIMIT.fullmatch(line):
-            return line, False
-    return None
+    limits = filter(None, map(_LIMIT.fullmatch, answer.complaints))
+    return next(((limit[0], limit[1] is not None) for limit in limits), None)
 
 
 def may_have_been_taken(answer: Output) -> bool:
@@ -510,7 +463,7 @@ def _advice(said: str, spec: JobSpec) -> str:
 
 # -- Launch scripts that submit their job themselves ------------------------------------------------
 #
-# One call of a script, and what became of one whose answer was lost. What a script says is kept in a file of the run,
+# What a script says is kept in a file of the run,
 # which is there before the script begins: a script that outlives its session still says in it which job it has
 # submitted, and where that writes.
 
@@ -525,198 +478,6 @@ _LAST_LINES = 12
 _MOST_CHARACTERS = 400
 #: How far they may be apart where a job is ours by nothing but a name or a script's word, and its time of submission.
 SUBMISSION_SKEW_S = 60.0
-
-
-#: Finds the job of a spec by its name, submitted since then.
-ByName = Callable[[JobSpec, float], Job | None]
-#: All of the user's jobs since then, on the cluster of these rows.
-AllSince = Callable[[Sequence[JobSpec], float], Sequence[Named]]
-
-
-class LaunchScripts:
-    """Runs launch scripts, one at a time in each directory: they were not written to run side by side.
-
-    Args:
-        client: Runs commands.
-        lock: Held by each script while it runs.
-        directory: Where what scripts say is kept.
-        by_name: Finds a job by its name.
-        all_since: Finds all jobs of the user.
-    """
-
-    def __init__(
-        self, client: Client, lock: SubmissionLock | None, directory: Path, by_name: ByName, all_since: AllSince
-    ) -> None:
-        self._client = client
-        self._lock = lock
-        self._directory = directory
-        self._by_name = by_name
-        self._all_since = all_since
-        self._turns: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
-
-    def submit(self, spec: JobSpec) -> Job:
-        """Run the launch script, and read from what it says which job it has submitted.
-
-        Raises:
-            SchedulerAwayError: The controller was out of reach, or the script gave no answer: there may be a job.
-            SubmissionError: The script submitted none, or several.
-        """
-        command, said = spec.launch.command(spec), self._said_by(spec)
-        with self._turns[spec.directory]:
-            submitted_s = time.time()
-            try:
-                inherited = () if self._lock is None else (self._lock.descriptor(),)
-                answer = self._client.launch(command, spec, said, inherited)
-                if answer.returncode == _USAGE and "invalid choice: 'submit'" in answer.stderr:
-                    command = tuple("single" if word == "submit" else word for word in command)  # llmb-run before 26.02
-                    answer = self._client.launch(command, spec, said, inherited)
-            except OSError as error:
-                raise SubmissionError(
-                    f"{command[0]} could not be run: {error.strerror or error}",
-                    submission_evidence(spec, command),
-                    advice=f"is the recipe set up? ls -l {spec.script}",
-                ) from error
-        told = spec.launch.told_by(answer.stdout)
-        if told.job_id is not None:
-            return self._job(spec, told.job_id, told.job_ids, submitted_s)
-        if told.job_ids:
-            cancelled = self._cancel(spec, told.job_ids, submitted_s)
-            raise _failed(SubmissionError, spec, command, answer, f"{command[0]}: {told.problem}{cancelled}")
-        found = self.find(spec, submitted_s) if answer.timed_out else self._by_name(spec, submitted_s)
-        if found is not None:
-            return found
-        is_of_sbatch = answer.returncode != 0 and "sbatch: error" in answer.stderr
-        kind = RefusedError if is_of_sbatch else SubmissionError
-        if is_of_sbatch and is_away(answer):
-            kind = SchedulerAwayError
-        may_be = () if kind is SchedulerAwayError else self._may_be_its_jobs(spec, submitted_s)
-        raise _failed(kind, spec, command, answer, _fact(command[0], answer, told, is_of_sbatch), may_be)
-
-    def find(self, spec: JobSpec, since_s: float) -> Job | None:
-        """The job that a script has submitted whose answer nobody has read; no script of an earlier session runs.
-
-        Raises:
-            SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
-            SubmissionError: There are jobs which may be the row's, and nothing tells.
-        """
-        said = self._said_by(spec)
-        if not said.exists():
-            return None  # the script has not begun
-        told = spec.launch.told_by(_text(said))
-        if told.job_id is not None:
-            return self._job(spec, told.job_id, told.job_ids, since_s)
-        found = self._by_name(spec, since_s)
-        if found is not None:
-            return found
-        may_be = self._may_be_its_jobs(spec, since_s)
-        if may_be:
-            raise SubmissionError(
-                f"whether {spec.script.name} has submitted {spec.row_id} is not known: it was ended before it said so",
-                (*may_be, ("said", str(said))),
-                advice="end the one that is not wanted (squeue --me; scancel ID), and run the row anew",
-            )
-        return None
-
-    def directory_of(self, job: Job) -> Path | None:
-        """Where a job writes, as its launch script has said; ``None`` where it has not."""
-        told = self._told_of(job)
-        return dict(((told.job_id, told.directory), *told.waits_for)).get(job.id)
-
-    def before(self, job: Job) -> list[Named]:
-        """The jobs that a job waits for: its launch script has submitted them as well, so that they end with it."""
-        told = self._told_of(job) if job.spec.submits_itself else Told()
-        ids = [job_id for job_id, _ in told.waits_for] if told.job_id == job.id else []
-        return self._own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
-
-    def all_before(self, launches: Iterable[Launch]) -> dict[tuple[str, str], str | None]:
-        """By name and id, the jobs of this run that another one waits for, and which one that is."""
-        ways = [launch for launch in launches if launch.submits_itself]
-        told = ((said.stem, launch.told_by(_text(said))) for said in self._all_said() for launch in ways)
-        return {(name, job_id): one.job_id for name, one in told for job_id, _ in one.waits_for}
-
-    def _told_of(self, job: Job) -> Told:
-        """What the launch script has said that has submitted a job."""
-        texts = map(_text, (self._said_by(job.spec), *self._all_said()))
-        return next((told for told in map(job.spec.launch.told_by, texts) if job.id in told.job_ids), Told())
-
-    def _job(self, spec: JobSpec, job_id: str, told_ids: Sequence[str], submitted_s: float) -> Job:
-        """The job of an id that a script has named; the scheduler may have another name for it.
-
-        Raises:
-            SchedulerAwayError: The scheduler does not say.
-            SubmissionError: The job is another user's, another row's, or older than the script's run; or another job
-                bears the row's own name.
-        """
-        found = self._by_id(spec, job_id)
-        if found is None and self._by_id(spec, job_id, mine=False) is not None:
-            raise _not_its_job(spec, job_id, "is another user's", ())
-        bears_its_name = found is not None and found.name == spec.name
-        own = None if bears_its_name or not spec.unique_name else self._by_name(spec, submitted_s)
-        if own is not None and own.id not in told_ids:
-            cancelled = self._cancel(spec, told_ids, submitted_s)
-            raise _not_its_job(spec, job_id, f"is not {own.id}, the job of the row's name{cancelled}", ())
-        if found is None:
-            raise SchedulerAwayError(
-                f"{spec.script.name} has submitted job {job_id}, and neither squeue nor sacct knows it yet",
-                advice=f"squeue -j {job_id}",
-            )
-        told_s = found.status.submit_s
-        if told_s is not None and told_s < submitted_s - SUBMISSION_SKEW_S:
-            since = ("submitted", f"{moment(told_s)}, and the script began at {moment(submitted_s)}")
-            raise _not_its_job(spec, job_id, "is older than this run of the script", (since,))
-        if _is_another_rows(found, spec):
-            raise _not_its_job(spec, job_id, "is another row's", (("its name", found.name),))
-        other = "" if bears_its_name else found.name
-        return Job(job_id, spec, submitted_s, other_name=other)
-
-    def _cancel(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> str:
-        """End those of these jobs that are the user's and were submitted since then; which they are, in words."""
-        own = sorted(one.id for one in self._own(spec, job_ids, since_s - 1))
-        if not own:
-            return ""
-        self._client.act(scancel_command(own, cluster_of(spec)))
-        return f"; cancelled: {', '.join(own)}"
-
-    def _own(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> list[Named]:
-        """Those of these jobs that are the user's and no other row's, and were submitted since then."""
-        known = filter(None, (self._by_id(spec, job_id) for job_id in job_ids))
-        return [one for one in known if (one.status.submit_s or 0) >= since_s and not _is_another_rows(one, spec)]
-
-    def _by_id(self, spec: JobSpec, job_id: str, *, mine: bool = True) -> Named | None:
-        """The user's job of an id, or anybody's; an id alone may be another's job."""
-        cluster = cluster_of(spec)
-        for command, parse in (
-            (squeue_of_id_command(job_id, cluster, mine=mine), parse_squeue),
-            (sacct_of_id_command(job_id, cluster, mine=mine), parse_sacct),
-        ):
-            asked = self._client.ask(command)
-            answer = parse(asked.stdout).get(job_id) if asked.returncode == 0 else None
-            if answer is not None:
-                return Named(job_id, answer.job_name, answer.status)
-        return None
-
-    def _may_be_its_jobs(self, spec: JobSpec, since_s: float) -> tuple[tuple[str, str], ...]:
-        """The user's jobs since then that are no session's and no other script's, as a message names them.
-
-        Raises:
-            SchedulerAwayError: Slurm does not answer.
-        """
-        other = (said for said in self._all_said() if said != self._said_by(spec))
-        others = {job_id for said in other for job_id in spec.launch.told_by(_text(said)).job_ids}
-        found = [
-            f"{job.id} ({job.name})"
-            for job in self._all_since([spec], since_s)
-            if job.id not in others
-            and not job.name.startswith(_OF_SESSIONS)
-            and (job.status.submit_s is None or job.status.submit_s >= since_s - 1)
-        ]
-        return (("may be its job", "; ".join(found[:_SHOWN])),) if found else ()
-
-    def _said_by(self, spec: JobSpec) -> Path:
-        return self._directory / f"{spec.name}{_SUFFIX}"
-
-    def _all_said(self) -> Iterator[Path]:
-        return self._directory.glob(f"*{_SUFFIX}")
 
 
 def _is_another_rows(job: Named, spec: JobSpec) -> bool:
@@ -784,215 +545,11 @@ def _failed(
     )
 
 
-class Submissions:
-    """Submits jobs, and finds them again by their names.
-
-    Args:
-        client: Runs Slurm's commands.
-        lock: Held by each submission while it is under way.
-        directory: Where it is kept what launch scripts say.
-    """
-
-    def __init__(self, client: Client, lock: SubmissionLock | None, directory: Path) -> None:
-        self._client = client
-        self._lock = lock
-        self.scripts = LaunchScripts(client, lock, directory, self._by_name, self._all_of)
-
-    def submit(self, spec: JobSpec) -> Job:
-        """Start one job.
-
-        Raises:
-            SchedulerAwayError: The controller is out of reach, and whether it has the job is not known or not so.
-            SubmissionError: Slurm refused it, or gave no answer that makes sense.
-        """
-        check_one_job(spec)
-        if spec.submits_itself:
-            return self.scripts.submit(spec)
-        command = self._client.sbatch_command(spec)
-        submitted_s = time.time()
-        # To a directory that is not there srun does not write, and waits until the job's time is over.
-        for output in filter(None, (spec.batch_output, spec.environment.get(STDOUT_BEFORE_23_02))):
-            with contextlib.suppress(OSError):  # Slurm says it better: of the job's own user, on the job's own node
-                make_directory(Path(output).parent)
-        try:
-            answer = self._client.submit(command, spec, () if self._lock is None else (self._lock.descriptor(),))
-        except OSError as error:
-            raise SubmissionError(
-                f"sbatch could not be run: {error.strerror or error}",
-                submission_evidence(spec, command),
-                advice="is this a login node of the cluster, with Slurm's commands on the PATH?",
-            ) from error
-        except KeyboardInterrupt:
-            # A session spends its first seconds here, so this is where Ctrl-C hits; a job whose id
-            # nobody has read would be cancelled by nobody.
-            self._cancel_unread(spec, submitted_s)
-            raise
-        found = self._submitted(answer, spec, command)
-        # Of one that could not even be reached the fleet asks before it submits again.
-        if found is None and not is_certain(answer, spec) and (may_have_been_taken(answer) or not is_away(answer)):
-            try:
-                found = self._find_submission(spec, submitted_s)
-            except SchedulerAwayError:
-                raise refusal(SchedulerAwayError, spec, command, answer) from None
-        if found is None:
-            self._check_room(spec, command, answer)
-            said_no = RefusedError if answer.returncode and not answer.timed_out else SubmissionError
-            raise refusal(SchedulerAwayError if is_away(answer) else said_no, spec, command, answer)
-        return Job(found, spec, submitted_s)
-
-    def find(self, spec: JobSpec, since_s: float) -> Job | None:
-        """The job that was submitted for this spec since then, by its name.
-
-        Raises:
-            SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
-            SubmissionError: An earlier session's sbatch hangs, so that nobody can tell.
-        """
-        self._wait_for_orphans(spec.row_id, [spec])
-        return self.scripts.find(spec, since_s) if spec.submits_itself else self._by_name(spec, since_s)
-
-    def _by_name(self, spec: JobSpec, since_s: float) -> Job | None:
-        found = self._find_submission(spec, since_s)
-        return None if found is None else Job(found, spec, since_s)
-
-    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
-        """All jobs that bear these rows' own names, whichever attempt they are, with two questions for all of them.
-
-        Args:
-            specs: How the rows' first jobs are started.
-            since_s: When the first of them may have been submitted, seconds since the epoch.
-
-        Raises:
-            SchedulerAwayError: Slurm does not answer, so that nobody can tell.
-            SubmissionError: A submission of the session that is resumed hangs, so that nobody can tell.
-        """
-        self._wait_for_orphans("its rows", specs)
-        return self._all_of(specs, since_s)
-
-    def _all_of(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
-        """All of the user's jobs since then, but those that a row's own waits for.
-
-        One that goes on when that has ended, or failed when that COMPLETED, is none of these: it was not waited for.
-        """
-        answers: dict[str, Answer] = {}
-        cluster = cluster_of(specs[0])
-        for command, parse in (
-            (sacct_of_user_command(since_s - CLOCK_SKEW_S, cluster), parse_sacct),
-            (squeue_of_user_command(cluster), parse_squeue),
-        ):
-            asked = self._client.ask(command)
-            if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
-                raise unanswered("the run's rows were", specs[0], command, asked)
-            # squeue comes last: what slurmctld says of a job is newer.
-            answers |= parse(asked.stdout)
-        found = [Named(job_id, told.job_name, told.status) for job_id, told in answers.items()]
-        before = self.scripts.all_before(
-            {spec.launch.name: spec.launch for spec in specs}.values()
-        )  # as scripts have said by now
-        states = {job.id: job.status.state for job in found}
-        ends = {key: states.get(follower or "", JobState.PENDING) for key, follower in before.items()}
-        return tuple(job for job in found if _is_counted(job.status.state, ends.get((job.name, job.id))))
-
-    def close(self) -> None:
-        """Let go of the lock. Jobs that still run are not touched."""
-        if self._lock is not None:
-            self._lock.close()
-
-    def _wait_for_orphans(self, what: str, specs: Sequence[JobSpec]) -> None:
-        if self._lock is None:
-            return
-        script = next((spec.script.name for spec in specs if spec.submits_itself), None)
-        if not self._lock.wait_for_orphans(PATIENCE_S if script is None else LAUNCH_TIMEOUT_S):
-            what_hangs = script or "an sbatch"
-            raise SubmissionError(
-                f"{what_hangs} of the session that is resumed still hangs, and may yet submit {what}",
-                advice=f"end it (pgrep -a {script or 'sbatch'}), and resume again",
-            )
-
-    def _check_room(self, spec: JobSpec, command: Sequence[str], answer: Output) -> None:
-        """Tell a limit that frees itself from one that never will: some job must be there that counts against it.
-
-        Raises:
-            QueueFullError: The limit frees itself.
-        """
-        limit = full_queue(answer)
-        if limit is None:
-            return
-        asked = self._client.ask(squeue_ids_command(cluster_of(spec), mine=limit[1]))
-        if asked.returncode != 0 or asked.stdout.strip():
-            raise refusal(QueueFullError, spec, command, answer, f"the queue takes no more jobs ({limit[0]})")
-
-    def _submitted(self, answer: Output, spec: JobSpec, command: Sequence[str]) -> str | None:
-        """The job that sbatch names; ``None`` if it names none.
-
-        Raises:
-            SubmissionError: It is on a cluster that nobody would ask about it.
-        """
-        found = parse_sbatch(answer.stdout) if answer.returncode == 0 else None
-        if found is None:
-            return None
-        cluster, job_id = found
-        if cluster.lower() not in {"", cluster_of(spec).lower()}:
-            self._client.act(scancel_command([job_id], cluster))
-            raise SubmissionError(
-                f"sbatch sent the job to the cluster {cluster}, which is not the session's: cancelled",
-                submission_evidence(spec, command),
-                advice=f"name it in the cluster file: sbatch: [--clusters={cluster}]",
-            )
-        return job_id
-
-    def _find_submission(self, spec: JobSpec, submitted_s: float) -> str | None:
-        """The job of a submission whose answer was lost, found by its name; else it would run unseen.
-
-        Raises:
-            SchedulerAwayError: The controller does not answer: no word of a job is not the word that there is none.
-        """
-        cluster = cluster_of(spec)
-        command = squeue_by_name_command(spec.name, cluster)
-        asked = self._client.ask(command)
-        if asked.returncode != 0:
-            raise unanswered(f"{spec.row_id} was", spec, command, asked)
-        answers = parse_squeue(asked.stdout)
-        if not answers:
-            # It may have ended, and slurmctld forgets such jobs soon.
-            command = sacct_by_name_command(spec.name, submitted_s - CLOCK_SKEW_S, cluster)
-            asked = self._client.ask(command)
-            if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
-                raise unanswered(f"{spec.row_id} was", spec, command, asked)
-            answers = parse_sacct(asked.stdout)
-        named = {job: told.status.submit_s or 0 for job, told in answers.items() if told.job_name == spec.name}
-        if spec.unique_name:
-            if len(named) > 1:
-                raise SubmissionError(
-                    f"{len(named)} jobs have the name that only one can have: {spec.name}",
-                    (("jobs", ", ".join(sorted(named))),),
-                    advice=shlex.join(scancel_command(sorted(named), cluster)),
-                )
-            return _only(named)
-        # An earlier session's job may have the name as well. One by this machine's clock comes before
-        # one that is ours only if the controller's clock is behind; Slurm's times are whole seconds.
-        by_our_clock = [job for job, submit_s in named.items() if submit_s >= submitted_s - 1]
-        return _only(
-            by_our_clock or [job for job, submit_s in named.items() if submit_s >= submitted_s - SUBMISSION_SKEW_S]
-        )
-
-    def _cancel_unread(self, spec: JobSpec, submitted_s: float) -> None:
-        try:
-            found = self._find_submission(spec, submitted_s)
-        except RunError:
-            return  # out of reach; the journal has the row, and --gsw-resume asks again
-        if found is not None:
-            self._client.act(scancel_command([found], cluster_of(spec)))
-
-
 def _is_counted(state: JobState, follower: JobState | None) -> bool:
     """Whether a job counts as the row's: by its state, and by that of the one which waits for it, if any does."""
     if follower is None:
         return True
     return follower is JobState.COMPLETED and state is not follower if state.ended else follower.ended
-
-
-def _only(jobs: Collection[str]) -> str | None:
-    return next(iter(jobs)) if len(jobs) == 1 else None
 
 
 # -- Partitions as ``scontrol`` tells of them, and jobs that would wait in one for ever -------------
@@ -1171,7 +728,7 @@ def _not_on_path(command: str, path: str) -> SubmissionError:
 
 
 def _beyond_partitions(some: Sequence[_Alike], ask: Ask, cluster: str) -> dict[str, SubmissionError]:
-    command = scontrol_partitions_command(cluster)
+    command = client.scontrol_partitions_command(cluster)
     asked = ask(command)
     partitions = parse_partitions(asked.stdout) if asked.returncode == 0 else {}
     if not partitions:
@@ -1189,19 +746,19 @@ def _certain(excesses: Sequence[Excess], ask: Ask, cluster: str) -> list[Excess]
     """Those that neither a site's plugin nor a QOS may set aside; asked only where there are any."""
     if not excesses:
         return []
-    asked = ask(scontrol_config_command(cluster))
+    asked = ask(client.scontrol_config_command(cluster))
     plugins = {name.strip() for names in _PLUGINS.findall(asked.stdout) for name in names.split(",")}
     if asked.returncode or not plugins or plugins - _HARMLESS_PLUGINS:
         return []
     if any(excess.by_limit for excess in excesses):
-        asked = ask(sacctmgr_qos_command())
+        asked = ask(client.sacctmgr_qos_command())
         has_none = "not running a supported accounting_storage plugin" in asked.stderr
         if not has_none and (asked.returncode or _OVER_LIMITS.search(asked.stdout)):
             return [excess for excess in excesses if not excess.by_limit]
     return list(excesses)
 
 
-class SlurmLauncher(Submissions):
+class SlurmLauncher:
     """Submit, watch and end jobs by Slurm's own commands.
 
     Args:
@@ -1227,15 +784,18 @@ class SlurmLauncher(Submissions):
     def __init__(
         self,
         environ: Mapping[str, str] | None = None,
-        query_timeout_s: float = QUERY_TIMEOUT_S,
-        command_timeout_s: float = COMMAND_TIMEOUT_S,
+        query_timeout_s: float = client.QUERY_TIMEOUT_S,
+        command_timeout_s: float = client.COMMAND_TIMEOUT_S,
         lock: SubmissionLock | None = None,
         work_directory: Path | None = None,
     ) -> None:
         # Threads submit, and what they walk through must not change under them.
-        client = Client(session_environment(environ), query_timeout_s, command_timeout_s)
-        super().__init__(client, lock, work_directory or Path(tempfile.gettempdir()))
+        self._client = Client(session_environment(environ), query_timeout_s, command_timeout_s)
+        self._lock = lock
+        self._directory = work_directory or Path(tempfile.gettempdir())
         self._poller = Poller(self._client.ask)
+        #: Launch scripts run one at a time in each directory: they were not written to run side by side.
+        self._turns: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
     @cached_property
     def version(self) -> str:
@@ -1245,6 +805,73 @@ class SlurmLauncher(Submissions):
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, in the directory of the recipe."""
         return spec.launch.command(spec) if spec.submits_itself else self._client.sbatch_command(spec)
+
+    def submit(self, spec: JobSpec) -> Job:
+        """Start one job.
+
+        Raises:
+            SchedulerAwayError: The controller is out of reach, and whether it has the job is not known or not so.
+            SubmissionError: Slurm refused it, or gave no answer that makes sense.
+        """
+        check_one_job(spec)
+        if spec.submits_itself:
+            return self._submit_by_script(spec)
+        command = self._client.sbatch_command(spec)
+        submitted_s = time.time()
+        # To a directory that is not there srun does not write, and waits until the job's time is over.
+        for output in filter(None, (spec.batch_output, spec.environment.get(STDOUT_BEFORE_23_02))):
+            with contextlib.suppress(OSError):  # Slurm says it better: of the job's own user, on the job's own node
+                make_directory(Path(output).parent)
+        try:
+            answer = self._client.submit(command, spec, () if self._lock is None else (self._lock.descriptor(),))
+        except OSError as error:
+            raise SubmissionError(
+                f"sbatch could not be run: {error.strerror or error}",
+                submission_evidence(spec, command),
+                advice="is this a login node of the cluster, with Slurm's commands on the PATH?",
+            ) from error
+        except KeyboardInterrupt:
+            # A session spends its first seconds here, so this is where Ctrl-C hits; a job whose id
+            # nobody has read would be cancelled by nobody.
+            self._cancel_unread(spec, submitted_s)
+            raise
+        job_id = self._submitted(answer, spec, command)
+        found = None if job_id is None else Job(job_id, spec, submitted_s)
+        # Of one that could not even be reached the fleet asks before it submits again.
+        if found is None and not is_certain(answer, spec) and (may_have_been_taken(answer) or not is_away(answer)):
+            try:
+                found = self._by_name(spec, submitted_s)
+            except SchedulerAwayError:
+                raise refusal(SchedulerAwayError, spec, command, answer) from None
+        if found is None:
+            self._check_room(spec, command, answer)
+            said_no = RefusedError if answer.returncode and not answer.timed_out else SubmissionError
+            raise refusal(SchedulerAwayError if is_away(answer) else said_no, spec, command, answer)
+        return found
+
+    def find(self, spec: JobSpec, since_s: float) -> Job | None:
+        """The job that was submitted for this spec since then, by its name.
+
+        Raises:
+            SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
+            SubmissionError: An earlier session's sbatch hangs, so that nobody can tell.
+        """
+        self._wait_for_orphans(spec.row_id, [spec])
+        return self._find_of_script(spec, since_s) if spec.submits_itself else self._by_name(spec, since_s)
+
+    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
+        """All jobs that bear these rows' own names, whichever attempt they are, with two questions for all of them.
+
+        Args:
+            specs: How the rows' first jobs are started.
+            since_s: When the first of them may have been submitted, seconds since the epoch.
+
+        Raises:
+            SchedulerAwayError: Slurm does not answer, so that nobody can tell.
+            SubmissionError: A submission of the session that is resumed hangs, so that nobody can tell.
+        """
+        self._wait_for_orphans("its rows", specs)
+        return self._all_of(specs, since_s)
 
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
         """By row, why its job would not run, as far as that is certain before anything is submitted."""
@@ -1266,12 +893,12 @@ class SlurmLauncher(Submissions):
         Raises:
             JobError: Slurm did not take the request, so that jobs may go on.
         """
-        before = sorted(one.id for job in jobs for one in self.scripts.before(job))
+        before = sorted(one.id for job in jobs for one in self._before(job))
         ids = [*(job.id for job in self._confirmed(jobs)), *before]
         if not ids:
             return
-        command = scancel_command(ids, cluster_of(jobs[0].spec))
-        problem = scancel_problem(self._client.act(command))
+        command = client.scancel_command(ids, cluster_of(jobs[0].spec))
+        problem = client.scancel_problem(self._client.act(command))
         if problem:
             raise JobError(f"jobs may still run: scancel failed: {problem}", advice=shlex.join(command))
 
@@ -1307,7 +934,7 @@ class SlurmLauncher(Submissions):
         """The directory of a job's experiment: as configured, as its launch script has said, or where it writes."""
         if job.spec.batch_output is not None:
             return Path(job.spec.batch_output).parent
-        told = self.scripts.directory_of(job)
+        told = self._directory_of(job)
         if told is not None:
             return told
         output = self._poller.output_of(job)
@@ -1315,10 +942,10 @@ class SlurmLauncher(Submissions):
 
     def _failed_before(self, job: Job) -> str:
         """Which of the jobs that a job waits for has failed, and where its log is; empty if unknown."""
-        for one in self.scripts.before(job):
+        for one in self._before(job):
             its = one.status
             if its.state.ended and (its.state is not JobState.COMPLETED or its.exit_code):
-                directory = self.scripts.directory_of(replace(job, id=one.id)) or Path()
+                directory = self._directory_of(replace(job, id=one.id)) or Path()
                 log = min(directory.glob(f"*_{one.id}*.out"), default=directory)  # log-… comes before sbatch_…
                 return f": job {one.id} {its.state.value} {its.exit_code}:{its.signal}: look at {log}"
         return ""
@@ -1334,6 +961,283 @@ class SlurmLauncher(Submissions):
         if problem:
             raise JobError(
                 f"jobs may still run: whose their ids are is not known: {problem}",
-                advice=" && ".join(shlex.join(scancel_by_name_command(job)) for job in unseen),
+                advice=" && ".join(shlex.join(client.scancel_by_name_command(job)) for job in unseen),
             )
         return [job for job in jobs if self._poller.bears_its_name(job)]
+
+    def close(self) -> None:
+        """Let go of the lock. Jobs that still run are not touched."""
+        if self._lock is not None:
+            self._lock.close()
+
+    # -- one submission, and one whose answer was lost ----
+
+    def _all_of(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
+        """All of the user's jobs since then, but those that a row's own waits for.
+
+        One that goes on when that has ended, or failed when that COMPLETED, is none of these: it was not waited for.
+        """
+        what, cluster = "the run's rows were", cluster_of(specs[0])
+        recorded = self._asked(
+            client.sacct_jobs_command(cluster, since_s=since_s - layout.CLOCK_SKEW_S), what, specs[0]
+        )
+        queued = self._asked(client.squeue_command(cluster, mine=True), what, specs[0])
+        answers = client.parse_sacct(recorded) | client.parse_squeue(queued)  # what slurmctld says of a job is newer
+        found = [Named(job_id, told.job_name, told.status) for job_id, told in answers.items()]
+        # As scripts have said by now.
+        before = self._all_before({spec.launch.name: spec.launch for spec in specs}.values())
+        states = {job.id: job.status.state for job in found}
+        ends = {key: states.get(follower or "", JobState.PENDING) for key, follower in before.items()}
+        return tuple(job for job in found if _is_counted(job.status.state, ends.get((job.name, job.id))))
+
+    def _asked(self, command: tuple[str, ...], what: str, spec: JobSpec) -> str:
+        """What Slurm says of jobs.
+
+        Raises:
+            SchedulerAwayError: It does not answer: no word of a job is not the word that there is none.
+        """
+        asked = self._client.ask(command)
+        if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
+            raise unanswered(what, spec, command, asked)
+        return asked.stdout
+
+    def _wait_for_orphans(self, what: str, specs: Sequence[JobSpec]) -> None:
+        if self._lock is None:
+            return
+        script = next((spec.script.name for spec in specs if spec.submits_itself), None)
+        if not self._lock.wait_for_orphans(PATIENCE_S if script is None else client.LAUNCH_TIMEOUT_S):
+            what_hangs = script or "an sbatch"
+            raise SubmissionError(
+                f"{what_hangs} of the session that is resumed still hangs, and may yet submit {what}",
+                advice=f"end it (pgrep -a {script or 'sbatch'}), and resume again",
+            )
+
+    def _check_room(self, spec: JobSpec, command: Sequence[str], answer: Output) -> None:
+        """Tell a limit that frees itself from one that never will: some job must be there that counts against it.
+
+        Raises:
+            QueueFullError: The limit frees itself.
+        """
+        limit = full_queue(answer)
+        if limit is None:
+            return
+        asked = self._client.ask(client.squeue_ids_command(cluster_of(spec), mine=limit[1]))
+        if asked.returncode != 0 or asked.stdout.strip():
+            raise refusal(QueueFullError, spec, command, answer, f"the queue takes no more jobs ({limit[0]})")
+
+    def _submitted(self, answer: Output, spec: JobSpec, command: Sequence[str]) -> str | None:
+        """The job that sbatch names; ``None`` if it names none.
+
+        Raises:
+            SubmissionError: It is on a cluster that nobody would ask about it.
+        """
+        found = client.parse_sbatch(answer.stdout) if answer.returncode == 0 else None
+        if found is None:
+            return None
+        cluster, job_id = found
+        if cluster.lower() not in {"", cluster_of(spec).lower()}:
+            self._client.act(client.scancel_command([job_id], cluster))
+            raise SubmissionError(
+                f"sbatch sent the job to the cluster {cluster}, which is not the session's: cancelled",
+                submission_evidence(spec, command),
+                advice=f"name it in the cluster file: sbatch: [--clusters={cluster}]",
+            )
+        return job_id
+
+    def _by_name(self, spec: JobSpec, submitted_s: float) -> Job | None:
+        """The job of a submission whose answer was lost, found by its name; else it would run unseen."""
+        what, cluster = f"{spec.row_id} was", cluster_of(spec)
+        answers = client.parse_squeue(
+            self._asked(client.squeue_command(cluster, name=spec.name, mine=True), what, spec)
+        )
+        if not answers:
+            # It may have ended, and slurmctld forgets such jobs soon.
+            command = client.sacct_jobs_command(cluster, name=spec.name, since_s=submitted_s - layout.CLOCK_SKEW_S)
+            answers = client.parse_sacct(self._asked(command, what, spec))
+        named = {job: told.status.submit_s or 0 for job, told in answers.items() if told.job_name == spec.name}
+        if spec.unique_name and len(named) > 1:
+            raise SubmissionError(
+                f"{len(named)} jobs have the name that only one can have: {spec.name}",
+                (("jobs", ", ".join(sorted(named))),),
+                advice=shlex.join(client.scancel_command(sorted(named), cluster)),
+            )
+        # An earlier session's job may have the name as well. One by this machine's clock comes before
+        # one that is ours only if the controller's clock is behind; Slurm's times are whole seconds.
+        by_our_clock = [job for job, submit_s in named.items() if submit_s >= submitted_s - 1]
+        by_any_clock = [job for job, submit_s in named.items() if submit_s >= submitted_s - SUBMISSION_SKEW_S]
+        ours = list(named) if spec.unique_name else by_our_clock or by_any_clock
+        return Job(ours[0], spec, submitted_s) if len(ours) == 1 else None
+
+    def _cancel_unread(self, spec: JobSpec, submitted_s: float) -> None:
+        try:
+            found = self._by_name(spec, submitted_s)
+        except RunError:
+            return  # out of reach; the journal has the row, and --gsw-resume asks again
+        if found is not None:
+            self._client.act(client.scancel_command([found.id], cluster_of(spec)))
+
+    # -- launch scripts that submit their job themselves ----
+
+    def _submit_by_script(self, spec: JobSpec) -> Job:
+        """Run the launch script, and read from what it says which job it has submitted.
+
+        Raises:
+            SchedulerAwayError: The controller was out of reach, or the script gave no answer: there may be a job.
+            SubmissionError: The script submitted none, or several.
+        """
+        command, said = spec.launch.command(spec), self._said_by(spec)
+        with self._turns[spec.directory]:
+            submitted_s = time.time()
+            try:
+                inherited = () if self._lock is None else (self._lock.descriptor(),)
+                answer = self._client.launch(command, spec, said, inherited)
+                if answer.returncode == _USAGE and "invalid choice: 'submit'" in answer.stderr:
+                    command = tuple("single" if word == "submit" else word for word in command)  # llmb-run before 26.02
+                    answer = self._client.launch(command, spec, said, inherited)
+            except OSError as error:
+                raise SubmissionError(
+                    f"{command[0]} could not be run: {error.strerror or error}",
+                    submission_evidence(spec, command),
+                    advice=f"is the recipe set up? ls -l {spec.script}",
+                ) from error
+        told = spec.launch.told_by(answer.stdout)
+        if told.job_id is not None:
+            return self._job(spec, told.job_id, told.job_ids, submitted_s)
+        if told.job_ids:
+            cancelled = self._cancel(spec, told.job_ids, submitted_s)
+            raise _failed(SubmissionError, spec, command, answer, f"{command[0]}: {told.problem}{cancelled}")
+        found = self._find_of_script(spec, submitted_s) if answer.timed_out else self._by_name(spec, submitted_s)
+        if found is not None:
+            return found
+        is_of_sbatch = answer.returncode != 0 and "sbatch: error" in answer.stderr
+        kind = RefusedError if is_of_sbatch else SubmissionError
+        if is_of_sbatch and is_away(answer):
+            kind = SchedulerAwayError
+        may_be = () if kind is SchedulerAwayError else self._may_be_its_jobs(spec, submitted_s)
+        raise _failed(kind, spec, command, answer, _fact(command[0], answer, told, is_of_sbatch), may_be)
+
+    def _find_of_script(self, spec: JobSpec, since_s: float) -> Job | None:
+        """The job that a script has submitted whose answer nobody has read; no script of an earlier session runs.
+
+        Raises:
+            SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
+            SubmissionError: There are jobs which may be the row's, and nothing tells.
+        """
+        said = self._said_by(spec)
+        if not said.exists():
+            return None  # the script has not begun
+        told = spec.launch.told_by(_text(said))
+        if told.job_id is not None:
+            return self._job(spec, told.job_id, told.job_ids, since_s)
+        found = self._by_name(spec, since_s)
+        if found is not None:
+            return found
+        may_be = self._may_be_its_jobs(spec, since_s)
+        if may_be:
+            raise SubmissionError(
+                f"whether {spec.script.name} has submitted {spec.row_id} is not known: it was ended before it said so",
+                (*may_be, ("said", str(said))),
+                advice="end the one that is not wanted (squeue --me; scancel ID), and run the row anew",
+            )
+        return None
+
+    def _directory_of(self, job: Job) -> Path | None:
+        """Where a job writes, as its launch script has said; ``None`` where it has not."""
+        told = self._told_of(job)
+        return dict(((told.job_id, told.directory), *told.waits_for)).get(job.id)
+
+    def _before(self, job: Job) -> list[Named]:
+        """The jobs that a job waits for: its launch script has submitted them as well, so that they end with it."""
+        told = self._told_of(job) if job.spec.submits_itself else Told()
+        ids = [job_id for job_id, _ in told.waits_for] if told.job_id == job.id else []
+        return self._own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
+
+    def _all_before(self, launches: Iterable[Launch]) -> dict[tuple[str, str], str | None]:
+        """By name and id, the jobs of this run that another one waits for, and which one that is."""
+        ways = [launch for launch in launches if launch.submits_itself]
+        told = ((said.stem, launch.told_by(_text(said))) for said in self._all_said() for launch in ways)
+        return {(name, job_id): one.job_id for name, one in told for job_id, _ in one.waits_for}
+
+    def _told_of(self, job: Job) -> Told:
+        """What the launch script has said that has submitted a job."""
+        texts = map(_text, (self._said_by(job.spec), *self._all_said()))
+        return next((told for told in map(job.spec.launch.told_by, texts) if job.id in told.job_ids), Told())
+
+    def _job(self, spec: JobSpec, job_id: str, told_ids: Sequence[str], submitted_s: float) -> Job:
+        """The job of an id that a script has named; the scheduler may have another name for it.
+
+        Raises:
+            SchedulerAwayError: The scheduler does not say.
+            SubmissionError: The job is another user's, another row's, or older than the script's run; or another job
+                bears the row's own name.
+        """
+        found = self._by_id(spec, job_id)
+        if found is None and self._by_id(spec, job_id, mine=False) is not None:
+            raise _not_its_job(spec, job_id, "is another user's", ())
+        bears_its_name = found is not None and found.name == spec.name
+        own = None if bears_its_name or not spec.unique_name else self._by_name(spec, submitted_s)
+        if own is not None and own.id not in told_ids:
+            cancelled = self._cancel(spec, told_ids, submitted_s)
+            raise _not_its_job(spec, job_id, f"is not {own.id}, the job of the row's name{cancelled}", ())
+        if found is None:
+            raise SchedulerAwayError(
+                f"{spec.script.name} has submitted job {job_id}, and neither squeue nor sacct knows it yet",
+                advice=f"squeue -j {job_id}",
+            )
+        told_s = found.status.submit_s
+        if told_s is not None and told_s < submitted_s - SUBMISSION_SKEW_S:
+            since = ("submitted", f"{moment(told_s)}, and the script began at {moment(submitted_s)}")
+            raise _not_its_job(spec, job_id, "is older than this run of the script", (since,))
+        if _is_another_rows(found, spec):
+            raise _not_its_job(spec, job_id, "is another row's", (("its name", found.name),))
+        other = "" if bears_its_name else found.name
+        return Job(job_id, spec, submitted_s, other_name=other)
+
+    def _cancel(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> str:
+        """End those of these jobs that are the user's and were submitted since then; which they are, in words."""
+        own = sorted(one.id for one in self._own(spec, job_ids, since_s - 1))
+        if not own:
+            return ""
+        self._client.act(client.scancel_command(own, cluster_of(spec)))
+        return f"; cancelled: {', '.join(own)}"
+
+    def _own(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> list[Named]:
+        """Those of these jobs that are the user's and no other row's, and were submitted since then."""
+        known = filter(None, (self._by_id(spec, job_id) for job_id in job_ids))
+        return [one for one in known if (one.status.submit_s or 0) >= since_s and not _is_another_rows(one, spec)]
+
+    def _by_id(self, spec: JobSpec, job_id: str, *, mine: bool = True) -> Named | None:
+        """The user's job of an id, or anybody's; an id alone may be another's job."""
+        cluster = cluster_of(spec)
+        for command, parse in (
+            (client.squeue_command(cluster, ids=[job_id], mine=mine), client.parse_squeue),
+            (client.sacct_jobs_command(cluster, job_id=job_id, mine=mine), client.parse_sacct),
+        ):
+            asked = self._client.ask(command)
+            answer = parse(asked.stdout).get(job_id) if asked.returncode == 0 else None
+            if answer is not None:
+                return Named(job_id, answer.job_name, answer.status)
+        return None
+
+    def _may_be_its_jobs(self, spec: JobSpec, since_s: float) -> tuple[tuple[str, str], ...]:
+        """The user's jobs since then that are no session's and no other script's, as a message names them.
+
+        Raises:
+            SchedulerAwayError: Slurm does not answer.
+        """
+        other = (said for said in self._all_said() if said != self._said_by(spec))
+        others = {job_id for said in other for job_id in spec.launch.told_by(_text(said)).job_ids}
+        found = [
+            f"{job.id} ({job.name})"
+            for job in self._all_of([spec], since_s)
+            if job.id not in others
+            and not job.name.startswith(_OF_SESSIONS)
+            and (job.status.submit_s is None or job.status.submit_s >= since_s - 1)
+        ]
+        return (("may be its job", "; ".join(found[:_SHOWN])),) if found else ()
+
+    def _said_by(self, spec: JobSpec) -> Path:
+        return self._directory / f"{spec.name}{_SUFFIX}"
+
+    def _all_said(self) -> Iterator[Path]:
+        return self._directory.glob(f"*{_SUFFIX}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters.model import CPU, DEMO, LOCAL, Accelerators, find_accelerators, local_cluster, uses_gpus
+from pytest_gsw.clusters.model import CPU, DEMO, LOCAL, Accelerators, find_accelerators, ready_cluster, uses_gpus
 from pytest_gsw.errors import ConfigurationError
 
 CORES = len(os.sched_getaffinity(0))
@@ -97,7 +97,7 @@ def test_a_driver_without_devices_is_no_broken_one(tmp_path: Path) -> None:
     ("given", "python"), [({}, sys.executable), ({"RUN_CONF_PYTHON": "/venv/python"}, "/venv/python")]
 )
 def test_the_cluster_of_this_machine(given: dict[str, str], python: str) -> None:
-    cluster = local_cluster(LOCAL, Path("/run"), {"CUDA_VISIBLE_DEVICES": "", **given})
+    cluster = ready_cluster(LOCAL, Path("/run"), {"CUDA_VISIBLE_DEVICES": "", **given}, {})
     assert (cluster.accelerator, cluster.gpus, cluster.gpus_per_node) == (CPU, CORES, CORES)
     assert (cluster.stage, cluster.environment) == ("/run/stage", {"RUN_CONF_PYTHON": python})
     assert not uses_gpus(cluster)

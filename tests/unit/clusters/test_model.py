@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters.model import DEMO, LOCAL, Cluster, check_keys, find_cluster
+from pytest_gsw.clusters.model import DEMO, Cluster, check_keys, find_cluster
 from pytest_gsw.errors import ConfigurationError, FileError
 
 Find = Callable[..., Cluster]
@@ -273,26 +273,17 @@ def test_a_file_can_define_a_demo_of_its_own(find: Find) -> None:
 
 def test_an_unknown_cluster(find: Find) -> None:
     with pytest.raises(ConfigurationError) as error:
-        find("eod", "clusters: {selene: {scheduler: slurm}, eos: {scheduler: slurm}}\n", BARE)
+        find("eos", BARE, "clusters: {selene: {scheduler: slurm}}\n")
+    with pytest.raises(ConfigurationError) as error:
+        find_cluster("eod", [Path("1.yaml"), Path("2.yaml"), Path("3.yaml")], {}, others=["eos"])
     assert str(error.value) == (
         "no cluster 'eod'; did you mean 'eos'?\n"
         "known: a, demo, eos, local, selene\n"
         "looked in:\n"
         "  1.yaml\n"
         "  2.yaml\n"
+        "  3.yaml (not there)\n"
         "next: define 'eod' in one of these files, or give another with --gsw-clusters=FILE"
-    )
-
-
-def test_an_unknown_cluster_and_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError) as error:
-        find_cluster("eos", [tmp_path / "clusters.yaml"], {})
-    assert str(error.value) == (
-        "no cluster 'eos'\n"
-        "known: demo, local\n"
-        "looked in:\n"
-        f"  {tmp_path}/clusters.yaml (not there)\n"
-        "next: define 'eos' in one of these files, or give another with --gsw-clusters=FILE"
     )
 
 
@@ -306,20 +297,7 @@ clusters:
 @pytest.mark.parametrize(
     ("content", "faults"),
     [
-        ("", ["1:1     wanted one key 'clusters' at the top of the file"]),
-        ("eos: {scheduler: slurm}\n", ["1:1     wanted one key 'clusters' at the top of the file"]),
-        (
-            f"{BARE}defaults: {{}}\n",
-            ["1:1     wanted one key 'clusters' at the top of the file"],
-        ),
-        ("clusters: [eos]\n", ["1:11    clusters: wanted a mapping of names"]),
-        ("clusters: {eos: slurm}\n", ["1:17    clusters.eos: wanted a mapping of keys"]),
-        ("clusters: {eos: {}}\n", ["1:17    clusters.eos: missing 'scheduler'"]),
-        ("clusters: {[eos]: {}}\n", ["1:12    clusters: wanted a plain word as the key"]),
-        (
-            "clusters:\n  a: {scheduler: slurm}\n  a: {scheduler: local}\n",
-            ["3:3     clusters.a: is there twice"],
-        ),
+        (f"{BARE}defaults: {{}}\n", ["1:1     wanted one key 'clusters' at the top of the file"]),
         (
             SEVERAL_FAULTS,
             [
@@ -367,7 +345,3 @@ def test_keys_that_a_launcher_does_not_use_are_refused_by_name(tmp_path: Path) -
             "leave it out"
         ),
     ]
-
-
-def test_what_the_environment_gives_is_no_key_of_the_file() -> None:
-    check_keys(LOCAL, "local", ())

@@ -114,12 +114,6 @@ def test_gpus_per_node_are_the_tasks_of_a_node(environment: dict[str, str], tmp_
     assert logs(environment)[0].name == "log-maxtext_llama2_70b_12_481220.out"
 
 
-def test_two_jobs_leave_two_logs(environment: dict[str, str], tmp_path: Path) -> None:
-    launch(environment, tmp_path)
-    launch({**environment, "SLURM_JOB_ID": "481221"}, tmp_path)
-    assert [path.name[-10:-4] for path in logs(environment)] == ["481220", "481221"]
-
-
 def test_a_variable_is_missing(environment: dict[str, str], tmp_path: Path) -> None:
     del environment["STAGE_PATH"]
     code, said = launch(environment, tmp_path)
@@ -140,17 +134,6 @@ def test_the_row_is_unknown(environment: dict[str, str], tmp_path: Path) -> None
     assert code == 2
     assert said == f"GSW_ROW: no row grok1_314b_fp8[H100x16] in {environment['GSW_BASELINE_FILE']}\n"
     assert not Path(environment["STAGE_PATH"]).exists()
-
-
-def test_exit_code(environment: dict[str, str], tmp_path: Path) -> None:
-    environment["GSW_DEMO"] = "*=exit:9"
-    assert launch(environment, tmp_path) == (9, "")
-
-
-def test_no_log(environment: dict[str, str], tmp_path: Path) -> None:
-    environment["GSW_DEMO"] = "*=no-log"
-    assert launch(environment, tmp_path) == (0, "")
-    assert logs(environment) == []
 
 
 def test_oom_kill(environment: dict[str, str], tmp_path: Path) -> None:

@@ -145,21 +145,3 @@ def test_nemo_draws_each_step_twice_and_the_first_is_stale(rows: Rows, trained: 
 )
 def test_a_variant_of_fp8_is_fp8(rows: Rows, trained: Train, name: str, line: str) -> None:
     assert re.search(line, trained(replace(rows[name], dtype="mxfp8")).text, re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", LOGS)
-def test_a_nan_loss_shows_and_the_speed_is_healthy(rows: Rows, trained: Train, name: str) -> None:
-    run = trained(rows[name], "nan")
-    assert run.exit_code == 0
-    shown = {
-        "paxml": "step_i: 20, training loss: nan",
-        "nemo": "reduced_train_loss=nan",
-        "maxtext": "loss: nan",
-        "torchtitan": "loss:      nan",
-        "automodel": "loss=nan",
-        "composer": "loss/train/total: nan",
-        "deepspeed": "loss: nan",
-        "huggingface": "'loss': nan",
-    }.get(name, "lm loss: NAN |")
-    assert shown in run.text
-    assert trained(rows[name]).text.lower().count("loss: nan") == 0

@@ -66,7 +66,31 @@ def test_all_is_there(site: Site) -> None:
     assert (site.recipe(), site.stage()) == ("", "")
 
 
-def test_no_recipe_of_this_name(site: Site) -> None:
+@pytest.mark.parametrize(
+    ("made", "keys", "directory", "fact", "evidence"),
+    [
+        ([], "    stage: s\n    recipes: nowhere/{recipe}\n", "tiny", "directory of recipes is not there: /nowhere", "recipes"),
+        ([], "    stage: stage\n", "tiny", "staging area, where the launch script is to be, is not there: /stage", "stage"),
+        (["recipes/tiny"], KEYS, "tiny", "recipe's directory is no directory: /recipes/tiny", "recipes recipe"),
+        (["recipes/a/b"], KEYS, "tiny", "recipe's directory is not there: /recipes/tiny", "recipes recipe there"),
+        ([], KEYS, "./mine", "recipe's directory is not there: /mine", "recipe"),
+        (["recipes/tiny/a.sh"], KEYS, "tiny", "launch script is not there: /recipes/tiny/launch.sh", "recipes recipe there"),
+    ],
+)  # fmt: skip
+def test_a_recipe_that_is_not_where_it_is_to_be(
+    site: Site, made: list[str], keys: str, directory: str, fact: str, evidence: str
+) -> None:
+    for path in (site.path / name for name in made):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    site.write(keys, directory=directory)
+    problem = recipe_problem(site.spec, site.row, site.cluster)
+    assert problem is not None
+    assert problem.fact == f"the {fact.replace(': ', f': {site.path}')}"
+    assert [name for name, _ in problem.evidence] == evidence.split()
+
+
+def test_the_keys_that_led_to_a_recipe_are_named_with_their_lines(site: Site) -> None:
     for name in ("grok1", "llama3.1", ".git", "a", "b", "c", "d", "e"):
         (site.path / "recipes" / name).mkdir(parents=True)
     site.write(KEYS)
@@ -79,31 +103,17 @@ def test_no_recipe_of_this_name(site: Site) -> None:
     )
 
 
-def test_a_file_in_its_place(site: Site) -> None:
-    (site.path / "recipes").mkdir()
-    (site.path / "recipes" / "tiny").write_text("")
-    site.write(KEYS)
-    assert site.recipe().startswith(f"the recipe's directory is no directory: {site.path}/recipes/tiny\n")
-
-
-def test_no_recipes_at_all(site: Site) -> None:
-    site.write("    stage: stage\n    recipes: nowhere/{recipe}/v1\n")
-    assert site.recipe() == (
-        f"the directory of recipes is not there: {site.path}/nowhere\n\n"
-        f"recipes    clusters.yaml:5  recipes: {site.path}/nowhere/{{recipe}}/v1\n"
-        "next       correct `recipes` there, or put the recipes there"
-    )
-
-
-def test_without_recipes_the_staging_area_has_them(site: Site) -> None:
-    site.write("    stage: stage/{recipe}\n")
-    assert site.recipe() == (
-        f"the staging area, where the launch script is to be, is not there: {site.path}/stage/tiny\n\n"
-        f"stage      clusters.yaml:4  stage: {site.path}/stage/{{recipe}}\n"
-        "next       run the recipe's setup.sh, which puts it there, or say with `recipes` where the recipes are"
-    )
+def test_where_a_directory_is_from(site: Site) -> None:
     site.write("    accelerator: H100\n", environ={"STAGE_PATH": f"{site.path}/stage"})
     assert "stage      STAGE_PATH of the environment\n" in site.recipe()
+    site.spec = dataclasses.replace(site.spec, directory=Path("/nowhere/else"))
+    assert "hook       pytest_gsw_make_job_spec\n" in site.recipe()
+    (site.path / "stage").write_text("")
+    assert site.stage().startswith(f"the staging area is no directory: {site.path}/stage\n")
+    (site.path / "recipes" / "tiny").mkdir(parents=True)
+    (site.path / "recipes" / "tiny" / "launch.sh").symlink_to("gone.sh")
+    site.write(KEYS)
+    assert site.recipe().startswith("the launch script is a link to nothing: ")
 
 
 @pytest.mark.parametrize(
@@ -146,30 +156,6 @@ def test_rows_on_two_clusters(site: Site) -> None:
     ]
 
 
-def test_a_recipe_beside_its_table(site: Site) -> None:
-    site.write(KEYS, directory="./mine")
-    assert site.recipe() == (
-        f"the recipe's directory is not there: {site.path}/mine\n\n"
-        f"recipe     tiny.yaml:{site.line}  directory: ./mine\n"
-        "next       is the recipe part of this release? Correct the directory there, or fetch the recipe"
-    )
-
-
-def test_no_launch_script(site: Site) -> None:
-    (site.path / "recipes" / "tiny").mkdir(parents=True)
-    (site.path / "recipes" / "tiny" / "launch_70b.sh").write_text("")
-    site.write(KEYS)
-    assert site.recipe() == (
-        f"the launch script is not there: {site.path}/recipes/tiny/launch.sh\n\n"
-        f"recipes    clusters.yaml:5  recipes: {site.path}/recipes\n"
-        f"recipe     tiny.yaml:{site.line}  directory: tiny\n"
-        "there      launch_70b.sh\n"
-        "next       run the recipe's setup.sh, or name the script in the table: recipe: {script: NAME}"
-    )
-    (site.path / "recipes" / "tiny" / "launch.sh").symlink_to("gone.sh")
-    assert site.recipe().startswith("the launch script is a link to nothing: ")
-
-
 def test_what_may_not_be_read_or_written(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     (site.path / "recipes" / "tiny").mkdir(parents=True)
     (site.path / "recipes" / "tiny" / "launch.sh").write_text("#!/bin/bash\n")
@@ -189,23 +175,6 @@ def test_what_may_not_be_read_or_written(site: Site, monkeypatch: pytest.MonkeyP
         f"stage      clusters.yaml:4  stage: {site.path}/stage/{{recipe}}\n"
         f"next       correct `stage` there, or get the right to write: ls -ld {results}"
     )
-
-
-def test_a_staging_area_that_is_a_file(site: Site) -> None:
-    (site.path / "stage").write_text("")
-    site.write(KEYS)
-    assert site.stage() == (
-        f"the staging area is no directory: {site.path}/stage\n\n"
-        f"stage      clusters.yaml:4  stage: {site.path}/stage/{{recipe}}\n"
-        "next       correct `stage` there: all nodes must see it"
-    )
-
-
-def test_what_a_hook_has_chosen(site: Site) -> None:
-
-    site.write(KEYS)
-    site.spec = dataclasses.replace(site.spec, directory=Path("/nowhere/else"))
-    assert "hook       pytest_gsw_make_job_spec\n" in site.recipe()
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,6 @@ def test_the_journal_is_the_users_own(tmp_path: Path) -> None:
     assert modes == {"run": 0o700, "journal.jsonl": 0o600, "session.jsonl": 0o600}
 
 
-def test_a_session_that_submitted_nothing(tmp_path: Path, journal: Journal) -> None:
-    assert read_journal(tmp_path) == Past("eos", ("t.yaml::a", "t.yaml::b"), {})
-
-
 def test_each_line_is_on_the_disk_at_once(tmp_path: Path, journal: Journal) -> None:
     journal.intents([spec()], 999.5)
     assert read(tmp_path) == Submission(999.5)
@@ -360,15 +356,6 @@ def test_any_beginning_of_a_journal_is_readable_and_tells_of_no_job_that_was_not
             later.intents([spec("later")], 1999.5)
             later.close()
             assert read_journal(folder).submissions == {**past.submissions, "later": Submission(1999.5)}
-
-
-@settings(max_examples=100, deadline=None)
-@given(events=EVENTS)
-def test_what_was_submitted_last_is_what_is_resumed(events: list[tuple[str, str, str]]) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        write_all(Path(name), [*events, ("intent", "a", ""), ("submitted", "a", "4711")])
-        submission = read_journal(Path(name)).submissions["a"]
-    assert (submission.job_id, submission.ended, submission.stopped) == ("4711", None, None)
 
 
 def test_what_was_there_before_a_job_and_how_its_steps_ended_is_kept(tmp_path: Path, journal: Journal) -> None:

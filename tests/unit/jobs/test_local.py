@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import LogError, SubmissionError
+from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs import local
 from pytest_gsw.jobs.local import MARK, LocalLauncher, marked
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
@@ -244,12 +244,6 @@ def test_close_leaves_nothing_running(make_spec: SpecMaker) -> None:
     assert state(launcher, job) is JobState.CANCELLED
 
 
-def test_a_job_of_another_session(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
-    launcher = make_launcher()
-    (status,) = launcher.poll([Job("7", make_spec("true"), 0.0)]).values()
-    assert status == JobStatus(JobState.UNKNOWN, reason="local job 7 ended with the session that started it")
-
-
 def test_output_goes_where_the_session_wants_it(
     make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path
 ) -> None:
@@ -258,14 +252,6 @@ def test_output_goes_where_the_session_wants_it(
     wait(launcher, job)
     assert launcher.batch_output(job) == tmp_path / "work" / "batch" / f"slurm-{job.id}.out"
     assert output(launcher, job) == "hello\n"
-
-
-def test_no_log(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
-    launcher = make_launcher()
-    job = launcher.submit(make_spec("true"))
-    wait(launcher, job)
-    with pytest.raises(LogError, match=f"^no log of job {job.id}\n"):
-        launcher.find_log(job)
 
 
 def test_output_is_not_written_through_a_link(

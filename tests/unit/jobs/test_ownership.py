@@ -269,17 +269,20 @@ def test_a_name_of_a_machine_is_shown_without_control_characters(tmp_path: Path)
     assert "\x1b" not in str(refused.value)
 
 
-def test_of_many_that_take_a_dead_ones_place_at_once_exactly_one_succeeds(
-    tmp_path: Path, hold: Callable[..., Holder]
-) -> None:
-    leave(tmp_path, 1.0)
-    holders = [hold(tmp_path, 1.0, 0.1) for _ in range(6)]
+def one_takes(directory: Path, holders: list[Holder]) -> None:
     for holder in holders:
         holder.tell("take")
     answers = [holder.answer() for holder in holders]
     assert sorted(answers) == ["refused"] * 5 + ["taken"]
     assert holders[answers.index("taken")].ask("check") == "owned"
-    assert files(tmp_path) == [NAME]
+    assert files(directory) == [NAME]
+
+
+def test_of_many_that_take_a_dead_ones_place_at_once_exactly_one_succeeds(
+    tmp_path: Path, hold: Callable[..., Holder]
+) -> None:
+    leave(tmp_path, 1.0)
+    one_takes(tmp_path, [hold(tmp_path, 1.0, 0.1) for _ in range(6)])
 
 
 def test_of_many_that_take_a_killed_ones_place_at_once_exactly_one_succeeds(
@@ -289,12 +292,7 @@ def test_of_many_that_take_a_killed_ones_place_at_once_exactly_one_succeeds(
     assert killed.ask("take") == "taken"
     killed.process.kill()
     killed.process.wait()
-    holders = [hold(tmp_path) for _ in range(6)]
-    for holder in holders:
-        holder.tell("take")
-    answers = [holder.answer() for holder in holders]
-    assert sorted(answers) == ["refused"] * 5 + ["taken"]
-    assert holders[answers.index("taken")].ask("check") == "owned"
+    one_takes(tmp_path, [hold(tmp_path) for _ in range(6)])
 
 
 def test_signs_of_life(tmp_path: Path) -> None:

@@ -65,12 +65,10 @@ def test_a_job_of_which_the_journal_says_nothing() -> None:
 
 def test_a_further_job_that_the_journal_lacks_takes_the_place_of_the_one_before() -> None:
     standing = take_up(spec(), Submission(5.0, "7", ended=GOOD), [named("7", status=GOOD), named("9", 2)])
-    assert standing.past is not None
     assert standing.past.attempts == (Attempt("7", GOOD, LOST, measured=True),)
     assert (standing.past.job_id, standing.past.ended, standing.unknown) == ("9", None, ("9",))
     assert (standing.spec.name, standing.spec.attempt) == ("again2.gsw-R-a", 2)
     standing = take_up(spec(), None, [named("7", status=BAD), named("8", 2, BAD), named("9", 3)])
-    assert standing.past is not None
     assert [(one.job_id, one.measured) for one in standing.past.attempts] == [("7", False), ("8", False)]
     assert standing.spec.name == "again3.gsw-R-a"
 
@@ -78,7 +76,6 @@ def test_a_further_job_that_the_journal_lacks_takes_the_place_of_the_one_before(
 def test_attempts_of_the_journal_stay() -> None:
     attempt = Attempt("7", BAD, "node failure", ("n17",))
     standing = take_up(spec(), Submission(0.0, attempts=(attempt,)), [named("7", status=BAD), named("9", 2)])
-    assert standing.past is not None
     assert (standing.past.attempts, standing.past.job_id) == ((attempt,), "9")
     assert standing.spec.excluded_nodes == ("n17",)
 
@@ -117,28 +114,24 @@ def test_figures_that_have_changed() -> None:
 
 
 def status_event(state: str, exit_code: int) -> dict[str, object]:
-    blank = {
-        "raw_state": state,
-        "signal": 0,
-        "reason": "",
-        "nodes": "n1",
-        "submit_s": 1000,
-        "start_s": 1001,
-        "end_s": 1002,
-    }
-    return {"event": "ended", "state": state, "exit_code": exit_code, **blank}
+    texts = {"raw_state": state, "reason": "", "nodes": "n1", "derived_exit_code": "", "unchecked": ""}
+    times = {"submit_s": 1000, "start_s": 1001, "end_s": 1002}
+    steps = {"steps": None, "siblings": []}
+    return {"event": "ended", "state": state, "exit_code": exit_code, "signal": 0, **texts, **times, **steps}
 
 
 def a_life(dice: random.Random) -> tuple[list[bytes], bytes, dict[str, list[Named]]]:
     """A session that was killed: its journal, the copy of its first line, and what the scheduler has by row."""
     rows = [f"r{number}" for number in range(12)]
     first = {"event": "session", "cluster": "eos", "rows": [f"t.yaml::{row}" for row in rows], "time_s": 1000}
+    first |= {"release": None, "paths": {}}
+    defined = {"definition": "", "image": None, "documented": {}, "variables": None}
     events: list[dict[str, object]] = [first]
     jobs: dict[str, list[Named]] = {}
     ids = iter(range(100, 999))
     for row in rows:
         for attempt in range(1, dice.choice([1, 1, 2, 3, 4])):
-            events.append({"event": "intent", "row": row, "name": spec(row).name, "time_s": 1000.5})
+            events.append({"event": "intent", "row": row, "name": spec(row).name, "time_s": 1000.5, **defined})
             if dice.random() < 0.1:
                 events.append({"event": "refused", "row": row})
                 break
@@ -150,12 +143,13 @@ def a_life(dice: random.Random) -> tuple[list[bytes], bytes, dict[str, list[Name
                 jobs.setdefault(row, []).append(named(job_id, attempt, status, row))
             if not taken or dice.random() < 0.1:
                 break  # killed before the answer was written down
-            events.append({"event": "submitted", "row": row, "job": job_id, "time_s": 1000.5})
+            known = {"other_name": "", "logs_before": None}
+            events.append({"event": "submitted", "row": row, "job": job_id, "time_s": 1000.5, **known})
             if not goes_on:
                 break
             events.append({**status_event(*ends), "row": row, "job": job_id})
-            measured = {"measured": True} if ends[0] == "COMPLETED" else {}
-            events.append({"event": "repeated", "row": row, "job": job_id, "why": "x", "without": [], **measured})
+            why = {"why": "x", "without": [], "measured": ends[0] == "COMPLETED"}
+            events.append({"event": "repeated", "row": row, "job": job_id, **why})
     return [seal(event, number) for number, event in enumerate(events, 1)], seal(first, 1), jobs
 
 
@@ -207,7 +201,6 @@ def test_two_thousand_damages_lose_no_row_submit_none_twice_and_are_told() -> No
         assert past.rows == sound.rows, (kind, trial)
         for row, standing in found.items():
             ids = [job.id for job in jobs.get(row, ())]
-            assert standing.past is not None
             attempts = [attempt.job_id for attempt in standing.past.attempts]
             # Its newest job is taken up, or the next one is submitted, under a name that none has had.
             assert [*attempts, *([standing.job.id] if standing.job else [])] == ids, (kind, trial, row)

@@ -43,12 +43,6 @@ def test_what_a_launch_script_says(tmp_path: Path, text: str, version: str | Non
     assert (found and found.version) == version
 
 
-def test_where_the_launch_script_says_it(tmp_path: Path) -> None:
-    found = staged_release(staged(tmp_path, "#!/bin/bash\n\nexport GSW_VERSION=25.02 # x\n"))
-    assert found is not None
-    assert (found.line, found.text) == (3, "export GSW_VERSION=25.02 # x")
-
-
 @pytest.mark.parametrize("recipe", ["grok1", "deepseek_v3/pretrain/megatron_bridge"])
 def test_what_the_file_of_a_checkout_says_where_the_script_says_nothing(tmp_path: Path, recipe: str) -> None:
     (tmp_path / "release.yaml").write_text("# one version for all\n\nllmb_version: '26.06.00'\nother: 1\n")
@@ -101,16 +95,6 @@ next       stage the recipe of 25.04.02, or write the figures of 24.10 into a ta
 with releases: ["24.10"], and name it with --gsw-baselines"""
     ]
     assert problems(script, replace(GROK, source=replace(GROK.source, releases=()))) == []
-
-
-def test_a_checkout_of_another_release_cannot_be_judged_by_the_row(tmp_path: Path) -> None:
-    (tmp_path / "release.yaml").write_text("llmb_version: '26.02'\n")
-    (problem,) = problems(staged(tmp_path, "#!/bin/bash\nexport WORKLOAD_TYPE=pretrain\n"))
-    assert problem.startswith(
-        "the staged recipe is of release 26.02, and the row's figures are of 25.02 to 25.04.02\n"
-        "\n"
-        f"release    {tmp_path}/release.yaml:1  llmb_version: '26.02'\n"
-    )
 
 
 def test_a_recipe_of_another_release_than_the_documents_tag(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def record(*jobs_s: float, outcome: Outcome = Outcome.PASSED, said: str = "26.08
 
 
 def case(*records: Record | None, name: str = "llama3.1_70b fp8", releases: tuple[str, ...] = RELEASES) -> Case:
-    runs = tuple(CaseRun(f"row{number}", 100.0, releases, one) for number, one in enumerate(records))
+    runs = tuple(CaseRun(100.0, releases, one) for one in records)
     return Case("H100", name, "a row" if runs else "none", "" if runs else "no figure", runs)
 
 

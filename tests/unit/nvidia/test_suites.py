@@ -9,7 +9,6 @@ import pytest
 from pytest_gsw.errors import FileError
 from pytest_gsw.nvidia.evidence import Case
 from pytest_gsw.nvidia.suite import Suite, read_suite
-from tests.unit.tables.texts import billion_laughs
 
 SUITE = """\
 config:
@@ -61,19 +60,12 @@ def test_what_is_not_given_is_what_the_files_own_reader_takes(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("  scale: 256\n", "  scale: many\n", "2:10    config.scale: got 'many', wanted a whole number above 0, such as 64"),
         ("  scale: 256\n", "  scales: 256\n", "2:3     config.scales: unknown key; did you mean 'scale'?"),
-        ("config:\n", "konfig:\n", "1:1     konfig: unknown key; did you mean 'config'?"),
         ("        dtypes: [bf16]\n", "        dtypes: []\n", "10:17   workloads.gb200[1].pretrain_qwen3_235b.dtypes: is empty, wanted at least one entry"),
-        ("        dtypes: [bf16]\n", "        dtypes: bf16\n", "10:17   workloads.gb200[1].pretrain_qwen3_235b.dtypes: wanted a list"),
-        ("        dtypes: [bf16]\n", "        dtypes: [bf16, bf16]\n", "10:24   workloads.gb200[1].pretrain_qwen3_235b.dtypes[1]: 'bf16' is there twice"),
         ("        dtypes: [bf16]\n", "        dtypes: [bf16]\n        scale: 8\n", "11:9    workloads.gb200[1].pretrain_qwen3_235b.scale: unknown key"),
-        ("    - pretrain_qwen3_235b:\n        dtypes: [bf16]\n", "    - pretrain_qwen3_235b\n", "9:7     workloads.gb200[1]: wanted a mapping of keys"),
         ("    - pretrain_qwen3_235b:\n", "    - finetune_qwen3_235b:\n", "9:7     workloads.gb200[1].finetune_qwen3_235b: wanted a workload such as pretrain_llama3.1_70b"),
         ("    - pretrain_qwen3_235b:\n", "    - pretrain_llama3.1_70b:\n", "9:7     workloads.gb200[1].pretrain_llama3.1_70b: is there twice"),
-        ("  h100:\n    - pretrain_kimi-k2_1t:\n        dtypes: [fp8]\n", "  h100: {}\n", "11:9    workloads.h100: wanted a list"),
         ("  h100:\n    - pretrain_kimi-k2_1t:\n        dtypes: [fp8]\n", "  h100: []\n", "11:9    workloads.h100: is empty, wanted at least one entry"),
-        ("  profile: true\n", "  profile: maybe\n", "4:12    config.profile: got 'maybe', wanted true or false"),
     ],
 )  # fmt: skip
 def test_a_fault_is_told_with_its_place(tmp_path: Path, old: str, new: str, told: str) -> None:
@@ -84,26 +76,16 @@ def test_a_fault_is_told_with_its_place(tmp_path: Path, old: str, new: str, told
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "1:1     is empty"),
-        ("- a\n", "1:1     wanted a mapping of keys at the top of the file"),
-        ("config: {}\n", "1:1     missing 'workloads'"),
         ("config: {}\nworkloads: {}\n", "2:12    workloads: is empty, wanted at least one accelerator"),
         ("config: {}\nworkloads: {h100: [{}]}\n", "2:20    workloads.h100[0]: has 0 workloads, wanted one an entry"),
         (
             "config: {}\nworkloads: {h100: [{pretrain_a: {dtypes: [fp8]}, pretrain_b: {dtypes: [fp8]}}]}\n",
             "2:20    workloads.h100[0]: has 2 workloads, wanted one an entry",
         ),
-        ("config: {}\nworkloads: !!python/object/apply:os.system ['true']\n", "2:12    workloads: wanted a mapping of keys"),
-        ("config: {}\nworkloads: {h100: [\n", "3:1     is not YAML: "),
     ],
 )  # fmt: skip
 def test_what_is_no_suite_is_refused(tmp_path: Path, text: str, told: str) -> None:
     assert any(fault.startswith(told) for fault in faults(tmp_path, text)), faults(tmp_path, text)
-
-
-def test_a_hostile_file_is_refused(tmp_path: Path) -> None:
-    assert faults(tmp_path, billion_laughs(9)) == ["1:1     has more than 1,000,000 values once its aliases are written out"]  # fmt: skip
-    assert "is nested too deeply" in faults(tmp_path, "config: " + "[" * 500 + "]" * 500 + "\n")[0]
 
 
 def test_a_suite_of_more_cases_than_any_has_is_refused(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from random import Random
 
 import pytest
 
-from pytest_gsw.demo.damage import damage
 from pytest_gsw.demo.simulation import Job, simulate
-from pytest_gsw.demo.writers import WRITERS, Event
+from pytest_gsw.demo.writers import WRITERS, Event, damage
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS

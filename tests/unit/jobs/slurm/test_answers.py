@@ -29,11 +29,6 @@ CLUSTER: gsw
 """
 
 
-def test_what_a_submit_plugin_prints_is_no_job_id() -> None:
-    assert parse_sbatch("welcome\n481220\nyour quota of h100x8 is fine\n") == ("", "481220")
-    assert parse_sbatch("remaining quota 77\n") is None
-
-
 def test_squeue() -> None:
     at = {"submit_s": 1795207822.0}
     started = {**at, "start_s": 1795207823.0}
@@ -130,7 +125,7 @@ def test_scontrol_of_a_job_that_waits() -> None:
     [
         ("481220\n", ("", "481220")),
         ("481220;eos\n", ("eos", "481220")),
-        ("site: you have warnings\n481220\n", ("", "481220")),
+        ("site: you have warnings\n481220\nyour quota of h100x8 is fine\n", ("", "481220")),
         # Which of several numbers is the job nobody can tell; it is looked for by its name.
         ("site: you have 3 warnings\n481220\n", None),
         ("481220\n17\n", None),
@@ -174,7 +169,7 @@ PIECES = st.sampled_from(
 
 @given(st.text() | st.lists(PIECES | st.text(max_size=3)).map("".join))
 def test_no_text_makes_a_parser_raise(text: str) -> None:
-    for parse in (parse_squeue, parse_sacct, parse_scontrol):
+    for parse in (parse_squeue, parse_sacct, parse_scontrol, parse_ends):
         for job, answer in parse(text).items():
             assert job.isdigit()
             assert not answer.status.state.ended or answer.status.raw_state

@@ -9,14 +9,13 @@ import pytest
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import cluster_of
 from pytest_gsw.jobs.slurm.client import (
-    sacct_by_name_command,
     sacct_command,
+    sacct_jobs_command,
     sbatch_command,
     scancel_command,
     scontrol_all_command,
     scontrol_command,
     scontrol_requests,
-    squeue_by_name_command,
     squeue_command,
 )
 
@@ -74,13 +73,20 @@ SQUEUE_FIELDS = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,St
 
 
 def test_queries() -> None:
-    assert squeue_command(["1", "2"]) == (*("squeue", "-h", "--all", "-t", "all", "-O", SQUEUE_FIELDS, "-j", "1,2"),)
-    assert squeue_by_name_command("gsw-x") == (
-        *("squeue", "--me", "--all", "-t", "all", "-O", SQUEUE_FIELDS, "--name=gsw-x"),
+    squeue = ("-h", "--all", "-t", "all", "-O", SQUEUE_FIELDS)
+    assert squeue_command(ids=["1", "2"]) == ("squeue", *squeue, "-j", "1,2")
+    assert squeue_command("eos", name="gsw-x", mine=True) == (
+        "squeue",
+        "--clusters=eos",
+        "--me",
+        *squeue,
+        "--name=gsw-x",
     )
-    assert sacct_by_name_command("gsw-x", 0.0)[:2] == ("sacct", "-X")
-    assert sacct_by_name_command("gsw-x", 0.0, "eos")[:2] == ("sacct", "--clusters=eos")
-    assert sacct_by_name_command("gsw-x", 0.0)[-4:-1] == (f"--user={os.getuid()}", "--name=gsw-x", "-S")
+    mine = f"--user={os.getuid()}"
+    assert sacct_jobs_command("eos", name="gsw-x", since_s=0.0)[:3] == ("sacct", "--clusters=eos", "-X")
+    assert sacct_jobs_command(name="gsw-x", since_s=0.0)[-4:-1] == (mine, "--name=gsw-x", "-S")
+    assert sacct_jobs_command(job_id="7")[-3:] == (mine, "-j", "7")
+    assert mine not in sacct_jobs_command(job_id="7", mine=False)
     assert sacct_command(["1", "2"]) == (
         *("sacct", "-n", "-P", "-o"),
         "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName",
@@ -93,18 +99,10 @@ def test_queries() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [("-M", "eos"), ("-Meos",), ("--clusters=eos",), ("--clusters", "eos"), ("-QMeos",)]
-)
-def test_questions_follow_a_job_to_its_cluster(options: tuple[str, ...]) -> None:
-    cluster = cluster_of(dataclasses.replace(SPEC, options=("--account=eng", *options)))
-    assert cluster == "eos"
-    assert scancel_command(["1"], cluster) == ("scancel", "--clusters=eos", "-Q", "--", "1")
-
-
-@pytest.mark.parametrize(
     ("line", "environment", "cluster"),
     [
         ("", {}, ""),
+        ("#SBATCH -QMdgx", {}, "dgx"),
         ("#SBATCH --exclusive -M dgx", {}, "dgx"),
         ("#SBATCH -Mdgx", {}, "dgx"),
         ("#SBATCH -Meos", {"SBATCH_CLUSTERS": "dgx"}, "dgx"),

@@ -67,53 +67,22 @@ def told(slurm: Slurm, *specs: JobSpec, **environ: str) -> str:
     return str(found["row"]) if found else ""
 
 
-ASKED = "asked      scontrol -a -o show partition\n"
-TOO_LARGE = "next       run it in a partition that is large enough, or leave the row out"
-
-
 @pytest.mark.parametrize(
-    ("options", "nodes", "limit_s", "message"),
+    ("options", "nodes", "limit_s", "fact"),
     [
-        ((), 5, None, f"the row needs 5 nodes, and the partition batch has 4\n\n{ASKED}{TOO_LARGE}"),
-        (
-            ("--partition=small",),
-            3,
-            None,
-            f"the row needs 3 nodes, and the partition small allows no more than 2\n\n{ASKED}{TOO_LARGE}",
-        ),
-        (
-            ("-p", "large"),
-            1,
-            None,
-            (
-                f"the row needs 1 node, and the partition large takes jobs of 3 or more\n\n{ASKED}"
-                "next       name another partition in the cluster file"
-            ),
-        ),
-        (
-            ("-psmall",),
-            1,
-            1800.0,
-            (
-                f"the job asks for 30m00s, and the partition small allows 10m00s\n\n{ASKED}"
-                "next       --gsw-timeout=10 asks for no more; or name another partition in the cluster file"
-            ),
-        ),
-        (
-            ("--part", "smal"),
-            1,
-            None,
-            (
-                f"there is no partition smal; did you mean 'small'?\n\n{ASKED}"
-                "next       set `partition` in the cluster file; sinfo -a -s lists them"
-            ),
-        ),
+        ((), 5, None, "the row needs 5 nodes, and the partition batch has 4"),
+        (("--partition=small",), 3, None, "the row needs 3 nodes, and the partition small allows no more than 2"),
+        (("-p", "large"), 1, None, "the row needs 1 node, and the partition large takes jobs of 3 or more"),
+        (("-psmall",), 1, 1800.0, "the job asks for 30m00s, and the partition small allows 10m00s"),
+        (("--part", "smal"), 1, None, "there is no partition smal; did you mean 'small'?"),
     ],
 )
 def test_a_job_that_would_wait_for_ever(
-    tmp_path: Path, options: Sequence[str], nodes: int, limit_s: float | None, message: str
+    tmp_path: Path, options: Sequence[str], nodes: int, limit_s: float | None, fact: str
 ) -> None:
-    assert told(Slurm(), spec(tmp_path, *options, nodes=nodes, limit_s=limit_s)) == message
+    message = told(Slurm(), spec(tmp_path, *options, nodes=nodes, limit_s=limit_s))
+    assert message.startswith(f"{fact}\n\nasked      scontrol -a -o show partition\nnext       ")
+    assert limit_s is None or "\nnext       --gsw-timeout=10 asks for no more; or name another partition" in message
 
 
 def test_gpus_count_where_they_are_asked_for_by_name(tmp_path: Path) -> None:
