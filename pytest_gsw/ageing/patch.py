@@ -17,8 +17,7 @@ from typing import Any
 from pytest_gsw.ageing.proposals import LeftOut, Proposal
 from pytest_gsw.common.words import ByNumber, by_number, counted
 from pytest_gsw.errors import FileError
-from pytest_gsw.performance.figures import figures_of
-from pytest_gsw.performance.peaks import documented_peak_flops
+from pytest_gsw.performance.figures import documented_peak_flops, figures_of
 from pytest_gsw.tables.bundled import accepted_file, bundled_baselines
 from pytest_gsw.tables.keys import (
     ACCEPTED_FIELDS,

@@ -13,10 +13,9 @@ from pytest_gsw.cli.answer import Answer, changes_facts, json_answer
 from pytest_gsw.cli.runs import opened, series_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import by_number, counted, minute, percent
+from pytest_gsw.history.comparison import changes_text, cluster_drift_text
 from pytest_gsw.history.model import SeriesKey, newest_definitions
-from pytest_gsw.history.past import Drifting, Past, newest_pasts
-from pytest_gsw.history.texts import changes_text, cluster_drift_text
-from pytest_gsw.history.together import ClusterDrifting
+from pytest_gsw.history.row_history import ClusterDrifting, Drifting, Past, newest_pasts
 from pytest_gsw.performance.drift import NEWEST
 from pytest_gsw.performance.noise import REFERENCE_JOBS, reference
 from pytest_gsw.results.plain_table import plain_table

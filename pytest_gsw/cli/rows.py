@@ -15,8 +15,7 @@ from pytest_gsw.cli.site import cluster_of, tables_on
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import at_line, counted
 from pytest_gsw.errors import FileError
-from pytest_gsw.performance.figures import figures, mfu_note
-from pytest_gsw.performance.peaks import documented_peak_flops
+from pytest_gsw.performance.figures import documented_peak_flops, figures, mfu_note
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.blanks import facts_of
 from pytest_gsw.tables.bundled import FACTS_FILE

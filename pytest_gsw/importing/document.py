@@ -19,7 +19,7 @@ from pytest_gsw.importing.markdown import LeftOut, read_document
 from pytest_gsw.importing.row import CONVENTION, NEEDED, UNSAID, RecipeKey, Row, RowFile, RowTable, with_cases
 from pytest_gsw.importing.rows import FACT, Draft, Remark, read_rows
 from pytest_gsw.importing.writer import yaml_text
-from pytest_gsw.performance.flops import FORMULAS, gpt2
+from pytest_gsw.performance.figures import FORMULAS, gpt2
 from pytest_gsw.tables.accelerators import gpus_per_node
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME, THROUGHPUTS
 from pytest_gsw.tables.stated import StatedRow

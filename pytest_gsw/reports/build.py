@@ -10,16 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.history.alarms import Kind
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError
-from pytest_gsw.history.events import EXCLUDE
+from pytest_gsw.history.alarms import Kind, alarms_of_records
+from pytest_gsw.history.comparison import ClusterTold, cluster_told
+from pytest_gsw.history.database import HistoryAwayError, HistoryError
 from pytest_gsw.history.model import Point, SeriesKey, Told, cluster_of, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
-from pytest_gsw.history.past import Lines, Past, lines_of, pasts_of_records
-from pytest_gsw.history.spells import alarms_of_records
-from pytest_gsw.history.store import History
-from pytest_gsw.history.texts import ClusterTold, cluster_told
-from pytest_gsw.history.together import Together
+from pytest_gsw.history.row_history import Lines, Past, Together, lines_of, pasts_of_records
+from pytest_gsw.history.store import EXCLUDE, History
 from pytest_gsw.performance.verdict import Outcome, compare
 from pytest_gsw.reports.run_report import Listed, Row, Run, RunReport, page_names, since_of
 from pytest_gsw.results import attention

@@ -12,12 +12,10 @@ from pathlib import Path
 
 from pytest_gsw.common.words import ByNumber, by_number, minute
 from pytest_gsw.history.alarms import Alarm, by_state
+from pytest_gsw.history.comparison import ClusterTold, changes_text
 from pytest_gsw.history.model import Told, cluster_of, points_of, record_time_s
-from pytest_gsw.history.past import ABOUT, Drifting, Past, changes_within
-from pytest_gsw.history.suspects import Failing, Sound, Suspect
-from pytest_gsw.history.texts import ClusterTold, changes_text
-from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE
-from pytest_gsw.logs.failures import SIGNATURES
+from pytest_gsw.history.row_history import ABOUT, Drifting, Failing, Past, Sound, Suspect, changes_within
+from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
 from pytest_gsw.performance.verdict import DOUBTS, Verdict
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.figures import figures, figures_of, mfu_note
+from pytest_gsw.performance.decision import Repeats
+from pytest_gsw.performance.figures import documented_peak_flops, figures, figures_of, mfu_note
 from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.performance.peaks import documented_peak_flops
-from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results.facts import Conclusion, FigureFacts, JobFacts, Jobs, RowFacts, RunFacts, Timing
 from pytest_gsw.results.record import Record

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs import calibration
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
-from pytest_gsw.performance.doubts import ranks_of_jobs
-from pytest_gsw.performance.figures import calibration_factor, figures_of
-from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected
-from pytest_gsw.performance.peaks import peak_flops
-from pytest_gsw.performance.steady import steady
+from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE
+from pytest_gsw.performance.figures import calibration_factor, figures_of, peak_flops
+from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected, steady
+from pytest_gsw.performance.verdict import ranks_of_jobs
 from pytest_gsw.runs.possible import impossible_measurement
 from pytest_gsw.runs.run import Run, log_evidence
 from pytest_gsw.runs.steps import check_measured, check_steps, check_whole
@@ -62,7 +60,7 @@ def measure(
         raise LogError(
             "the log holds no calibration, on which the row's verdict rests",
             evidence=log_evidence(run, log),
-            advice=f"the recipe prints it when it has trained, as {calibration.EXAMPLE}; did it end well?",
+            advice=f"the recipe prints it when it has trained, as {CALIBRATION_EXAMPLE}; did it end well?",
         )
     calibration_flops = None
     if CALIBRATION in baseline.judged_by.needs or peak_flops is None:

@@ -60,7 +60,8 @@ def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[st
     if not baseline.metrics:
         return {}
     source = MetricLog(baseline, log.steps, path, _begin(path, log))
-    return {key: reading(path, lambda key=key: _number(known[key], source)) for key in baseline.metrics}  # type: ignore[misc]
+    with reading(path):
+        return {key: _number(known[key], source) for key in baseline.metrics}
 
 
 def _begin(path: Path, log: StepLog) -> int:

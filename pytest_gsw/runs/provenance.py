@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_gsw.demo import FIRST_LINE
-from pytest_gsw.logs.logfile import LogFile, opened
-from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
-from pytest_gsw.logs.scan import matching_records
-from pytest_gsw.logs.text import safe_text
+from pytest_gsw.logs.identity import RECIPE_MARKER
+from pytest_gsw.logs.scan import LogFile, matching_records, opened, safe_text
 from pytest_gsw.tables.images import image_name
 
 #: Every rank says at the log's beginning who it is, and libraries say their versions when they start.

@@ -131,7 +131,8 @@ def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
     if path is None or (replayed(run) and log.identity.job_id is None):
         return
     of_saves = baseline.judged_by.series is Series.SAVES
-    problem = reading(path, lambda: cut_problem(path, log, of_saves=of_saves))
+    with reading(path):
+        problem = cut_problem(path, log, of_saves=of_saves)
     if problem is not None:
         raise refused(problem, run, log)
 

@@ -164,7 +164,7 @@ class JunitCases:
         records, _ = read_run(directory, config.stash[TALLY].records)
         found = suite_properties(read_noted(directory), settings.run_id, records)
         if NIGHTS in config.stash and (slow := config.stash[NIGHTS].known_slow):
-            from pytest_gsw.history.texts import suspect_text
+            from pytest_gsw.history.comparison import suspect_text
 
             found.append(("gsw_slow_nodes", "; ".join(map(suspect_text, slow))))
         for name, value in quoted(found, os.environ):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pytest_gsw.common.words import command, counted, duration, named, rounded, share, shortened
 from pytest_gsw.history.alarms import Alarm, Kind
-from pytest_gsw.history.suspects import FAILURES_DAYS, Suspect
-from pytest_gsw.history.texts import COLUMNS, cells, failing_text, good_text, sound_text, suspect_text
+from pytest_gsw.history.comparison import COLUMNS, cells, failing_text, good_text, sound_text, suspect_text
+from pytest_gsw.history.row_history import FAILURES_DAYS, Suspect
 from pytest_gsw.reports.html.charts import (
     CURVES,
     MOST,

@@ -11,8 +11,8 @@ from pathlib import Path
 from pytest_gsw.common.words import command, counted, duration
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.model import Point, Told
-from pytest_gsw.logs.failures import find_cause
 from pytest_gsw.logs.reader import tail_lines
+from pytest_gsw.logs.signatures import find_cause
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.build import LISTED_RUNS, held_then, held_today
 from pytest_gsw.reports.html.charts import figure, history_plot, steps_plot

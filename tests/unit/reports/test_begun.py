@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.history.texts import line_of
+from pytest_gsw.history.comparison import line_of
 from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.layout import markup
 from pytest_gsw.reports.html.nights import listed_runs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history.events import EXCLUDE, Event
+from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
 from pytest_gsw.reports.build import run_reports
 from pytest_gsw.reports.html.nights import listed_runs

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import Outcome, Reason
+from pytest_gsw.performance.verdict import Outcome, RanksApart, Reason
 from pytest_gsw.results import row_text
 from tests.unit.results.records import NOISY, REGRESSED, SLOW, WONDER, varied
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.history.adding import decode, encode
-from pytest_gsw.performance.doubts import RanksApart
+from pytest_gsw.history.store import decode, encode
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Reason, Verdict
+from pytest_gsw.performance.verdict import MetricVerdict, Outcome, RanksApart, Reason, Verdict
 from pytest_gsw.results.record import Record, read_record, write_record
 from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.results.records import SLOW, varied

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_gsw.performance import flops
-from pytest_gsw.performance.figures import figures
-from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance import figures as flops
+from pytest_gsw.performance.figures import figures, peak_flops
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, load_tables, table_files
 from pytest_gsw.tables.model import Baseline
