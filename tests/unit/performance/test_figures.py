@@ -275,7 +275,7 @@ def test_every_expert_of_a_token_counts() -> None:
 
 def test_every_peak_has_a_source_and_a_plausible_size() -> None:
     sources = ("data sheet", "README", "compute units")
-    assert all(any(kind in one.source for kind in sources) for one in ACCELERATORS)
+    assert all(any(kind in one.source for kind in sources) for one in ACCELERATORS if one.tflops)
     assert all(1e14 < flops < 2e16 for flops in PEAKS.values())
 
 
