@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.layout import log_of
     from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launch, Launcher, Named, Told
     from pytest_gsw.jobs.ownership import SubmissionLock
-    from pytest_gsw.logs.formats.lineformat import LineFormat, StepLine
+    from pytest_gsw.logs.formats.base import LineFormat, StepLine
     from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Parser, Step, StepLog
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.verdict import Outcome, Verdict, judge
@@ -47,7 +47,7 @@ _NAMES = {
     "jobs.layout": ("log_of",),
     "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launch", "Launcher", "Named", "Told"),
     "jobs.ownership": ("SubmissionLock",),
-    "logs.formats.lineformat": ("LineFormat", "StepLine"),
+    "logs.formats.base": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "LastWords", "LogFormat", "Parser", "Step", "StepLog"),
     "performance.measurement": ("Measurement",),
     "performance.verdict": ("Outcome", "Verdict", "judge"),

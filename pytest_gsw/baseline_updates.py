@@ -27,9 +27,8 @@ from pytest_gsw.common.redact import MASK
 from pytest_gsw.common.words import by_number, counted, enumerated
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.performance.figures import figures_of
+from pytest_gsw.performance.figures import documented_peak_flops, figures_of
 from pytest_gsw.performance.noise import ACCEPTED_JOBS
-from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import NO_CLUSTER, Record, ran_with

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
     from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
     from pytest_gsw.logs.model import LogFormat
+    from pytest_gsw.performance.decision import Repeats
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.noise import Noise
-    from pytest_gsw.performance.repeats import Repeats
     from pytest_gsw.performance.together import Night
     from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.results.record import Record

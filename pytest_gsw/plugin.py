@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
     from pytest_gsw.jobs.model import JobSpec, Launcher
     from pytest_gsw.logs.model import LogFormat
+    from pytest_gsw.performance.decision import Repeats
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.noise import Noise
-    from pytest_gsw.performance.repeats import Repeats
     from pytest_gsw.performance.together import Night
     from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.session.collect import BaselineFile
@@ -164,8 +164,8 @@ def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogForma
 
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_peak_flops(config: pytest.Config, accelerator: str, dtype: str) -> float | None:
-    """The table of peaks in :mod:`pytest_gsw.performance.peaks`."""
-    from pytest_gsw.performance.peaks import peak_flops
+    """The table of peaks in :mod:`pytest_gsw.performance.figures`."""
+    from pytest_gsw.performance.figures import peak_flops
 
     return peak_flops(accelerator, dtype)
 

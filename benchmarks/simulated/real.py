@@ -27,15 +27,15 @@ def alarms_of_drift(per_s: Sequence[float]) -> list[dict[str, Any]]:
     start = 0
     ways = {"slower": [1 / value for value in per_s], "faster": list(per_s)}
     while True:
-        first = {way: warned[0] for way, times_s in ways.items() if (warned := warned_nights(times_s, start))}
+        first = {way: warned[0] for way, times_s in ways.items() if (warned := warned_nights(times_s[start:]))}
         if not first:
             return found
-        at, way = min((at, way) for way, at in first.items())
-        seen = drift(ways[way][: at + 1], start)
+        at, way = min((start + at, way) for way, at in first.items())
+        seen = drift(ways[way][start : at + 1])
         assert seen is not None  # it warns on that night
-        alarm = {"way": way, "at": at, "suspect": seen.first_suspect, "shift": seen.shift}
+        alarm = {"way": way, "at": at, "suspect": start + seen.first_suspect, "shift": seen.shift}
         found.append({**alarm, "z": seen.z, "since": start})
-        start = seen.first_suspect
+        start += seen.first_suspect
 
 
 def real_series(otava: Otava | None) -> dict[str, Any]:

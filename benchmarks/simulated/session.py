@@ -8,16 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.simulated.cluster import Life, Ran
-from pytest_gsw.history.adding import Failure
-from pytest_gsw.history.events import Event
 from pytest_gsw.history.model import LineKey, Point, points_of
-from pytest_gsw.history.store import History
-from pytest_gsw.history.together import Beside, Together
-from pytest_gsw.performance.decision import is_known
-from pytest_gsw.performance.measurement import Measurement
+from pytest_gsw.history.row_history import Beside, Together
+from pytest_gsw.history.store import Event, Failure, History
+from pytest_gsw.performance.decision import Repeats, is_known
+from pytest_gsw.performance.measurement import Measurement, Steady
 from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise
-from pytest_gsw.performance.repeats import Repeats
-from pytest_gsw.performance.steady import Steady
 from pytest_gsw.performance.together import Night, Tonight
 from pytest_gsw.performance.verdict import Outcome, Verdict, judge
 from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts

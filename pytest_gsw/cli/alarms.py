@@ -13,11 +13,9 @@ from pytest_gsw.cli.runs import clusters_of, opened
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, day
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.alarms import Alarm, acknowledge
-from pytest_gsw.history.events import REVOKE, Event
-from pytest_gsw.history.spells import alarms_of
-from pytest_gsw.history.store import History
-from pytest_gsw.history.texts import COLUMNS, acknowledged_text, cells, next_line, state_text
+from pytest_gsw.history.alarms import Alarm, acknowledge, alarms_of
+from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells, next_line, state_text
+from pytest_gsw.history.store import REVOKE, Event, History
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import load_tables
 

@@ -21,11 +21,10 @@ from pytest_gsw.cli.runs import (
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted, listed, percent
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, compare_runs
+from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, changes_text, compare_runs
 from pytest_gsw.history.model import SeriesKey
-from pytest_gsw.history.past import pasts_of_records
+from pytest_gsw.history.row_history import pasts_of_records
 from pytest_gsw.history.store import History
-from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.plain_table import plain_table

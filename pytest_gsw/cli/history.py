@@ -21,14 +21,11 @@ from pytest_gsw.cli.site import format_of
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import by_number, counted, minute, percent
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.history.comparison import changes_of
-from pytest_gsw.history.events import EXCLUDE, REVOKE, Event
+from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
-from pytest_gsw.history.past import Change, Drifting, Past, newest_pasts
-from pytest_gsw.history.store import History
-from pytest_gsw.history.texts import change_text, changes_text, cluster_drift_text
-from pytest_gsw.history.together import ClusterDrifting
+from pytest_gsw.history.row_history import Change, ClusterDrifting, Drifting, Past, newest_pasts
+from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
 from pytest_gsw.performance.drift import NEWEST
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, reference
 from pytest_gsw.results.plain_table import plain_table

@@ -21,8 +21,7 @@ from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.spec import make_job_spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
-from pytest_gsw.performance.measurement import TimedStep, apply
-from pytest_gsw.performance.steady import steady
+from pytest_gsw.performance.measurement import TimedStep, apply, steady
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.results.row_text import unused_text
 from pytest_gsw.runs.agreement import evidence_beside, provenance_in

@@ -10,7 +10,7 @@ from pytest_gsw.cli.report import report_of
 from pytest_gsw.cli.runs import run_directory, whole_run
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import command, minute, one_line
-from pytest_gsw.history.texts import failing_text, line_of, slow_since_text
+from pytest_gsw.history.comparison import failing_text, line_of, slow_since_text
 from pytest_gsw.reports.ci.findings import counts_text, findings
 from pytest_gsw.reports.run_report import Run, RunReport
 from pytest_gsw.results.next_steps import next_commands

@@ -11,11 +11,10 @@ from pytest_gsw.cli.answer import Answer, quoted_answer, write_answer
 from pytest_gsw.cli.runs import clusters_of, opened
 from pytest_gsw.common.words import counted, minute, percent, share
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history.comparison import sound_text
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.past import lines_of
+from pytest_gsw.history.row_history import FAILURES_DAYS, Failing, Nodes, Suspect, lines_of
 from pytest_gsw.history.store import History
-from pytest_gsw.history.suspects import FAILURES_DAYS, Failing, Nodes, Suspect
-from pytest_gsw.history.texts import sound_text
 from pytest_gsw.performance.slow_nodes import LOSS, NEWEST_NIGHTS
 from pytest_gsw.results.plain_table import plain_table
 

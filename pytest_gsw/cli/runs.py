@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_gsw.cli.ini import Ini
 from pytest_gsw.common.files import at_home
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.history.errors import HistoryError
+from pytest_gsw.history.database import HistoryError
 from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.place import VARIABLE, open_history
 from pytest_gsw.history.store import History

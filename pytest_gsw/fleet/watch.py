@@ -22,10 +22,10 @@ from pytest_gsw.common.words import duration
 from pytest_gsw.errors import LogError
 from pytest_gsw.fleet.limits import Policies
 from pytest_gsw.jobs.model import Stop
-from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE
 from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
+from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE
 from pytest_gsw.runs.measure import step_seconds, timed_steps
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline

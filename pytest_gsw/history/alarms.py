@@ -13,14 +13,33 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_gsw.common.words import by_number
-from pytest_gsw.history.events import ACKNOWLEDGE, Event
-from pytest_gsw.performance.noise import median_sd
+from pytest_gsw.history.model import LineKey, Point, points_of, record_time_s, series_key
+from pytest_gsw.history.row_history import (
+    COMPARED,
+    GONE_DAYS,
+    Beside,
+    ClusterDrifting,
+    Drifting,
+    Lines,
+    Nodes,
+    Past,
+    Suspect,
+    Together,
+    lines_of,
+)
+from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
+from pytest_gsw.performance.drift import NEWEST, warned_nights
+from pytest_gsw.performance.figures import SECONDS_PER_DAY
+from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, median_sd
+from pytest_gsw.results import outcomes
+from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import begin_of
+from pytest_gsw.tables.model import Accepted
 
 #: Standard deviations by which a night is worse than an alarm was when it was last told: one night in a thousand is,
 #: by chance alone. And the least that it is worse by, as a logarithm.
@@ -304,3 +323,383 @@ def _is_of(said: Acknowledgement, spell: Spell) -> bool:
     """Whether it was this spell that somebody has acknowledged: of the same things, and lasting at that time."""
     is_of_things = (said.kind, said.cluster) == (spell.kind, spell.cluster) and not spell.things.isdisjoint(said.things)
     return is_of_things and spell.begin_s <= said.seen_s and (spell.mended_s is None or said.seen_s < spell.mended_s)
+
+
+# -- On which nights something was wrong with a row, a node or a cluster, by its history: what alarms are made of --
+
+
+#: What comes back so soon after it was mended was not: some nights are of one weekday.
+AGAIN_S = 7 * SECONDS_PER_DAY
+
+#: Good nights in a row by which a regression is mended: one night at the limit is fast by chance.
+_GOOD_NIGHTS = 2
+
+#: After so many days without a figure of a row, or a job on a node, while its cluster has others, that is told.
+_AWAY_DAYS = 2
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Nights, by their numbers, on which something was wrong."""
+
+    wrong: tuple[int, ...]
+    #: The night by which it was mended, ``None`` while it lasts.
+    mended: int | None
+    #: The good nights in a row that it has by now, of those that would mend it.
+    good: int = 0
+
+
+def episodes(wrong: Sequence[bool | None], good_nights: int = 1, times_s: Sequence[float] = ()) -> tuple[Episode, ...]:
+    """When something was wrong, by whether it was on each night, ``None`` where that night cannot tell.
+
+    It is mended by so many good nights in a row; a night that cannot tell neither mends nor raises anything. What is
+    back within :data:`AGAIN_S` goes on, where the times of the nights are known.
+    """
+    found: list[Episode] = []
+    since: list[int] = []
+    good = 0
+    for night, one in enumerate(wrong):
+        if one and not since and found and times_s and times_s[night] - times_s[found[-1].mended or 0] <= AGAIN_S:
+            since = [*found.pop().wrong]
+        if one or (one is None and since):
+            since.append(night)
+        if one:
+            good = 0
+        elif one is False and since:
+            good += 1
+            if good == good_nights:
+                found.append(Episode(tuple(since), night))
+                since, good = [], 0
+    return (*found, Episode(tuple(since), None, good)) if since else tuple(found)
+
+
+def raised(
+    spell: Spell, seen: Sequence[Seen], wrong: Sequence[bool | None], good_nights: int = 1, *, goes_on: bool = True
+) -> Iterator[Spell]:
+    """When something was wrong: a spell like this one for each time, from the night that raised it to its end.
+
+    Args:
+        spell: What it is of.
+        seen: All nights on which it could be seen.
+        wrong: Whether it was on each of them, ``None`` where that night cannot tell.
+        good_nights: How many in a row end it.
+        goes_on: Whether what is back soon is the same as before.
+    """
+    mended_s = -math.inf
+    for episode in episodes(wrong, good_nights, [one.time_s for one in seen] if goes_on else ()):
+        first = seen[episode.wrong[0]]
+        ended = None if episode.mended is None else seen[episode.mended]
+        yield replace(
+            spell,
+            token=f"{spell.token} {first.run_id}".strip(),
+            nights=tuple(seen[night] for night in episode.wrong),
+            begin_s=max(mended_s, first.time_s),
+            is_newest=episode.wrong[-1] == len(seen) - 1,
+            last_s=seen[-1].time_s,
+            mended_s=None if ended is None else ended.time_s,
+            mended_by="" if ended is None else ended.run_id,
+            good_nights=episode.good,
+            ends_after=good_nights,
+        )
+        mended_s = mended_s if ended is None else ended.time_s
+
+
+def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
+    """When a row was slower than it may be."""
+    nights = past.judged
+    slow = [_is_slow(night) for night in nights]
+    if True not in slow:
+        return
+    seen = [Seen(night.run_id, night.time_s, math.log(night.judged_s)) for night in nights]
+    things, sigma = _things(key, past), (past.noise() or PRIOR).sigma
+    row = Spell(Kind.REGRESSION, key.cluster, key.row, things, key.experiment, sd=sigma, is_always=False not in slow)
+    for spell in raised(row, seen, slow, _GOOD_NIGHTS):
+        begin_s = spell.nights[0].time_s
+        before = [one.level for one, bad in zip(seen, slow, strict=True) if bad is False and one.time_s < begin_s]
+        yield replace(spell, usual=statistics.median(before[-COMPARED:]) if before else None)
+
+
+def _is_slow(night: Point) -> bool | None:
+    if night.outcome == outcomes.REGRESSED.word:
+        return True
+    return None if night.outcome in outcomes.SLOW else False
+
+
+def _things(key: LineKey, past: Past) -> frozenset[str]:
+    """A row's experiment, and its definitions, which some records know alone."""
+    return frozenset(f"{key.row} {name}" for name in (key.experiment, *(point.definition for point in past.points)))
+
+
+def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
+    """When a row's newest nights were slower than its first ones, by what is the row's own of them."""
+    if not warned_nights(past.own_s):
+        return
+    row = Spell(
+        *(Kind.DRIFT, key.cluster, key.row, _things(key, past), key.experiment), sd=(past.noise() or PRIOR).sigma
+    )
+    times = [(night.run_id, night.time_s) for night in past.counted]
+    for one in _drifts(row, times, past.own_s, past.drifting):
+        yield replace(one, last_s=past.nights[-1].time_s)
+
+
+def _drifts(
+    spell: Spell,
+    nights: Sequence[tuple[str, float]],
+    values_s: Sequence[float],
+    found: Drifting | ClusterDrifting | None,
+) -> Iterator[Spell]:
+    """When the newest nights were slower than the first ones: by runs and their times, and what they took."""
+    logs, warned = [*map(math.log, values_s)], frozenset(warned_nights(values_s))
+    if not warned:
+        return
+    # The newest nights of one night are those of the next one but for one, so that their medians hang together.
+    sd = spell.sd * median_sd(NEWEST) * math.sqrt(2)
+    levels = (statistics.median(logs[max(0, number + 1 - NEWEST) : number + 1]) for number in range(len(logs)))
+    seen = [Seen(*night, level) for night, level in zip(nights, levels, strict=True)]
+    usual = statistics.median(logs[:REFERENCE_JOBS])
+    before_s = -math.inf
+    for one in raised(
+        replace(spell, sd=sd, usual=usual), seen, [number in warned for number in range(len(logs))], goes_on=False
+    ):
+        if found is None or one.mended_s is not None:
+            yield one
+        else:
+            # An acknowledgement is of the same drift on whichever of the nights that it may have begun it was given.
+            begin_s = max(before_s, min(one.begin_s, found.since.time_s))
+            yield replace(one, begin_s=begin_s, since_s=found.since.begin_s, changes=found.changes)
+        before_s = one.mended_s or before_s
+
+
+def whole_cluster(cluster: str) -> str:
+    """What an alarm of all rows of a cluster is of."""
+    return f"cluster {cluster}"
+
+
+def _of_cluster(kind: Kind, cluster: str, together: Together) -> Spell:
+    subject, noise = whole_cluster(cluster), together.before.noise
+    return Spell(kind, cluster, subject, frozenset({subject}), "", sd=0.0 if noise is None else noise.sigma)
+
+
+def incidents(cluster: str, together: Together) -> Iterator[Spell]:
+    """When a cluster was slower for all of its rows than its nights differ by."""
+    level, seen, told = 0.0, [], []
+    for number, night in enumerate(together.nights):
+        effect = together.before.effect(number)
+        level = level if effect is None else effect.value  # a night of few rows says nothing
+        seen.append(Seen(night.name, night.time_s, level))
+        told.append(None if effect is None else effect.is_incident)
+    spell = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
+    nights = {night.name: night for night in together.nights}
+    for one in raised(spell, seen, told, _GOOD_NIGHTS):
+        yield replace(one, changes=together.changed(nights[one.nights[0].run_id]))
+
+
+def cluster_drifts(cluster: str, together: Together) -> Iterator[Spell]:
+    """When the newest nights of a cluster were slower than its first ones for its rows together."""
+    effects = together.before.effects
+    if together.before.noise is None:
+        return
+    nights = [(together.nights[number].name, together.nights[number].time_s) for number in effects]
+    ratios = [math.exp(effect) for effect in effects.values()]
+    yield from _drifts(_of_cluster(Kind.DRIFT, cluster, together), nights, ratios, together.drifting)
+
+
+def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) -> Iterator[Spell]:
+    """When nodes made jobs slow.
+
+    Args:
+        cluster: Where they are.
+        now: Who is named by all nights.
+        before: Who was named before the newest one.
+    """
+    ordered = sorted(now, key=lambda one: one.accusing[0].time_s)
+    for number, one in enumerate(ordered):
+        nodes = frozenset(one.nodes)
+        earlier = [other for other in ordered[:number] if not nodes.isdisjoint(other.nodes)]
+        known = [other for other in before if not other.mended and not nodes.isdisjoint(other.nodes)]
+        accusing = {point.run_id: point for point in one.accusing}
+        ended = _fast_again(one) if one.mended else None
+        # What a node costs is told once for all of its jobs, so that it never becomes worse.
+        level = -math.log1p(one.change)
+        yield Spell(
+            Kind.NODE,
+            cluster,
+            one.name,
+            nodes,
+            f"{len(earlier)}",
+            tuple(Seen(point.run_id, point.time_s, level) for point in accusing.values()),
+            begin_s=max([one.accusing[0].time_s, *(other.accusing[-1].time_s for other in earlier)]),
+            last_s=max(point.time_s for point in (*one.accusing, *one.clearing)),
+            mended_s=None if ended is None else ended.time_s,
+            mended_by="" if ended is None else ended.run_id,
+            usual=0.0,
+            is_new=not known,
+        )
+
+
+def _fast_again(one: Suspect) -> Point:
+    """The first job that was not slow after the last one that was."""
+    last = one.accusing[-1]
+    after = (point for point in one.clearing if point.time_s > last.time_s)
+    return min(after, key=lambda point: point.time_s, default=last)
+
+
+def spells_of(
+    cluster: str,
+    nights: Mapping[LineKey, Sequence[Point]],
+    excluded: Collection[str] = (),
+    accepted: Mapping[str, Accepted] | None = None,
+    slow_before: Sequence[Suspect] | None = None,
+    nodes: Nodes | None = None,
+) -> tuple[Spell, ...]:
+    """All that was wrong on a cluster, and is or was mended a few days before its newest night at most.
+
+    Args:
+        cluster: Its name.
+        nights: All its jobs, by row and experiment.
+        excluded: The runs that do not count.
+        accepted: By row, what the cluster has accepted: nights of drift begin with that.
+        slow_before: The nodes that were slow before the newest night, where that is known; else it is found out.
+        nodes: All nodes, by these nights, where somebody has looked at them.
+    """
+    jobs = [point for points in nights.values() for point in points if point.run_id not in excluded]
+    newest = max(jobs, key=lambda point: point.time_s, default=None)
+    if newest is None:
+        return ()
+    nodes = nodes or Nodes(nights, excluded)
+    if nodes.slow and slow_before is None:
+        before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in nights.items()}
+        slow_before = Nodes(before, excluded).slow
+    rows = tuple(Lines(nights, excluded, nodes).newest(accepted or {}))
+    together = Together({row: past for row, _, past in rows})
+    beside = Beside(together)
+    of_nodes = tuple(slow_nodes(cluster, nodes.slow, slow_before or ()))
+    of_cluster = tuple(incidents(cluster, together))
+    found = [*of_nodes, *of_cluster]
+    for row, experiment, past in rows:
+        key = LineKey(row, cluster, experiment)
+        slow = [_with_node(one, past, nodes.slow, of_nodes) for one in regressions(key, past)]
+        explained = identity(slow[-1]) if slow else ""
+        together_past = replace(past, beside=beside)
+        found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, together_past))]
+    found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
+    told_s = newest.time_s - AGAIN_S  # until then, an alarm that is mended may go on
+    known = [_as_of(newest.time_s, spell) for spell in found]
+    ends = ((spell, spell.gone_s if spell.mended_s is None else spell.mended_s) for spell in known)
+    return tuple(spell for spell, end_s in ends if end_s is None or end_s >= told_s)
+
+
+def _with_node(spell: Spell, past: Past, slow: Iterable[Suspect], of_nodes: Iterable[Spell]) -> Spell:
+    """A regression, as a part of the alarm of a node if most jobs of its newest night had it, and were slow by that."""
+    newest, usual = spell.nights[-1], spell.usual
+    if spell.mended_s is not None or usual is None:
+        return spell
+    jobs = [point for point in past.points if point.run_id == newest.run_id]
+    for one in slow:
+        had = sum(one.ran_in(point.nodes, point.time_s) for point in jobs)
+        left = newest.level + math.log1p(one.change) - usual
+        if not one.mended and 2 * had > len(jobs) and left <= least_worse(spell.sd):
+            node = next(of for of in of_nodes if of.mended_s is None and of.things == frozenset(one.nodes))
+            return replace(spell, part_of=identity(node))
+    return spell
+
+
+def _with_incident(spell: Spell, of_cluster: Iterable[Spell]) -> Spell:
+    """A drift of all rows, as a part of the incident that lasted when it was raised, and lasts."""
+    for one in of_cluster:
+        if one.mended_s is None and spell.mended_s is None and one.nights[0].time_s <= spell.nights[0].time_s:
+            return replace(spell, part_of=identity(one))
+    return spell
+
+
+def _as_of(now_s: float, spell: Spell) -> Spell:
+    """A spell at the time of its cluster's newest job."""
+    days = (now_s - spell.last_s) / SECONDS_PER_DAY
+    if spell.mended_s is not None or days < _AWAY_DAYS:
+        return spell
+    gone_s = spell.last_s + GONE_DAYS * SECONDS_PER_DAY
+    return replace(spell, is_away=True, is_newest=False, is_new=False, gone_s=gone_s if now_s >= gone_s else None)
+
+
+def alarms_of(
+    history: History,
+    cluster: str,
+    accepted: Mapping[str, Mapping[str, Accepted]],
+    *,
+    now_s: float,
+    until_s: float = math.inf,
+    measured: Collection[str] | None = None,
+    slow_before: Sequence[Suspect] | None = None,
+    read: Callable[[str], Lines] | None = None,
+) -> tuple[Alarm, ...]:
+    """The alarms of a cluster, by all nights until a time, as a run tells them that measured some rows.
+
+    Where no run tells them, ``measured`` is ``None``. For the other arguments see :func:`spells_of`.
+
+    Raises:
+        HistoryError: The history did not answer.
+    """
+    lines = lines_of(history, cluster) if read is None else read(cluster)
+    nights, nodes = lines.nights, lines.nodes
+    if any(point.time_s > until_s for points in nights.values() for point in points):
+        nights = {key: [point for point in points if point.time_s <= until_s] for key, points in nights.items()}
+        nodes = None
+    figures = {row: of_row[cluster] for row, of_row in accepted.items() if cluster in of_row}
+    spells = spells_of(cluster, nights, lines.excluded, figures, slow_before, nodes)
+    found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in spells]
+    return alarms(found, acknowledgements(history.events(cluster)), now_s)
+
+
+def _is_seen(spell: Spell, measured: Collection[str] | None) -> bool:
+    """Whether a run that measured these rows says anything of a spell."""
+    if measured is None:
+        return True
+    is_of_row = spell.kind in OF_ROWS and spell.subject != whole_cluster(spell.cluster)
+    return spell.subject in measured if is_of_row else bool(measured)
+
+
+def alarms_of_records(
+    history: History,
+    records: Iterable[Record],
+    accepted: Mapping[str, Mapping[str, Accepted]],
+    now_s: float,
+    slow_before: Sequence[Suspect] | None = None,
+    read: Callable[[str], Lines] | None = None,
+) -> tuple[Alarm, ...]:
+    """The alarms of the rows that these are records of, and of their clusters' nodes, by the nights until then.
+
+    Args:
+        history: It has the records as well, where it is complete.
+        records: Of one night.
+        accepted: By row and cluster, what clusters have accepted.
+        now_s: Seconds since the epoch, by which an acknowledgement has ended.
+        slow_before: The nodes that were slow before, where that is known.
+        read: What reads a cluster's nights, where they have been read already.
+
+    Raises:
+        HistoryError: The history did not answer.
+    """
+    of_cluster: dict[str, list[Record]] = {}
+    for record in records:
+        if (key := series_key(record)) is not None:
+            of_cluster.setdefault(key.cluster, []).append(record)
+    found: list[Alarm] = []
+    for cluster, ran in of_cluster.items():
+        rows = {record.row.id for record in ran}
+        until_s = max(map(record_time_s, ran)) or math.inf
+        known = alarms_of(
+            history,
+            cluster,
+            {row: of_row for row, of_row in accepted.items() if row in rows},
+            now_s=now_s,
+            until_s=until_s,
+            measured={record.row.id for record in ran if points_of(record)},
+            slow_before=slow_before,
+            read=read,
+        )
+        found += (
+            one
+            for one in known
+            if one.spell.kind not in OF_ROWS or one.spell.subject in {*rows, whole_cluster(cluster)}
+        )
+    return tuple(found)

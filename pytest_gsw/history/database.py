@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
+
+from pytest_gsw.common.files import SHARED, from_here, make_directory
+from pytest_gsw.errors import ConfigurationError, GswError
+
+
+class HistoryError(GswError):
+    """The history did not do what was asked of it. A row is judged all the same, by its tolerance alone."""
+
+
+class HistoryAwayError(HistoryError):
+    """The history cannot be reached now: its server does not answer, its file is locked, its disk is full."""
+
+
+class HistoryUnusableError(HistoryError):
+    """What is there is no history that this release can use, and says what to do about it; records wait meanwhile."""
+
 
 #: What a row holds, and what is put in the place of a ``?``.
 Values: TypeAlias = Sequence[Any]
@@ -15,7 +35,7 @@ class Database(Protocol):
     """A database behind one connection, which is made when it is first needed and made again when it was lost.
 
     SQL is written with ``?`` for values, and has no other question or percent marks. Every method raises
-    :class:`~pytest_gsw.history.errors.HistoryError`, :class:`~pytest_gsw.history.errors.HistoryAwayError` where
+    :class:`~pytest_gsw.history.database.HistoryError`, :class:`~pytest_gsw.history.database.HistoryAwayError` where
     trying again later may help.
     """
 
@@ -47,3 +67,129 @@ class Database(Protocol):
 
     def close(self) -> None:
         """Let go of the connection."""
+
+
+# -- SQLite: the one door to ``sqlite3`` -----------------------------------------------------------
+
+
+#: How long a session waits for another one's transaction; each takes milliseconds.
+BUSY_TIMEOUT_S = 30.0
+
+
+class SqliteDatabase:
+    """A SQLite file.
+
+    The journal stays the default rollback journal. A write-ahead log would let readers and a writer work at the
+    same time, but needs memory that all of them share: on the network file systems on which clusters keep their
+    results it does not work, and a history takes one short transaction for each delivery.
+
+    Args:
+        path: The file; it is made with the first transaction that writes.
+    """
+
+    key_sql = "INTEGER PRIMARY KEY"
+    bytes_sql = "BLOB"
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.shown = str(from_here(path))
+        self.place = _place(path)
+        self._connection: sqlite3.Connection | None = None
+
+    @contextlib.contextmanager
+    def transaction(self, *, write: bool) -> Iterator[None]:
+        """One transaction: all of what is done in it, or nothing."""
+        # A transaction that reads first and writes then would fail where another one wrote in between.
+        self.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(HistoryError):  # the first error counts, and it may have rolled back
+                self.execute("ROLLBACK")
+            raise
+
+    def wait_for_schema(self) -> None:
+        """A transaction that writes is alone already."""
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is such a table.
+
+        Raises:
+            HistoryUnusableError: It is the database of another program.
+        """
+        tables = {str(found) for (found,) in self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables and not any(table.startswith("gsw_") for table in tables):
+            raise HistoryUnusableError(
+                f"{self.shown} is the database of another program: it has the tables {', '.join(sorted(tables)[:5])}\n"
+                "next: name another file with --history=FILE"
+            )
+        return name in tables
+
+    def execute(self, sql: str, values: Values = ()) -> Rows:
+        """The rows of one statement."""
+        with self._said():
+            return self._connected().execute(sql, values).fetchall()
+
+    def execute_many(self, sql: str, many: Sequence[Values]) -> None:
+        """One statement for many values, where nothing comes back."""
+        with self._said():
+            self._connected().executemany(sql, many)
+
+    def execute_each(self, sql: str, many: Sequence[Values]) -> list[Rows]:
+        """The rows of one query for each of many values, in their order."""
+        with self._said():
+            connection = self._connected()
+            return [connection.execute(sql, values).fetchall() for values in many]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            try:
+                make_directory(self._path.absolute().parent)
+                with contextlib.suppress(FileExistsError):  # SQLite itself would let everybody write to it
+                    os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SHARED))
+            except OSError as error:
+                raise HistoryAwayError(f"{self.shown} cannot be made: {error.strerror}") from None
+            self._connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        return self._connection
+
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        """SQLite's errors in the words of a history."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:  # locked, full, read-only, an I/O error
+            raise HistoryAwayError(f"the history {self.shown} cannot be used now: {error}") from None
+        except (sqlite3.Error, OverflowError, ValueError) as error:  # the last of a name with a zero byte
+            raise HistoryError(f"the history {self.shown} does not take this: {error}") from None
+
+
+def _place(path: Path) -> str:
+    """Where a path leads; the path itself where it leads nowhere, because of a link to itself or a zero byte."""
+    try:
+        return str(path.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return str(path.absolute())
+
+
+def read_table(path: Path, table: str) -> tuple[tuple[str, ...], Rows]:
+    """The columns and the rows of one table of any SQLite file, which is only read.
+
+    Raises:
+        ConfigurationError: It is no SQLite file, or has no such table.
+    """
+    quoted_name = '"' + table.replace('"', '""') + '"'
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
+        ) as connection:
+            cursor = connection.execute(f"SELECT * FROM {quoted_name}")  # noqa: S608 - a quoted name
+            return tuple(column[0] for column in cursor.description), cursor.fetchall()
+    except sqlite3.Error as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}") from None

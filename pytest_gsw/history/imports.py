@@ -15,10 +15,9 @@ from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.jobs.layout import errors_beside, job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.performance.figures import documented_peak_flops
 from pytest_gsw.performance.measurement import Measurement, TimedStep
-from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.verdict import Outcome, judge
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.junit_names import read_noted
@@ -131,14 +130,7 @@ class _Candidate:
 FormatOf: TypeAlias = Callable[[Baseline], LogFormat | None]
 
 
-def built_in(row: Baseline) -> LogFormat | None:
-    """The format that comes with pytest-gsw."""
-    return FORMATS.get(row.log_format)
-
-
-def import_logs(
-    directory: Path, rows: Iterable[Baseline], cluster: str, known: Known, format_of: FormatOf = built_in
-) -> Imported:
+def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: Known, format_of: FormatOf) -> Imported:
     """The records of all logs below a directory that are named like those of known rows; links are not followed.
 
     Raises:

@@ -35,8 +35,8 @@ def open_history(where: str | Path) -> History:
         ConfigurationError: It is neither, or psycopg is not installed.
     """
     # A session that only collects rows opens none.
+    from pytest_gsw.history.database import SqliteDatabase
     from pytest_gsw.history.postgresql import PostgresqlDatabase
-    from pytest_gsw.history.sqlite import SqliteDatabase
     from pytest_gsw.history.store import History
 
     if isinstance(where, str) and is_postgresql(where):

@@ -11,8 +11,7 @@ from urllib.parse import unquote
 
 from pytest_gsw.common.redact import MASK, is_secret, quoted
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.database import Rows, Values
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
+from pytest_gsw.history.database import HistoryAwayError, HistoryError, HistoryUnusableError, Rows, Values
 
 if TYPE_CHECKING:
     import psycopg

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
+from pytest_gsw.history.database import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record, read_record, record_name
 

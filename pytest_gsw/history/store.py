@@ -3,19 +3,331 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
+from pytest_gsw.common.redact import printable
 from pytest_gsw.common.words import by_number
-from pytest_gsw.history.adding import Failure, add_records, decode, failures_of_cluster, plain
-from pytest_gsw.history.database import Database, Rows
-from pytest_gsw.history.errors import HistoryError, HistoryUnusableError
-from pytest_gsw.history.events import Event, add_event, read_events, standing
-from pytest_gsw.history.model import LineKey, Point, RunSummary, SeriesKey, Told, by_run
-from pytest_gsw.results.record import Record
+from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError, Rows, Values
+from pytest_gsw.history.model import (
+    JobPoint,
+    LineKey,
+    Point,
+    RunSummary,
+    SeriesKey,
+    Told,
+    by_run,
+    cluster_of,
+    job_name,
+    job_time_s,
+    points_of,
+    record_time_s,
+    series_key,
+)
+from pytest_gsw.jobs.model import JobState
+from pytest_gsw.logs.signatures import SIGNATURES
+from pytest_gsw.results.outcomes import ERROR
+from pytest_gsw.results.record import JobFacts, Record, of_content, version_problem
+from pytest_gsw.results.summary import cause_of
+from pytest_gsw.runs.infrastructure import BLAMELESS
+from pytest_gsw.runs.run import CAUSE_OF_STATE
 from pytest_gsw.tables.model import row_matches
+
+# -- What people and the program have decided about runs: events that are appended, and never changed --
+# Who takes a decision back adds an event that revokes it, so that a history tells what counted at any time.
+
+
+#: A run whose nights say nothing of its rows; the subject is its id.
+EXCLUDE = "exclude"
+#: An alarm that somebody looks after; the subject is its identity.
+ACKNOWLEDGE = "acknowledge"
+#: What takes another one back.
+REVOKE = "revoke"
+
+# -- How records are written down, and the series that their points belong to ----------------------
+
+
+_to_json = json.JSONEncoder(sort_keys=True).encode
+
+
+@dataclass(frozen=True)
+class Event:
+    """One decision."""
+
+    kind: str
+    subject: str
+    cluster: str
+    #: When it was taken, seconds since the epoch.
+    time_s: float
+    #: Why, who, until when, and the like.
+    body: Mapping[str, Any] = field(default_factory=dict)
+    #: The number of the event that this one takes back.
+    revokes: int | None = None
+    #: Its number, 0 before it is kept.
+    id: int = 0
+
+
+def standing(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Those that count: neither taken back, nor what takes others back."""
+    all_of_them = tuple(events)
+    revoked = {one.revokes for one in all_of_them}
+    return tuple(one for one in all_of_them if one.revokes is None and one.id not in revoked)
+
+
+def read_events(database: Database) -> tuple[Event, ...]:
+    """All events, in the order in which they were kept.
+
+    Raises:
+        HistoryError: One cannot be read.
+    """
+    found = database.execute("SELECT kind, subject, cluster, time_s, body, revokes, id FROM gsw_event ORDER BY id")
+    try:
+        return tuple(
+            Event(kind, subject, cluster, time_s, json.loads(body), revokes, number)
+            for kind, subject, cluster, time_s, body, revokes, number in found
+        )
+    except ValueError as error:
+        raise HistoryError(f"an event in {database.shown} cannot be read: {error}") from None
+
+
+def add_event(database: Database, event: Event) -> Event:
+    """Keep an event, in a transaction of the caller's; the event with its number.
+
+    Raises:
+        HistoryError: It takes back an event that is not there, or was taken back already.
+    """
+    if event.revokes is not None and event.revokes not in {one.id for one in standing(read_events(database))}:
+        raise HistoryError(f"no event {event.revokes} stands in {database.shown}")
+    texts = [printable(text) for text in (event.cluster, event.kind, event.subject)]
+    database.execute(
+        "INSERT INTO gsw_event (time_s, cluster, kind, subject, body, revokes) VALUES (?, ?, ?, ?, ?, ?)",
+        (event.time_s, *texts, _to_json(dict(event.body)), event.revokes),
+    )
+    # Not RETURNING, which SQLite knows since 3.35 only.
+    same = "SELECT MAX(id) FROM gsw_event WHERE time_s = ? AND cluster = ? AND kind = ? AND subject = ?"
+    ((number,),) = database.execute(same, (event.time_s, *texts))
+    return replace(event, id=number)
+
+
+# The condition is that of model.rank().
+_UPSERT_RECORD = f"""
+INSERT INTO gsw_record (run_id, node_id, row_id, cluster, definition, outcome, time_s, recorded_s, added_s)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id, node_id) DO UPDATE SET row_id = excluded.row_id, cluster = excluded.cluster,
+    definition = excluded.definition, outcome = excluded.outcome, time_s = excluded.time_s,
+    recorded_s = excluded.recorded_s
+WHERE (CASE excluded.outcome WHEN '{ERROR.word}' THEN 0 ELSE 1 END, excluded.recorded_s)
+    >= (CASE gsw_record.outcome WHEN '{ERROR.word}' THEN 0 ELSE 1 END, gsw_record.recorded_s)"""  # noqa: S608 - a word of ours
+
+# What is there of a record, and after the statement above: what nobody else changes before this transaction ends.
+_STORED = """
+SELECT r.id, r.outcome, r.recorded_s, b.body FROM gsw_record r LEFT JOIN gsw_body b ON b.record_id = r.id
+WHERE r.run_id = ? AND r.node_id = ?"""
+
+_INSERT_POINT = """
+INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged_s, outcome, nodes, image, environment,
+    reason, metrics, variables)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (record_id, job) DO NOTHING"""
+
+
+def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -> int:
+    """Write down records, by run and node id, in a transaction of the caller's; how many have changed anything."""
+    series_ids = _series_ids(database, {key for record in records.values() if (key := series_key(record)) is not None})
+    _say_experiments(database, series_ids, records.values())
+    added_s = time.time()  # one for all: of what comes together, nothing came first
+    database.execute_many(_UPSERT_RECORD, [(*_record_values(record), added_s) for record in records.values()])
+    stored = database.execute_each(_STORED, [plain(record.run.id, record.row.node_id) for record in records.values()])
+    taken: dict[int, Record] = {}
+    changed = 0
+    for record, ((record_id, outcome, recorded_s, body),) in zip(records.values(), stored, strict=True):
+        if (outcome, recorded_s) == (*plain(record.outcome), record.run.recorded_s or 0.0):
+            taken[record_id] = record
+            changed += not _is_body_of(body, record)
+    database.execute_many("DELETE FROM gsw_point WHERE record_id = ?", [(record_id,) for record_id in taken])
+    database.execute_many(
+        "INSERT INTO gsw_body (record_id, body) VALUES (?, ?)"
+        " ON CONFLICT (record_id) DO UPDATE SET body = excluded.body",
+        [(record_id, encode(record)) for record_id, record in taken.items()],
+    )
+    database.execute_many(
+        _INSERT_POINT,
+        [
+            (record_id, series_ids[key], *_point_values(one))
+            for record_id, record in taken.items()
+            if (key := series_key(record)) is not None
+            for one in points_of(record)
+        ],
+    )
+    keep_failures(database, taken)
+    return changed
+
+
+def _known_ids(database: Database, keys: Sequence[SeriesKey]) -> dict[SeriesKey, int]:
+    """The ids of those of the series that are there."""
+    found = database.execute_each(
+        "SELECT id FROM gsw_series WHERE row_id = ? AND cluster = ? AND definition = ?",
+        [key_values(key) for key in keys],
+    )
+    return {key: rows[0][0] for key, rows in zip(keys, found, strict=True) if rows}
+
+
+def plain(*texts: str) -> tuple[str, ...]:
+    """Texts that every database takes: PostgreSQL stores no zero byte, and neither stores half a character."""
+    whole = "".join(texts)
+    return texts if printable(whole) == whole else tuple(map(printable, texts))
+
+
+def _series_ids(database: Database, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, int]:
+    """The ids of series, which are made where there are none."""
+    wanted = sorted(keys)
+    ids = _known_ids(database, wanted)
+    database.execute_many(
+        "INSERT INTO gsw_series (row_id, cluster, definition) VALUES (?, ?, ?)"
+        " ON CONFLICT (row_id, cluster, definition) DO NOTHING",
+        [key_values(key) for key in wanted if key not in ids],
+    )
+    return {**ids, **_known_ids(database, [key for key in wanted if key not in ids])}
+
+
+def _say_experiments(database: Database, series_ids: Mapping[SeriesKey, int], records: Iterable[Record]) -> None:
+    """Give each series the experiment that its records say, where none has said it before."""
+    said = {
+        series_ids[key]: record.row.experiment
+        for record in records
+        if record.row.experiment and (key := series_key(record)) is not None
+    }
+    database.execute_many(
+        "UPDATE gsw_series SET experiment = ? WHERE id = ? AND experiment = ''",
+        [(*plain(experiment), series_id) for series_id, experiment in sorted(said.items())],
+    )
+
+
+def _record_values(record: Record) -> tuple[Any, ...]:
+    run, row = record.run, record.row
+    texts = (run.id, row.node_id, row.id, run.cluster, row.definition, record.outcome)
+    return (*plain(*texts), float(record_time_s(record)), float(run.recorded_s or 0.0))
+
+
+def _is_body_of(body: bytes | None, record: Record) -> bool:
+    """Whether a record is kept as it is."""
+    return body is not None and body_text(body) == record.text
+
+
+def _point_values(one: JobPoint) -> tuple[Any, ...]:
+    point = one.point
+    return (
+        *plain(one.job, point.run_id, point.job_id),
+        # Of JSON a whole number may be larger than any that a database has.
+        float(point.time_s),
+        float(point.judged_s),
+        *plain(point.outcome, point.nodes),
+        None if point.image is None else printable(point.image),
+        _to_json(dict(point.environment)),
+        *plain(point.reason),
+        _to_json(dict(point.metrics)),
+        _to_json(None if point.variables is None else dict(point.variables)),
+    )
+
+
+def key_values(key: SeriesKey) -> tuple[str, ...]:
+    """What a series is found by."""
+    return plain(key.row, key.cluster, key.definition)
+
+
+_INSERT = """
+INSERT INTO gsw_failure (record_id, job, cluster, job_id, time_s, nodes, why) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (record_id, job) DO NOTHING"""
+_OF_CLUSTER = """
+SELECT f.job, r.row_id, r.run_id, f.job_id, f.time_s, f.nodes, f.why
+FROM gsw_failure f JOIN gsw_record r ON r.id = f.record_id
+WHERE f.cluster = ? AND f.time_s >= ? ORDER BY f.time_s, r.run_id, f.job"""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One job that the infrastructure failed."""
+
+    row: str
+    run_id: str
+    job_id: str
+    time_s: float
+    nodes: str
+    #: What failed it: ``node failure``, ``ECC error``.
+    why: str
+
+
+def keep_failures(database: Database, records: Mapping[int, Record]) -> None:
+    """Write down the failed jobs of records, by the numbers of these; what was there of them before is taken away."""
+    database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in records])
+    values = [(record_id, *one) for record_id, record in records.items() for one in _values(record)]
+    database.execute_many(_INSERT, values)
+
+
+def failures_of_cluster(database: Database, cluster: str, since_s: float) -> tuple[Failure, ...]:
+    """The failed jobs of a cluster, the oldest first; one that a replay recorded again is its first run's."""
+    found: dict[str, Failure] = {}
+    for job, *values in database.execute(_OF_CLUSTER, (printable(cluster), since_s)):
+        found.setdefault(job, Failure(*values))
+    return tuple(found.values())
+
+
+def _values(record: Record) -> Iterator[tuple[object, ...]]:
+    for job, why in failed_jobs(record):
+        texts = map(printable, (job_name(job), cluster_of(record), job.id))
+        yield (*texts, job_time_s(job, record), printable(job.nodes), printable(why))
+
+
+def encode(record: Record) -> bytes:
+    """A record as compressed JSON."""
+    return zlib.compress(record.text.encode("ascii"))
+
+
+def body_text(body: bytes) -> str | None:
+    """The JSON of an encoded record, ``None`` if it is none."""
+    try:
+        return zlib.decompress(body).decode("ascii")
+    except (zlib.error, ValueError):
+        return None
+
+
+def decode(body: bytes) -> Record:
+    """The record again; a ValueError where it is none."""
+    try:
+        content = json.loads(zlib.decompress(body))
+    except zlib.error as error:
+        raise ValueError(f"it is no record: {error}") from None
+    if problem := version_problem(content["schema"]):
+        raise ValueError(f"it is {problem}")
+    return of_content(content)
+
+
+_CAUSES = {one.name for one in SIGNATURES if one.infrastructure} | {
+    CAUSE_OF_STATE[state] for state in (JobState.NODE_FAIL, JobState.BOOT_FAIL)
+}
+
+
+def failed_jobs(record: Record) -> tuple[tuple[JobFacts, str], ...]:
+    """The jobs of a record that its nodes may have failed, each with the cause.
+
+    Those are its attempts, whatever came of the row in the end, and the last job of a row that could not be measured
+    for such a cause. What somebody cancelled or a scheduler took away says nothing of nodes; a script that is wrong
+    says something of its row.
+    """
+    found = [(job, job.why_repeated) for job in record.jobs.failed if job.why_repeated not in BLAMELESS]
+    last = record.jobs.last
+    if last is not None and record.outcome == ERROR.word:
+        why = CAUSE_OF_STATE.get(JobState(last.state)) or cause_of(record).rpartition(": ")[2]
+        if why in _CAUSES - BLAMELESS:
+            found.append((last, why))
+    return tuple((job, why) for job, why in found if job.id and job.nodes)
+
 
 # -- the schema, version 1 -------------------------------------------------------------------------
 
@@ -169,7 +481,7 @@ class History:
     """All that is remembered of runs.
 
     Nothing is connected before it is needed. A connection that was lost is made again; what was asked meanwhile
-    raises :class:`~pytest_gsw.history.errors.HistoryAwayError`, and may be asked again.
+    raises :class:`~pytest_gsw.history.database.HistoryAwayError`, and may be asked again.
     """
 
     def __init__(self, database: Database) -> None:
@@ -203,9 +515,8 @@ class History:
         newest = dict(sorted(by_run(records).items()))
         if not newest:
             return 0
-        self._prepare()
-        with self._database.transaction(write=True):
-            return add_records(self._database, newest)
+        with self._transaction(write=True) as database:
+            return add_records(database, newest)
 
     def _point(self, key: SeriesKey | LineKey, row: tuple[Any, ...]) -> Point:
         try:
@@ -215,9 +526,7 @@ class History:
 
     def nights(self, cluster: str, since_s: float = 0.0) -> Mapping[LineKey, tuple[Point, ...]]:
         """All points of a cluster, the oldest first, by row and experiment; one query."""
-        self._prepare()
-        with self._database.transaction(write=False):
-            found = self._database.execute(_NIGHTS, (*plain(cluster), since_s))
+        found = self._ask(_NIGHTS, (*plain(cluster), since_s))
         nights: dict[LineKey, list[Point]] = {}
         for row, experiment, *point in found:
             key = LineKey(row, cluster, experiment)
@@ -230,22 +539,19 @@ class History:
         Raises:
             HistoryError: It cannot be kept, or takes back what is not there.
         """
-        self._prepare()
-        with self._database.transaction(write=True):
-            return add_event(self._database, event)
+        with self._transaction(write=True) as database:
+            return add_event(database, event)
 
     def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
         """What was decided and not taken back, in the order in which it was; of one cluster, of one kind."""
-        self._prepare()
-        with self._database.transaction(write=False):
-            found = standing(read_events(self._database))
+        with self._transaction(write=False) as database:
+            found = standing(read_events(database))
         return tuple(one for one in found if cluster in {None, one.cluster} and kind in {None, one.kind})
 
     def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:
         """The jobs of a cluster that the infrastructure failed, the oldest first."""
-        self._prepare()
-        with self._database.transaction(write=False):
-            return failures_of_cluster(self._database, cluster, since_s)
+        with self._transaction(write=False) as database:
+            return failures_of_cluster(database, cluster, since_s)
 
     def series(self, rows: Sequence[str] = (), cluster: str | None = None) -> tuple[SeriesKey, ...]:
         """The series that have points: by row, cluster and time, that with the newest point first.
@@ -254,12 +560,10 @@ class History:
             rows: Ids or node ids of rows, in which ``*`` and ``?`` stand for any letters; all by default.
             cluster: Only this cluster's.
         """
-        self._prepare()
-        with self._database.transaction(write=False):
-            found = self._database.execute(
-                "SELECT row_id, cluster, definition,"
-                " (SELECT MAX(time_s) FROM gsw_point p WHERE p.series_id = s.id) FROM gsw_series s"
-            )
+        found = self._ask(
+            "SELECT row_id, cluster, definition,"
+            " (SELECT MAX(time_s) FROM gsw_point p WHERE p.series_id = s.id) FROM gsw_series s"
+        )
         newest = {SeriesKey(*key): time_s for *key, time_s in found if time_s is not None}
         chosen = [
             key
@@ -270,9 +574,7 @@ class History:
 
     def runs(self, last: int | None = None) -> tuple[RunSummary, ...]:
         """The runs, or the last ones, in the order of their names, which begin with the time at which they began."""
-        self._prepare()
-        with self._database.transaction(write=False):
-            found = self._database.execute(_RUNS, (_ALL if last is None else last,))
+        found = self._ask(_RUNS, (_ALL if last is None else last,))
         runs: dict[tuple[str, str], RunSummary] = {}
         for run_id, cluster, outcome, rows, first_s, last_s in sorted(found):
             known = runs.get((run_id, cluster), RunSummary(run_id, cluster, first_s, last_s, {}))
@@ -287,9 +589,7 @@ class History:
 
     def outcomes(self, cluster: str, last: int) -> Mapping[str, tuple[Told, ...]]:
         """By row, what the last runs of a cluster came to, measured or not, the oldest first."""
-        self._prepare()
-        with self._database.transaction(write=False):
-            found = self._database.execute(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
+        found = self._ask(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
         return _told_by_row(found)
 
     def records(self, run_id: str, rows: Collection[str] | None = None) -> tuple[Record, ...]:
@@ -298,12 +598,10 @@ class History:
         Raises:
             HistoryError: One of them cannot be read.
         """
-        self._prepare()
-        with self._database.transaction(write=False):
-            found = self._database.execute(
-                "SELECT node_id, row_id, body FROM gsw_record r JOIN gsw_body b ON b.record_id = r.id WHERE run_id = ?",
-                plain(run_id),
-            )
+        found = self._ask(
+            "SELECT node_id, row_id, body FROM gsw_record r JOIN gsw_body b ON b.record_id = r.id WHERE run_id = ?",
+            plain(run_id),
+        )
         try:
             return tuple(decode(body) for _, row, body in sorted(found) if rows is None or row in rows)
         except ValueError as error:
@@ -311,13 +609,11 @@ class History:
 
     def has_job(self, row: str, cluster: str, job_id: str) -> bool:
         """Whether a job of this id is a point of a row, on whatever day it ended and under whatever definition."""
-        self._prepare()
-        with self._database.transaction(write=False):
-            found = self._database.execute(
-                "SELECT 1 FROM gsw_point p JOIN gsw_series s ON s.id = p.series_id"
-                " WHERE s.row_id = ? AND s.cluster = ? AND p.job_id = ? LIMIT 1",
-                plain(row, cluster, job_id),
-            )
+        found = self._ask(
+            "SELECT 1 FROM gsw_point p JOIN gsw_series s ON s.id = p.series_id"
+            " WHERE s.row_id = ? AND s.cluster = ? AND p.job_id = ? LIMIT 1",
+            plain(row, cluster, job_id),
+        )
         return bool(found)
 
     def close(self) -> None:
@@ -332,10 +628,17 @@ class History:
     ) -> None:
         self.close()
 
-    def _prepare(self) -> None:
+    @contextmanager
+    def _transaction(self, *, write: bool) -> Iterator[Database]:
         if not self._has_schema:
             make_schema(self._database)
             self._has_schema = True
+        with self._database.transaction(write=write):
+            yield self._database
+
+    def _ask(self, sql: str, values: Values = ()) -> Rows:
+        with self._transaction(write=False) as database:
+            return database.execute(sql, values)
 
 
 def _told_by_row(found: Rows) -> Mapping[str, tuple[Told, ...]]:

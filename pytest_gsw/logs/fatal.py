@@ -10,7 +10,7 @@ calls the job COMPLETED. The log knows better. What counts depends on where a li
   went on for three steps or more, it got over that: frameworks try kernels that do not fit, and save again what
   could not be saved.
 - Before the first step nothing else counts: training started all the same.
-- What stands before the last attempt is that attempt's affair, see :mod:`pytest_gsw.logs.attempts`; hardware that
+- What stands before the last attempt is that attempt's affair, see :mod:`pytest_gsw.logs.steps`; hardware that
   broke under it counts unless the scheduler began the job anew.
 - What is printed when a run that is over is torn down is no failure: :data:`HARMLESS`.
 """
@@ -30,13 +30,21 @@ from itertools import pairwise
 from pathlib import Path
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs.causes import LINE_BYTES, Cause, CauseLine, FoundCause, Signature, cause_line, signature
-from pytest_gsw.logs.failures import ENDED_WELL, RUN_STOP, SIGNATURES
-from pytest_gsw.logs.logfile import LogFile, opened, unreadable
 from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
-from pytest_gsw.logs.reader import detect_format, read_log
-from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
-from pytest_gsw.logs.text import without_escapes
+from pytest_gsw.logs.reader import detect_format, read_log, reading
+from pytest_gsw.logs.scan import LogFile, matching_records, opened, without_escapes
+from pytest_gsw.logs.signatures import (
+    ENDED_WELL,
+    LINE_BYTES,
+    RUN_STOP,
+    SIGNATURES,
+    Cause,
+    CauseLine,
+    FoundCause,
+    Signature,
+    cause_line,
+    signature,
+)
 
 # -- bad ends --------------------------------------------------------------------------------------
 
@@ -146,17 +154,9 @@ CLEAN_UP = re.compile(
 #: What machines, the fabric or Slurm did: it counts whatever follows.
 WHEREVER = frozenset(
     {
-        *(
-            "ECC error",
-            "GPU hang",
-            "GPU error (Xid)",
-            "GPU memory fault",
-            "NCCL time-out",
-            "NCCL error",
-            "gloo time-out",
-        ),
-        *("coordination service lost", "node failure", "host out of memory", "a failed task", "a failed rank"),
-        *("time limit", "preemption", "requeued", "cancelled"),
+        *("ECC error", "GPU hang", "GPU error (Xid)", "GPU memory fault", "NCCL time-out", "NCCL error"),
+        *("gloo time-out", "coordination service lost", "node failure", "host out of memory", "a failed task"),
+        *("a failed rank", "time limit", "preemption", "requeued", "cancelled"),
     }
 )
 
@@ -193,10 +193,8 @@ class Harmless:
         before: What stands on the line before it, and so before all that are chained behind it.
         body: What stands in it; of several in a chain it is the last that counts, with which the chain ends.
         innermost: What raised it: the file of the last frame that is not Python's own, nor of what speaks HTTP.
-        reason: Why it is harmless.
     """
 
-    reason: str
     before: re.Pattern[bytes] | None = None
     body: re.Pattern[bytes] | None = None
     innermost: re.Pattern[bytes] | None = None
@@ -205,49 +203,36 @@ class Harmless:
 #: What logs of runs that ended well hold, nevertheless. That the line before a traceback warns is not among it: an
 #: exception that ends a program often follows warnings ("retrying ...").
 HARMLESS: tuple[Harmless, ...] = (
+    # Python was tearing down objects, and went on.
+    Harmless(before=re.compile(rb"Exception ignored (?:in|on|while)\b")),
+    # A hook that runs when the program has ended; its exit code is not changed by it.
+    Harmless(before=re.compile(rb"Error in atexit\._run_exitfuncs")),
+    # A line that could not be logged.
+    Harmless(before=re.compile(rb"--- Logging error ---")),
+    # A task of asyncio that nobody waited for any more.
+    Harmless(before=re.compile(rb"\A(?:\S{1,40} )?(?:future: <|handle: <)")),
+    # A thread that copies batches, and lost its worker when the loader was closed.
+    Harmless(body=re.compile(rb"in _pin_memory_loop|in do_one_step")),
+    # Shared memory that two processes gave back; Python's tracker of it is a process of its own.
+    Harmless(body=re.compile(rb"multiprocessing/resource_tracker\.py")),
+    # Temporary directories that a file server would not let go.
     Harmless(
-        "Python was tearing down objects, and went on",
-        before=re.compile(rb"Exception ignored (?:in|on|while)\b"),
-    ),
-    Harmless(
-        "a hook that runs when the program has ended; its exit code is not changed by it",
-        before=re.compile(rb"Error in atexit\._run_exitfuncs"),
-    ),
-    Harmless(
-        "a line that could not be logged",
-        before=re.compile(rb"--- Logging error ---"),
-    ),
-    Harmless(
-        "a task of asyncio that nobody waited for any more",
-        before=re.compile(rb"\A(?:\S{1,40} )?(?:future: <|handle: <)"),
-    ),
-    Harmless(
-        "a thread that copies batches, and lost its worker when the loader was closed",
-        body=re.compile(rb"in _pin_memory_loop|in do_one_step"),
-    ),
-    Harmless(
-        "shared memory that two processes gave back; Python's tracker of it is a process of its own",
-        body=re.compile(rb"multiprocessing/resource_tracker\.py"),
-    ),
-    Harmless(
-        "temporary directories that a file server would not let go",
         body=re.compile(
             rb"multiprocessing/util\.py\", line \d{1,6}, in (?:_exit_function|_run_finalizers|_remove_temp_dir)"
         ),
     ),
+    # A helper process whose parent had ended.
     Harmless(
-        "a helper process whose parent had ended",
         body=re.compile(
             rb"multiprocessing/(?:connection|managers|queues|resource_sharer|popen_\w{1,16})\.py\"[^\0]{0,16384}\n"
             rb"(?:BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFError|OSError: \[Errno 9\])"
         ),
     ),
-    Harmless(
-        "a service that shows runs on the web could not be reached; it has no part in the training",
-        # It may wrap the training, too (autologging, sweeps): that one of its frames stands somewhere says nothing.
-        innermost=re.compile(rb"-packages/(?:wandb|tensorboardX?|mlflow|comet_ml|clearml|neptune|aim)/"),
-    ),
-    Harmless("an end with exit code 0", body=re.compile(rb"\nSystemExit: (?:0|None|False)\s{0,4}\Z")),
+    # A service that shows runs on the web could not be reached; it has no part in the training.
+    # It may wrap the training, too (autologging, sweeps): that one of its frames stands somewhere says nothing.
+    Harmless(innermost=re.compile(rb"-packages/(?:wandb|tensorboardX?|mlflow|comet_ml|clearml|neptune|aim)/")),
+    # An end with exit code 0.
+    Harmless(body=re.compile(rb"\nSystemExit: (?:0|None|False)\s{0,4}\Z")),
 )
 
 
@@ -581,7 +566,6 @@ def fatal_line(
     *,
     of_shell: bool = False,
     beside: Beside | None = None,
-    block_bytes: int = BLOCK_BYTES,
 ) -> Cause | None:
     """The first fatal line of a file.
 
@@ -591,23 +575,19 @@ def fatal_line(
         excused: As for :func:`find_fatal`.
         of_shell: Whether it is the batch shell's output of a job that Slurm calls COMPLETED, and so of all its starts.
         beside: What counts in it, where it is a file beside a log that shows the job's steps.
-        block_bytes: How much to read at once; it does not change the result.
 
     Raises:
         LogError: The file cannot be read.
     """
     search = _Search(_path(log), steps, excused, of_shell, beside)
-    try:
-        with opened(log) as file:
-            found = _searched(file, search, block_bytes)
-            return None if found is None else found.cause(_path(log))
-    except OSError as error:
-        raise unreadable(_path(log), error) from error
+    with reading(_path(log)), opened(log) as file:
+        found = _searched(file, search)
+        return None if found is None else found.cause(_path(log))
 
 
-def _searched(file: LogFile, search: _Search, block_bytes: int) -> CauseLine | None:
+def _searched(file: LogFile, search: _Search) -> CauseLine | None:
     for markers, start, stop in search.parts(file.size):
-        for offset, record in matching_records(file, markers, start=start, stop=stop, block_bytes=block_bytes):
+        for offset, record in matching_records(file, markers, start=start, stop=stop):
             found = search.look(offset, record[:LINE_BYTES])
             if found is not None:
                 return found

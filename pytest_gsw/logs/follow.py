@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from pytest_gsw.logs.logfile import unreadable
+from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.logs.model import LogFormat, Step, Tail
-from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
-from pytest_gsw.logs.runs import Runs
-from pytest_gsw.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, Record, Scanner, is_labelled
+from pytest_gsw.logs.reader import Runs
+from pytest_gsw.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, Record, Scanner, is_labelled, unreadable
 
 __all__ = ["Follower", "Progress"]
 

@@ -1,6 +1,6 @@
 """What must hold of every format's steps, whoever wrote the format.
 
-A format only says what a line tells (:class:`~pytest_gsw.logs.formats.lineformat.LineFormat`); attempts, ranks, losses
+A format only says what a line tells (:class:`~pytest_gsw.logs.formats.base.LineFormat`); attempts, ranks, losses
 and figures that are not finite are sorted out behind it. One that makes a whole :class:`~pytest_gsw.logs.model.StepLog`
 itself is not trusted with them: what it returns is looked through here, and so are the lines that it was given.
 """
@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Protocol, cast
 
 from pytest_gsw.logs.model import LogFormat, Parser, Step, StepLog, Tail
-from pytest_gsw.logs.text import C_RUNTIME, safe_text
+from pytest_gsw.logs.scan import C_RUNTIME, safe_text
 
 #: A figure that is not finite: ``loss nan``, ``took=inf``, ``"loss": NaN``, ``-1.#IND``; no part of a word or of a
 #: path, no level ``[INF]`` of a logger, and not what Megatron counts as ``number of nan iterations``.

@@ -76,8 +76,12 @@ class Step:
     setup: StepSetup = StepSetup()
 
 
+#: Steps that take no memory worth a word.
+_FEW = 100
+
+
 class Steps(Sequence[Step]):
-    """Steps that are made when they are asked for, of what takes a tenth of their memory.
+    """Steps that are made when they are asked for, of what takes a tenth of their memory; few are made once.
 
     Args:
         make: Makes one of its place.
@@ -85,6 +89,9 @@ class Steps(Sequence[Step]):
     """
 
     def __init__(self, make: Callable[[int], Step], places: Sequence[int]) -> None:
+        if len(places) <= _FEW:
+            made = [*map(make, places)]
+            make, places = made.__getitem__, range(len(made))
         self._make, self._places = make, places
 
     def __len__(self) -> int:

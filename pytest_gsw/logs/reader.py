@@ -6,29 +6,103 @@ Nothing here holds a log in memory, and whatever is wrong with one is a
 
 from __future__ import annotations
 
-import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from copy import copy, deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from pytest_gsw.common.words import counted, shortened
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs.calibration import MARKER as CALIBRATION
-from pytest_gsw.logs.calibration import calibration_flops
 from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
 from pytest_gsw.logs.guards import parser_of
-from pytest_gsw.logs.identity import identity_markers, with_identity
-from pytest_gsw.logs.logfile import LogFile, unreadable
-from pytest_gsw.logs.model import LastWords, LogFormat, Step, StepLog, Tail
-from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
-from pytest_gsw.logs.runs import Runs
-from pytest_gsw.logs.scan import BLOCK_BYTES, matching_records
-from pytest_gsw.logs.text import quoted_text, safe_text, without_escapes
+from pytest_gsw.logs.identity import RECIPE_MARKER, RecipeLines, identity_markers, recipe_line, with_identity
+from pytest_gsw.logs.model import Dialect, Diverged, LastWords, LogFormat, Step, StepLog, Tail
+from pytest_gsw.logs.scan import (
+    BLOCK_BYTES,
+    LogFile,
+    alternatives,
+    is_wanted,
+    matching_records,
+    quoted_text,
+    safe_text,
+    unreadable,
+    without_escapes,
+)
+from pytest_gsw.logs.steps import CALIBRATION, calibration_flops
 
-__all__ = ["detect_format", "last_step", "line_number", "read_log", "reading", "safe_text", "tail_lines"]
+# -- The runs in one log, which a whole log and one that grows are fed to alike --------------------
+
+
+class Runs:
+    """The runs in a file, told apart by the lines in which they say whose they are.
+
+    A requeued job that goes on from a checkpoint counts its steps on: nothing but such a line behind a step tells
+    its steps from those of the run before. All ranks print one when a run begins, so that only a step between two
+    of them parts two runs. Every format is so treated alike; its parser is fed one run alone.
+    """
+
+    def __init__(self, log_format: LogFormat, dialect: Dialect) -> None:
+        self._format = log_format
+        self._wanted = alternatives(dialect)
+        self._parser = parser_of(log_format)
+        #: Attempts in the runs before the last one, and those of them that diverged.
+        self._attempts_before = 0
+        self._diverged: tuple[Diverged, ...] = ()
+        #: Where the last run begins, behind the first byte of its first line; 0 for the beginning of the file.
+        self.begin = 0
+        #: What the recipe's own lines say of the last run.
+        self.lines = RecipeLines()
+
+    def feed(self, offset: int, record: bytes) -> None:
+        """Take the next record that holds a string of the dialect, or the recipe's marker."""
+        if is_wanted(record, self._wanted):
+            self._parser.feed(offset, record)
+        # The line itself is of the run before it: a bar that was killed may stand in it.
+        if RECIPE_MARKER in record and (line := recipe_line(record)) is not None:
+            if self._parser.tail(1).attempts:
+                self._end(offset + 1)
+            self.lines.feed(offset, line)
+
+    def _end(self, begin: int) -> None:
+        """Leave the steps so far to the run before the one that begins here."""
+        log = self.log()
+        self._attempts_before, self._diverged = log.attempts, log.diverged
+        if log.not_finite is not None:
+            self._diverged += (Diverged(log.attempts, *log.not_finite, self.begin, begin),)
+        self._parser, self.begin, self.lines = parser_of(self._format), begin, RecipeLines()
+
+    @property
+    def is_unstepped(self) -> bool:
+        """Whether a run has begun since the last one that has a step."""
+        return self._attempts_before > 0 and not self._parser.tail(1).attempts
+
+    def log(self) -> StepLog:
+        """The last run in the file; its attempts, and those that diverged, are counted from the file's beginning."""
+        log, before = self._parser.log(), self._attempts_before
+        own = (replace(one, attempt=one.attempt + before) for one in log.diverged)
+        return replace(
+            log,
+            attempts=before + log.attempts,
+            diverged=(*self._diverged, *own),
+            begin=self.begin,
+            contradiction=self.lines.contradiction,
+        )
+
+    def tail(self, count: int) -> Tail:
+        """The end of :meth:`log`, with so many steps at most."""
+        tail = self._parser.tail(count)
+        return replace(tail, attempts=self._attempts_before + tail.attempts)
+
+    def fork(self) -> Runs:
+        """The same, to be fed what may turn out otherwise."""
+        other = copy(self)
+        other._parser = deepcopy(self._parser, {id(self._format): self._format})  # noqa: SLF001
+        other.lines = copy(self.lines)
+        return other
+
 
 #: How much of a log's ends is searched for what is said once: identity, batch size, the format.
 _END_BYTES = 4 << 20
@@ -38,26 +112,29 @@ _TAIL_BYTES = 1 << 16
 _SHOWN_LINES = 5
 _SHOWN_CHARACTERS = 240
 
-Result = TypeVar("Result")
 
-
-def read_log(file: Path | LogFile, log_format: LogFormat, *, block_bytes: int = BLOCK_BYTES) -> StepLog:
+def read_log(file: Path | LogFile, log_format: LogFormat) -> StepLog:
     """All steps of the last attempt in a log.
 
     Args:
         file: The log.
         log_format: The format of the framework that wrote it.
-        block_bytes: How much to read at once; it does not change the result.
 
     Raises:
         LogError: The log is missing, no file, empty, or holds no step times, or none of the last run in it.
     """
     if not isinstance(file, LogFile):
         with open_log(file) as opened:
-            return read_log(opened, log_format, block_bytes=block_bytes)
-    log = reading(file.path, lambda: _read(file, log_format, block_bytes))
+            return read_log(opened, log_format)
+    with reading(file.path):
+        log = _read(file, log_format)
     if log.fault is not None:
-        raise _untrusted(file.path, log_format, log.fault)
+        kind = type(log_format)
+        raise LogError(
+            f"what the log format {log_format.name} reads cannot be: {log.fault}",
+            evidence=(("log", str(file.path)), ("format", f"{kind.__module__}.{kind.__qualname__}")),
+            advice="derive it from pytest_gsw.LineFormat, which tells attempts and ranks apart",
+        )
     if not log.steps:
         raise _no_steps(file.path, file.size, log_format, log)
     return log
@@ -70,48 +147,39 @@ def open_log(path: Path) -> LogFile:
         LogError: It is missing, no file, empty, or cannot be opened.
     """
     _size(path)
-    return reading(path, lambda: LogFile(path))
+    with reading(path):
+        return LogFile(path)
 
 
-def _untrusted(path: Path, log_format: LogFormat, fault: str) -> LogError:
-    kind = type(log_format)
-    return LogError(
-        f"what the log format {log_format.name} reads cannot be: {fault}",
-        evidence=(("log", str(path)), ("format", f"{kind.__module__}.{kind.__qualname__}")),
-        advice="derive it from pytest_gsw.LineFormat, which tells attempts and ranks apart",
-    )
-
-
-def _read(file: LogFile, log_format: LogFormat, block_bytes: int) -> StepLog:
+def _read(file: LogFile, log_format: LogFormat) -> StepLog:
     for dialect in log_format.dialects:
         runs = Runs(log_format, dialect)
         markers = (RECIPE_MARKER, *dialect)
-        for offset, record in matching_records(file, markers, wraps=log_format.wraps, block_bytes=block_bytes):
+        for offset, record in matching_records(file, markers, wraps=log_format.wraps):
             runs.feed(offset, record)
         log = runs.log()
         if runs.is_unstepped:
-            raise _later_run(file.path, runs.begin)
+            raise LogError(
+                "a later run in the same file logged no steps",
+                evidence=(("log", f"{file.path}:{line_number(file.path, runs.begin - 1)}"),),
+                tail=tail_lines(file.path),
+                advice="look at the last lines: the steps before them are of an earlier run, which is not judged",
+            )
         if log.attempts:
+            # A recipe calibrates when it has trained.
+            behind = max(log.steps[-1].offset or 0 if log.steps else 0, file.size - _END_BYTES)
+            last = matching_records(file, (CALIBRATION,), start=behind)
             log = replace(
                 log,
-                says_its_end=says_its_end(file, log_format, log, runs.begin, block_bytes),
+                says_its_end=says_its_end(file, log_format, log, runs.begin),
                 open_line=open_line(file),
-                calibration_flops=calibration_flops(_last_records(file, log, block_bytes)),
+                calibration_flops=calibration_flops(record for _, record in last),
             )
-            return with_identity(log, _identity_records(file, log, runs.begin, block_bytes), runs.lines)
+            return with_identity(log, _identity_records(file, log, runs.begin), runs.lines)
     return StepLog(log_format.name, steps=(), attempts=0)
 
 
-def _later_run(path: Path, begin: int) -> LogError:
-    return LogError(
-        "a later run in the same file logged no steps",
-        evidence=(("log", f"{path}:{line_number(path, begin - 1)}"),),
-        tail=tail_lines(path),
-        advice="look at the last lines: the steps before them are of an earlier run, which is not judged",
-    )
-
-
-def _identity_records(file: LogFile, log: StepLog, begin: int, block_bytes: int) -> Iterator[tuple[int, bytes]]:
+def _identity_records(file: LogFile, log: StepLog, begin: int) -> Iterator[tuple[int, bytes]]:
     """Records that may tell whose run it was.
 
     They stand at a run's beginning: what follows the first step may be another run's. Searching
@@ -124,16 +192,8 @@ def _identity_records(file: LogFile, log: StepLog, begin: int, block_bytes: int)
     for begins, stop in (before_step(first)[0], *before_step(first, max(0, begin - 1))):
         start = max(begins, done)
         if start < stop:
-            yield from matching_records(file, markers, start=start, stop=stop, block_bytes=block_bytes)
+            yield from matching_records(file, markers, start=start, stop=stop)
             done = stop
-
-
-def _last_records(file: LogFile, log: StepLog, block_bytes: int) -> Iterator[bytes]:
-    """Records behind the last step that may tell how fast the machine was."""
-    size, last = file.size, log.steps[-1].offset if log.steps else None
-    start = max(last or 0, size - _END_BYTES)
-    for _, record in matching_records(file, (CALIBRATION,), start=start, stop=size, block_bytes=block_bytes):
-        yield record
 
 
 def last_step(path: Path, log_format: LogFormat) -> Step | None:
@@ -145,20 +205,17 @@ def last_step(path: Path, log_format: LogFormat) -> Step | None:
         LogError: The log is missing or no file.
     """
     size = _size(path, empty=True)
-    return reading(path, lambda: _last_step(path, log_format, size))
-
-
-def _last_step(path: Path, log_format: LogFormat, size: int) -> Step | None:
-    for markers in log_format.dialects:
-        stop = size
-        while stop > 0:
-            start = max(0, stop - _BACK_BYTES)
-            records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
-            steps = _fed(log_format, records).recent
-            if steps:
-                return steps[-1]
-            # The line that crosses the border belongs to the piece before.
-            stop = 0 if start == 0 else _line_end(path, start, stop)
+    with reading(path):
+        for markers in log_format.dialects:
+            stop = size
+            while stop > 0:
+                start = max(0, stop - _BACK_BYTES)
+                records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
+                steps = _fed(log_format, records).recent
+                if steps:
+                    return steps[-1]
+                # The line that crosses the border belongs to the piece before.
+                stop = 0 if start == 0 else _line_end(path, start, stop)
     return None
 
 
@@ -188,7 +245,8 @@ def detect_format(path: Path) -> LogFormat:
         LogError: The log is missing, no file, empty, or holds steps of no known format.
     """
     size = _size(path)
-    found = reading(path, lambda: _detect(path, size))
+    with reading(path):
+        found = _detect(path, size)
     if found is None:
         raise _unknown_format(path, size)
     return found
@@ -243,12 +301,8 @@ def line_number(path: Path, offset: int) -> int:
     Raises:
         LogError: The log cannot be read.
     """
-    return reading(path, lambda: _line_number(path, offset))
-
-
-def _line_number(path: Path, offset: int) -> int:
     lines = 1
-    with path.open("rb", buffering=0) as file:
+    with reading(path), path.open("rb", buffering=0) as file:
         while offset > 0 and (block := file.read(min(offset, BLOCK_BYTES))):
             lines += block.count(b"\n")
             offset -= len(block)
@@ -261,7 +315,13 @@ def _size(path: Path, *, empty: bool = False) -> int:
     Raises:
         LogError: There is no such file, or it is none, or it is empty and may not be.
     """
-    status = reading(path, lambda: _status(path))
+    status = None
+    with reading(path):
+        try:
+            status = path.stat()
+        except (OSError, ValueError):
+            if path.exists():
+                raise
     if status is None:
         raise LogError(
             f"the log does not exist: {path.name}",
@@ -285,16 +345,6 @@ def _size(path: Path, *, empty: bool = False) -> int:
     return status.st_size
 
 
-def _status(path: Path) -> os.stat_result | None:
-    """What there is, ``None`` where there is nothing."""
-    try:
-        return path.stat()
-    except (OSError, ValueError):
-        if path.exists():
-            raise
-        return None
-
-
 def _folder(path: Path) -> str:
     """What there is where a log should be."""
     if not path.parent.is_dir():
@@ -306,14 +356,11 @@ def _folder(path: Path) -> str:
     return f"{path.parent} holds {counted(count, 'other entry', 'other entries')}"
 
 
-def reading(path: Path, read: Callable[[], Result]) -> Result:
-    """What a function makes of a log.
-
-    Raises:
-        LogError: It cannot be read.
-    """
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Make an error of the file system one of the log that is read here: a LogError."""
     try:
-        return read()
+        yield
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -330,7 +377,8 @@ def _no_steps(path: Path, size: int, log_format: LogFormat, log: StepLog) -> Log
             if log.attempts > 1
             else f"no {log_format.name} step times in the log: {path.name}"
         )
-        other = reading(path, lambda: _detect(path, size))
+        with reading(path):
+            other = _detect(path, size)
         advice = (
             "the last lines may say why training did not get to its first logged step"
             if other is None or other.name == log_format.name
@@ -347,7 +395,9 @@ def _no_steps(path: Path, size: int, log_format: LogFormat, log: StepLog) -> Log
 def _unknown_format(path: Path, size: int) -> LogError:
     known = ", ".join(sorted(FORMATS))
     for name, marker in REFUSED.items():
-        if _holds(path, marker):
+        with reading(path):
+            is_refused = any(matching_records(path, (marker,)))
+        if is_refused:
             return LogError(
                 f"{name} logs are not supported: {path.name}",
                 evidence=(("log", f"{path}, {size:,} bytes"), ("known", known)),
@@ -359,11 +409,6 @@ def _unknown_format(path: Path, size: int) -> LogError:
         tail=tail_lines(path),
         advice="the last lines may say why training did not get to its first logged step",
     )
-
-
-def _holds(path: Path, marker: bytes) -> bool:
-    """Whether the log has a whole line with the marker."""
-    return reading(path, lambda: next(matching_records(path, (marker,)), None)) is not None
 
 
 # -- where the steps begin and end, and what tells that it was cut behind them ---------------------
@@ -380,7 +425,7 @@ def before_step(first: int, begin: int = 0) -> tuple[tuple[int, int], tuple[int,
     return (begin, head), (max(head, first - _END_BYTES), first)
 
 
-def says_its_end(file: LogFile, log_format: LogFormat, log: StepLog, begin: int, block_bytes: int) -> bool | None:
+def says_its_end(file: LogFile, log_format: LogFormat, log: StepLog, begin: int) -> bool | None:
     """Whether a run's last words stand behind its last step; ``None`` where its first do not stand before its steps.
 
     Args:
@@ -388,14 +433,13 @@ def says_its_end(file: LogFile, log_format: LogFormat, log: StepLog, begin: int,
         log_format: Its format; the words are its ``last_words``, if it has them.
         log: The steps.
         begin: Where the last run in the file begins, bytes.
-        block_bytes: How much to read at once; it does not change the result.
     """
     words: LastWords | None = getattr(log_format, "last_words", None)
     if words is None or not log.steps:
         return None
 
     def holds(markers: tuple[bytes, ...], start: int, stop: int) -> bool:
-        return next(matching_records(file, markers, start=start, stop=stop, block_bytes=block_bytes), None) is not None
+        return next(matching_records(file, markers, start=start, stop=stop), None) is not None
 
     pieces = before_step(log.steps[0].offset or 0, begin)
     if not any(holds(words.first, start, stop) for start, stop in pieces if start < stop):

@@ -7,15 +7,168 @@ blocks, by the C code of ``bytes.find`` and of patterns.
 
 from __future__ import annotations
 
+import io
+import math
+import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_gsw.logs.logfile import LogFile, opened
+from pytest_gsw.common.redact import ESCAPES, UNSAFE, masked_text
+from pytest_gsw.errors import LogError
 from pytest_gsw.logs.model import Dialect
-from pytest_gsw.logs.text import without_escapes
+
+# -- From bytes of a log to numbers, and to text that is safe to show ------------------------------
+
+
+#: How Microsoft's C runtime writes a figure that is not finite, without its sign: ``1.#INF``, ``1.#IND00``,
+#: ``1.#QNAN``, and where it rounds that to one or two decimals, ``1.#J`` and ``1.#R``.
+C_RUNTIME = rb"1\.#[A-Z]{1,4}\d{0,25}"
+#: How anybody writes one.
+NOT_FINITE = rb"(?:[nN][aA][nN]|[iI][nN][fF]|%b)" % C_RUNTIME
+#: A number as logs write it: ``4.31``, ``6,785``, ``2e+3``, ``1.249e+03``, or one that is not finite. Every
+#: repetition is bounded, so that no line makes a pattern slow.
+NUMBER = rb"(?:[-+]?%b|\d[\d,]{0,20}(?:\.\d{0,25})?(?:[eE][-+]?\d{1,3})?)" % NOT_FINITE
+#: Moves of the cursor and clearing of lines: progress bars use them the way they use ``\r``.
+_MOVES = re.compile(rb"\x1b\[[0-9;]{0,16}[A-HJKST]")
+_ESCAPES = re.compile(ESCAPES.encode())
+_BLANKS = str.maketrans("\t\r\n", "   ")
+
+_RANK = re.compile(
+    rb" {0,8}(?:(\d{1,7}): "  # srun --label
+    rb"|\[(?:default|rank)(\d{1,7})\]:"  # torchrun --tee, torch.distributed
+    rb"|\[1,(\d{1,7})\]<std(?:out|err)>:)"  # mpirun --tag-output
+)
+
+
+def number(text: bytes) -> float | None:
+    """The number that a log writes as ``text``, which may be NaN or infinite; ``None`` where it is none.
+
+    All that Microsoft's C runtime writes for a figure that is not finite is NaN here.
+    """
+    try:
+        return float(text.strip(b" '\"").replace(b",", b""))
+    except ValueError:
+        return math.nan if b"1.#" in text else None
+
+
+def number_of(found: re.Match[bytes] | None) -> float | None:
+    """The number in a match's first group; ``None`` where there is no match."""
+    return None if found is None else number(found[1])
+
+
+def without_escapes(raw: bytes) -> bytes:
+    """A record without colours and NUL bytes; where the cursor was moved, a carriage return is left."""
+    if b"\x1b" in raw:
+        raw = _ESCAPES.sub(b"", _MOVES.sub(b"\r", raw))
+    return raw.replace(b"\0", b"") if b"\0" in raw else raw
+
+
+def pieces(head: re.Pattern[bytes], line: bytes) -> list[tuple[re.Match[bytes], bytes]]:
+    """The records of a line, which another process may have glued together: a head, and what follows it."""
+    found = []
+    end = len(line)
+    for this in reversed([*head.finditer(line)]):
+        found.append((this, line[this.end() : end]))
+        end = this.start()
+    return found[::-1]
+
+
+def rank_of(line: bytes) -> int | None:
+    """The rank that a launcher wrote before the line, ``None`` where it wrote none."""
+    label = _RANK.match(line)
+    return None if label is None else int(label[label.lastindex or 0])
+
+
+def safe_text(raw: bytes) -> str:
+    """Bytes of a log as one line of text without escape sequences and control characters.
+
+    Bytes that are no UTF-8 become U+FFFD; line ends and tabs become blanks.
+    """
+    text = _ESCAPES.sub(b"", raw).decode("utf-8", errors="replace")
+    return UNSAFE.sub("", text.translate(_BLANKS)).strip()
+
+
+def quoted_text(raw: bytes) -> str:
+    """Like :func:`safe_text`, and without secrets: those of this environment, and what looks like one.
+
+    Secrets are hidden before a line is shortened: half of one would not be known again.
+    """
+    return masked_text(safe_text(raw), os.environ)
+
+
+# -- A log that is opened once, and is to all who look at it what it was then ----------------------
+
+
+#: A log up to this size is read at once, and needs no file any more; most are small.
+_AT_ONCE_BYTES = 1 << 20
+
+
+class LogFile:
+    """A log as it was when it was opened: what is appended later is not seen. It is entered before it is read.
+
+    Args:
+        path: The log.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._entered = 0
+        self._file: io.FileIO | io.BytesIO = path.open("rb", buffering=0)
+        try:
+            #: How much of the file counts, bytes.
+            self.size = self._file.seek(0, io.SEEK_END)
+            if self.size <= _AT_ONCE_BYTES:
+                self._read_at_once()
+        except OSError:
+            self._file.close()
+            raise
+
+    def _read_at_once(self) -> None:
+        with self._file as file:
+            file.seek(0)
+            data = file.read()
+        self._file, self.size = io.BytesIO(data), len(data)
+
+    def __enter__(self) -> LogFile:  # noqa: PYI034 - typing.Self is Python 3.11's
+        self._entered += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._entered -= 1
+        if not self._entered:
+            self._file.close()
+
+    def read(self, start: int, count: int) -> bytes:
+        """So many bytes from a place on, fewer where the log ends before."""
+        self._file.seek(start)
+        return self._file.read(max(0, min(count, self.size - start))) or b""
+
+    def read_into(self, view: memoryview, start: int) -> int:
+        """Fill a piece of memory from a place on; how many bytes there were."""
+        self._file.seek(start)
+        return self._file.readinto(view) or 0
+
+
+def unreadable(path: Path, why: OSError | str) -> LogError:
+    """A log that is there and cannot be read."""
+    said = (why.strerror or why) if isinstance(why, OSError) else why
+    return LogError(
+        f"the log cannot be read: {path.name}: {said}",
+        evidence=(("log", str(path)),),
+        advice="check the permissions and the file system",
+    )
+
+
+def opened(log: Path | LogFile) -> LogFile:
+    """A log to be read, which is closed where it was opened."""
+    return log if isinstance(log, LogFile) else LogFile(log)
+
 
 #: A line, or one repaint of a bar, with its byte offset in the file.
 Record: TypeAlias = tuple[int, bytes]
@@ -47,7 +200,6 @@ def matching_records(
     start: int = 0,
     stop: int | None = None,
     wraps: bool = False,
-    block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Record]:
     """The records of a file that hold one of the markers, each with its byte offset, in order.
 
@@ -59,14 +211,13 @@ def matching_records(
         start: Where to begin; a line that begins before is left out.
         stop: Where to end, by default the file's end; a line that ends after is left out.
         wraps: Whether to undo the line breaks of ``srun --label``; it takes a look at every line.
-        block_bytes: How much to read at once; it does not change the result.
 
     Raises:
         OSError: The file cannot be read.
     """
     with opened(log) as file:
         scanner = Scanner(markers, wraps=wraps)
-        for offset, block, end in _blocks(file, start, stop, block_bytes):
+        for offset, block, end in _blocks(file, start, stop):
             yield from scanner.records(block, end, offset)
 
 
@@ -108,7 +259,7 @@ class Scanner:
 
     def __init__(self, markers: Dialect, *, wraps: bool = False) -> None:
         self._wanted = alternatives(markers)
-        self._pattern, self._words = _search(tuple(words[0] for words in self._wanted))
+        self._pattern, self._words = _search(self._wanted)
         self._mender = _Mender()
         self._wraps = wraps
 
@@ -157,16 +308,16 @@ def _records(offset: int, line: bytes, wanted: Groups) -> list[Record]:
     return found
 
 
-def _blocks(file: LogFile, start: int, stop: int | None, block_bytes: int) -> Iterator[tuple[int, bytearray, int]]:
+def _blocks(file: LogFile, start: int, stop: int | None) -> Iterator[tuple[int, bytearray, int]]:
     """Whole lines of a file: ``(offset, buffer, end)``; the buffer is used again for the next block."""
     stop = file.size if stop is None else min(stop, file.size)
     skipping = start > 0 and file.read(start - 1, 1) not in (b"\n", b"\r")
     # No larger than what there is: most logs that are looked through again and again are small.
-    buffer = bytearray(min(block_bytes + LONGEST_LINE_BYTES, max(0, stop - start)) + 1)
+    buffer = bytearray(min(BLOCK_BYTES + LONGEST_LINE_BYTES, max(0, stop - start)) + 1)
     view = memoryview(buffer)
     offset = start  # of buffer[0]
     held = 0  # bytes of an unfinished line at the front
-    while (wanted := min(block_bytes, stop - offset - held)) > 0:
+    while (wanted := min(BLOCK_BYTES, stop - offset - held)) > 0:
         got = file.read_into(view[held : held + wanted], offset + held)
         if not got:
             break
@@ -219,8 +370,9 @@ def _lines_at(block: bytearray, end: int, offset: int, places: list[int]) -> lis
 
 
 @lru_cache(maxsize=64)
-def _search(words: tuple[bytes, ...]) -> tuple[re.Pattern[bytes] | None, tuple[bytes, ...]]:
-    """How words are searched for: many at once, by bytes that most logs hold seldom; few, and others, one by one."""
+def _search(wanted: Groups) -> tuple[re.Pattern[bytes] | None, tuple[bytes, ...]]:
+    """How a word of each group is searched for: many by bytes that most logs hold seldom; few, and others, each."""
+    words = tuple(group[0] for group in wanted)
     if len(words) < _MANY:
         return None, words
     ends, others = dict[bytes, list[bytes]](), list[bytes]()

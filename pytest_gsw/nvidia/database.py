@@ -16,8 +16,8 @@ from typing import Any
 
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history.database import read_table
 from pytest_gsw.history.imports import Imported, Known, figure_alone, imported_record
-from pytest_gsw.history.sqlite import read_table
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.jobs.scripts import seconds_of
 from pytest_gsw.nvidia.evidence import letters

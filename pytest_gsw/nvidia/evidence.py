@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_gsw.common.files import text_of
+from pytest_gsw.logs.identity import NUMBERS, number_of
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.logs.recipe_lines import NUMBERS
-from pytest_gsw.logs.settings import number_of
 from pytest_gsw.runs.agreement import Compared, Evidence
 from pytest_gsw.tables.model import Baseline
 

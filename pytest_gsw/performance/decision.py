@@ -18,6 +18,22 @@ from dataclasses import dataclass
 from pytest_gsw.performance import noise as noises
 from pytest_gsw.performance.noise import Noise
 
+
+@dataclass(frozen=True)
+class Repeats:
+    """How many jobs a row has in a night."""
+
+    #: Jobs that run in any case.
+    first: int = 1
+    #: Most jobs that follow where those say that the row is slow.
+    confirm: int = 0
+
+    @property
+    def most(self) -> int:
+        """The most jobs that a row can have."""
+        return self.first + self.confirm
+
+
 #: A run exactly on a limit is within it; what binary fractions make of the decimal numbers on both sides differs by
 #: less than this.
 _ROUNDING = 1e-12

@@ -94,24 +94,22 @@ class Drift:
     first_suspect: int
 
 
-def drift(times_s: Sequence[float], start: int = 0) -> Drift | None:
+def drift(times_s: Sequence[float]) -> Drift | None:
     """What has become of a row since its reference, or ``None`` where nothing is to be seen.
 
     Args:
         times_s: The step time of each night, seconds, oldest first: that of the night's first job. (Those that
             confirm it ran because it was slow.)
-        start: Index of the first night that counts: the first after a figure was accepted, or after what the row is
-            defined by has changed.
 
     Raises:
-        ValueError: A time is not finite and above zero, or ``start`` is negative.
+        ValueError: A time is not finite and above zero.
     """
     logs = logarithms(times_s)
-    *_, warned = (None, *_warnings(tuple(logs), start))
+    *_, warned = (None, *_warnings(tuple(logs)))
     if warned is None:
         return None
-    frozen = usual(reference(logs, start))
-    kept = [start + night for night in (*warned.kept, *range(warned.kept[-1] + 1, len(logs) - start))]
+    frozen = usual(reference(logs))
+    kept = [*warned.kept, *range(warned.kept[-1] + 1, len(logs))]
     values = [logs[night] for night in kept]
     newest = values[-warned.newest :]
     shift = math.expm1(statistics.median(newest) - statistics.median(frozen))
@@ -119,10 +117,10 @@ def drift(times_s: Sequence[float], start: int = 0) -> Drift | None:
     return Drift(rank_sum(frozen, newest), shift, kept[first])
 
 
-def warned_nights(times_s: Sequence[float], start: int = 0) -> tuple[int, ...]:
+def warned_nights(times_s: Sequence[float]) -> tuple[int, ...]:
     """Indices of the nights after which :func:`drift` finds something, each asked with those up to it."""
-    warnings = _warnings(tuple(logarithms(times_s)), start)
-    return tuple(night for night, warned in enumerate(warnings, start + _FEWEST - 1) if warned is not None)
+    warnings = _warnings(tuple(logarithms(times_s)))
+    return tuple(night for night, warned in enumerate(warnings, _FEWEST - 1) if warned is not None)
 
 
 @dataclass(frozen=True)
@@ -140,9 +138,9 @@ class _Warned:
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _warnings(logs: tuple[float, ...], start: int) -> tuple[_Warned | None, ...]:
+def _warnings(logs: tuple[float, ...]) -> tuple[_Warned | None, ...]:
     """The warnings of nights, which screen, pages and alarms ask for, one after another."""
-    return tuple(_warnings_of(usual(reference(logs, start)), logs[start:]))
+    return tuple(_warnings_of(usual(reference(logs)), logs))
 
 
 def _warnings_of(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warned | None]:

@@ -107,18 +107,9 @@ class Interval:
     confidence: float
 
 
-def reference(points_s: Sequence[float], start: int = 0) -> Sequence[float]:
-    """The frozen reference of a row: its first nights, and never any later ones, from jobs' seconds, oldest first.
-
-    ``start`` is the index of the first job that counts: the first after a figure was accepted, or after what the row is
-    defined by has changed.
-
-    Raises:
-        ValueError: ``start`` is negative.
-    """
-    if start < 0:
-        raise ValueError(f"a reference cannot start at {start}")
-    return points_s[start : start + REFERENCE_JOBS]
+def reference(points_s: Sequence[float]) -> Sequence[float]:
+    """The frozen reference of a row: its first nights, and never any later ones, from jobs' seconds, oldest first."""
+    return points_s[:REFERENCE_JOBS]
 
 
 def prior_for(tolerance: float) -> Noise:
@@ -253,23 +244,20 @@ def gain_limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:
     return max(tolerance, math.expm1(K * noise.of_median(jobs)))
 
 
-def jobs_to_resolve(tolerance: float, noise: Noise, power: float = 0.9, alpha: float = 0.001) -> int:
+def jobs_to_resolve(tolerance: float, noise: Noise) -> int:
     """How many jobs it takes until their median tells a loss as large as the tolerance from none.
 
-    The fewest n for which (z(alpha) + z(power)) · sigma · c(n) is at most -ln(1 - tolerance), a billion at most.
-    ``power`` is the probability of finding it, ``alpha`` that of finding one where there is none.
+    The fewest n for which (z(0.001) + z(0.9)) · sigma · c(n) is at most -ln(1 - tolerance), a billion at most: it is
+    found in 90 % of nights, and in one of a thousand where there is none.
 
     Raises:
-        ValueError: The tolerance is not between 0 and 1, or ``power`` and ``alpha`` are not, or find less than
-            nothing.
+        ValueError: The tolerance is not between 0 and 1.
     """
     _check(tolerance)
     if tolerance >= 1:
         raise ValueError(f"no job is needed to find a loss of {tolerance:.0%}")
-    if not (0 < alpha < 1 and 0 < power < 1 and alpha < power):
-        raise ValueError(f"power {power} and alpha {alpha} are no probabilities of a test")
     normal = statistics.NormalDist()
-    needed = (normal.inv_cdf(power) - normal.inv_cdf(alpha)) * noise.sigma / -math.log1p(-tolerance)
+    needed = (normal.inv_cdf(0.9) - normal.inv_cdf(0.001)) * noise.sigma / -math.log1p(-tolerance)
     if math.pi / 2 * min(needed, _MOST_JOBS) ** 2 > _MOST_JOBS:
         return _MOST_JOBS
     # c(n) falls as 1.2533 / sqrt(n); from a little below the n of the asymptote, go up to the first that is enough.

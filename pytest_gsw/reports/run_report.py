@@ -14,19 +14,26 @@ from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import ByNumber, by_number, minute
-from pytest_gsw.history.alarms import Alarm, Kind, by_state
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError
-from pytest_gsw.history.events import EXCLUDE
+from pytest_gsw.history.alarms import Alarm, Kind, alarms_of_records, by_state
+from pytest_gsw.history.comparison import ClusterTold, changes_text, cluster_told
+from pytest_gsw.history.database import HistoryAwayError, HistoryError
 from pytest_gsw.history.model import Point, SeriesKey, Told, cluster_of, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
-from pytest_gsw.history.past import ABOUT, Drifting, Lines, Past, changes_within, lines_of, pasts_of_records
-from pytest_gsw.history.spells import alarms_of_records
-from pytest_gsw.history.store import History
-from pytest_gsw.history.suspects import Failing, Sound, Suspect
-from pytest_gsw.history.texts import ClusterTold, changes_text, cluster_told
-from pytest_gsw.history.together import Together
-from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE
-from pytest_gsw.logs.failures import SIGNATURES
+from pytest_gsw.history.row_history import (
+    ABOUT,
+    Drifting,
+    Failing,
+    Lines,
+    Past,
+    Sound,
+    Suspect,
+    Together,
+    changes_within,
+    lines_of,
+    pasts_of_records,
+)
+from pytest_gsw.history.store import EXCLUDE, History
+from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
 from pytest_gsw.performance.verdict import DOUBTS, Outcome, Verdict, compare
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention

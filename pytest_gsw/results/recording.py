@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.figures import figures, figures_of, mfu_note
+from pytest_gsw.performance.figures import documented_peak_flops, figures, figures_of, mfu_note
 from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.performance.peaks import documented_peak_flops
 from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results.record import Conclusion, FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts, Timing
 from pytest_gsw.runs.run import Run

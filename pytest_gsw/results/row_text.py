@@ -13,9 +13,16 @@ from pytest_gsw.clusters.model import LOCAL
 from pytest_gsw.common.words import at_line, duration, percent, rounded, share
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET
-from pytest_gsw.performance.doubts import RanksApart, is_longer_than_job
 from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
-from pytest_gsw.performance.verdict import WORST_FIRST, MetricVerdict, Outcome, Reason, Verdict
+from pytest_gsw.performance.verdict import (
+    WORST_FIRST,
+    MetricVerdict,
+    Outcome,
+    RanksApart,
+    Reason,
+    Verdict,
+    is_longer_than_job,
+)
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import JobFacts, Record

@@ -15,11 +15,9 @@ from importlib import import_module
 from pathlib import Path
 
 from pytest_gsw.demo import FIRST_LINE
-from pytest_gsw.logs.logfile import LogFile, opened
+from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
-from pytest_gsw.logs.scan import matching_records
-from pytest_gsw.logs.text import safe_text
+from pytest_gsw.logs.scan import LogFile, matching_records, opened, safe_text
 from pytest_gsw.tables.load import holds_for
 from pytest_gsw.tables.model import Baseline, Parallelism, image_name
 from pytest_gsw.tables.releases import container_of, is_container

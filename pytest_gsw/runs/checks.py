@@ -17,14 +17,13 @@ from pytest_gsw.common.words import counted
 from pytest_gsw.errors import CutShortError, JobError, LogError, LogWarning
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
-from pytest_gsw.logs.causes import DIVERGED, NOT_FINITE, FoundCause
 from pytest_gsw.logs.fatal import find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
-from pytest_gsw.logs.logfile import LogFile
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
-from pytest_gsw.logs.scan import matching_records
-from pytest_gsw.logs.skips import with_skipped
+from pytest_gsw.logs.scan import LogFile, matching_records
+from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, FoundCause
+from pytest_gsw.logs.steps import with_skipped
 from pytest_gsw.performance.measurement import TimedStep, log_interval
 from pytest_gsw.runs.agreement import CONTAINER, RELEASE, Compared, agreed, compare
 from pytest_gsw.runs.run import (
@@ -137,7 +136,8 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
     path = run.log
     with open_log(path) as file:
         read = read_log(file, log_format)
-        log = reading(path, lambda: with_skipped(file, read))
+        with reading(path):
+            log = with_skipped(file, read)
         check_identity(baseline, run, log.identity)
         _check_evidence(baseline, run, log.identity)
         check_end(run, file, log, log_format)
@@ -151,8 +151,9 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
             evidence=log_evidence(run, log),
             advice=DIVERGED,
         )
-    reading(path, lambda: _check_attempts(run, path, read))
-    reading(path, lambda: _check_lines(run, path, read))
+    with reading(path):
+        _check_attempts(run, path, read)
+        _check_lines(run, path, read)
     refuse(loss_problem(baseline, log), run, log)
     if log.resumed_at is not None:
         raise LogError(
@@ -551,7 +552,9 @@ def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
     if path is None or (replayed(run) and log.identity.job_id is None):
         return
     of_saves = baseline.judged_by.series is Series.SAVES
-    refuse(reading(path, lambda: cut_problem(path, log, of_saves=of_saves)), run, log)
+    with reading(path):
+        problem = cut_problem(path, log, of_saves=of_saves)
+    refuse(problem, run, log)
 
 
 def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: int) -> None:

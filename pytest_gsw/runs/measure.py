@@ -11,15 +11,13 @@ from typing import Any
 
 from pytest_gsw.common.words import at_line
 from pytest_gsw.errors import LogError, TableError
-from pytest_gsw.logs import calibration
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import reading
 from pytest_gsw.logs.scan import matching_records
-from pytest_gsw.performance.doubts import ranks_of_jobs
-from pytest_gsw.performance.figures import calibration_factor, figures, figures_of, model_flops
-from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected
-from pytest_gsw.performance.peaks import peak_flops
-from pytest_gsw.performance.steady import steady
+from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE
+from pytest_gsw.performance.figures import calibration_factor, figures, figures_of, model_flops, peak_flops
+from pytest_gsw.performance.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected, steady
+from pytest_gsw.performance.verdict import ranks_of_jobs
 from pytest_gsw.runs.checks import check_measured, check_steps, check_whole, is_trained, steps_each_line
 from pytest_gsw.runs.run import Run, log_evidence
 from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Metric, Series
@@ -64,7 +62,7 @@ def measure(
         raise LogError(
             "the log holds no calibration, on which the row's verdict rests",
             evidence=log_evidence(run, log),
-            advice=f"the recipe prints it when it has trained, as {calibration.EXAMPLE}; did it end well?",
+            advice=f"the recipe prints it when it has trained, as {CALIBRATION_EXAMPLE}; did it end well?",
         )
     calibration_flops = None
     if CALIBRATION in baseline.judged_by.needs or peak_flops is None:
@@ -262,7 +260,8 @@ def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[st
     if not baseline.metrics:
         return {}
     source = MetricLog(baseline, log.steps, path, _begin(path, log))
-    return {key: reading(path, lambda key=key: _number(known[key], source)) for key in baseline.metrics}  # type: ignore[misc]
+    with reading(path):
+        return {key: _number(known[key], source) for key in baseline.metrics}
 
 
 def _begin(path: Path, log: StepLog) -> int:

@@ -10,10 +10,9 @@ from pytest_gsw.common.words import duration
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import ERROR_SUFFIX, JobState, JobStatus, JobStep, Stop
 from pytest_gsw.jobs.steps import boost_step
-from pytest_gsw.logs.causes import FoundCause
-from pytest_gsw.logs.failures import COMMAND, command_line, find_cause
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
+from pytest_gsw.logs.signatures import COMMAND, FoundCause, command_line, find_cause
 from pytest_gsw.runs.agreement import Evidence
 
 #: Causes that Slurm tells by the state alone; a log that names the same one says no more.

@@ -10,13 +10,20 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.history.alarms import Acknowledgement, Alarm, Kind, State, alarms
-from pytest_gsw.history.errors import HistoryError
+from pytest_gsw.history.alarms import (
+    Acknowledgement,
+    Alarm,
+    Kind,
+    State,
+    alarms,
+    alarms_of_records,
+    drifts,
+    regressions,
+)
+from pytest_gsw.history.comparison import ClusterTold, cluster_told, line_of, next_line
+from pytest_gsw.history.database import HistoryError
 from pytest_gsw.history.model import LineKey, points_of
-from pytest_gsw.history.past import Lines, Past
-from pytest_gsw.history.spells import alarms_of_records, drifts, regressions
-from pytest_gsw.history.suspects import Suspect
-from pytest_gsw.history.texts import ClusterTold, cluster_told, line_of, next_line
+from pytest_gsw.history.row_history import Lines, Past, Suspect
 from pytest_gsw.reports.run_report import Once, Row, accepted_in, since_facts, since_of
 from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
 from pytest_gsw.results.record import Record

@@ -24,8 +24,8 @@ from pytest_gsw.hooks.checks import (
     wrong_answer,
 )
 from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.logs.formats.series import BuiltIn
 from pytest_gsw.results.suites import SuiteRows
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.metrics import Metric

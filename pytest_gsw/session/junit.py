@@ -149,7 +149,7 @@ class JunitCases:
         settings = config.stash[SETTINGS]
         found = suite_properties(read_noted(settings.run_directory), settings.run_id, run_records(config))
         if NIGHTS in config.stash and (slow := config.stash[NIGHTS].known_slow):
-            from pytest_gsw.history.texts import suspect_text
+            from pytest_gsw.history.comparison import suspect_text
 
             found.append(("gsw_slow_nodes", "; ".join(map(suspect_text, slow))))
         for name, value in quoted(found, os.environ):

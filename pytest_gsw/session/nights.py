@@ -10,19 +10,18 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_gsw.history.errors import HistoryError
-from pytest_gsw.history.past import GONE_DAYS, Lines, Past, lines_of
+from pytest_gsw.history.database import HistoryError
 from pytest_gsw.history.place import open_history
+from pytest_gsw.history.row_history import GONE_DAYS, Beside, Lines, Past, Together, lines_of
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import History
-from pytest_gsw.history.together import Beside, Together
 from pytest_gsw.performance.together import FEWEST_ROWS, Night, Tonight
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
 
 if TYPE_CHECKING:
     from pytest_gsw.history.alarms import Acknowledgement
-    from pytest_gsw.history.suspects import Failing, Sound, Suspect
+    from pytest_gsw.history.row_history import Failing, Sound, Suspect
 
 _time_s = attrgetter("time_s")
 

@@ -22,10 +22,9 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunError
 from pytest_gsw.fleet.rows import Later, RepeatRequest
+from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.past import Past
-from pytest_gsw.history.texts import drift_text
-from pytest_gsw.history.together import Beside
+from pytest_gsw.history.row_history import Beside, Past
 from pytest_gsw.hooks.checks import hook_error, peak_problem, wrong_answer
 from pytest_gsw.jobs.environment import job_image, job_variable
 from pytest_gsw.jobs.journal import Submission
@@ -33,10 +32,9 @@ from pytest_gsw.jobs.layout import errors_beside, in_traced_results, is_nccl_tra
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.performance.decision import is_known
+from pytest_gsw.performance.decision import Repeats, is_known
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.performance.together import Night
 from pytest_gsw.performance.verdict import UNUSUAL, MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
 from pytest_gsw.results import junit, next_steps, outcomes, row_text
@@ -827,7 +825,7 @@ class SessionRow:
         if not slow:
             return self.source.slow_nodes if verdict.own is Outcome.REGRESSED else None
         # Only a session that knows of one needs the words.
-        from pytest_gsw.history.texts import explaining, suspect_text
+        from pytest_gsw.history.comparison import explaining, suspect_text
 
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
         found = explaining(slow, verdict, jobs)

@@ -241,7 +241,7 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
         OSError: A file cannot be written.
     """
     # Few sessions write one.
-    from pytest_gsw.history.errors import HistoryError
+    from pytest_gsw.history.database import HistoryError
     from pytest_gsw.reports.ci import TEXTS
     from pytest_gsw.reports.ci.findings import github
     from pytest_gsw.reports.ci.markdown import markdown

@@ -25,7 +25,7 @@ from pytest_gsw.demo.faults import fault_texts
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.fleet.limits import Limits, Policies
 from pytest_gsw.history.place import VARIABLE, history_place, open_history
-from pytest_gsw.performance.repeats import Repeats
+from pytest_gsw.performance.decision import Repeats
 from pytest_gsw.results.run_id import LAST, RECORDS, RESULTS, RUNS, new_run_id
 from pytest_gsw.session.options import OPTIONS, SHOWN, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
@@ -34,7 +34,7 @@ from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 
 if TYPE_CHECKING:
     from pytest_gsw.fleet.fleet import Fleet
-    from pytest_gsw.history.texts import ClusterTold
+    from pytest_gsw.history.comparison import ClusterTold
     from pytest_gsw.jobs.journal import Past
     from pytest_gsw.jobs.spec import Profile
     from pytest_gsw.results.record import Record

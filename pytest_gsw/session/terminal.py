@@ -402,7 +402,7 @@ def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -
     nights = config.stash.get(NIGHTS, None)
     if nights is None or not (nights.failing or nights.known_slow):
         return
-    from pytest_gsw.history.texts import failing_text, slow_since_text, sound_text
+    from pytest_gsw.history.comparison import failing_text, slow_since_text, sound_text
 
     if nights.failing:
         reporter.section("nodes that fail jobs")

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_gsw.cli import main
-from pytest_gsw.history.sqlite import SqliteDatabase
+from pytest_gsw.history.database import SqliteDatabase
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import write_record
 from tests.integration.conftest import RunOnce

@@ -13,8 +13,7 @@ import pytest
 from pytest_gsw import hookspecs
 from pytest_gsw.clusters.model import CLUSTER_FIELDS, find_cluster
 from pytest_gsw.demo.faults import FAULTS
-from pytest_gsw.logs.causes import Signature
-from pytest_gsw.logs.failures import SIGNATURES
+from pytest_gsw.logs.signatures import SIGNATURES, Signature
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.keys import FILE_FIELDS
 from tests.integration.conftest import tiny_table

@@ -16,8 +16,8 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pytest_gsw.cli import main
-from pytest_gsw.history.suspects import Failing, Suspect
-from pytest_gsw.history.texts import ClusterTold
+from pytest_gsw.history.comparison import ClusterTold
+from pytest_gsw.history.row_history import Failing, Suspect
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from tests import grafana
 from tests.unit.reports.ci.nights import night_of

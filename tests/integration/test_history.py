@@ -19,7 +19,7 @@ from pytest_gsw.cli import main
 from pytest_gsw.cli.history import sparkline
 from pytest_gsw.history import open_history
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.past import Past, pasts_of_records
+from pytest_gsw.history.row_history import Past, pasts_of_records
 from pytest_gsw.results.record import Record
 from tests.integration.conftest import tiny_table
 from tests.integration.runs import record, write_runs

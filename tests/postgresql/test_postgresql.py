@@ -12,7 +12,7 @@ import pytest
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history import open_history
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
+from pytest_gsw.history.database import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.spool import Delivered, Spool
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour
 from tests.unit.history.nights import KEY, night, stored_points

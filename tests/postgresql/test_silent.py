@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.history import open_history, postgresql
-from pytest_gsw.history.errors import HistoryAwayError
+from pytest_gsw.history.database import HistoryAwayError
 from pytest_gsw.history.spool import Delivered, Spool
 from tests.unit.history.nights import KEY, night, stored_points
 
@@ -117,7 +117,7 @@ def test_a_schema_that_another_session_makes_is_waited_for_longer(place: str) ->
 PROGRAM = """
 import sys
 from pytest_gsw.history import open_history, postgresql
-from pytest_gsw.history.errors import HistoryError
+from pytest_gsw.history.database import HistoryError
 from tests.unit.history.nights import KEY, stored_points
 postgresql.CONNECT_TIMEOUT_S = int(sys.argv[2])
 print("asks", flush=True)

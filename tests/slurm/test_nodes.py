@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.cli.nodes import exclude_list
-from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.row_history import Suspect
 
 from .cluster import SlurmCluster
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from pytest_gsw.demo.writers import Event, before_training, damage, identity
-from pytest_gsw.logs.recipe_lines import RECIPE_MARKER
+from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.results import outcomes
 from tests.truth.logs import as_bytes, figure_start, restarted, steps_of
 from tests.truth.model import Case, Unchecked

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.errors import RunError
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.performance.peaks import peak_flops
+from pytest_gsw.performance.figures import peak_flops
 from pytest_gsw.performance.verdict import judge
 from pytest_gsw.runs.checks import check_job, read_steps
 from pytest_gsw.runs.measure import measure

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_gsw.demo.writers import WRITERS
-from pytest_gsw.logs import runs
-from pytest_gsw.logs.attempts import OnePrinter
+from pytest_gsw.logs import reader
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.logs.logfile import LogFile
 from pytest_gsw.logs.model import Identity, LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
+from pytest_gsw.logs.scan import LogFile
+from pytest_gsw.logs.steps import OnePrinter
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.verdict import Outcome, Verdict, judge
@@ -177,7 +177,7 @@ def _all_attempts_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _a_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "recipe_line", lambda _: None)
+    monkeypatch.setattr(reader, "recipe_line", lambda _: None)
 
 
 _no_identity = _read(lambda log: replace(log, identity=Identity()))

@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 import re
 
-from pytest_gsw.logs.attempts import ManyPrinters, Record, Series, Unit
-from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
-from pytest_gsw.logs.text import NOT_FINITE, number, number_of, rank_of, safe_text
+from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
+from pytest_gsw.logs.scan import NOT_FINITE, number, number_of, rank_of, safe_text
+from pytest_gsw.logs.steps import ManyPrinters, Record, Series, Unit
 
 #: A block of an evaluation begins with ``[Eval batch=1/10] Eval on … data``.
 _BLOCK = re.compile(rb"(?:\[epoch=(\d{1,9})\])?\[(Eval )?batch=(\d{1,12})/(\d{1,12})\]")
@@ -86,7 +86,7 @@ class _Parser(SeriesParser):
         return self._lost or series.not_finite
 
 
-FORMAT = BuiltIn(
+COMPOSER = BuiltIn(
     "composer",
     (
         (

@@ -24,10 +24,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from pytest_gsw.logs.attempts import ManyPrinters, OnePrinter, Record, Series, Unit
-from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
+from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Dialect, Diverged, LastWords, StepLog
-from pytest_gsw.logs.text import C_RUNTIME, NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import C_RUNTIME, NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.steps import ManyPrinters, OnePrinter, Record, Series, Unit
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
 _PIPE_TIME = re.compile(rb" iter time \(s\): (-?%b)(?=\s)" % NUMBER)
@@ -103,7 +103,7 @@ class _Parser(SeriesParser):
         return log if self._pipe.attempts else replace(log, losses=None)
 
 
-FORMAT = BuiltIn(
+DEEPSPEED = BuiltIn(
     "deepspeed",
     ((b"iter time (s): ",), (b"SamplesPerSec=", *_LOST_MARKERS)),
     _Parser,

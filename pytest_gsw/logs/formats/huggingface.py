@@ -21,10 +21,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pytest_gsw.logs.attempts import Unit, Unnumbered, can_be
-from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
+from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Diverged, Overflows, StepLog
-from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, safe_text
+from pytest_gsw.logs.steps import Unit, Unnumbered, can_be
 
 _SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(-?%b)'?(?=[,}])" % NUMBER)
 _BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(-?%b)\s{0,40}$" % NUMBER)
@@ -137,7 +137,7 @@ def _rates(line: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield b"block", block[1]
 
 
-FORMAT = BuiltIn(
+HUGGINGFACE = BuiltIn(
     "huggingface",
     (
         (

@@ -22,10 +22,10 @@ import math
 import re
 from dataclasses import replace
 
-from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered, can_be
-from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
+from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import ALL_SKIPPED, Identity, LastWords, StepLog, StepSetup
-from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.steps import OnePrinter, Record, Series, Unnumbered, can_be
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
 _ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) {0,8}\|")
@@ -171,7 +171,7 @@ def _from_ms(milliseconds: float) -> float:
     return round(milliseconds / 1000, 9)
 
 
-FORMAT = BuiltIn(
+MEGATRON = BuiltIn(
     "megatron",
     # The first set is found by its parentheses alone; the others are not even searched for where it has steps.
     (

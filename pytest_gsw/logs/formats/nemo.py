@@ -20,10 +20,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from pytest_gsw.logs.attempts import OnePrinter, Record, Series, Unnumbered
-from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
+from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Identity, StepLog, StepSetup
-from pytest_gsw.logs.text import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.steps import OnePrinter, Record, Series, Unnumbered
 
 _NOTHING_SAID = StepSetup()
 _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?%b" % NOT_FINITE, re.IGNORECASE)
@@ -308,4 +308,4 @@ def _problem(text: bytes) -> str | None:
     return None if found is None else safe_text(found[0])
 
 
-FORMAT = BuiltIn("nemo", ((b"train_step_tim", b"stopped: `max_steps="),), _Parser, first_index=0, wraps=True)
+NEMO = BuiltIn("nemo", ((b"train_step_tim", b"stopped: `max_steps="),), _Parser, first_index=0, wraps=True)

@@ -17,10 +17,10 @@ from itertools import pairwise
 from statistics import median_low
 from types import MappingProxyType
 
-from pytest_gsw.logs.attempts import Series, can_be, rank_label
-from pytest_gsw.logs.formats.series import BuiltIn, SeriesParser
+from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import LastWords, Step, Steps, Tail
-from pytest_gsw.logs.text import NUMBER, number, rank_of, safe_text
+from pytest_gsw.logs.scan import NUMBER, number, rank_of, safe_text
+from pytest_gsw.logs.steps import Series, can_be, rank_label
 
 _TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (-?%b) seconds" % NUMBER)
 _LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: (-?%b)(?=\s|$)" % NUMBER)
@@ -171,4 +171,4 @@ def _attempts(runs: list[_Run]) -> list[list[_Run]]:
     return attempts
 
 
-FORMAT = BuiltIn("paxml", ((b"[PAX STATUS]",),), _Parser, last_words=_LAST_WORDS)
+PAXML = BuiltIn("paxml", ((b"[PAX STATUS]",),), _Parser, last_words=_LAST_WORDS)

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_gsw.logs.model import LogFormat
 
-#: Each with a module of its own name, in the order of precedence where a log fits several: a framework before the
+#: In the order of precedence where a log fits several: a framework before the
 #: engine that it runs on. Megatron's lines come before those of DeepSpeed's pipeline engine, which tell the same
 #: steps; Hugging Face's summary of the run before DeepSpeed's rates.
 _NAMES = ("maxtext", "paxml", "nemo", "megatron", "torchtitan", "automodel", "composer", "huggingface", "deepspeed")
+#: Those that stand in one module; each other one has its own.
+_LINES = ("maxtext", "torchtitan", "automodel")
 
 
 @cache
 def _loaded(name: str) -> LogFormat:
     if name not in _NAMES:
         raise KeyError(name)
-    found: LogFormat = import_module(f"pytest_gsw.logs.formats.{name}").FORMAT
+    module = import_module(f"pytest_gsw.logs.formats.{'lines' if name in _LINES else name}")
+    found: LogFormat = getattr(module, name.upper())
     return found
 
 

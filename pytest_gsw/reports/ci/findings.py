@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from pytest_gsw.common.words import ByNumber, by_number, command, counted, one_line, workflow_command
 from pytest_gsw.history.alarms import Alarm, Kind
+from pytest_gsw.history.comparison import acknowledged_text
 from pytest_gsw.history.model import cluster_of
-from pytest_gsw.history.texts import acknowledged_text
 from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.run_report import Row, RunReport, is_slow, since_line
 from pytest_gsw.results import attention, outcomes

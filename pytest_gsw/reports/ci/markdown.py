@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_gsw.common.words import counted, named, percent
 from pytest_gsw.history.alarms import Alarm
-from pytest_gsw.history.texts import COLUMNS, cells
+from pytest_gsw.history.comparison import COLUMNS, cells
 from pytest_gsw.reports.ci.findings import Finding, counts_text, findings
 from pytest_gsw.reports.run_report import RunReport, device
 from pytest_gsw.results import outcomes

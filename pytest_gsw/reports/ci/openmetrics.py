@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pytest_gsw.history.alarms import OF_ROWS, Kind
 from pytest_gsw.history.model import cluster_of
-from pytest_gsw.history.suspects import Failing, Suspect
+from pytest_gsw.history.row_history import Failing, Suspect
 from pytest_gsw.reports.ci.findings import regressed_metrics
 from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES

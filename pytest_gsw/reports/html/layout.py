@@ -17,9 +17,9 @@ from typing import TypeAlias
 from pytest_gsw.common import words
 from pytest_gsw.common.redact import printable
 from pytest_gsw.common.words import counted, shortened
-from pytest_gsw.history import texts as history_texts
+from pytest_gsw.history import comparison
+from pytest_gsw.history.comparison import changes_text
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.texts import changes_text
 from pytest_gsw.performance.verdict import UNUSUAL, Reason
 from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
 from pytest_gsw.results import attention, outcomes, row_text
@@ -274,7 +274,7 @@ def fact_text(row: Row) -> str:
 
 def drift_text(row: Row) -> str:
     """That a row drifts, in one line; empty where it does not."""
-    return signed(history_texts.drift_text(row.drifting) if row.drifting else row.record.drift or "")
+    return signed(comparison.drift_text(row.drifting) if row.drifting else row.record.drift or "")
 
 
 def since_text(since: Since, reference_s: float | None = None) -> str:

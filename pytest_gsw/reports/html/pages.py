@@ -22,12 +22,12 @@ from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.words import command, counted, duration, enumerated, named, rounded, share, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
+from pytest_gsw.history.comparison import COLUMNS, cells, failing_text, good_text, sound_text, suspect_text
 from pytest_gsw.history.model import Point, Told, cluster_of
+from pytest_gsw.history.row_history import FAILURES_DAYS
 from pytest_gsw.history.store import History
-from pytest_gsw.history.suspects import FAILURES_DAYS
-from pytest_gsw.history.texts import COLUMNS, cells, failing_text, good_text, sound_text, suspect_text
-from pytest_gsw.logs.failures import find_cause
 from pytest_gsw.logs.reader import tail_lines
+from pytest_gsw.logs.signatures import find_cause
 from pytest_gsw.performance.verdict import UNUSUAL, Reason
 from pytest_gsw.reports.html.charts import (
     CURVES,

@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.history import open_history
-from pytest_gsw.history.database import Database
-from pytest_gsw.history.errors import HistoryError, HistoryUnusableError
-from pytest_gsw.history.events import Event, read_events
+from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError
 from pytest_gsw.history.model import IMPORTED, LineKey, RunSummary, SeriesKey
 from pytest_gsw.history.spool import Spool
-from pytest_gsw.history.store import History
+from pytest_gsw.history.store import Event, History, read_events
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import DAY_S, FIRST_S, KEY, job, night, points_of, stored_points
 from tests.unit.results.records import SLOW, varied
@@ -79,14 +77,6 @@ class StoreBehaviour:
             (point,) = stored_points(history, KEY)
             (record,) = history.records("20261101-210000-7f3a")
         assert point.variables == record.run.variables == variables
-
-    def test_points_are_ordered_by_time(self, place: str) -> None:
-        nights = [night(number, 5 + number / 100) for number in range(20)]
-        with open_history(place) as history:
-            history.add(random.Random(1).sample(nights, 20))  # noqa: S311
-            assert [point.judged_s for point in stored_points(history, KEY)] == [
-                5 + number / 100 for number in range(20)
-            ]
 
     def test_records_come_back_whole(self, place: str) -> None:
         whole = night(0, attempts=(job(0),), repeats=(job(1, 5.0),), environment={"driver": "550"}, canary=True)
@@ -208,11 +198,6 @@ class StoreBehaviour:
         with open_history(place) as history:
             history.add([night(0), night(1), night(2, definition="ffffffffffff")])
             assert history.series() == (replace(KEY, definition="ffffffffffff"), KEY)
-
-    def test_the_same_row_of_a_table_by_another_name_is_the_same_series(self, place: str) -> None:
-        with open_history(place) as history:
-            history.add([night(0), night(1, node_id="../tables/llama2_70b.yaml::llama2_70b_fp8[H100x128]")])
-            assert len(stored_points(history, KEY)) == 2
 
     def test_rows_are_chosen_by_patterns_and_clusters(self, place: str) -> None:
         rows = [

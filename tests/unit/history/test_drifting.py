@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
 
+from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.past import changes_at, changes_within, drifting, nights_of, since
+from pytest_gsw.history.row_history import Drifting, changes_at, changes_within, drifting, nights_of, since
+from pytest_gsw.performance.drift import Drift
 from pytest_gsw.tables.model import Accepted
 
 DAY_S = 86400.0
@@ -191,3 +194,22 @@ def test_what_is_taken_back_within_some_nights_has_not_changed_in_them() -> None
     nights = drivers("AAABAAA")
     assert changes_within(nights, 1, 3) == {"driver": ("A", "B")}
     assert changes_within(nights, 1, 5) == {}
+
+
+def test_a_drift_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    since = Point("20261019-221000-7f3a", "480120", 1792454400.0, 1.03, "passed")
+    found = Drifting(
+        Drift(4.2, 0.04, 42),
+        since,
+        {"nccl": ("2.21.5", "2.23.4"), "driver": ("550.54", "560.28")},
+    )
+    assert drift_text(found) == (
+        "throughput of the newest runs is -3.8 % against the first ones, since about 2026-10-19 22:10 "
+        "(job 480120 of run 20261019-221000-7f3a); what changed then: nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28"
+    )
+    assert drift_text(replace(found, changes={})) == (
+        "throughput of the newest runs is -3.8 % against the first ones, since about 2026-10-19 22:10 "
+        "(job 480120 of run 20261019-221000-7f3a)"
+    )

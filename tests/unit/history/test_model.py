@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.history.adding import decode, encode
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
+from pytest_gsw.history.store import decode, encode
 from pytest_gsw.results.record import MetricFacts, Record
 from tests.unit.history.nights import FIRST_S, job, night
 from tests.unit.results.records import varied

@@ -8,10 +8,9 @@ from collections.abc import Collection
 
 import pytest
 
+from pytest_gsw.history.alarms import regressions
 from pytest_gsw.history.model import LineKey, Point
-from pytest_gsw.history.past import Past
-from pytest_gsw.history.spells import regressions
-from pytest_gsw.history.together import Together
+from pytest_gsw.history.row_history import Past, Together
 from pytest_gsw.performance.decision import Outcome, decide
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.together import decide_beside

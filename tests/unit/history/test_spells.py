@@ -9,12 +9,24 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gsw.history import spells
-from pytest_gsw.history.alarms import Kind, Spell, State, acknowledge, acknowledgements, alarms, identity
+from pytest_gsw.history import alarms as whole
+from pytest_gsw.history.alarms import (
+    Episode,
+    Kind,
+    Spell,
+    State,
+    acknowledge,
+    acknowledgements,
+    alarms,
+    drifts,
+    episodes,
+    identity,
+    regressions,
+    slow_nodes,
+    spells_of,
+)
 from pytest_gsw.history.model import LineKey, Point
-from pytest_gsw.history.past import Past
-from pytest_gsw.history.spells import Episode, drifts, episodes, regressions, slow_nodes, spells_of
-from pytest_gsw.history.suspects import Nodes, Suspect
+from pytest_gsw.history.row_history import Nodes, Past, Suspect
 from tests.unit.history.test_drifting import night
 from tests.unit.history.test_past import restless
 
@@ -242,7 +254,7 @@ def test_a_regression_that_a_slow_node_explains_is_part_of_the_node_s_alarm() ->
 def test_nodes_that_are_known_to_be_slow_are_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     nights = on_nodes(45)
     asked: list[object] = []
-    monkeypatch.setattr(spells, "Nodes", lambda *args: asked.append(args) or Nodes(*args))
+    monkeypatch.setattr(whole, "Nodes", lambda *args: asked.append(args) or Nodes(*args))
     (new,) = [one for one in spells_of("eos", nights, slow_before=()) if one.kind is Kind.NODE]
     assert (new.subject, new.is_new, len(asked)) == ("n1", True, 1)
     (still,) = [one for one in spells_of("eos", nights, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.history import open_history
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError
+from pytest_gsw.history.database import HistoryAwayError, HistoryError, SqliteDatabase
 from pytest_gsw.history.spool import Delivered, Spool
-from pytest_gsw.history.sqlite import SqliteDatabase
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record, read_record, write_record
 from tests.unit.history.nights import KEY, night, stored_points

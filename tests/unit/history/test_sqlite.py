@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.history import open_history
-from pytest_gsw.history.errors import HistoryAwayError, HistoryError, HistoryUnusableError
+from pytest_gsw.history.database import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.results.record import Record
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything
 from tests.unit.history.nights import KEY, night, stored_points
@@ -133,7 +133,7 @@ def test_a_name_that_is_none_says_so() -> None:
 
 
 def test_a_locked_file_is_away_and_takes_the_record_later(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_gsw.history.sqlite.BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("pytest_gsw.history.database.BUSY_TIMEOUT_S", 0.1)
     with open_history(place) as history:
         history.add([night(0)])
         other = sqlite3.connect(place, isolation_level=None)

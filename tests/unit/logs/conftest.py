@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
+from unittest.mock import patch
 
 import pytest
 
+from pytest_gsw.logs import scan
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 
@@ -34,6 +36,7 @@ def write_log(tmp_path: Path) -> WriteLog:
 @pytest.fixture
 def read(write_log: WriteLog) -> Read:
     def reading(format_name: str, content: bytes, block_bytes: int = 1 << 20) -> StepLog:
-        return read_log(write_log(content), FORMATS[format_name], block_bytes=block_bytes)
+        with patch.object(scan, "BLOCK_BYTES", block_bytes):
+            return read_log(write_log(content), FORMATS[format_name])
 
     return reading

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs.failures import SIGNATURES, find_cause
+from pytest_gsw.logs.signatures import SIGNATURES, find_cause
 from tests.endless import it_ends
 from tests.unit.logs.lines import NOISE, maxtext
 
@@ -166,6 +166,8 @@ def test_cause(write_log: WriteLog, name: str, line: bytes) -> None:
     assert line.decode().strip()[:60] in cause.text
     assert cause.advice
     assert cause.out_of_memory == ("out of memory" in name)
+    assert cause.infrastructure == (name in INFRASTRUCTURE)
+    assert not (cause.infrastructure and cause.out_of_memory)
 
 
 @pytest.mark.parametrize("line", BENIGN)
@@ -195,14 +197,6 @@ INFRASTRUCTURE = {
 }
 
 
-@pytest.mark.parametrize(("name", "line"), CAUSES)
-def test_whose_fault_a_cause_is(write_log: WriteLog, name: str, line: bytes) -> None:
-    cause = find_cause(write_log(line + b"\n"))
-    assert cause is not None
-    assert cause.infrastructure == (name in INFRASTRUCTURE)
-    assert not (cause.infrastructure and cause.out_of_memory)
-
-
 @pytest.mark.parametrize("number", [13, 31])
 def test_xids_of_the_program(write_log: WriteLog, number: int) -> None:
     cause = find_cause(write_log(b"NVRM: Xid (PCI:0000:41:00): %d, pid=42, name=python\n" % number))
@@ -216,14 +210,6 @@ def test_xids_of_the_machine(write_log: WriteLog, number: int) -> None:
     cause = find_cause(write_log(b"NVRM: Xid (PCI:0000:41:00): %d, pid=42, name=python\n" % number))
     assert cause is not None
     assert (cause.name, cause.infrastructure) == ("GPU error (Xid)", True)
-
-
-def test_gpus_are_asked_for_by_name(write_log: WriteLog) -> None:
-    cause = find_cause(
-        write_log(b"srun: error: Unable to create step for job 7: Invalid generic resource (gres) spec\n")
-    )
-    assert cause is not None
-    assert "--gres=gpu:8" in cause.advice
 
 
 def test_the_root_cause_is_the_earliest(write_log: WriteLog) -> None:

@@ -493,7 +493,6 @@ HEALTHY = [
 
 def test_every_harmless_kind_is_tested() -> None:
     assert len(EXAMPLES) == len(HARMLESS)
-    assert all(one.reason for one in HARMLESS)
 
 
 @pytest.mark.parametrize("lines", HEALTHY)

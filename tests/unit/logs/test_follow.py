@@ -450,6 +450,16 @@ def grow(content: bytes, cuts: Iterable[int], read_bytes: int) -> None:
             assert_same(log, FORMATS[name])
 
 
+def grow_by(pieces: list[int], content: bytes, log_format: LogFormat) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Log(Path(folder) / "run.log", log_format)
+        at = 0
+        for piece in pieces * (len(content) // sum(pieces) + 1):
+            log.add(content[at : at + piece])
+            at += piece
+        assert_same(log, log_format)
+
+
 @FEW
 @given(CONTENTS, st.lists(st.integers(0, 8000), max_size=12), st.sampled_from([300, 1 << 20]))
 @example(b"".join(EXAMPLES.values()), list(range(0, 2000, 13)), 1 << 20)
@@ -467,13 +477,7 @@ def test_any_content_however_it_grows(content: bytes, cuts: list[int], read_byte
 def test_attempts_however_they_grow(name: str, attempts: list[tuple[int, int]], pieces: list[int]) -> None:
     format_name, line = GROWING[name]
     content = b"".join(NOISE + line(step) for begin, steps in attempts for step in range(begin, begin + steps))
-    with tempfile.TemporaryDirectory() as folder:
-        log = Log(Path(folder) / "run.log", FORMATS[format_name])
-        at = 0
-        for piece in pieces * (len(content) // sum(pieces) + 1):
-            log.add(content[at : at + piece])
-            at += piece
-        assert_same(log, FORMATS[format_name])
+    grow_by(pieces, content, FORMATS[format_name])
 
 
 @settings(FEW, max_examples=20)
@@ -491,13 +495,7 @@ def test_runs_that_say_who_they_are_however_they_grow(
         content += b"GSW: MODEL=m JOB_ID=4711\n" * ranks
         content += b"".join(NOISE + line(number) for number in range(step, step + steps))
         step += steps
-    with tempfile.TemporaryDirectory() as folder:
-        log = Log(Path(folder) / "run.log", FORMATS[format_name])
-        at = 0
-        for piece in pieces * (len(content) // sum(pieces) + 1):
-            log.add(content[at : at + piece])
-            at += piece
-        assert_same(log, FORMATS[format_name])
+    grow_by(pieces, content, FORMATS[format_name])
 
 
 @FEW
@@ -505,12 +503,3 @@ def test_runs_that_say_who_they_are_however_they_grow(
 def test_broken_by_srun_and_truncated(content: bytes, label: str, cuts: list[int], data: st.DataObject) -> None:
     broken = labelled(label, content)
     grow(broken[: data.draw(st.integers(0, len(broken)))], cuts, 1 << 20)
-
-
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_each_prefix_says_what_the_reader_says(tmp_path: Path, name: str) -> None:
-    content = EXAMPLES[name] + EXAMPLES[name]
-    log = Log(tmp_path / "run.log", FORMATS[name])
-    for at in range(0, len(content), 7):
-        log.add(content[at : at + 7])
-        assert_same(log, FORMATS[name])

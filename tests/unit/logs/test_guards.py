@@ -124,11 +124,6 @@ def test_words_that_only_look_like_it(write_log: WriteLog, log_format: LogFormat
     assert read_log(write_log(content), log_format).not_finite is None
 
 
-def test_all_losses_are_nan(write_log: WriteLog) -> None:
-    log = read_log(write_log(ticks(*range(1, 13), rest=", loss nan")), Tick())
-    assert log.not_finite == (1, "tick 1 took 0.7 s, loss nan")
-
-
 def test_an_attempt_that_diverged_before(write_log: WriteLog) -> None:
     first = ticks(1, 2, rest=", loss nan")
     log = read_log(write_log(first + ticks(1, 2, rest=", loss 9")), Tick())

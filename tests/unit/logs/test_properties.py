@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs.failures import find_cause
+from pytest_gsw.logs import scan
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log, tail_lines
+from pytest_gsw.logs.signatures import find_cause
 from tests.endless import it_ends
 from tests.unit.logs import lines
 from tests.unit.logs.test_scan import labelled
@@ -50,7 +52,8 @@ FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChec
 
 def outcome(path: Path, name: str, block_bytes: int) -> StepLog | str:
     try:
-        return read_log(path, FORMATS[name], block_bytes=block_bytes)
+        with patch.object(scan, "BLOCK_BYTES", block_bytes):
+            return read_log(path, FORMATS[name])
     except LogError as error:
         return error.fact
 
@@ -77,7 +80,9 @@ def check(content: bytes, block_bytes: int) -> None:
                 numbers = [step.index for step in log.steps if step.index is not None]
                 assert len(numbers) == len(set(numbers))
                 assert all(0 <= step.offset < len(content) for step in log.steps if step.offset is not None)
-        assert find_cause(path) == find_cause(path, block_bytes=block_bytes)
+        cause = find_cause(path)
+        with patch.object(scan, "BLOCK_BYTES", block_bytes):
+            assert find_cause(path) == cause
         for line in tail_lines(path):
             assert len(line) <= 240
             assert line.isprintable() or any(ord(character) > 126 for character in line)

@@ -8,11 +8,6 @@ from tests.unit.logs.conftest import Read
 from tests.unit.logs.lines import indexes, pipe, seconds, summary, throughput, titan
 
 
-def test_deepspeed_pipe_engine_in_seconds(read: Read) -> None:
-    log = read("deepspeed", pipe(1, "9.125") + pipe(2, "4.250"))
-    assert (seconds(log), indexes(log)) == ([9.125, 4.25], [1, 2])
-
-
 def test_deepspeed_pipe_engine_with_further_losses(read: Read) -> None:
     further = "9.1250 aux_loss: 0.5000 z loss: 0.2500"
     log = read("deepspeed", pipe(1, "9.125", loss=further) + pipe(2, "4.250", loss=further))
@@ -59,10 +54,6 @@ def test_deepspeed_chat_and_profiler_lines_are_no_steps(read: Read) -> None:
     assert indexes(log) == [10]
 
 
-def test_deepspeed_nan_loss(read: Read) -> None:
-    assert read("deepspeed", pipe(1, "4.0", loss="nan")).not_finite == (1, "loss: nan")
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -104,11 +95,6 @@ def test_deepspeed_nan_loss_of_an_earlier_attempt_does_not_count(read: Read) -> 
 def test_deepspeed_steps_that_the_loss_scaler_skips_are_fine(read: Read) -> None:
     skipped = b"[INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536\n"
     assert read("deepspeed", skipped * 2 + throughput(10, "12.5")).not_finite is None
-
-
-def test_deepspeed_restart(read: Read) -> None:
-    log = read("deepspeed", b"".join(throughput(step, "12.5") for step in (3, 4, 5, 3, 4, 5)))
-    assert (log.attempts, indexes(log)) == (2, [3, 4, 5])
 
 
 def test_huggingface_summary_printed_by_each_node_counts_once(read: Read) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.logs.failures import find_cause
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity, Step
 from pytest_gsw.logs.reader import detect_format, last_step, line_number, read_log, safe_text, tail_lines
-from pytest_gsw.logs.skips import with_skipped
+from pytest_gsw.logs.signatures import find_cause
+from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE, calibration_flops, with_skipped
 from tests.endless import it_ends
 from tests.unit.logs.conftest import Read, WriteLog
 from tests.unit.logs.lines import (
@@ -217,11 +217,6 @@ class TestIdentity:
         echo = b"+ echo 'GSW: MODEL=other FRAMEWORK=x JOB_ID=1'\n  echo \"GSW: MODEL=${MODEL} JOB_ID=$SLURM_JOB_ID\"\n"
         assert read("maxtext", echo + maxtext(0, "4.0")).identity == Identity()
 
-    def test_the_last_attempts_counts(self, read: Read) -> None:
-        again = self.LINE.replace(b"4711", b"4712")
-        runs = [line + b"".join(maxtext(step, "4.0") for step in range(4)) for line in (self.LINE, again)]
-        assert read("maxtext", b"".join(runs)).identity.job_id == "4712"
-
     def test_the_last_attempts_counts_deep_in_a_large_log(self, read: Read) -> None:
         noise = NOISE * (9_000_000 // len(NOISE))
         again = self.LINE.replace(b"4711", b"4712")
@@ -261,16 +256,6 @@ class TestIdentity:
             "\n           Killed"
             "\nnext       look at the last lines: the steps before them are of an earlier run, which is not judged"
         )
-
-    def test_the_command_that_prints_it_starts_no_run(self, read: Read) -> None:
-        echo = b"+ echo 'GSW: MODEL=other JOB_ID=1'\n  echo \"GSW: MODEL=${MODEL} JOB_ID=$SLURM_JOB_ID\"\n"
-        assert read("maxtext", self.LINE + maxtext(0, "4.0") + echo).identity.job_id == "4711"
-
-    @pytest.mark.parametrize("letter", UNSAFE)
-    def test_hostile_values(self, read: Read, letter: str) -> None:
-        line = f"GSW: MODEL='a{letter}b' MODEL_SIZE={letter} DTYPE=f\x1b[31mp8 JOB_ID={'9' * 300}\n".encode()
-        identity = read("maxtext", line + maxtext(0, "4.0")).identity
-        assert identity == Identity(model="ab", dtype="fp8", job_id="9" * 119 + "…")
 
     def test_incomplete_and_odd_values(self, read: Read) -> None:
         log = read("maxtext", b"GSW: MODEL=m JOB_NUM_NODES=two GPUS_PER_NODE=8 DTYPE= JOB_ID=\n" + maxtext(0, "4.0"))
@@ -388,12 +373,6 @@ class TestResumedFromACheckpoint:
         log = read("nemo", labelled("3: ", text))
         assert (log.attempts, indexes(log)) == (2, list(range(12, 20)))
 
-    @pytest.mark.parametrize("block_bytes", [700, 1 << 20])
-    def test_the_size_of_a_block_changes_nothing(self, read: Read, block_bytes: int) -> None:
-        content = self.LINE + self.steps("maxtext", 0, 11) + self.LINE * 2 + self.steps("maxtext", 12, 19)
-        log = read("maxtext", content, block_bytes)
-        assert (log.attempts, indexes(log)) == (2, list(range(12, 20)))
-
     def test_a_format_sees_but_the_lines_that_it_asks_for(self, read: Read) -> None:
         log = read(
             "maxtext", maxtext(0, "4.0") + b"+ echo 'GSW: MODEL=m'\n  echo \"GSW: MODEL=$M\"\n" + maxtext(1, "4.0")
@@ -429,11 +408,6 @@ def test_safe_text(raw: bytes, text: str) -> None:
 
 
 @pytest.mark.parametrize("letter", UNSAFE)
-def test_safe_text_has_no_unsafe_letters(letter: str) -> None:
-    assert safe_text(f"a{letter}b{letter}".encode()) == "ab"
-
-
-@pytest.mark.parametrize("letter", UNSAFE)
 def test_last_lines_and_causes_have_no_unsafe_letters(write_log: WriteLog, letter: str) -> None:
     path = write_log(f"ValueError: found NaN in {letter}x\n".encode())
     cause = find_cause(path)
@@ -452,33 +426,6 @@ def test_an_earlier_run_that_diverged_before_its_first_step(write_log: WriteLog)
     runs = recipe + lost + recipe + megatron(1, "4500.0") + recipe + megatron(2, "4500.0")
     (diverged,) = read_log(write_log(runs), FORMATS["megatron"]).diverged
     assert (diverged.attempt, diverged.text) == (1, "validation loss at iteration 9 | lm loss value: nan")
-
-
-def test_a_third_partys_format_needs_only_the_protocol(write_log: WriteLog) -> None:
-    from pytest_gsw.logs.model import LogFormat, Step, StepLog
-
-    class MyParser:
-        def __init__(self) -> None:
-            self.steps: tuple[Step, ...] = ()
-
-        def feed(self, offset: int, record: bytes) -> None:
-            self.steps += (Step(None, seconds=float(record.split()[1]), offset=offset),)
-
-        def log(self) -> StepLog:
-            return StepLog("mine", self.steps, attempts=1 if self.steps else 0)
-
-    class Mine:
-        name = "mine"
-        dialects = ((b"tick ",),)
-        first_index = None
-        wraps = False
-        shows_progress = True
-
-        def reader(self) -> MyParser:
-            return MyParser()
-
-    mine: LogFormat = Mine()
-    assert seconds(read_log(write_log(b"tick 4.5\nnoise\ntick 4.25\n"), mine)) == [4.5, 4.25]
 
 
 def test_a_last_line_is_no_command_of_a_ci_server(tmp_path: Path) -> None:
@@ -551,3 +498,53 @@ def test_many_steps_in_no_order_are_read_in_linear_time(read: Read) -> None:
     with it_ends():
         log = read("maxtext", maxtext(0, "4.5") + b"".join(maxtext(step, "4.5") for step in range(count, 0, -1)))
     assert len(log.steps) == count + 1
+
+
+def test_the_example_is_one() -> None:
+    assert calibration_flops([CALIBRATION_EXAMPLE.encode()]) == 9.5e10
+
+
+@pytest.mark.parametrize(
+    ("record", "flops"),
+    [
+        (b"0: GSW: CALIBRATION_FLOPS=1.853e+11", 1.853e11),
+        (b"GSW: CALIBRATION_FLOPS=95000000000 (mean of 2 ranks)", 9.5e10),
+        (b"GSW: CALIBRATION_FLOPS=0", None),
+        (b"GSW: CALIBRATION_FLOPS=-1e10", None),
+        (b"GSW: CALIBRATION_FLOPS=nan", None),
+        (b"GSW: CALIBRATION_FLOPS=inf", None),
+        (b"GSW: CALIBRATION_FLOPS=1e999", None),
+        (b"GSW: CALIBRATION_FLOPS=", None),
+        (b"GSW: CALIBRATION_FLOPS=9.5e+1x", None),
+        (b"GSW: CALIBRATION_FLOPS=$FLOPS", None),
+    ],
+)
+def test_one_line(record: bytes, flops: float | None) -> None:
+    assert calibration_flops([record]) == flops
+
+
+def test_the_last_line_counts() -> None:
+    assert calibration_flops([b"GSW: CALIBRATION_FLOPS=1e10", b"GSW: CALIBRATION_FLOPS=2e10"]) == 2e10
+    # One that is no number does not let an older one stand.
+    assert calibration_flops([b"GSW: CALIBRATION_FLOPS=1e10", b"GSW: CALIBRATION_FLOPS=nan"]) is None
+
+
+STEPS = b"".join(maxtext(step, "4.0") for step in range(5))
+LINE = b"GSW: CALIBRATION_FLOPS=9.5e+10\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "flops"),
+    [
+        (STEPS, None),
+        (STEPS + LINE, 9.5e10),
+        (STEPS + b"\n" * 9000 + LINE + b"the end\n", 9.5e10),
+        # It was cut while it was written.
+        (STEPS + LINE[:-1], None),
+        # It is of a run before this one.
+        (STEPS + LINE + STEPS, None),
+        (LINE + STEPS, None),
+    ],
+)
+def test_it_is_told_behind_the_last_step(write_log: WriteLog, content: bytes, flops: float | None) -> None:
+    assert read_log(write_log(content), FORMATS["maxtext"]).calibration_flops == flops

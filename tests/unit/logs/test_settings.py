@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.logs.identity import identity_markers, with_identity
+from pytest_gsw.logs.identity import PRINTED, identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, StepLog
 from pytest_gsw.logs.scan import alternatives, is_wanted
-from pytest_gsw.logs.settings import PRINTED
 
 
 def said(format_name: str, text: str) -> dict[str, object]:
@@ -370,18 +369,6 @@ def test_where_it_stands() -> None:
     records = [(0, b"GSW: MODEL=m"), (20, b"  seq_length .... 8"), (60, b"using world size: 4, data"), (99, b"x")]
     found = with_identity(StepLog("megatron", (), attempts=0), records).identity
     assert dict(found.places) == {"model": 0, "sequence_length": 20, "gpus": 60}
-
-
-# A configuration's own words are what the other tests are of; here they would only be found by chance.
-WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=40), max_size=8)
-
-
-@given(WORDS, st.sampled_from(sorted(PRINTED)))
-@settings(max_examples=300, deadline=None)
-def test_other_text_says_nothing(words: list[str], format_name: str) -> None:
-    assert said(format_name, " ".join(words)) == {}
-    records = [(0, " ".join(words).encode())]
-    assert with_identity(StepLog(format_name, (), attempts=0), records).identity == Identity()
 
 
 SENTENCES = (

@@ -3,11 +3,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 
 import pytest
 
-from pytest_gsw.performance.blame import Ended, failures, log_tail
+from pytest_gsw.performance.slow_nodes import Ended, failures, log_tail
 
 NODES, ROWS, NIGHTS = 64, 9, 60
 SIZES = (4, 8, 16, 32)
@@ -77,19 +76,6 @@ def test_two_nodes_are_both_named() -> None:
 def test_a_row_that_always_runs_on_the_same_nodes_blames_none_of_them() -> None:
     jobs = [Ended(one.night, one.row, 15 << 4 * int(one.row), one.failed) for one in nights(3, of_rows={2: 0.6})]
     assert named(jobs) == []
-
-
-def tail(count: int, of: int, share: Fraction) -> Fraction:
-    """How likely so many or more are, in whole numbers."""
-    return sum((math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(count, of + 1)), Fraction(0))
-
-
-@pytest.mark.parametrize(("count", "of"), [(0, 5), (1, 5), (5, 5), (3, 40), (40, 40), (25, 300)])
-@pytest.mark.parametrize("share", [Fraction(1, 1000), Fraction(1, 20), Fraction(1, 2), Fraction(9, 10)])
-def test_the_tail_is_that_of_whole_numbers(count: int, of: int, share: Fraction) -> None:
-    exact = tail(count, of, share)
-    log_exact = math.log(exact.numerator) - math.log(exact.denominator)
-    assert log_tail(count, of, float(share)) == pytest.approx(log_exact, abs=1e-9)
 
 
 def test_the_tail_at_the_ends() -> None:

@@ -193,23 +193,6 @@ def test_the_order_of_jobs_does_not_matter_once_all_have_run(times_s: list[float
     assert len({(one.outcome, one.median_s) for one in decisions if not one.more}) == 1
 
 
-@given(st.lists(TIMES, min_size=1, max_size=6), NOISES, CONFIRM, st.floats(0.01, 100))
-def test_the_unit_does_not_matter(times_s: list[float], noise: Noise, confirm: int, unit: float) -> None:
-    one = decide(times_s, 1.0, TOLERANCE, noise, confirm=confirm)
-    other = decide([time_s * unit for time_s in times_s], unit, TOLERANCE, noise, confirm=confirm)
-    if abs(one.loss - one.limit) > 1e-9 and abs(one.loss - TOLERANCE) > 1e-9:
-        assert (one.outcome, one.more) == (other.outcome, other.more)
-
-
-@pytest.mark.parametrize(
-    ("sigma", "first", "confirm"), [(0.0, 1, 0), (0.0165, 1, 2), (0.03, 1, 4), (0.05, 3, 0), (0.08, 2, 3)]
-)
-def test_a_seeded_regression_and_a_seeded_improvement(sigma: float, first: int, confirm: int) -> None:
-    noise = Noise(sigma, 30)
-    for factor, outcome in ((1.5, Outcome.REGRESSED), (1.0, Outcome.PASSED), (1 / 1.5, Outcome.IMPROVED)):
-        assert night([factor] * 10, noise, confirm, first)[0].outcome == outcome
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
 def test_what_is_no_time_is_not_compared(bad: float) -> None:
     with pytest.raises(ValueError, match="a job cannot take"):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.performance.blame import log_tail
 from pytest_gsw.performance.drift import Common, _log_likelihoods, normal_scores, rank_sum
 from pytest_gsw.performance.noise import deviations, median_interval, median_sd
+from pytest_gsw.performance.slow_nodes import log_tail
 
 stats: Any = pytest.importorskip("scipy.stats", exc_type=ImportError)
 numpy: Any = pytest.importorskip("numpy", exc_type=ImportError)

@@ -129,11 +129,6 @@ def test_no_history_names_nobody() -> None:
     assert culprits(history(8, 1)) == ()
 
 
-def test_bits() -> None:
-    assert list(bits(0b10110)) == [1, 2, 4]
-    assert list(bits(0)) == []
-
-
 # -- who is cleared -----------------------------------------------------------------------------
 
 FEW = 32
@@ -149,10 +144,6 @@ def month(nights: int, sigma: float = 0.02, slow: Mapping[int, float] | None = N
             excess = max((loss for node, loss in (slow or {}).items() if node in ran), default=0.0)
             jobs.append(Timed(night, row, row + excess + rng.gauss(0, sigma), sum(1 << node for node in ran)))
     return jobs
-
-
-def test_no_job_clears_nobody() -> None:
-    assert find([]).cleared == find([]).untold == 0
 
 
 def test_a_month_clears_all_nodes() -> None:

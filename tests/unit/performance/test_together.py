@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.performance.decision import Outcome, decide
 from pytest_gsw.performance.drift import drift
-from pytest_gsw.performance.noise import K, Noise, deviations, limit, median_sd, noise_of
+from pytest_gsw.performance.noise import K, Noise, deviations, limit, median_sd
 from pytest_gsw.performance.together import (
     LEAST_EFFECT,
     Before,
@@ -300,54 +300,6 @@ def test_a_settled_row_comes_out_as_at_the_end_of_the_night(seed: int) -> None:
 
 
 # -- by simulation ----------------------------------------------------------------------------
-
-
-def failures(
-    rng: random.Random, known: Before, noise: Mapping[str, Noise], own: float, *, together: bool
-) -> tuple[bool, int, int]:
-    """Whether the first row failed in a night, how many of the others did, and jobs beyond the first."""
-    effect = rng.gauss(0, 0.03)
-
-    def job(row: str) -> float:
-        return (ROWS.index(row) + 1) * math.exp(effect + rng.gauss(0, 0.02) + (own if row == "row0" else 0.0))
-
-    jobs = {row: [job(row)] for row in ROWS}
-    tonight = Tonight(known, {row: math.log(one) - known.levels[row] for row, (one,) in jobs.items()})
-    failed, further = set(), 0
-    for row, times_s in jobs.items():
-        reference_s = ROWS.index(row) + 1.0
-        while True:
-            (beside,) = tonight.bounds(row, TOLERANCE)
-            found = (
-                decide_beside(times_s, reference_s, TOLERANCE, beside, confirm=4)
-                if together
-                else decide(times_s, reference_s, TOLERANCE, noise[row], confirm=4)
-            )
-            if not found.more:
-                break
-            times_s.append(job(row))
-            further += 1
-        if found.outcome is Outcome.REGRESSED:
-            failed.add(row)
-    return "row0" in failed, len(failed - {"row0"}), further
-
-
-def test_together_fewer_rows_fail_falsely_and_more_losses_are_found() -> None:
-    came = {}
-    for together in (False, True):
-        found = false = further = 0
-        for seed in range(8):
-            rng = rng_of(seed)
-            known = before(rng, 0.03, 0.02)
-            noise = {row: noise_of([one[row] for one in known.nights]) for row in ROWS}
-            for _ in range(20):
-                own, others, jobs = failures(rng, known, noise, slower(0.1), together=together)
-                found, false, further = found + own, false + others, further + jobs
-        came[together] = (found, false, further)
-
-    assert came[True][0] > came[False][0]
-    assert came[True][1] < came[False][1] / 4
-    assert came[True][2] < came[False][2]
 
 
 def test_a_creep_that_rows_share_is_found_sooner() -> None:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.history.texts import line_of
+from pytest_gsw.history.comparison import line_of
 from pytest_gsw.reports.html.layout import markup
 from pytest_gsw.reports.html.pages import listed_runs, row_page
 from pytest_gsw.reports.run_report import RunReport, run_reports, since_line

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history.events import EXCLUDE, Event
+from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
 from pytest_gsw.reports.html.pages import listed_runs
 from pytest_gsw.reports.run_report import Row, Run, RunReport, Since, page_names, run_reports, since_line

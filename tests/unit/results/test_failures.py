@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.history.adding import failed_jobs
+from pytest_gsw.history.store import failed_jobs
 from pytest_gsw.results.record import Record
 from tests.unit.history.nights import job, night
 

@@ -16,11 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.history.adding import decode, encode
+from pytest_gsw.history.store import decode, encode
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
+from pytest_gsw.performance.verdict import Outcome, RanksApart, Reason, Verdict
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import (

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError, SubmissionError
-from pytest_gsw.performance.doubts import RanksApart
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
+from pytest_gsw.performance.verdict import Outcome, RanksApart, Reason, Verdict
 from pytest_gsw.results import row_text
 from pytest_gsw.results.record import MetricFacts, Record
 from pytest_gsw.results.row_text import (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Stop
-from pytest_gsw.logs.failures import SIGNATURES
+from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.runs.infrastructure import InfrastructureFailure, infrastructure_failure, suspect_nodes
 from pytest_gsw.runs.run import Run
 from tests.endless import it_ends

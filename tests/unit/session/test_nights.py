@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.history.suspects import Suspect
+from pytest_gsw.history.row_history import Suspect
 from pytest_gsw.session.nights import Nights
 from tests.unit.history.test_drifting import night
 

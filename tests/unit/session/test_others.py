@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.session.nights import Nights, Others
-from tests.unit.history.test_together import ROWS, cluster
+from tests.unit.history.test_past import ROWS, cluster
 
 
 @pytest.fixture

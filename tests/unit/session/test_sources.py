@@ -10,12 +10,12 @@ from typing import cast
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.history.together import Beside, Together
+from pytest_gsw.history.row_history import Beside, Together
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.model import Identity
+from pytest_gsw.performance.decision import Repeats
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.repeats import Repeats
 from pytest_gsw.runs.agreement import Evidence
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.nights import Nights

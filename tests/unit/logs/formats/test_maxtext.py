@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.logs.reader import last_step
-from tests.unit.logs.conftest import Read, WriteLog
+from tests.unit.logs.conftest import Read
 from tests.unit.logs.lines import NOISE, indexes, maxtext, seconds
 
 
@@ -105,10 +103,3 @@ def test_a_nan_step_time_is_told_and_never_a_number(read: Read) -> None:
     log = read("maxtext", maxtext(0, "nan") + maxtext(1, "inf") + maxtext(2, "4.250"))
     assert indexes(log) == [2]
     assert log.not_finite == (0, "step time nan")
-
-
-def test_last_step_of_all_ranks(write_log: WriteLog) -> None:
-    path = write_log(b"".join(maxtext(step, f"4.{rank}00") for step in range(100) for rank in range(3)))
-    step = last_step(path, FORMATS["maxtext"])
-    assert step is not None
-    assert (step.index, step.seconds) == (99, 4.1)

@@ -8,9 +8,9 @@ import pytest
 
 from pytest_gsw.common.words import minute
 from pytest_gsw.history.alarms import Acknowledgement, Kind, Seen, Spell, alarms
+from pytest_gsw.history.comparison import ClusterTold
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.past import Past
-from pytest_gsw.history.texts import ClusterTold
+from pytest_gsw.history.row_history import Past
 from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Reason
 from pytest_gsw.reports.ci.findings import KINDS, counts_text, findings
 from pytest_gsw.reports.ci.openmetrics import openmetrics

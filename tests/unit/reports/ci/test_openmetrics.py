@@ -11,8 +11,8 @@ from prometheus_client import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as strictly
 from prometheus_client.parser import text_string_to_metric_families as leniently
 
-from pytest_gsw.history.suspects import Failing, Suspect
-from pytest_gsw.history.texts import ClusterTold
+from pytest_gsw.history.comparison import ClusterTold
+from pytest_gsw.history.row_history import Failing, Suspect
 from pytest_gsw.performance.verdict import MetricVerdict, Outcome
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.run_report import RunReport

@@ -7,26 +7,349 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
 
-from pytest_gsw.history.events import EXCLUDE
 from pytest_gsw.history.model import LineKey, Point, SeriesKey, night_of, series_key
-from pytest_gsw.history.store import History
-from pytest_gsw.performance.drift import Drift, drift
+from pytest_gsw.history.store import EXCLUDE, Failure, History
+from pytest_gsw.performance.drift import NEWEST, Drift, drift
+from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
+from pytest_gsw.performance.slow_nodes import Culprit, Ended, Found, Timed, bits, failures, find
+from pytest_gsw.performance.together import Before, Tonight, level_of
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.nodes import NodeSets, compressed, expand
 from pytest_gsw.results.record import Record, ran_with
+from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.tables.model import Accepted
 
-if TYPE_CHECKING:
-    from pytest_gsw.history.suspects import Nodes, Suspect
-    from pytest_gsw.history.together import Beside
+# -- Nodes that make a cluster's jobs slow, by name and job; see :mod:`pytest_gsw.performance.slow_nodes` --
+
+
+#: The newest days, that failures are counted in: a node that was repaired is not blamed for ever.
+FAILURES_DAYS = 90
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A node that makes jobs slow, or several that cannot be told apart, one of which does."""
+
+    nodes: tuple[str, ...]
+    #: What it does to throughput, as a fraction below 0.
+    change: float
+    #: Its jobs that are slow, the first of which was the first after the last that cleared it; and those that are not.
+    accusing: tuple[Point, ...]
+    clearing: tuple[Point, ...]
+    #: Whether it has been fast again.
+    mended: bool
+
+    @property
+    def name(self) -> str:
+        """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
+        return name_of(self.nodes)
+
+    @cached_property
+    def jobs(self) -> frozenset[tuple[str, str]]:
+        """All its jobs, by run and id."""
+        return frozenset((point.run_id, point.job_id) for point in (*self.accusing, *self.clearing))
+
+    def ran_in(self, nodes: str, time_s: float) -> bool:
+        """Whether a job of these nodes ran with it, or with all that cannot be told apart, while it was slow."""
+        end_s = self.accusing[-1].time_s if self.mended else math.inf
+        return self.accusing[0].time_s <= time_s <= end_s and set(self.nodes).issubset(expand(nodes))
+
+
+@dataclass(frozen=True)
+class Sound:
+    """What the newest nights of a cluster say of its nodes, but for those that are slow."""
+
+    #: Nodes that are known to be sound.
+    cleared: tuple[str, ...] = ()
+    #: Nodes that their jobs do not tell of.
+    untold: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Failing:
+    """How many jobs of a node the infrastructure failed lately, or of several nodes one of which does it."""
+
+    nodes: tuple[str, ...]
+    failed: int
+    of: int
+    #: The share that fails of the same rows, in the same nights, on all nodes of the cluster.
+    usual: float
+    #: Whether that is beyond chance.
+    named: bool
+
+    @property
+    def name(self) -> str:
+        """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
+        return name_of(self.nodes)
+
+
+class Nodes:
+    """The nodes of a cluster, as its jobs tell of them."""
+
+    def __init__(
+        self,
+        nights: Mapping[LineKey, Sequence[Point]],
+        excluded: Collection[str] = (),
+        failures: Sequence[Failure] = (),
+    ) -> None:
+        """Number nodes and nights.
+
+        Args:
+            nights: All jobs of the cluster that were measured, by row and experiment.
+            excluded: The runs that do not count.
+            failures: All jobs of it that the infrastructure failed.
+        """
+        #: The rows of jobs.
+        self._keys = tuple(nights)
+        self._failures = [one for one in failures if one.run_id not in excluded]
+        known = sorted(
+            (
+                (point.time_s, row, point)
+                for row, points in enumerate(nights.values())
+                for point in points
+                if point.nodes and 0 < point.judged_s < math.inf
+            ),
+            key=lambda one: one[:2],
+        )
+        counted = [(row, point) for _, row, point in known if point.run_id not in excluded]
+        numbers: dict[str, int] = {}
+        for _, point in counted:
+            numbers.setdefault(night_of(point), len(numbers))
+        # A run may go on while the next one begins: its jobs are of its own night all the same.
+        counted.sort(key=lambda one: numbers[night_of(one[1])])
+        sets = NodeSets()
+        self._jobs = []
+        for row, point in counted:
+            self._jobs.append(Timed(numbers[night_of(point)], row, math.log(point.judged_s), sets.of(point.nodes)))
+        self._failed = [sets.of(one.nodes) for one in self._failures]
+        self._names, self._points = tuple(sets.bits), [point for _, point in counted]
+
+    @cached_property
+    def _found(self) -> Found:
+        return find(self._jobs)
+
+    @cached_property
+    def slow(self) -> tuple[Suspect, ...]:
+        """Whoever was slow, those that still are first."""
+        found = [_named(one, self._names, self._points) for one in self._found.culprits]
+        there = (one for one in found if one.accusing)
+        return tuple(sorted(there, key=lambda one: (one.mended, one.change, one.nodes)))
+
+    @cached_property
+    def sound(self) -> Sound:
+        """What is known of the others."""
+        return Sound(self._named(self._found.cleared), self._named(self._found.untold))
+
+    def _named(self, nodes: int) -> tuple[str, ...]:
+        return tuple(sorted(self._names[node] for node in bits(nodes)))
+
+    @cached_property
+    def _lately_s(self) -> float:
+        """Since when failures count."""
+        times_s = [*(point.time_s for point in self._points), *(one.time_s for one in self._failures)]
+        return max(times_s, default=0.0) - FAILURES_DAYS * SECONDS_PER_DAY
+
+    @property
+    def failed_jobs(self) -> int:
+        """How many jobs the infrastructure failed lately."""
+        return sum(one.time_s >= self._lately_s for one in self._failures)
+
+    @cached_property
+    def failures(self) -> tuple[Failing, ...]:
+        """Of each node of which a job failed lately; those that fail more often than by chance are first."""
+        if not self.failed_jobs:
+            return ()
+        since_s = self._lately_s
+        ended = [
+            Ended(night_of(point), self._keys[job.row].row, job.nodes, failed=False)
+            for job, point in zip(self._jobs, self._points, strict=True)
+            if point.time_s >= since_s
+        ]
+        failed = [
+            Ended(one.run_id, one.row, mask, failed=True)
+            for one, mask in zip(self._failures, self._failed, strict=True)
+            if one.time_s >= since_s
+        ]
+        found = failures([*ended, *failed])
+        names = (tuple(sorted(self._names[node] for node in one.nodes)) for one in found)
+        return tuple(Failing(name, x.failed, x.of, x.usual, x.named) for name, x in zip(names, found, strict=True))
+
+    @property
+    def failing(self) -> tuple[Failing, ...]:
+        """The nodes of which more jobs fail than by chance."""
+        return tuple(one for one in self.failures if one.named)
+
+    @property
+    def all_told(self) -> bool:
+        """Whether nodes have run in the newest nights, and of each it is known whether it is slow."""
+        return bool(self._jobs) and not self.sound.untold
+
+
+def name_of(nodes: Sequence[str]) -> str:
+    """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
+    return nodes[0] if len(nodes) == 1 else f"one of {compressed(nodes)}"
+
+
+def _named(one: Culprit, names: Sequence[str], points: Sequence[Point]) -> Suspect:
+    return Suspect(
+        tuple(sorted(names[node] for node in one.nodes)),
+        math.exp(-one.excess) - 1,
+        tuple(points[index] for index in one.accusing),
+        tuple(points[index] for index in one.clearing),
+        one.mended,
+    )
+
+
+# -- The nights of a cluster's rows together: by how much each was slower for all, since when, and what changed then --
+
+
+@dataclass(frozen=True)
+class ClusterNight:
+    """One night of a cluster: what its rows ran first."""
+
+    #: The run, or the day of imports.
+    name: str
+    #: When its first job ended, seconds since the epoch.
+    time_s: float
+    #: By row, its first job.
+    points: Mapping[str, Point]
+
+    @property
+    def begin_s(self) -> float:
+        """When it began."""
+        return begin_of(self.name, self.time_s)
+
+
+@dataclass(frozen=True)
+class ClusterDrifting:
+    """That the newest nights of a cluster are slower than its first ones for its rows together."""
+
+    drift: Drift
+    #: The first night that is not like the first ones.
+    since: ClusterNight
+    #: By name, what the environment of most rows was before that night, or one that it may be as well, and is since.
+    changes: Mapping[str, tuple[str, str]]
+    #: How many rows the newest night had.
+    rows: int
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What the rows of a cluster together say to each of them."""
+
+    together: Together
+    #: What they say of a night that is not known to them yet, by its name.
+    tonight: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def taken(self) -> Mapping[str, float]:
+        """By the name of each night, what is taken from a row before it is asked whether it drifts."""
+        tonight = {name: self.together.before.taken_tonight(effect) for name, effect in self.tonight.items()}
+        return {**self.together.taken, **tonight}
+
+
+@dataclass(frozen=True)
+class Together:
+    """The nights of the rows of one cluster, by the past of each row."""
+
+    pasts: Mapping[str, Past]
+
+    @cached_property
+    def nights(self) -> tuple[ClusterNight, ...]:
+        """The nights that count for some row, the oldest first."""
+        found: dict[str, dict[str, Point]] = {}
+        for row, past in self.pasts.items():
+            for point in past.counted:
+                found.setdefault(night_of(point), {}).setdefault(row, point)
+        nights = (
+            ClusterNight(name, min(one.time_s for one in points.values()), points) for name, points in found.items()
+        )
+        return tuple(sorted(nights, key=lambda night: (night.time_s, night.name)))
+
+    @cached_property
+    def before(self) -> Before:
+        """What these nights have in common."""
+        levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.pasts.items()}
+        seconds = [{row: point.judged_s for row, point in night.points.items()} for night in self.nights]
+        slow = [{row for row, point in night.points.items() if point.is_too_slow} for night in self.nights]
+        return Before(seconds, {row: level for row, level in levels.items() if level is not None}, slow)
+
+    def tonight(self, first_s: Mapping[str, float], missing: int = 0) -> Tonight:
+        """A night that is not among these.
+
+        Args:
+            first_s: The seconds of the first job of each row whose first job has ended.
+            missing: How many rows with a level have a first job that may still be measured.
+        """
+        levels = self.before.levels
+        over = {row: math.log(seconds) - levels[row] for row, seconds in first_s.items() if row in levels}
+        return Tonight(self.before, over, missing)
+
+    def with_tonight(self, points: Mapping[str, Point]) -> Together:
+        """The same with a night that is not among these, by the first job of each row."""
+        return Together(
+            {row: past.with_tonight([points[row]]) if row in points else past for row, past in self.pasts.items()}
+        )
+
+    def until(self, time_s: float, run_id: str) -> Together:
+        """The nights up to a time, without a run that is told by itself."""
+        return Together({row: past.without(run_id, time_s) for row, past in self.pasts.items()})
+
+    def since(self) -> ClusterNight | None:
+        """The first of the newest nights all of which were incidents, ``None`` where the last one was none."""
+        first = None
+        for number in reversed(range(len(self.nights))):
+            effect = self.before.effect(number)
+            if effect is not None and effect.is_incident:
+                first = self.nights[number]
+            elif effect is not None:
+                break  # a night of few rows says nothing
+        return first
+
+    @property
+    def knows_drift(self) -> bool:
+        """Whether there are enough nights to ask whether the newest are slower than the first."""
+        return len(self.before.effects) >= REFERENCE_JOBS + NEWEST
+
+    @cached_property
+    def drifting(self) -> ClusterDrifting | None:
+        """Whether the newest nights are slower than the first for all rows, since when, and what changed then."""
+        numbers = list(self.before.effects)
+        ratios = [math.exp(self.before.effects[number]) for number in numbers]
+        found = drift(ratios)
+        if found is None:
+            return None
+        about = numbers[max(0, found.first_suspect - ABOUT) : found.first_suspect + ABOUT + 1]
+        changes = self.changed(*(self.nights[number] for number in about))
+        newest = self.nights[numbers[-1]]
+        return ClusterDrifting(found, self.nights[numbers[found.first_suspect]], changes, len(newest.points))
+
+    def changed(self, *nights: ClusterNight) -> Mapping[str, tuple[str, str]]:
+        """What of image and environment changed in nights under most of their rows, as it was and is since."""
+        return first_to_last(map(self._changed_at, nights))
+
+    def _changed_at(self, night: ClusterNight) -> Mapping[str, tuple[str, str]]:
+        rows = [(self.pasts[row].counted, point) for row, point in night.points.items()]
+        return _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
+
+    @cached_property
+    def taken(self) -> Mapping[str, float]:
+        """By the name of each night, what is taken from a row before it is asked whether it drifts."""
+        return {self.nights[number].name: one for number, one in self.before.taken.items()}
+
+
+def _of_most(changes: Iterable[Mapping[str, tuple[str, str]]], rows: int) -> dict[str, tuple[str, str]]:
+    seen = Counter((name, change) for each in changes for name, change in each.items() if name != "nodes")
+    return {name: change for (name, change), count in seen.items() if 2 * count > rows}
 
 
 _DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)
@@ -263,8 +586,6 @@ def lines_of(history: History, cluster: str, since_s: float = 0.0) -> Lines:
 
     All of its rows are read, whichever are asked for: nodes are told by the jobs of all.
     """
-    from pytest_gsw.history.suspects import Nodes  # a session that only collects rows needs none
-
     excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
     nights = history.nights(cluster, since_s=since_s)
     return Lines(nights, excluded, Nodes(nights, excluded, history.failures(cluster, since_s)))
@@ -287,8 +608,6 @@ def pasts_of(
     Raises:
         HistoryError: The history did not answer.
     """
-    from pytest_gsw.history.together import Beside, Together  # a session that only collects rows needs none
-
     pasts: dict[SeriesKey, Past] = {}
     for cluster in dict.fromkeys(key.cluster for key in series):
         lines = lines_of(history, cluster) if read is None else read(cluster)
