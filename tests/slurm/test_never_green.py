@@ -21,7 +21,7 @@ import pytest
 from tests.integration.conftest import properties
 
 from .cluster import SlurmCluster
-from .conftest import start
+from .conftest import start, start_impatient
 from .recipes import CLUSTERS, TABLE, configured, nemo_run
 from .sessions import GIVES_UP_SOON, PASSED, REGRESSED, Misfortune, Session, Site, Told, error
 
@@ -38,6 +38,12 @@ def job(body: str, **more: Any) -> Callable[[Test], Test]:
         return test
 
     return note
+
+
+@pytest.fixture(scope="module")
+def slurm8() -> Iterator[SlurmCluster]:
+    """Of its own: its controller loses its state."""
+    yield from start_impatient()
 
 
 @pytest.fixture(scope="module")

@@ -161,26 +161,6 @@ def test_a_detached_session_leaves_its_jobs_to_be_resumed(project: Path, slurm32
     assert sum(jobs_by_name(slurm32, project, since).values()) == 20
 
 
-def test_limits_hold(project: Path, slurm32: SlurmCluster) -> None:
-    (project / "conftest.py").write_text(
-        "import subprocess\n"
-        "def pytest_gsw_job_state_changed():\n"
-        "    queue = subprocess.run(['squeue', '-h', '-t', 'pending,running'], capture_output=True, text=True).stdout\n"
-        "    with open('taken.txt', 'a') as taken:\n"
-        "        taken.write(f'{len(queue.splitlines())}\\n')\n"
-    )
-    out = finish(start(project, slurm32, "--gsw-cluster=here", "--gsw-max-gpus=40", "-k", "r0"))
-    assert "10 passed" in out, out
-    assert 1 <= max(int(line) for line in (project / "taken.txt").read_text().split()) <= 5
-
-
-def test_a_run_of_nothing_cannot_be_resumed(project: Path, slurm32: SlurmCluster) -> None:
-    session = start(project, slurm32, "--gsw-resume=last")
-    out = finish(session)
-    assert session.returncode == pytest.ExitCode.USAGE_ERROR
-    assert f"ERROR: --gsw-resume: there is no run to resume in {project}/.gsw/runs" in out
-
-
 def test_rows_that_cannot_be_submitted_any_more_keep_none_that_was_from_being_judged(
     project: Path, slurm32: SlurmCluster
 ) -> None:

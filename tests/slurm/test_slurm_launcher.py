@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import JobError, RefusedError, SubmissionError
+from pytest_gsw.errors import RefusedError, SubmissionError
 from pytest_gsw.jobs.layout import log_glob
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
@@ -241,50 +240,6 @@ def test_another_job_with_the_same_id_is_not_ours(slurm32: SlurmCluster, make_sp
     assert status.reason.startswith(f"job {job.id} is another one: it was submitted 86")
 
 
-def test_how_jobs_end(small: SlurmCluster, make_spec: SpecMaker) -> None:
-    """All at once, because Slurm looks for jobs that are over their limit every 30 s only."""
-    launcher = SlurmLauncher(small.environ)
-    lost = launcher.submit(make_spec("sleep 300", nodes=2, options=("--exclusive", "--mem=50M")))
-    nodes = wait(launcher, [lost], JobState.RUNNING)[lost.spec.row_id].nodes
-    assert nodes == "n[001-002]"
-    slow = launcher.submit(make_spec("sleep 300", time_limit_s=45))
-    ours = {
-        "exit 7": launcher.submit(make_spec("exit 7")),
-        "killed": launcher.submit(make_spec("kill -9 $$")),
-        "cancelled": launcher.submit(make_spec("sleep 300")),
-    }
-    if small.memory_limits:
-        hungry = f"{sys.executable} -c 'bytearray(300 << 20)'; exit 0"
-        ours["hungry"] = launcher.submit(make_spec(hungry))
-    wait(launcher, [slow, ours["cancelled"]], JobState.RUNNING)
-    small.run("scontrol", "update", f"JobId={slow.id}", "EndTime=now+1")
-    small.run("scancel", ours["cancelled"].id)
-    small.kill_slurmd("n001")
-
-    statuses = wait(launcher, [lost, slow, *ours.values()])
-    ends = {
-        name: (statuses[job.spec.row_id].state, statuses[job.spec.row_id].exit_code, statuses[job.spec.row_id].signal)
-        for name, job in {"lost": lost, "slow": slow, **ours}.items()
-    }
-    # Slurm ended this one's batch shell, and tells now its exit code, 143, now the signal, 15.
-    ends["slow"] = (ends["slow"][0], None, 0)
-    # Of a node that fell silent there is none to tell: 22.05 has 0:0, and 24.11 has 1:0 or a signal.
-    ends["lost"] = (ends["lost"][0], None, None)
-    expected = {
-        "lost": (JobState.NODE_FAIL, None, None),
-        "slow": (JobState.TIMEOUT, None, 0),
-        "exit 7": (JobState.FAILED, 7, 0),
-        "killed": (JobState.FAILED, 0, 9),
-        "cancelled": (JobState.CANCELLED, 0, 0),
-        "hungry": (JobState.OUT_OF_MEMORY, 0, 125),
-    }
-    if not small.memory_limits:  # a cgroup of version 1 that can be written is not everywhere
-        del expected["hungry"]
-    assert ends == expected
-    assert statuses[lost.spec.row_id].nodes == "n[001-002]"
-    small.start_slurmd("n001")
-
-
 def test_a_job_on_a_cluster_that_is_named(small: SlurmCluster, make_spec: SpecMaker) -> None:
     launcher, options = SlurmLauncher(small.environ), ("--mem=50M", "--clusters=gsw")
     job = launcher.submit(make_spec("exit 3", options=options, unique_name=True))
@@ -308,54 +263,3 @@ def test_only_accounting_knows_a_purged_job(small: SlurmCluster, make_spec: Spec
     assert launcher.poll([unheard_of])[job.spec.row_id] == JobStatus(
         JobState.UNKNOWN, reason="neither squeue nor sacct knows job 999999"
     )
-
-
-def test_accounting_is_down(small: SlurmCluster, make_spec: SpecMaker) -> None:
-    launcher = SlurmLauncher(small.environ)
-    small.stop_slurmdbd()
-    try:
-        job = launcher.submit(make_spec("exit 4"))
-        status = wait(launcher, [job])[job.spec.row_id]  # scontrol tells, as long as slurmctld remembers
-        assert (status.state, status.exit_code) == (JobState.FAILED, 4)
-        assert status.end_s is not None
-        small.purge(job.id)
-        assert launcher.poll([job])[job.spec.row_id] == JobStatus(
-            JobState.UNKNOWN,
-            reason="left the queue, and sacct: Problem talking to the database: Connection refused",
-        )
-    finally:
-        small.start_slurmdbd()
-    assert wait(launcher, [job])[job.spec.row_id].exit_code == 4
-
-
-def test_the_controller_is_down(small: SlurmCluster, make_spec: SpecMaker) -> None:
-    launcher = SlurmLauncher(small.environ)
-    job = launcher.submit(make_spec("sleep 20; exit 5"))
-    wait(launcher, [job], JobState.RUNNING)
-    small.stop_slurmctld()
-    try:
-        assert launcher.poll([job])[job.spec.row_id] == JobStatus(
-            JobState.UNKNOWN, reason="squeue: Unable to contact slurm controller (connect failure)"
-        )
-        with pytest.raises(JobError) as not_cancelled:
-            launcher.cancel([job])
-        assert not_cancelled.value.advice == f"scancel -Q -- {job.id}"
-    finally:
-        small.start_slurmctld()
-    status = wait(launcher, [job])[job.spec.row_id]
-    assert (status.state, status.exit_code) == (JobState.FAILED, 5)
-
-
-def test_without_accounting(make_spec: SpecMaker) -> None:
-    for cluster in start(2, accounting=False, min_job_age_s=2):
-        launcher = SlurmLauncher(cluster.environ)
-        jobs = [launcher.submit(make_spec(f"exit {code}")) for code in (0, 6)]
-        statuses = wait(launcher, jobs)
-        assert [(statuses[job.spec.row_id].state, statuses[job.spec.row_id].exit_code) for job in jobs] == [
-            (JobState.COMPLETED, 0),
-            (JobState.FAILED, 6),
-        ]
-        cluster.purge(jobs[0].id)
-        assert launcher.poll(jobs[:1])[jobs[0].spec.row_id] == JobStatus(
-            JobState.UNKNOWN, reason="left the queue, and sacct: Slurm accounting storage is disabled"
-        )
