@@ -143,19 +143,6 @@ def test_sound_nodes_are_not_named(pytester: pytest.Pytester, table: Path, capsy
     )
 
 
-def test_a_history_that_is_too_short_says_so(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nights(table, {}, last=2)
-    assert main(["nodes"]) == 6
-    first, second = capsys.readouterr().out.splitlines()
-    assert first == "no node is known to make jobs slow"
-    assert second == "eos: 0 nodes cleared of a loss of 5.8 % or more by the last 30 runs, 10 could not be told"
-    assert main(["nodes", "--json"]) == 6
-    (eos,) = json.loads(capsys.readouterr().out)
-    assert (eos["slow"], eos["cleared"], len(eos["could_not_be_told"])) == ([], [], 10)
-
-
 @pytest.mark.parametrize(
     ("here", "said", "without"),
     [
@@ -195,11 +182,3 @@ def test_a_session_says_which_slow_node_explains_a_regression(
     (run,) = pytester.path.glob(".gsw/runs/*")
     pytester.runpytest(*asked, f"--gsw-replay={run}").assert_outcomes(failed=1, deselected=140)
     assert properties(junit(pytester.path / "j.xml")[row])["gsw_slow_nodes"] == told["gsw_slow_nodes"]
-
-
-def test_since_leaves_earlier_nights_out(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nodes", "--since=2099-01-01"]) == 6  # nothing is known of nodes that have run no job
-    assert capsys.readouterr().out.splitlines() == [
-        "no node is known to make jobs slow",
-        "eos: no job tells of any other node",
-    ]
