@@ -12,7 +12,6 @@ import pytest
 from .accessibility import TAB, violations
 from .chromium import DARK, PHONE, Chromium, Tab
 from .crawl import Page, crawl
-from .looks import pictures
 from .night import CREEPING, HOSTILE, NOISY, Night
 from .server import Served
 
@@ -168,17 +167,6 @@ def test_everybody_can_read_it(
             tab.goto(path)
             found[path] = violations(tab)
     assert {path: problems for path, problems in found.items() if problems} == {}
-
-
-def test_a_picture_is_as_dark_as_its_page(chromium: Chromium, report: Served, pages: Mapping[str, Page]) -> None:
-    path = page_of(pages, KINDS["drift"]).path
-    inks = {}
-    for name, options in (("light", {}), ("dark", DARK)):
-        with chromium.tab(report.url, **options) as tab:
-            tab.goto(path)
-            inks[name] = pictures(tab)[0]["fill"]
-            assert inks[name] == tab.ask("() => getComputedStyle(document.body).color")
-    assert inks["light"] != inks["dark"]
 
 
 def focused(tab: Tab) -> tuple[str, str | None, bool]:

@@ -38,10 +38,6 @@ def test_commands_are_there(text: str) -> None:
         assert parser.parse_args(arguments).command == arguments[0]
 
 
-def test_every_example_is_shown() -> None:
-    assert all(f"(examples/{path.name})" in DOCUMENT for path in EXAMPLES)
-
-
 def test_every_format_is_documented() -> None:
     for name, text in TEXTS.items():
         assert f"| `{text.file}` | `{name}` |" in DOCUMENT

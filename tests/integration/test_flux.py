@@ -15,7 +15,6 @@ import pytest
 
 from pytest_gsw import Job, JobError, JobSpec, JobState, JobStatus, SchedulerAwayError
 from pytest_gsw.cli import main
-from pytest_gsw.testing import LauncherContract
 from tests.integration.conftest import records
 from tests.integration.test_docs import example
 
@@ -59,17 +58,6 @@ def job_spec(tmp_path: Path) -> JobSpec:
         environment={},
         unique_name=True,
     )
-
-
-class TestFlux(LauncherContract):
-    """What every launcher owes."""
-
-    job_id_variable = "FLUX_ENCLOSING_ID"
-
-    @pytest.fixture
-    def launcher(self, launcher: Any) -> Any:
-        launcher.poll_interval_s = 0.05
-        return launcher
 
 
 def wait_for(launcher: Any, job: Job, is_there: Callable[[JobState], bool]) -> JobStatus:

@@ -126,13 +126,6 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == (TABLE, "")
 
 
-def test_rows_and_clusters_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(*nights(9), *nights(9, node_id="x.yaml::y", cluster="jz", row="grok1_314b_bf16[H100x8]"))
-    assert history("grok1*", "--cluster=jz", "--last=2") == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "H100" in line]
-    assert line.split()[:4] == ["grok1_314b_bf16[H100x8]", "jz", "2", "5"]
-
-
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     fill(night(0, 5.0, reason="within tolerance", environment={"nccl": "2.21.5"}))
     assert history("--json") == 0

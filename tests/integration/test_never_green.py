@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import shutil
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +12,11 @@ from typing import NamedTuple, Protocol
 
 import pytest
 
-import pytest_gsw.demo
 from pytest_gsw.demo.recipe import train
 from pytest_gsw.fleet import fleet
-from pytest_gsw.jobs import local
 from pytest_gsw.jobs.local import LocalLauncher
-from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.tables.load import load_table
-from tests.integration.conftest import junit, put_on_path, tiny_table
+from tests.integration.conftest import junit, tiny_table
 
 
 class Shape(NamedTuple):
@@ -393,110 +388,6 @@ def test_no_row_selected(pytester: pytest.Pytester, table: Path) -> None:
         ["collecting ... collected 3 items / 3 deselected / 0 selected", "*= 3 deselected in *="]
     )
     assert junit(pytester.path / "junit.xml") == {}
-
-
-def a_cluster_here(pytester: pytest.Pytester, scheduler: str = "local\n    gpus: 64") -> Path:
-    """A cluster file of a site's own; the launch script of its recipe."""
-    recipe = pytester.path / "recipes" / "tiny"
-    recipe.mkdir(parents=True)
-    (pytester.path / "clusters.yaml").write_text(
-        f"""\
-clusters:
-  here:
-    scheduler: {scheduler}
-    accelerator: H100
-    stage: {pytester.path}/stage
-    recipes: {pytester.path}/recipes
-"""
-    )
-    return Path(shutil.copy(Path(pytest_gsw.demo.__file__).parent / "launch.sh", recipe))
-
-
-def test_a_row_for_another_accelerator(pytester: pytest.Pytester, table: Path) -> None:
-    a_cluster_here(pytester)
-    result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "-rs", "--junitxml=junit.xml")
-    assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(passed=2, deselected=1)
-    result.stdout.fnmatch_lines(["gsw: 1 row for B200 left out: here has H100"])
-    assert "tiny_1b_bf16[B200x8]" not in junit(pytester.path / "junit.xml")
-    assert len(list(pytester.path.rglob("log-*.out"))) == 2  # it was not run
-
-
-def test_a_profiled_run(pytester: pytest.Pytester, table: Path) -> None:
-    result = pytester.runpytest(
-        "--gsw-cluster=demo", "--gsw-baselines=site", "-k", "H100x16", "--gsw-profile=nsight", "--junitxml=junit.xml"
-    )
-    assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(skipped=1, deselected=2)
-    skipped = junit(pytester.path / "junit.xml")["tiny_1b_bf16[H100x16]"].find("skipped")
-    assert skipped is not None
-    assert re.fullmatch(
-        r"not judged, because --gsw-profile=nsight makes the figures not comparable: "
-        r"throughput [+-]0\.\d %  0\.\d+ s/step  MFU 4\.\d %  job \d+  simulated",
-        skipped.attrib["message"],
-    )
-
-
-def test_the_wall_clock_jumps_backwards(
-    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The session's clock is a day behind from the submission on."""
-    submit, now = LocalLauncher.submit, time.time
-
-    def submit_and_jump(launcher: LocalLauncher, spec: JobSpec) -> Job:
-        job = submit(launcher, spec)
-        monkeypatch.setattr(time, "time", lambda: now() - 86400)
-        return job
-
-    monkeypatch.setattr(LocalLauncher, "submit", submit_and_jump)
-    result = pytester.runpytest(
-        *("--gsw-cluster=demo", "--gsw-baselines=site", "--junitxml=junit.xml"),
-        *("--gsw-demo=*H100x8]=slow:50%", "--gsw-demo=*H100x16]=exit:3", "--gsw-demo=*B200x8]=no-log"),
-    )
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(failed=1, errors=2)
-    found = verdicts(pytester.path)
-    assert {name: kind for name, (kind, _) in found.items()} == {
-        "tiny_1b_bf16[H100x8]": "failure",
-        "tiny_1b_bf16[H100x16]": "error",
-        "tiny_1b_bf16[B200x8]": "error",
-    }
-    assert re.fullmatch(
-        r"throughput 43,\d{3} tokens/s is 33\.\d % below the documented 65,536 \(allowed 5 %\)",
-        found["tiny_1b_bf16[H100x8]"][1],
-    )
-    assert re.fullmatch(r"job \d+ failed with exit code 3", found["tiny_1b_bf16[H100x16]"][1])
-    assert re.fullmatch(r"no log of job \d+", found["tiny_1b_bf16[B200x8]"][1])
-
-
-def test_a_job_array_in_the_launch_script(
-    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is refused before sbatch is called, which would refuse it in other words."""
-    monkeypatch.setenv("PATH", str(pytester.path))
-    put_on_path(pytester.path / "bin", monkeypatch, sbatch="exit 1")
-    script = a_cluster_here(pytester, "slurm\n    account: none\n    partition: none")
-    script.write_text(script.read_text().replace("#SBATCH --exclusive", "#SBATCH --array=1-2"))
-    result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "--junitxml=junit.xml", "-k", "H100")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    array = ("error", "#SBATCH --array=1-2 makes several jobs of one row")
-    assert verdicts(pytester.path) == {"tiny_1b_bf16[H100x8]": array, "tiny_1b_bf16[H100x16]": array}
-
-
-def test_an_older_log_of_a_job_id_that_is_given_out_again(
-    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A job wrote it a moment ago, and the next one of its id writes none."""
-    script = a_cluster_here(pytester)
-    monkeypatch.setattr(local, "next_job_id", lambda _: "7")
-    options = ("--gsw-cluster=here", "--gsw-baselines=site", "-k", "H100x8]", "--junitxml=junit.xml")
-    pytester.runpytest(*options).assert_outcomes(passed=1, deselected=2)
-    script.write_text("exit 0\n")
-    result = pytester.runpytest(*options)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    kind, fact = verdicts(pytester.path)["tiny_1b_bf16[H100x8]"]
-    assert kind == "error"
-    assert re.fullmatch(r"no log of job 7 but an older one: it was last written at \d{4}-\d\d-\d\d [\d:]{8}", fact)
 
 
 def test_a_job_id_that_two_rows_are_given(

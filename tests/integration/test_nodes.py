@@ -105,21 +105,6 @@ def test_a_node_that_fails_jobs_is_named(
     assert found["usual"] < found["failed"] / found["of"]
 
 
-def test_a_session_says_which_node_fails_jobs(pytester: pytest.Pytester, table: Path) -> None:
-    nights(table, {}, begin_s=time.time() - (NIGHTS + 1) * 86400, cluster="demo", failing=5)
-    asked = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "--gsw-demo=*=slow:12%", "--gsw-report=report")
-    result = pytester.runpytest(*asked)
-    result.stdout.re_match_lines(
-        [r"=+ nodes that fail jobs =+", r"node pool0-0005 \(16 of \d+ jobs failed, usual are \d+\.\d %\)"]
-    )
-    report = Path("report")
-    assert "fails jobs: node pool0-0005 (16 of" in (report / "index.html").read_text(encoding="utf-8")
-    assert "Nodes of which more jobs fail than by chance" in (report / "jobs.html").read_text(encoding="utf-8")
-    assert 'gsw_failing_node_ratio{cluster="demo",node="pool0-0005",one_of="1"} 0.' in (report / "gsw.prom").read_text(
-        encoding="utf-8"
-    )
-
-
 def test_a_repaired_node_is_told_and_not_excluded(
     pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
 
 import pytest
@@ -183,19 +181,3 @@ def test_what_a_hook_makes_up_does_not_pass(pytester: pytest.Pytester, answer: s
     is_none = "an implementation of pytest_gsw_judge returned 'PASSED', which is no Verdict"
     is_odd = "pytest_gsw_judge of conftest.py raised ValueError: 'verdict.measured_s' is *, wanted a number above 0"
     result.stdout.fnmatch_lines([is_none if answer == "'PASSED'" else is_odd])
-
-
-def test_a_disk_that_is_full_when_a_session_begins(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("pytest_gsw.jobs.journal.Journal._append", full)
-    result = run(pytester, "slow:0%")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        [
-            "ERROR: the results cannot be written to *: No space left on device",
-            "next: make room there, or give another directory with --gsw-results=DIR",
-        ]
-    )
-    assert not list(pytester.path.glob(".gsw/runs/*/stage"))

@@ -42,15 +42,6 @@ def test_allure_has_the_figures_of_a_row(pytester: pytest.Pytester) -> None:
     assert record["row"] == SLOW
 
 
-def test_each_row_is_a_test_of_its_own_to_allure_and_the_same_one_each_night(pytester: pytest.Pytester) -> None:
-    nights = []
-    for night in ("first", "second"):
-        pytester.runpytest(*TWO, f"--alluredir={night}")
-        nights.append({name: one["historyId"] for name, one in allure(pytester.path / night).items()})
-    assert nights[0] == nights[1]
-    assert len(set(nights[0].values())) == 2
-
-
 def test_other_tests_are_left_alone(pytester: pytest.Pytester, table: Path) -> None:
     pytester.makepyfile(test_other="def test_other():\n    pass\n")
     pytester.runpytest("--gsw-cluster=demo", str(table), "test_other.py", "--alluredir=allure", "--html=report.html")

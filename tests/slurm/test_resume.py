@@ -159,17 +159,3 @@ def test_a_detached_session_leaves_its_jobs_to_be_resumed(project: Path, slurm32
     out = finish(start(project, slurm32, f"--gsw-resume={run.name}"))
     assert "20 passed, 20 deselected" in out, out
     assert sum(jobs_by_name(slurm32, project, since).values()) == 20
-
-
-def test_rows_that_cannot_be_submitted_any_more_keep_none_that_was_from_being_judged(
-    project: Path, slurm32: SlurmCluster
-) -> None:
-    session = start(project, slurm32, "--gsw-cluster=here", "-ogsw_max_jobs=1", "-k", "r00 or r01 or r02")
-    slurm32.wait_until(lambda: bool(slurm32.run("squeue", "-h", "-t", "running").strip()), "a job", 60)
-    session.send_signal(signal.SIGKILL)
-    finish(session)
-    slurm32.wait_until(lambda: not slurm32.run("squeue", "-h").strip(), "an empty queue", 60)
-    (project / "recipes" / "tiny" / "launch.sh").unlink()
-    out = finish(start(project, slurm32, "--gsw-resume=last"))
-    assert "1 passed, 37 deselected, 2 errors" in out, out
-    assert out.count(f"the launch script is not there: {project}/recipes/tiny/launch.sh\n") == 2

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import tiny_table
-
 from .cluster import SlurmCluster
 from .sessions import PASSED, Misfortune, Site, error
 
@@ -85,11 +83,4 @@ def test_the_users_mpi_type_within_a_slurm_job(site: Site, slurm8: SlurmCluster)
     exported = "import os\nos.environ.update(SLURM_JOB_ID='1', SLURM_MPI_TYPE='none')\n"
     body = "export SLURM_MPI_TYPE=${SLURM_MPI_TYPE:-pmix_none_such}\n" + recipe(HEALTHY).body
     session = site.run(slurm8, Misfortune(body, conftest=exported))
-    assert session.end().seen == PASSED, session.output
-
-
-def test_what_the_shell_exports(site: Site, slurm8: SlurmCluster) -> None:
-    table = tiny_table("gpus: 8, tp: 8, step_time_s: 1.000, line: 10")
-    exported = "import os\nos.environ['TP'] = '4'\n"
-    session = site.run(slurm8, recipe(HEALTHY, conftest=exported, table=table))
     assert session.end().seen == PASSED, session.output

