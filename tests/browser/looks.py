@@ -20,7 +20,6 @@ _PICTURES = """() => [...document.querySelectorAll('figure.plot > svg')].map(svg
         covered: points.filter(point => boxes.some(box => meet(point, box))).length,
         untold: [...svg.querySelectorAll('circle, svg > polygon')]
             .filter(point => !point.querySelector('title') && !point.closest(':has(> title)')).length,
-        fill: getComputedStyle(svg.querySelector('text') || svg).fill,
     };
 })"""
 

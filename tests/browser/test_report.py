@@ -12,7 +12,6 @@ import pytest
 from .accessibility import TAB, violations
 from .chromium import DARK, PHONE, Chromium, Tab
 from .crawl import Page, crawl
-from .looks import pictures
 from .night import CREEPING, HOSTILE, NOISY, Night
 from .server import Served
 
@@ -168,48 +167,6 @@ def test_everybody_can_read_it(
             tab.goto(path)
             found[path] = violations(tab)
     assert {path: problems for path, problems in found.items() if problems} == {}
-
-
-_CUT = """() => [...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth)
-    .map(box => [box.querySelector('caption').innerText,
-        getComputedStyle(box.querySelector('caption span'), '::after').visibility])"""
-
-_OPENED = """() => document.querySelectorAll('details').forEach(one => { one.open = true })"""
-
-
-def test_all_verdicts_are_in_sight_and_what_is_wider_says_so(chromium: Chromium, report: Served) -> None:
-    with chromium.tab(report.url, viewport={"width": 1440, "height": 900}) as tab:
-        tab.goto("index.html")
-        assert [caption for caption, _ in tab.ask(_CUT) if "change of throughput" in caption] == []
-    with chromium.tab(report.url, **PHONE) as tab:
-        tab.goto("index.html")
-        tab.ask(_OPENED)  # what is over lies behind a line
-        cut = tab.ask(_CUT)
-        assert [caption for caption, _ in cut if "change of throughput" in caption]
-        assert {visibility for _, visibility in cut} == {"visible"}
-
-
-@pytest.mark.parametrize("width", [390, 1024, 1440])
-def test_no_text_of_a_picture_stands_on_another_or_on_a_point(
-    chromium: Chromium, report: Served, pages: Mapping[str, Page], width: int
-) -> None:
-    with chromium.tab(report.url, viewport={"width": width, "height": 900}) as tab:
-        for path in looked_at(pages):
-            tab.goto(path)
-            for found in pictures(tab):
-                assert (found["texts"], found["covered"], found["untold"]) == ([], 0, 0), path
-                assert found["width"] > 0.7, path
-
-
-def test_a_picture_is_as_dark_as_its_page(chromium: Chromium, report: Served, pages: Mapping[str, Page]) -> None:
-    path = page_of(pages, KINDS["drift"]).path
-    inks = {}
-    for name, options in (("light", {}), ("dark", DARK)):
-        with chromium.tab(report.url, **options) as tab:
-            tab.goto(path)
-            inks[name] = pictures(tab)[0]["fill"]
-            assert inks[name] == tab.ask("() => getComputedStyle(document.body).color")
-    assert inks["light"] != inks["dark"]
 
 
 def focused(tab: Tab) -> tuple[str, str | None, bool]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -18,7 +19,6 @@ from pathlib import Path
 
 os.environ["DS_ACCELERATOR"] = "cpu"
 
-import alone  # beside this script
 import deepspeed
 import torch
 from deepspeed.pipe import PipelineModule
@@ -36,12 +36,20 @@ CONFIGURATION = {
 }
 
 
+def environment_of_one() -> dict[str, str]:
+    """What a launcher would tell the only rank, with a port that is free."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    return {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+
+
 def main() -> None:
     """Train as the arguments say."""
     clock, engine = Path(sys.argv[1]), sys.argv[2]
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    os.environ |= alone.environment()
+    os.environ |= environment_of_one()
     # Its shared-memory collectives would be compiled at the first run, for which one process has no use.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed(dist_backend="gloo")

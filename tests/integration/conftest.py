@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pytest_gsw.demo
 from tests.integration.flux import end_all, install
 from tests.unit.tables.texts import HEAD
-
-#: grafana-foundation-sdk needs Python 3.11.
-collect_ignore = ["test_grafana.py"] if sys.version_info < (3, 11) else []
 
 SIX_ROWS = [
     f"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 256, 512, 1024, 2048)
@@ -128,6 +127,12 @@ def unwrapped(lines: Iterable[str]) -> list[str]:
         else:
             found.append(line)
     return found
+
+
+def records(directory: Path) -> list[dict[str, Any]]:
+    """What the records of all runs in a directory say, the newest last."""
+    paths = sorted(directory.glob(".gsw/runs/*/records/*.json"), key=lambda path: path.stat().st_mtime_ns)
+    return [json.loads(path.read_text()) for path in paths]
 
 
 def junit(path: Path) -> dict[str, ET.Element]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.history import open_history
 from pytest_gsw.performance.figures import figures
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.tables.load import load_table
@@ -46,6 +48,29 @@ def record(table: Path, number: int, seconds: float, row: int = 0, **changes: An
         ),
     )
     return varied(whole, **changes)
+
+
+def remember(
+    history: Path,
+    table: Path,
+    seconds: Sequence[float],
+    begin_s: float,
+    row: int = 0,
+    *,
+    of_night: Callable[[int], dict[str, Any]] = lambda _: {},
+    **changes: Any,
+) -> None:
+    """Let a history know one night for each of these times, a day apart; it may be told of them again, and of more."""
+    records = []
+    for number, each in enumerate(seconds):
+        one = record(table, number, each, row, **changes, **of_night(number))
+        assert one.jobs.last is not None
+        end_s = begin_s + 86400 * number
+        job = replace(one.jobs.last, id=f"{row}{481220 + number}", start_s=end_s - 600, end_s=end_s)
+        records.append(varied(one, run_id=f"night-{number:03}", job=job, recorded_s=end_s))
+    history.parent.mkdir(exist_ok=True)
+    with open_history(history) as opened:
+        opened.add(records)
 
 
 def write_runs(results: Path, table: Path, seconds: tuple[float, ...] = SECONDS, **changes: Any) -> list[Path]:

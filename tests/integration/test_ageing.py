@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.jobs.journal import NAME
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import definition_hash, experiment_hash
 from tests.integration.conftest import tiny_table
 
-ROW = "tiny_1b_bf16[H100x8]"
-SHOWN = ROW.replace("[", "[[]")
 #: A recipe that neither trains nor says that it is a simulation; it names its image where it is told one.
 LAUNCH = """\
 #!/bin/bash
@@ -103,16 +100,6 @@ def test_a_replay_on_another_cluster_is_a_usage_error(pytester: pytest.Pytester,
     run(pytester, f"--gsw-replay={directory}", cluster="pool0").assert_outcomes(failed=1)
 
 
-def test_a_replay_of_a_plain_replay_takes_a_cluster(pytester: pytest.Pytester, site: Path) -> None:
-    accept(site, 1.1)
-    run(pytester).assert_outcomes(passed=1)
-    run(pytester, f"--gsw-replay={runs(pytester)[-1]}", cluster=None).assert_outcomes(failed=1)
-    plain = runs(pytester)[-1]
-    assert recorded(plain)["cluster"] == "replay"
-    run(pytester, f"--gsw-replay={plain}").assert_outcomes(passed=1)
-    assert recorded(runs(pytester)[-1])["job"]["launcher"] == "local"
-
-
 def test_a_replay_keeps_the_definition_that_was_recorded(pytester: pytest.Pytester, site: Path) -> None:
     run(pytester)
     (directory,) = runs(pytester)
@@ -163,31 +150,7 @@ def test_a_resumed_session_whose_row_is_the_same(pytester: pytest.Pytester, site
     assert recorded(directory)["experiment"] == experiment_hash(load_table(site)[0])
 
 
-def test_a_resumed_session_takes_the_image_of_the_submission(
-    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TINY_IMAGE")
-    monkeypatch.setenv("RUN_CONF_IMAGE", "/s/then.sqsh")
-    run(pytester)
-    (directory,) = runs(pytester)
-    next(directory.glob("records/*.json")).unlink()
-    monkeypatch.setenv("RUN_CONF_IMAGE", "/s/now.sqsh")
-    pytester.runpytest(f"--gsw-resume={directory.name}", "--gsw-baselines=site")
-    assert recorded(directory)["image"] == "then.sqsh"
-
-
 # -- what is judged, and the image --------------------------------------------------------
-
-
-def test_the_image_that_is_exported_in_the_shell(
-    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TINY_IMAGE")
-    monkeypatch.setenv("RUN_CONF_IMAGE", "/s/shell.sqsh")
-    run(pytester)
-    found = recorded(runs(pytester)[-1])
-    assert (found["image"], found["image_from"]) == ("shell.sqsh", "environment")
-    assert found["definition"] == definition_hash(load_table(site)[0], "shell.sqsh")
 
 
 def test_the_definition_does_not_depend_on_the_shells_secrets(
@@ -198,62 +161,3 @@ def test_the_definition_does_not_depend_on_the_shells_secrets(
     run(pytester).assert_outcomes(passed=1)
     found = recorded(runs(pytester)[-1])
     assert (found["image"], found["definition"]) == ("***", definition)
-
-
-def test_the_image_of_a_table_is_named_as_a_log_names_it(
-    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TINY_IMAGE")
-    site.write_text(site.read_text().replace("steps: 20", "steps: 20, image: /lustre/a/tiny.sqsh"))
-    accept(site, 1.1)
-    run(pytester).assert_outcomes(passed=1)
-    found = recorded(runs(pytester)[-1])
-    assert (found["image"], found["image_from"]) == ("tiny.sqsh", "table")
-
-
-# -- pytest-gsw metrics and rows ----------------------------------------------------------
-
-
-def measured(
-    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> dict[str, Any]:
-    log = recorded(runs(pytester)[-1])["log"]
-    capsys.readouterr()
-    assert main(["metrics", log, "--row", ROW, "--baselines", str(site), "--json", *arguments]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def test_metrics_judge_by_the_clusters_tolerance(
-    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TINY_SECONDS", "1.03")
-    run(pytester, cluster="tight").assert_outcomes(failed=1)
-    found = measured(pytester, site, capsys, "--cluster=tight")
-    assert (found["verdict"], found["tolerance"]) == ("regressed", 0.01)
-    assert measured(pytester, site, capsys)["verdict"] == "passed"
-    Path("clusters.yaml").rename("other.yaml")
-    assert measured(pytester, site, capsys, "--cluster=tight", "--clusters=other.yaml")["tolerance"] == 0.01
-
-
-def test_metrics_show_no_credentials(
-    pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TINY_IMAGE", "docker://bob:hunter22@nvcr.io/nvidia/nemo:24.09")
-    run(pytester)
-    record = recorded(runs(pytester)[-1])
-    found = measured(pytester, site, capsys)
-    assert found["image"] == record["image"] == "docker://nvcr.io/nvidia/nemo:24.09"
-    assert found["definition"] == record["definition"]
-
-
-def test_rows_say_which_image_a_figure_is_of(
-    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    site.write_text(site.read_text().replace("steps: 20", "steps: 20, image: /new/y.sqsh"))
-    accept(site, 1.1)
-    main(["rows", str(site), "--cluster=eos"])
-    shown = "1.1 s, 2026-11-20, of the image tiny.sqsh: not used where the table's y.sqsh is run"
-    assert capsys.readouterr().out.splitlines()[2].endswith(f"  {shown}")
-    main(["rows", str(site), "--json"])
-    assert json.loads(capsys.readouterr().out)[0]["accepted"]["eos"]["counts"] is False

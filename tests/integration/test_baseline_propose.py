@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.results.record import write_record
 from pytest_gsw.tables.load import load_table
-from tests.integration.runs import SECONDS, record, write_runs
+from tests.integration.runs import record, write_runs
 
 ROW = "tiny_1b_bf16[H100x8]"
 DIFF = f"""\
@@ -108,47 +107,6 @@ def test_the_diff_applies_by_the_command_that_is_told(
     )
 
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="patch(1) is not installed")
-def test_the_diff_applies_by_patch_as_well(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = write_runs(pytester.path / ".gsw", table)
-    propose(*runs, "-o", "a.diff")
-    subprocess.run(["patch", "-p1", "-s", "-i", "a.diff"], check=True)
-    beside = table.with_name("tiny.accepted.yaml")
-    # A last line without its end is marked in a diff.
-    beside.write_text(beside.read_text().replace("1.04", "1.03").removesuffix("\n"))
-    propose(*runs, "-o", "b.diff")
-    assert "\\ No newline at end of file\n" in Path("b.diff").read_text()
-    subprocess.run(["patch", "-p1", "-s", "-i", "b.diff"], check=True)
-    assert load_table(table)[0].accepted["eos"].judged_s == 1.04
-
-
-def test_a_later_proposal_replaces_the_entry_alone(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = write_runs(pytester.path / ".gsw", table)
-    propose(*runs, "-o", "b.diff")
-    git("apply", "b.diff")
-    newer = record(table, 9, 1.05)
-    write_record(pytester.path / ".gsw" / "runs" / newer.run.id, newer)
-    capsys.readouterr()
-    assert propose(*runs, pytester.path / ".gsw" / "runs" / newer.run.id) == 0
-    changed = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("+ ", "- "))]
-    assert changed == [
-        "-    step_time_s: 1.04",
-        "-    jobs: 5",
-        "-    spread: 1.52%",
-        '-    job_ids: "481220, 481221, 481222, 481223, 481224"',
-        "+    step_time_s: 1.045",
-        "+    jobs: 6",
-        "+    spread: 1.41%",
-        '+    job_ids: "481220, 481221, 481222, 481223, 481224, 481229"',
-        "-    date: 2026-11-14",
-        "+    date: 2026-11-19",
-    ]
-
-
 def test_rows_and_clusters_can_be_chosen(
     table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,28 +149,6 @@ def test_fewer_and_noisier_jobs_only_when_told(
     assert "+    step_time_s: 1.1\n" in capsys.readouterr().out
 
 
-def test_what_is_left_out_is_said_beside_the_diff(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = write_runs(pytester.path / ".gsw", table, (*SECONDS, 1.04))
-    for number, changes in {6: {"outcome": "error", "measured": {}}, 7: {"simulated": True}}.items():
-        other = record(table, number, 1.04, **changes)
-        write_record(runs[0].parent / other.run.id, other)
-        runs.append(runs[0].parent / other.run.id)
-    empty = pytester.mkdir("empty")
-    broken = pytester.mkdir("broken")
-    write_record(broken, record(table, 8, 1.04)).write_text("{")
-    assert propose(*runs, empty, broken) == 0
-    out, error = capsys.readouterr()
-    assert "+    jobs: 6\n" in out
-    lines = [line.removeprefix("pytest-gsw baseline: left out: ") for line in error.splitlines()]
-    assert f"{empty}: has no records" in lines
-    assert f"{ROW} on eos: is simulated, and its figures are made up (1 run)" in lines
-    assert f"{ROW} on eos: was not measured and judged, but ended as 'error' (1 run)" in lines
-    assert len([line for line in lines if line.startswith(f"{broken}/records/")]) == 1
-    assert len(lines) == 4
-
-
 def test_the_documented_figures_of_a_sites_own_table(
     table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,17 +172,6 @@ def test_the_documented_figures_of_a_sites_own_table(
     )
 
 
-def test_a_documented_figure_is_one_clusters(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = [*write_runs(pytester.path / "a", table), *write_runs(pytester.path / "b", table, cluster="selene")]
-    assert propose(*runs, "--documented") == 2
-    assert capsys.readouterr().err == (
-        f"pytest-gsw baseline: --documented: {ROW} was measured on eos and on selene; name one with --cluster\n"
-    )
-    assert propose(*runs, "--documented", "--cluster=selene") == 0
-
-
 def test_tables_that_have_moved(table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
     runs = write_runs(pytester.path / ".gsw", table)
     moved = pytester.mkdir("new tables") / "site"
@@ -260,21 +185,6 @@ def test_tables_that_have_moved(table: Path, pytester: pytest.Pytester, capsys: 
     assert "\n--- /dev/null\n+++ b/new tables/site/tiny.accepted.yaml\t\n" in Path("b.diff").read_text()
     git("apply", "b.diff")
     assert load_table(moved / "tiny.yaml")[0].accepted["eos"].judged_s == 1.04
-
-
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ("--min-jobs=0", "argument --min-jobs: got '0', wanted a whole number above 0"),
-        ("--max-spread=3", "argument --max-spread: got '3', wanted a percentage such as 5%"),
-        ("--max-spread=0%", "argument --max-spread: got '0%', wanted a percentage such as 5%"),
-    ],
-)
-def test_what_is_no_number(capsys: pytest.CaptureFixture[str], argument: str, message: str) -> None:
-    with pytest.raises(SystemExit) as ended:
-        propose(".", argument)
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.endswith(f"pytest-gsw baseline propose: error: {message}\n")
 
 
 @pytest.mark.parametrize("name", ["b.txt", "site/tiny.yaml"])

@@ -37,32 +37,6 @@ def test_tables_outside_the_rootdir_keep_short_ids_that_select(
     assert any(line.startswith("tiny_1b_bf16[H100x16]  PASSED ") for line in result.outlines)
 
 
-def test_other_yaml_files_are_left_alone(pytester: pytest.Pytester) -> None:
-    (pytester.path / "compose.yaml").write_text("services: {}\n")
-    pytester.makepyfile("def test_one(): pass")
-    pytester.runpytest("--gsw-cluster=demo", ".").assert_outcomes(passed=1)
-
-
-def test_every_fault_of_a_file_at_once(pytester: pytest.Pytester, table: Path) -> None:
-    text = (
-        table.read_text()
-        .replace("global_batch_size", "global_batchsize")
-        .replace("step_time_s: 0.500", "step_time_s: fast")
-    )
-    table.write_text(text)
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site")
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            f"{table}: 2 problems",
-            f"  {table}:9:1 *global_batchsize: unknown key; did you mean 'global_batch_size'?",
-            f"  {table}:15:33 *tables[[]0].rows[[]1].step_time_s: got 'fast', wanted a number above 0, such as 4.324",
-        ]
-    )
-    assert "Traceback" not in result.stdout.str()
-
-
 def test_a_table_of_ones_own_needs_no_more_than_what_is_judged(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,12 +59,6 @@ def test_a_table_of_ones_own_needs_no_more_than_what_is_judged(
         "site.md",
         "site.md:11",
     ]
-
-
-def test_a_directory_that_is_not_there(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=nowhere")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --gsw-baselines: there is no file or directory {pytester.path}/nowhere"])
 
 
 def test_a_log_format_that_nobody_reads(pytester: pytest.Pytester, table: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -74,23 +72,6 @@ def test_a_plan_shows_the_row_and_why_it_cannot_be_submitted(pytester: pytest.Py
     assert not submitted.exists()
 
 
-def test_sbatch_that_is_not_on_the_path(
-    pytester: pytest.Pytester, submitted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    result = run(pytester)
-    result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(
-        [
-            "sbatch is not on the PATH",
-            "",
-            "PATH       /nowhere",
-            "rows       tiny_1b_bf16[[]H100x8] and 1 more row",
-            "next       run pytest on a login node of the cluster, where Slurm's commands are; or: module load slurm",
-        ]
-    )
-
-
 def test_a_variable_that_the_script_demands(
     pytester: pytest.Pytester, submitted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,28 +97,6 @@ def test_a_variable_that_the_script_demands(
     result.stdout.no_fnmatch_line("*hf_Abc*")
 
 
-def test_the_partition_is_asked_once(
-    pytester: pytest.Pytester, submitted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    partition = "PartitionName=batch Default=YES MaxNodes=1 MaxTime=UNLIMITED MinNodes=0 TotalNodes=4 TRES=node=4"
-    answer = (
-        f'echo "$@" >>"{pytester.path}/asked"; case "$*" in *partition) echo "{partition}" ;; *) echo "$none" ;; esac'
-    )
-    none = "none='JobSubmitPlugins = (null)'; "
-    put_on_path(pytester.path / "bin", monkeypatch, scontrol=none + answer, sacctmgr="echo 'normal|'")
-    result = run(pytester, "--gsw-plan")
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(
-        [
-            SECOND,
-            "  error        the row needs 2 nodes, and the partition batch allows no more than 1",
-            "  asked        scontrol -a -o show partition",
-            "1 row, 8 GPUs on 1 node if all run at once, about 1 GPU-hour; 1 row cannot be submitted",
-        ]
-    )
-    assert (pytester.path / "asked").read_text().split("\n") == ["-a -o show partition", "show config", ""]
-
-
 def test_a_row_that_cannot_be_submitted_leaves_the_others_alone(pytester: pytest.Pytester, submitted: Path) -> None:
     (pytester.path / "site" / "other.yaml").write_text(
         tiny_table(TWO_ROWS[0]).replace("model: tiny", "model: other").replace("directory: tiny", "directory: other")
@@ -161,29 +120,6 @@ def test_with_x_a_row_of_too_many_gpus_fails_before_anything_is_submitted(
     plan.stdout.fnmatch_lines([SECOND, "  error        the row needs 16 GPUs, and no more than 8 may be taken"])
 
 
-def test_a_site_s_own_launcher_is_left_to_itself(pytester: pytest.Pytester, submitted: Path) -> None:
-    make(pytester, recipes="nowhere")
-    clusters = pytester.path / "clusters.yaml"
-    clusters.write_text(clusters.read_text().replace("slurm", "own"))
-    pytester.makeconftest(
-        """
-        from pytest_gsw.errors import SubmissionError
-        from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
-
-        class Own(SlurmLauncher):
-            name = "own"
-
-            def submit(self, spec):
-                raise SubmissionError("asked")
-
-        def pytest_gsw_make_launcher(cluster):
-            return Own() if cluster.scheduler == "own" else None
-        """
-    )
-    result = run(pytester)
-    result.stdout.fnmatch_lines(["asked"])
-
-
 def commands_of(text: str) -> list[str]:
     """What a session's output says to type to run a row again."""
     return [line.partition(" ")[2].strip() for line in text.split("\n") if line.startswith("again ")]
@@ -203,35 +139,3 @@ def test_the_commands_of_a_session_name_the_file_that_it_was_given(
     capsys.readouterr()
     assert main(["report", "--format=junit", str(next((pytester.path / ".gsw" / "runs").iterdir()))]) == 0
     assert "pytest --gsw-cluster=eos --gsw-clusters=etc/eos.yaml" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_the_smoke_recipe_without_pytorch(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ranks: int
-) -> None:
-    """The recipe's Python is asked before the job, for one rank as for two."""
-    if len(os.sched_getaffinity(0)) < ranks:
-        pytest.skip("one core")
-    put_on_path(pytester.path / "bin", monkeypatch, bare=f'exec {sys.executable} -I -S "$@"')
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setenv("RUN_CONF_PYTHON", str(pytester.path / "bin" / "bare"))
-    result = pytester.runpytest("--gsw-cluster=local", "-k", f"smoke_gpt and CPUx{ranks}")
-    result.assert_outcomes(errors=1, deselected=140)
-    result.stdout.fnmatch_lines(
-        [
-            f"the recipe's Python has no torch, transformers or accelerate: {pytester.path}/bin/bare",
-            "said at    *huggingface/smoke_gpt/launch.sh:18",
-            f"next       {pytester.path}/bin/bare -m pip install torch transformers accelerate, or name another Python *",
-        ]
-    )
-    assert not list(pytester.path.glob(".gsw/runs/*/batch/*.out"))
-
-
-def test_on_a_cluster_the_python_of_this_machine_is_not_asked(
-    pytester: pytest.Pytester, submitted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (pytester.path / "recipes" / "tiny" / "launch.sh").write_text(
-        "#!/bin/bash\n#GSW modules: gsw_nosuch of ${RUN_CONF_PYTHON:-python3}\n"
-    )
-    run(pytester)
-    assert len(submitted.read_text().splitlines()) == 2

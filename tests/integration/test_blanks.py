@@ -55,13 +55,6 @@ def table(pytester: pytest.Pytester) -> Path:
     return path
 
 
-def cluster(pytester: pytest.Pytester, accelerator: str) -> None:
-    (pytester.path / "clusters.yaml").write_text(
-        f"clusters:\n  eos: {{scheduler: local, accelerator: {accelerator}, gpus: 64, gpus_per_node: 8, "
-        f"stage: {pytester.path}/stage, recipes: {pytester.path}/recipes}}\n"
-    )
-
-
 def test_one_blank_stops_one_row(pytester: pytest.Pytester, table: Path) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "--junitxml=junit.xml", str(table))
     result.assert_outcomes(passed=1, errors=2)
@@ -96,10 +89,6 @@ def test_a_session_whose_rows_are_all_blank_is_not_green(pytester: pytest.Pytest
     assert result.ret == 1
 
 
-def test_a_session_that_judges_nothing_skips_it(pytester: pytest.Pytester, table: Path) -> None:
-    pytester.runpytest(str(table)).assert_outcomes(skipped=3)
-
-
 def test_what_is_blank_is_collected_and_selected(pytester: pytest.Pytester, table: Path) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", "-q", "--gsw-baselines=site")
     assert result.stdout.lines[:3] == [
@@ -111,14 +100,6 @@ def test_what_is_blank_is_collected_and_selected(pytester: pytest.Pytester, tabl
         result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "--collect-only", "-q", *selection)
         assert result.stdout.lines[0] == BLANK
         result.stdout.fnmatch_lines(["*1*test* collected*"])
-
-
-def test_the_plan_names_it(pytester: pytest.Pytester, table: Path) -> None:
-    cluster(pytester, "H100")
-    for selection in ([], ["-k", "BLANK"]):
-        result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", str(table), *selection)
-        assert result.ret == 1
-        result.stdout.fnmatch_lines([BLANK.replace("[", "[[]"), "  error        dtype is blank"])
 
 
 def test_the_report_and_a_resumed_run_miss_it(pytester: pytest.Pytester, table: Path) -> None:
@@ -138,22 +119,6 @@ def test_the_report_and_a_resumed_run_miss_it(pytester: pytest.Pytester, table: 
             "next       run the row anew",
         ]
     )
-
-
-def test_rows_lists_it(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rows", "site"]) == 1
-    *_, blanks = capsys.readouterr().out.partition("1 row\n")
-    assert blanks == (
-        "\n"
-        "row                     blank    table\n"
-        "----------------------  -------  -----------------\n"
-        "tiny_1b_BLANK[H100x16]  dtype    site/tiny.yaml:15\n"
-        "tiny_1b_BLANK[B200x8]   dtype    site/tiny.yaml:16\n"
-        "2 rows cannot run, until what is blank is typed into the table\n"
-    )
-    assert main(["rows", "--json", "site"]) == 1
-    _, row, _ = json.loads(capsys.readouterr().out)
-    assert (row["id"], row["gpus"], row["dtype"], row["blanks"]) == ("tiny_1b_BLANK[H100x16]", 16, None, ["dtype"])
 
 
 def imported(pytester: pytest.Pytester, text: str, facts: str = FACTS) -> list[str]:
@@ -182,54 +147,11 @@ def test_what_is_said_of_a_blank_fills_it_in(pytester: pytest.Pytester, capsys: 
     assert said[2] == (
         "documents:\n  - document: README.md\n    tables:\n      - line: 3\n        dtype:  # a name such as fp8\n"
     )
-    assert main(["rows", "tables"]) == 1
-    assert capsys.readouterr().out.endswith(
-        "next: or write into facts.yaml beside the tables, and import the documents again:\n\n" + said[2]
-    )
     more = re.sub(r"dtype:.*", "dtype: fp8", said[2]).removeprefix("documents:\n  - document: README.md\n")
     (pytester.path / "tables" / "facts.yaml").write_text(FACTS + more)
     assert main(said[1].split()) == 0
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables")
     result.assert_outcomes(passed=4)
-
-
-DOUBTED = """\
-# Llama 3 70B BF16
-
-| GPUs | SeqLen | GBS | MBS | GA | TP | PP | Training step time (seconds per step) |
-|---|---|---|---|---|---|---|---|
-| 8 | 8192 | 130 | 1 | 16 | 1 | 1 | 5.0 |
-"""
-OF_DOUBTED = FACTS + "    size: 70b\n    dtype: bf16\n    accelerator: H100\n"
-
-
-def doubted(pytester: pytest.Pytester) -> str:
-    """What is said of the row of a document whose batch its own factors refute; it imports the document first."""
-    imported(pytester, DOUBTED, OF_DOUBTED)
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables")
-    result.assert_outcomes(errors=1)
-    return result.stdout.str()
-
-
-def test_a_cell_that_cannot_be_right_is_corrected_in_facts(pytester: pytest.Pytester) -> None:
-    said = doubted(pytester)
-    assert "global_batch_size is 130, and micro_batch_size 1 * gradient_accumulation_steps 16 * 8 GPUs" in said
-    advice = re.search(r"next +type it into the table, or into tables/facts.yaml .*, and pytest-gsw (.*):\n", said)
-    assert advice is not None
-    more = "    tables:\n      - line: 3\n        rows:\n          - {line: 5, gpus: 8, global_batch_size: 128}\n"
-    (pytester.path / "tables" / "facts.yaml").write_text(OF_DOUBTED + more)
-    assert main(advice[1].split()) == 0
-    pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables").assert_outcomes(passed=1)
-
-
-def test_an_unknown_framework_is_known_before_anything_runs(pytester: pytest.Pytester, table: Path) -> None:
-    table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10", framework="maxtxt"))
-    result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", str(table))
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    known = "automodel, composer, deepspeed, huggingface, llm-foundry, maxtext, megatron, megatron-bridge, nemo, paxml, torchtitan"
-    result.stdout.fnmatch_lines(
-        [f"*site/tiny.yaml:3:12    framework: unknown framework 'maxtxt'; did you mean 'maxtext'? known: {known}, *"]
-    )
 
 
 def test_a_row_without_a_size_runs(pytester: pytest.Pytester, table: Path) -> None:
@@ -243,13 +165,3 @@ def test_a_row_without_a_size_runs(pytester: pytest.Pytester, table: Path) -> No
     pytester.runpytest(f"--gsw-replay={run}", str(table)).assert_outcomes(passed=1)
     broken = pytester.runpytest("--gsw-cluster=demo", "--gsw-demo=*=wrong-identity", str(table))
     broken.assert_outcomes(errors=1)
-
-
-def test_a_row_without_a_size_takes_none_from_the_shell(
-    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MODEL_SIZE", "70b")
-    table.write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10").replace("size: 1b\n", ""))
-    pytester.runpytest("--gsw-cluster=demo", str(table)).assert_outcomes(passed=1)
-    (log,) = pytester.path.rglob("log-*.out")
-    assert "_tiny_any_8_" in log.name

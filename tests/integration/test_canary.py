@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import tiny_table
+from tests.integration.conftest import records, tiny_table
 
-CANARY = "tiny_1b_bf16[H100x8,case=canary]"
 ROW = "tiny_1b_bf16[H100x16]"
 
 
@@ -30,8 +29,8 @@ def table(pytester: pytest.Pytester) -> Path:
 def run(pytester: pytest.Pytester, table: Path, *options: str) -> tuple[pytest.RunResult, dict[str, tuple[str, str]]]:
     """The session, and outcome and reason of each row."""
     result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-rs", *options)
-    records = [json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*.json")]
-    return result, {one["row"]: (one["outcome"], (one["verdict"] or {}).get("given_reason")) for one in records}
+    found = records(pytester.path)
+    return result, {one["row"]: (one["outcome"], (one["verdict"] or {}).get("given_reason")) for one in found}
 
 
 def row_of(found: dict[str, tuple[str, str]]) -> tuple[str, str]:
@@ -82,13 +81,6 @@ def test_a_canary_that_could_not_be_measured_excuses_nobody(pytester: pytest.Pyt
     assert (canary_of(found)[0], row_of(found)[0]) == ("error", "regressed")
 
 
-def test_canaries_are_judged_before_all_others(pytester: pytest.Pytester, table: Path) -> None:
-    # The canary's log takes its time; the other row has ended long before.
-    result, _ = run(pytester, table, "--gsw-demo=*=slow:20%", "-p", "no:randomly")
-    lines = [line for line in result.outlines if line.startswith("tiny_1b")]
-    assert "canary" in lines[0].split()[0]
-
-
 def test_a_row_beside_a_slow_canary_is_not_run_again(pytester: pytest.Pytester, table: Path) -> None:
     # One job at a time, so that the canary has been judged before the row's job ends.
     result, found = run(pytester, table, "--gsw-demo=*=slow:20%", "--gsw-confirm=2", "-ogsw_max_jobs=1")
@@ -124,8 +116,7 @@ def test_the_example_of_a_canary(pytester: pytest.Pytester, monkeypatch: pytest.
     options = ("--gsw-cluster=here", f"--gsw-baselines={example}/canary.yaml", "-rs")
     monkeypatch.setenv("MICROSECONDS", "5702.4")
     pytester.runpytest(*options).assert_outcomes(passed=1)
-    (path,) = pytester.path.glob(".gsw/runs/*/records/*.json")
-    found = json.loads(path.read_text())
+    (found,) = records(pytester.path)
     assert (found["measured"]["step_time_s"], found["measured"]["tokens_per_s"]) == (0.005702, None)
     assert found["environment"] == {"nccl": "2.21.5+cuda12.4"}
     monkeypatch.setenv("MICROSECONDS", "9100.0")

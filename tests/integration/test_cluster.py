@@ -46,14 +46,6 @@ def test_every_documented_row_runs_on_the_demo(pytester: pytest.Pytester) -> Non
     result.assert_outcomes(passed=139, xfailed=2)
 
 
-def test_ids_are_the_same_in_an_empty_directory_and_select(pytester: pytest.Pytester, six_rows: list[str]) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", six_rows[1], six_rows[3])
-    result.assert_outcomes(passed=2)
-    assert {line.split()[0] for line in result.outlines if " PASSED " in line} == {
-        six_rows[number].partition("::")[2] for number in (1, 3)
-    }
-
-
 @pytest.mark.parametrize(
     ("options", "last"),
     [
@@ -97,10 +89,6 @@ def test_beside_rows_that_nothing_runs_the_status_of_other_tests_counts(
     result = pytester.runpytest("--gsw-baselines=site")
     assert result.ret == status
     result.stdout.fnmatch_lines(["gsw: 3 rows skipped: no cluster: give --gsw-cluster=NAME *"])
-
-
-def test_rows_that_nothing_runs_may_be_collected(pytester: pytest.Pytester, table: Path) -> None:
-    assert pytester.runpytest("--gsw-baselines=site", "--collect-only").ret == pytest.ExitCode.OK
 
 
 def test_a_cluster_without_a_name_is_a_usage_error(pytester: pytest.Pytester, table: Path) -> None:

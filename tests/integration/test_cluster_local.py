@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.tables.load import load_table
 
-ROW = "own_1m_fp32[CPUx1]"
 TABLE = """\
 model: own
 size: 1m
@@ -67,12 +64,6 @@ def run(pytester: pytest.Pytester, *options: str, seconds: str = "2.000", flops:
         return pytester.runpytest("--gsw-cluster=local", "--gsw-baselines=site", "-ogsw_poll_interval=0.5", *options)
 
 
-def record(directory: Path) -> dict[str, Any]:
-    (path,) = directory.glob(".gsw/runs/*/records/*.json")
-    content: dict[str, Any] = json.loads(path.read_text())
-    return content
-
-
 def test_a_machine_without_gpus_is_its_cores(pytester: pytest.Pytester) -> None:
     result = run(pytester)
     result.assert_outcomes(passed=1)
@@ -96,20 +87,8 @@ def test_a_machine_that_is_as_fast_and_takes_longer_fails(pytester: pytest.Pytes
     result.stdout.fnmatch_lines(
         [
             "calibrated step time 2.244 s is 10.9 % slower than the documented 2 s (allowed 5 %)",
-            "",
-            "metric                      measured    documented    change    allowed",
-            "step time (s)                  2.200         2.000   +10.0 %             derived",
-            "calibrated step time (s)       2.244         2.000   +12.2 %     +5.3 %  regressed",
-            "throughput (tokens/s)          3,724         4,096    -9.1 %             derived",
-            "MFU of measured peak          35.7 %        40.0 %   -10.9 %             derived",
-            "",
-            "baseline   site/own.yaml:17  (own.md:7)",
-            "job        local *",
-            "steps      10 read, mean used; calibrated median 2.244 s, mean 2.244 s, p90 2.244 s",
             "peak       102 GFLOP/s, measured in the same job by a matrix product; the MFU is of that",
-            "log        *",
         ],
-        consecutive=True,
     )
     assert '"gsw_calibration_flops" value="102000000000.0"' in (pytester.path / "junit.xml").read_text()
 

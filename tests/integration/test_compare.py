@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,7 @@ import pytest
 from pytest_gsw.cli import main
 from pytest_gsw.history import open_history
 from pytest_gsw.results.record import Record, write_record
-from tests.unit.history.nights import job, night
+from tests.unit.history.nights import night
 
 DEFAULT = Path(".gsw", "history.sqlite")
 A, B = "20261113-210000-7f3a", "20261114-210000-7f3a"
@@ -77,15 +74,12 @@ def test_the_worst_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
 
 NO_DATABASE = "the history notes does not take this: file is not a database"
 LATER = "the history later.sqlite is of version 7, and this pytest-gsw knows version 1\nnext: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
-NO_URL = "GSW_HISTORY: got a URL of 'mysql', wanted a SQLite file, a postgresql:// URL, or 'none'"
 
 
 @pytest.mark.parametrize(
     ("arguments", "named", "why"),
     [
         ([], "notes", NO_DATABASE),
-        ([], "later.sqlite", LATER),
-        ([], "mysql://u:hunter2@db/d", NO_URL),
         (["--history=later.sqlite"], "none", LATER),
     ],
 )
@@ -111,57 +105,12 @@ def test_directories_are_compared_while_the_history_is_away(
     )
 
 
-def test_none_is_no_history(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(*two_nights())
-    assert compare(A, B, "--history=none") == 2
-    assert capsys.readouterr().err == f"pytest-gsw compare: there is no run '{A}' in .gsw/runs\nnext: ls .gsw/runs\n"
-    for record in two_nights():
-        write_record(Path(".gsw", "runs", record.run.id), record)
-    assert compare(A, B, "--history=none") == 1
-    assert capsys.readouterr() == (TEXT, "")
-
-
-def test_the_interval_is_of_the_row_s_own_noise(capsys: pytest.CaptureFixture[str]) -> None:
-    quiet = [row("slow", number, 5.0 + 0.01 * (number % 2)) for number in range(12)]
-    fill(*quiet, row("slow", 12, 5.0), row("slow", 13, 5.2))
-    assert compare(A, B, "--json") == 1
-    found = json.loads(capsys.readouterr().out)
-    (only,) = found["rows"]
-    assert only["noise"]["jobs"] == 14
-    assert only["noise"]["sigma"] < 0.0165
-    assert only["ratio"] == pytest.approx(5.0 / 5.2)
-    assert only["low"] < only["ratio"] < only["high"] < 1
-    assert (found["before"], found["after"], found["confidence"], only["change"]) == (A, B, 0.95, "slower")
-
-
-def test_more_jobs_make_a_narrower_interval(capsys: pytest.CaptureFixture[str]) -> None:
-    widths = []
-    for repeats in ((), (job(20, 5.0), job(21, 5.0))):
-        fill(row("slow", 12, repeats=repeats), row("slow", 13, 5.1, repeats=repeats))
-        assert compare(A, B, "--json") == 0
-        (only,) = json.loads(capsys.readouterr().out)["rows"]
-        widths.append(only["high"] - only["low"])
-    assert widths[1] / widths[0] == pytest.approx(0.67, abs=0.01)
-
-
 def test_what_is_better_or_the_same_is_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
     fill(row("fast", 12), row("fast", 13, 4.0), row("same", 12), row("same", 13), row("new", 13))
     assert compare(A, B) == 0
     assert compare(B, A) == 1
     fill(row("lost", 12))
     assert compare(A, B) == 1
-
-
-def test_csv(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(*two_nights())
-    assert compare(A, B, "--csv") == 1
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [one["row"] for one in rows] == ["slow", "same", "fast", "broken", "gone", "made_up", "new", "other"]
-    assert rows[0] == {
-        "row": "slow", "before_s": "5", "after_s": "6", "ratio": "0.833333", "low": "0.790868", "high": "0.878078",
-        "sigma": "0.0165", "jobs": "0", "change": "slower", "why_not": "",
-    }  # fmt: skip
-    assert (rows[4]["change"], rows[4]["why_not"]) == ("lost", "is in the first run only")
 
 
 def test_what_others_wrote_is_shown_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

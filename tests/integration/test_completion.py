@@ -69,38 +69,11 @@ def test_rows(complete: Complete, line: str) -> None:
     ]
 
 
-def test_rows_with_the_brackets_typed_or_quoted(complete: Complete) -> None:
-    for typed in ("gpt3_175b_fp8[H100x12", "gpt3_175b_fp8\\[H100x12"):
-        assert complete(f"pytest-gsw history --drift {typed}") == ["gpt3_175b_fp8\\[H100x128\\]"]
-    assert complete("pytest-gsw history --drift 'gpt3_175b_fp8[H100x12") == ["gpt3_175b_fp8[H100x128]"]
-
-
-def test_rows_of_a_table_that_the_line_names(complete: Complete, table: Path) -> None:
-    assert complete("pytest-gsw metrics a.log --baselines=site --row=tiny_1b_bf16[H") == [
-        "tiny_1b_bf16\\[H100x16\\]",
-        "tiny_1b_bf16\\[H100x8\\]",
-    ]
-
-
-def test_clusters(complete: Complete, pytester: pytest.Pytester) -> None:
-    (pytester.path / "clusters.yaml").write_text("clusters: {eos: {scheduler: slurm}, delta: {scheduler: slurm}}\n")
-    assert complete("pytest-gsw rows --cluster=") == ["delta", "demo", "eos", "local"]
-    assert complete("pytest-gsw rows --cluster de") == ["delta", "demo"]
-    (pytester.path / "clusters.yaml").write_text("clusters: [\n")
-    assert complete("pytest-gsw rows --cluster=") == [""]
-
-
 def test_runs(complete: Complete, runs: list[str]) -> None:
     assert complete("pytest-gsw report ")[:6] == ["last", *runs]
     assert complete("pytest-gsw report la") == ["last"]
     assert complete(f"pytest-gsw compare last {runs[1][:8]}") == [runs[1]]
     assert complete("pytest-gsw report .gs") == [".gsw/"]
-
-
-def test_rows_and_runs_of_the_history(complete: Complete, runs: list[str]) -> None:
-    assert complete("pytest-gsw history ex") == ["exclude"]
-    assert complete("pytest-gsw history exclude ")[:6] == ["last", *runs]
-    assert complete("pytest-gsw history gpt3_175b_fp8[H100x12") == ["gpt3_175b_fp8\\[H100x128\\]"]
 
 
 def test_without_argcomplete_nothing_changes(pytester: pytest.Pytester) -> None:

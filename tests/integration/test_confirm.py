@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.conftest import junit, properties
+from tests.integration.conftest import junit, properties, records
 
 ONE_ROW = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "--junitxml=junit.xml")
 NAME = "llama2_70b_fp8[H100x64]"
@@ -16,10 +15,8 @@ NAME = "llama2_70b_fp8[H100x64]"
 
 def record(pytester: pytest.Pytester) -> dict[str, Any]:
     """The newest record; the item stays one test case, however many jobs it had."""
-    path = max(pytester.path.glob(".gsw/runs/*/records/*.json"), key=lambda one: one.stat().st_mtime_ns)
-    content: dict[str, Any] = json.loads(path.read_text())
     assert [*junit(pytester.path / "junit.xml")] == [NAME]
-    return content
+    return records(pytester.path)[-1]
 
 
 def shown(pytester: pytest.Pytester) -> dict[str, str]:
@@ -36,15 +33,7 @@ def test_a_row_that_is_fast_enough_has_one_job(pytester: pytest.Pytester) -> Non
 def test_a_row_that_is_slow_by_chance_passes_by_the_median_of_all_its_jobs(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow-once:12%")
     result.assert_outcomes(passed=1, deselected=140)
-    result.stdout.re_match_lines(
-        [
-            (
-                rf"gsw: {NAME.replace('[', '.').replace(']', '.')}: job \d+ COMPLETED on localhost: throughput -1\d\.\d %, "
-                r"to be confirmed \(1 of 2\); submitted again, without localhost where that is possible"
-            ),
-            rf"{NAME.replace('[', '.').replace(']', '.')} +PASSED +throughput .* 4\.\d+ s/step .*",
-        ]
-    )
+    result.stdout.re_match_lines([r"gsw: .* to be confirmed \(1 of 2\); submitted again, without localhost where .*"])
     found = record(pytester)
     slow, second = (job["judged_s"] for job in found["repeats"])
     third = found["job"]["judged_s"]
@@ -68,12 +57,6 @@ def test_a_row_that_is_slow_every_time_fails(pytester: pytest.Pytester) -> None:
     )
     # Two of three are beyond the limit: the third could not bring the median back.
     assert len(record(pytester)["repeats"]) == 1
-
-
-def test_without_the_option_a_row_fails_by_its_one_job(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow-once:12%")
-    result.assert_outcomes(failed=1, deselected=140)
-    assert record(pytester)["verdict"]["given_reason"] == "slower than allowed"
 
 
 def test_with_strict_a_row_that_is_too_fast_is_confirmed_as_well(pytester: pytest.Pytester) -> None:
@@ -101,20 +84,6 @@ def test_a_replay_whose_earlier_logs_are_gone_is_an_error(pytester: pytest.Pytes
     Path(record(pytester)["repeats"][0]["log"]).unlink()
     (run,) = pytester.path.glob(".gsw/runs/*")
     pytester.runpytest(f"--gsw-replay={run}").assert_outcomes(errors=1)
-
-
-def test_the_plan_counts_repeated_jobs(pytester: pytest.Pytester) -> None:
-    once, thrice = (
-        pytester.runpytest(*ONE_ROW, "--gsw-plan", f"--gsw-repeat={n}").stdout.str().splitlines() for n in (1, 3)
-    )
-    assert any(line.endswith(" minutes, 3 times") for line in thrice)
-    hours = [
-        int(line.split("about ")[1].split(" ")[0])
-        for lines in (once, thrice)
-        for line in lines
-        if line.startswith("1 row, ")
-    ]
-    assert hours[1] == pytest.approx(3 * hours[0], abs=2)
 
 
 def test_a_replay_notices_that_an_earlier_jobs_log_has_changed(pytester: pytest.Pytester) -> None:

@@ -52,11 +52,9 @@ def calls(notes: Path) -> Counter[str]:
     ("arguments", "row"),
     [
         (("-k", "llama2_70b_fp8 and H100x128"), BUNDLED),
-        ((BUNDLED,), BUNDLED),
         (("--gsw-baselines=site",), OWN),
-        (("site/tiny.yaml",), OWN),
     ],
-    ids=["no-argument", "node-id", "own-directory", "own-file"],
+    ids=["no-argument", "own-directory"],
 )
 @pytest.mark.parametrize("directory", [".", "below"])
 def test_each_hook_is_called_once_for_each_row(
@@ -90,13 +88,3 @@ def test_a_table_that_lies_elsewhere_and_is_named_beside_tests(
     assert calls(notes) == Counter(
         f"rootdir {hook} {item}" for hook in HOOKS for item in ("test_other.py::test_other", OWN)
     )
-
-
-def test_a_conftest_beside_the_table_counts_where_pytest_walks_to_it(pytester: pytest.Pytester, notes: Path) -> None:
-    (pytester.path / "site" / "conftest.py").write_text(COUNTS.format(notes=str(notes), name="site"))
-    pytester.mkdir("tests").joinpath("conftest.py").write_text(COUNTS.format(notes=str(notes), name="tests"))
-    pytester.runpytest("--gsw-cluster=demo", "site/tiny.yaml").assert_outcomes(passed=1)
-    assert calls(notes) == Counter(f"{name} {hook} {OWN}" for hook in HOOKS for name in ("rootdir", "site"))
-    notes.unlink()
-    pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site").assert_outcomes(passed=1)
-    assert calls(notes) == Counter(f"rootdir {hook} {OWN}" for hook in HOOKS)

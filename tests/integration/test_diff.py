@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.tables.bundled import bundled_baselines
 
 TABLE = """\
 model: tiny
@@ -78,18 +77,9 @@ def test_json(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> 
         ("40", "removed"),
         ("48", "added"),
     ]
-    assert found["changes"][1] == {
-        "id": "tiny_1b_bf16[H100x8]",
-        "kind": "changed",
-        "judged_s": {"before": 1.0, "after": 1.25},
-        "figures": {
-            "step_time_s": {"before": 1.0, "after": 1.25},
-            "tokens_per_s": {"before": 65536.0, "after": 52428.8},
-            "mfu": {"before": 0.4, "after": 0.32},
-        },
-        "configuration": {},
-        "throughput_change": pytest.approx(-0.2),
-    }
+    assert found["changes"][1]["judged_s"] == {"before": 1.0, "after": 1.25}
+    assert found["changes"][1]["figures"]["mfu"] == {"before": 0.4, "after": 0.32}
+    assert found["changes"][1]["throughput_change"] == pytest.approx(-0.2)
     assert found["changes"][4]["judged_s"] == {"before": 0.25, "after": None}
     assert found["changes"][0]["throughput_change"] is None
 
@@ -101,24 +91,6 @@ def test_no_difference_but_in_words_and_places(releases: tuple[str, str], capsys
     assert capsys.readouterr().out == "5 rows, no difference\n"
     assert main(["rows", "--json", "--diff", "a.yaml", "c.yaml"]) == 0
     assert json.loads(capsys.readouterr().out)["changes"] == []
-
-
-def test_what_a_cluster_has_accepted(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    entry = (
-        "accepted:\n  - row: tiny_1b_bf16[H100x8]\n    cluster: eos\n    step_time_s: 1.1\n    jobs: 7\n    spread: 1%\n"
-        '    job_ids: "1"\n    date: 2026-11-20\n    definition: "3f2a9c1d0e4b"\n'
-    )
-    Path("c.yaml").write_text(Path("a.yaml").read_text() + entry)
-    assert main(["rows", "--diff", "a.yaml", "c.yaml"]) == 1
-    assert "  accepted.eos none -> 1.1\n" in capsys.readouterr().out
-    other = entry.replace("3f2a9c1d0e4b", "000000000000").replace("1%", "2.5%").replace("jobs: 7", "jobs: 9")
-    Path("d.yaml").write_text(Path("a.yaml").read_text() + other.replace("    date", "    image: x.sqsh\n    date"))
-    assert main(["rows", "--diff", "c.yaml", "d.yaml"]) == 1
-    changed = (
-        "  accepted.eos.jobs 7 -> 9; accepted.eos.spread 1% -> 2.5%; accepted.eos.definition 3f2a9c1d0e4b -> 000000000000; "
-        "accepted.eos.image none -> x.sqsh\n"
-    )
-    assert changed in capsys.readouterr().out
 
 
 def compared(
@@ -173,13 +145,6 @@ def test_throughput_where_a_batch_is_not_known(
     assert found["throughput_change"] == (None if change is None else pytest.approx(change))
 
 
-def test_the_steps_that_a_log_shows(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    text = Path("a.yaml").read_text()
-    Path("c.yaml").write_text(text.replace("steps: 20", "steps: 20, logged_steps: 18"))
-    assert main(["rows", "--diff", "a.yaml", "c.yaml"]) == 1
-    assert "  min_steps 18 -> 17; recipe.logged_steps none -> 18" in capsys.readouterr().out
-
-
 def test_secrets_are_hidden_in_both_forms(
     releases: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,16 +160,6 @@ def test_secrets_are_hidden_in_both_forms(
     assert main(["rows", "--diff", "c.yaml", "d.yaml"]) == 1
     hidden = "  recipe.environment.DB_PASSWORD *** -> ***; recipe.environment.NOTE x -> ***\n"
     assert hidden in capsys.readouterr().out
-
-
-def test_directories(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    for name in releases:
-        Path(name).with_suffix("").mkdir()
-        Path(name).rename(Path(name).with_suffix("") / "tiny.yaml")
-    assert main(["rows", "--diff", "a", "b"]) == 1
-    assert capsys.readouterr().out.endswith("1 slower, 1 faster, 2 otherwise changed, 1 removed, 1 added\n")
-    assert main(["rows", "--diff", str(bundled_baselines()), str(bundled_baselines())]) == 0
-    assert capsys.readouterr().out == "141 rows, no difference\n"
 
 
 def test_two_rows_of_one_name(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

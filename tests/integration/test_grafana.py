@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -10,9 +9,6 @@ from typing import Any
 
 import promql_parser as promql
 import pytest
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.cog.plugins import register_default_plugins
-from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pytest_gsw.cli import main
@@ -22,57 +18,6 @@ from pytest_gsw.reports.ci.openmetrics import openmetrics
 from tests import grafana
 from tests.unit.reports.ci.nights import night_of
 from tests.unit.results.test_incident import night
-
-NAMES = ("prometheus", "postgresql")
-#: What Prometheus adds to each sample that it scrapes.
-SCRAPED = frozenset({"instance", "job"})
-
-
-def lost(given: Any, kept: Any, place: str = "") -> Iterator[str]:
-    """What is not in the other one."""
-    if isinstance(given, dict) and isinstance(kept, dict):
-        for key, value in given.items():
-            if key in kept:
-                yield from lost(value, kept[key], f"{place}.{key}")
-            else:
-                yield f"{place}.{key}"
-    elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
-        for number, (one, other) in enumerate(zip(given, kept, strict=True)):
-            yield from lost(one, other, f"{place}[{number}]")
-    elif given != kept:
-        yield place
-
-
-def unknown(given: dict[str, Any]) -> list[str]:
-    """The keys that Grafana's own model of a dashboard does not know."""
-    register_default_plugins()
-    return list(lost(given, json.loads(JSONEncoder().encode(Dashboard.from_json(given)))))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_grafana_knows_every_key(name: str) -> None:
-    assert unknown(grafana.dashboard(name)) == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_panels_are_beside_each_other(name: str) -> None:
-    taken: set[tuple[int, int]] = set()
-    ids = [panel["id"] for panel in grafana.dashboard(name)["panels"]]
-    assert len(set(ids)) == len(ids)
-    for panel in grafana.dashboard(name)["panels"]:
-        at = panel["gridPos"]
-        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
-        assert not cells & taken, panel["title"]
-        assert max(x for x, _ in cells) < 24
-        taken |= cells
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_variable_is_there(name: str) -> None:
-    text = json.dumps(grafana.dashboard(name))
-    used = set(re.findall(r"\$\{?([a-z]\w*)", text.replace("$__", "")))
-    assert used == {*grafana.variables(name), "datasource"}
-
 
 # ---- Prometheus -------------------------------------------------------------------------------------
 
@@ -133,13 +78,3 @@ def test_every_variable_of_prometheus_has_values(labels: Mapping[str, frozenset[
         assert asked is not None
         (selector,) = selectors(promql.parse(asked[1].replace("$", "")))
         assert {asked[2], *(matcher.name for matcher in selector.matchers.matchers)} <= labels[selector.name]
-
-
-def test_columns_that_are_left_out_are_there(labels: Mapping[str, frozenset[str]]) -> None:
-    for panel in grafana.dashboard("prometheus")["panels"]:
-        asked = [
-            one.name for target in panel["targets"] for one in selectors(promql.parse(target["expr"].replace("$", "")))
-        ]
-        known = {"Time", "__name__", *SCRAPED}.union(*(labels[name] for name in asked))
-        for step in panel.get("transformations", ()):
-            assert set(step["options"].get("excludeByName", ())) <= known, panel["title"]

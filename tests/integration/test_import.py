@@ -63,16 +63,6 @@ def test_the_five_documents_give_the_bundled_tables_byte_for_byte(
     assert not [word for word in ("fill in", "look at", "left out") if word in out]
 
 
-def test_what_it_says(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["import", str(readme), "-o", str(tmp_path / "out")]) == 0
-    assert capsys.readouterr().out == (
-        "README.md: 2 rows\n"
-        "  left out   line 8: no column that is declared as a figure or a GPU count: "
-        "'Model', 'Checkpoint Size'\n"
-        f"{tmp_path / 'out' / 'nemo' / 'llama3_8b.yaml'}: 2 rows, written\n"
-    )
-
-
 def test_what_was_imported_is_collected(pytester: pytest.Pytester, readme: Path, tmp_path: Path) -> None:
     assert main(["import", str(readme), "-o", str(tmp_path / "out")]) == 0
     result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={tmp_path / 'out'}")
@@ -146,13 +136,6 @@ def test_a_table_that_differs_is_kept(readme: Path, tmp_path: Path, capsys: pyte
     assert table.read_text().endswith(accepted)
 
 
-def test_a_document_without_rows_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    document = tmp_path / "empty.md"
-    document.write_text("# Nothing\n")
-    assert main(["import", str(document), "-o", str(tmp_path / "out")]) == 1
-    assert capsys.readouterr().out == "empty.md: 0 rows\n"
-
-
 def release(below: Path) -> Path:
     """A release of three READMEs, of which one has no tables of training."""
     for name, text in {"llama3": README, "llama4": README.replace("3 8", "4 9"), "docs": "# None\n"}.items():
@@ -183,56 +166,6 @@ def test_a_whole_release_is_one_command(tmp_path: Path, capsys: pytest.CaptureFi
     assert 'document: "llama4/README.md"\n' in tables["llama3_9b"]
 
 
-def test_tables_below_a_directory_of_tables_have_its_schema(readme: Path, tmp_path: Path) -> None:
-    above, below = tmp_path / "out", tmp_path / "out" / "releases" / "25.02"
-    facts = f"--facts={above / 'facts.yaml'}"
-    assert main(["import", str(readme), "-o", str(above)]) == 0
-    assert main(["import", str(readme), "-o", str(below), facts]) == 0
-    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*.json")] == [Path("out/baseline.schema.json")]
-    first = (below / "nemo" / "llama3_8b.yaml").read_text().splitlines()[0]
-    assert first == "# yaml-language-server: $schema=../../../baseline.schema.json"
-    assert (below / "nemo" / "../../../baseline.schema.json").is_file()
-
-
-def test_two_documents_of_one_model(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    others = [tmp_path / name for name in ("v2.md", "V2.md")]
-    facts = [FACTS.format(name=name).removeprefix("documents:\n") for name in ("v2.md", "V2.md", "README.md")]
-    (tmp_path / "out" / "facts.yaml").write_text("documents:\n" + "".join(facts))
-    for other in others:
-        other.write_text(README)
-    assert main(["import", str(readme), *map(str, others), "-o", str(tmp_path / "out")]) == 0
-    nemo = tmp_path / "out" / "nemo"
-    names = ["llama3_8b-v2-2.yaml", "llama3_8b-v2.yaml", "llama3_8b.yaml"]
-    assert sorted(path.name for path in nemo.iterdir()) == names
-    said = (
-        f"look at {nemo / 'llama3_8b-v2.yaml'}: 2 rows called as in {nemo / 'llama3_8b.yaml'}, such as "
-        "llama3_8b_bf16[H100x8]: a session takes one of these tables, not both\n"
-    )
-    assert said in capsys.readouterr().out
-    assert main(["import", "--strict", str(readme), "-o", str(tmp_path / "out")]) == 1
-
-
-def test_what_has_to_be_given(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["import", str(readme)]) == 2
-    assert capsys.readouterr().err == (
-        "pytest-gsw import: -o says which directory the tables go to\nnext: add -o DIR, or --check to write none\n"
-    )
-    assert main(["import", str(readme), "-o", str(tmp_path), "--labels=recipe"]) == 2
-    assert capsys.readouterr().err == (
-        "pytest-gsw import: --labels: there are no labels of 'recipe'; did you mean 'recipes'?\n"
-    )
-
-
-@pytest.mark.parametrize("arguments", [[], ["tables"]], ids=["configured", "named"])
-def test_facts_beside_tables_are_no_table(pytester: pytest.Pytester, readme: Path, arguments: list[str]) -> None:
-    tables = pytester.path / "tables"
-    tables.mkdir()
-    (tables / "facts.yaml").write_text(FACTS.format(name="README.md"))
-    assert main(["import", str(readme), "-o", str(tables)]) == 0
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables", *arguments)
-    result.assert_outcomes(passed=2)
-
-
 # ---- Arithmetic alone ------------------------------------------------------------------------------
 
 
@@ -253,28 +186,6 @@ def test_the_figures_of_a_document_are_checked(
     assert main(command) == 0
     assert main([*command, "--strict"]) == 1
     assert "= 998644 (less than 0.25 % off)\n" in capsys.readouterr().out
-
-
-def test_the_figures_of_tables_are_checked(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-    assert main(["import", str(readme), "-o", str(out)]) == 0
-    capsys.readouterr()
-    table = out / "nemo" / "llama3_8b.yaml"
-    table.write_text(table.read_text().replace("998644", "1048576"))
-    line = 1 + table.read_text().splitlines().index(
-        "      - {gpus: 16, global_batch_size: 256, step_time_s: 2.1, tokens_per_s: 1048576}"
-    )
-    for given in (out, table):
-        assert main(["import", "--check", str(given)]) == 1
-        first, *_ = capsys.readouterr().out.splitlines()
-        assert (
-            first
-            == f"{table}:{line}: llama3_8b_bf16[H100x16]: tokens_per_s is 1048576, and 8192 * 256 / 2.1 s = 998644"
-        )
-    text = table.read_text()
-    table.write_text(text.replace("1048576}", '1048576, acknowledged: {tokens_per_s: "of two runs"}}'))
-    assert main(["import", "--check", str(table)]) == 0
-    assert " = 998644 (acknowledged: of two runs)\n" in capsys.readouterr().out
 
 
 def test_the_bundled_tables_contradict_themselves_nowhere_that_is_not_acknowledged(

@@ -45,13 +45,6 @@ def names(found: list[tuple[str, list[Any]]]) -> list[str]:
     return [name for name, _ in found]
 
 
-def test_what_groovy_cannot_parse_is_told(groovy: Sequence[str], tmp_path: Path) -> None:
-    broken = tmp_path / "Jenkinsfile"
-    broken.write_text(JENKINSFILE.read_text().replace("pipeline {", "pipeline {{", 1))
-    with pytest.raises(AssertionError, match="MultipleCompilationErrorsException"):
-        steps(groovy, broken)
-
-
 @pytest.mark.parametrize(("status", "outcome"), [("0", None), ("6", "unstable"), ("1", "error"), ("5", "error")])
 def test_what_becomes_of_the_build(groovy: Sequence[str], status: str, outcome: str | None) -> None:
     found = steps(groovy, STATUS=status)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.conftest import records
+
 TWO_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128)")
 
 
@@ -26,9 +28,9 @@ def test_a_session_as_json_lines(pytester: pytest.Pytester) -> None:
         "llama2_70b_fp8[H100x128]": "regressed",
     }
     assert {one["event"] for one in rows} == {"row"}
-    records = [json.loads(path.read_text()) for path in pytester.path.glob(".gsw/runs/*/records/*.json")]
-    assert sorted(record["row"] for record in records) == sorted(one["record"]["row"] for one in rows)
-    assert all(one["record"] in records for one in rows)
+    found = records(pytester.path)
+    assert sorted(record["row"] for record in found) == sorted(one["record"]["row"] for one in rows)
+    assert all(one["record"] in found for one in rows)
     assert last == {
         "event": "end",
         "run_id": first["run_id"],
@@ -61,12 +63,6 @@ def test_the_night_on_one_screen(pytester: pytest.Pytester) -> None:
         ],
         consecutive=True,
     )
-
-
-@pytest.mark.parametrize("options", [("-q",), ("-k", "llama2_70b_fp8 and x64")], ids=["quiet", "one row"])
-def test_a_single_row_or_a_quiet_session_has_no_table(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
-    result = pytester.runpytest(*TWO_ROWS, *options)
-    result.stdout.no_re_match_line(r"=+ \d+ rows? on demo =+")
 
 
 def test_a_terminal_that_knows_no_unicode(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,9 +45,7 @@ def assert_valid(path: Path) -> None:
         assert {child.tag for child in element} <= children
 
 
-@pytest.fixture
-def mixed(pytester: pytest.Pytester) -> Path:
-    """A session with every outcome."""
+def test_a_session_with_every_outcome(pytester: pytest.Pytester) -> None:
     pytester.runpytest(
         "--gsw-cluster=demo",
         "-k",
@@ -57,113 +55,43 @@ def mixed(pytester: pytest.Pytester) -> Path:
         "--gsw-demo=*x512]=fast:15%",
         "--junitxml=junit.xml",
     ).assert_outcomes(passed=4, failed=1, errors=1, xfailed=1, deselected=134)
-    return pytester.path / "junit.xml"
-
-
-def test_the_file_is_valid(mixed: Path) -> None:
-    assert_valid(mixed)
-
-
-def test_the_counts(mixed: Path) -> None:
-    suite = ET.parse(mixed).getroot().find("testsuite")  # noqa: S314 - our own file
+    path = pytester.path / "junit.xml"
+    assert_valid(path)
+    suite = ET.parse(path).getroot().find("testsuite")  # noqa: S314 - our own file
     assert suite is not None
-    assert {name: suite.attrib[name] for name in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "7",
-        "failures": "1",
-        "errors": "1",
-        "skipped": "1",
-    }
-
-
-def test_the_facts_of_a_row(mixed: Path) -> None:
-    facts = properties(junit(mixed)["llama2_70b_fp8[H100x64]"])
-    assert set(facts) == {
-        "gsw_row",
-        "gsw_outcome",
-        "gsw_fact",
-        "gsw_cluster",
-        "gsw_simulated",
-        "gsw_reason",
-        "gsw_tolerance",
-        "gsw_limit",
-        "gsw_gpus",
-        "gsw_reference",
-        "gsw_throughput_change",
-        "gsw_compared",
-        "gsw_definition",
-        "gsw_image",
-        "gsw_measured_step_time_s",
-        "gsw_measured_tokens_per_s",
-        "gsw_measured_samples_per_s",
-        "gsw_measured_mfu",
-        "gsw_measured_days_to_train_1t_tokens",
-        "gsw_measured_tflops_per_gpu",
-        "gsw_documented_step_time_s",
-        "gsw_documented_tokens_per_s",
-        "gsw_documented_days_to_train_1t_tokens",
-        "gsw_statistic",
-        "gsw_steps",
-        "gsw_median_step_s",
-        "gsw_mean_step_s",
-        "gsw_p90_step_s",
-        "gsw_spike_fraction",
-        "gsw_warm_up_steps",
-        "gsw_job_id",
-        "gsw_job_state",
-        "gsw_job_exit_code",
-        "gsw_job_nodes",
-        "gsw_job_queue_s",
-        "gsw_job_run_s",
-        "gsw_log",
-        "gsw_baseline",
-        "gsw_document",
-        "gsw_source",
-    }
-    assert facts["gsw_documented_tokens_per_s"] == "121250.69"
-    assert facts["gsw_job_state"] == "COMPLETED"
-    assert facts["gsw_simulated"] == "True"
-    assert facts["gsw_document"].endswith(".txt:31")
-    assert facts["gsw_source"].endswith(", releases 24.11.1, 25.01 and 25.01.1")
-
-
-def test_class_names_are_cluster_framework_and_workload(mixed: Path) -> None:
-    assert {case.attrib["classname"] for case in junit(mixed).values()} == {
-        "demo.maxtext.llama2_70b",
-        "demo.deepspeed.gpt2_52b",
-    }
-
-
-def test_the_time_is_that_of_the_job(mixed: Path) -> None:
-    for case in junit(mixed).values():
-        # Pytest adds what it took to judge the row, which was taken off before: a digit may differ.
-        assert float(case.attrib["time"]) == pytest.approx(float(properties(case)["gsw_job_run_s"]), abs=0.0011)
-        assert case.attrib["time"] != "0.000"
-
-
-def test_the_message_is_the_fact_and_the_text_is_told_once(mixed: Path) -> None:
-    for case in junit(mixed).values():
-        for element in case:
-            if element.tag in {"failure", "error", "skipped"}:
-                assert element.attrib["message"] == properties(case)["gsw_fact"]
-    error = junit(mixed)["llama2_70b_fp8[H100x256]"].find("error")
-    assert error is not None
-    assert re.fullmatch(r"job \d+ failed with exit code 1: XLA out of memory", error.attrib["message"])
-    assert "cause" in (error.text or "")
-
-
-def test_what_ran_where_is_told_of_the_suite(mixed: Path) -> None:
-    (run,) = mixed.parent.glob(".gsw/runs/*")
-    assert suite_properties(mixed) == {
+    assert [suite.attrib[name] for name in ("tests", "failures", "errors", "skipped")] == ["7", "1", "1", "1"]
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    assert suite_properties(path) == {
         "gsw_cluster": "demo",
         "gsw_run": run.name,
         "gsw_version_pytest_gsw": version("pytest-gsw"),
         "gsw_version_pytest": pytest.__version__,
         "gsw_version_python": python_version(),
     }
+    cases = junit(path)
+    assert {case.attrib["classname"] for case in cases.values()} == {
+        "demo.maxtext.llama2_70b",
+        "demo.deepspeed.gpt2_52b",
+    }
+    for case in cases.values():
+        # Pytest adds what it took to judge the row, which was taken off before: a digit may differ.
+        assert float(case.attrib["time"]) == pytest.approx(float(properties(case)["gsw_job_run_s"]), abs=0.0011)
+        assert case.attrib["time"] != "0.000"
+        for element in case:
+            if element.tag in {"failure", "error", "skipped"}:
+                assert element.attrib["message"] == properties(case)["gsw_fact"]
+    error = cases["llama2_70b_fp8[H100x256]"].find("error")
+    assert error is not None
+    assert re.fullmatch(r"job \d+ failed with exit code 1: XLA out of memory", error.attrib["message"])
+    assert "cause" in (error.text or "")
+    facts = properties(cases["llama2_70b_fp8[H100x64]"])
+    assert facts["gsw_documented_tokens_per_s"] == "121250.69"
+    assert (facts["gsw_job_state"], facts["gsw_simulated"]) == ("COMPLETED", "True")
+    assert facts["gsw_document"].endswith(".txt:31")
+    assert facts["gsw_source"].endswith(", releases 24.11.1, 25.01 and 25.01.1")
 
 
-@pytest.mark.parametrize("family", ["xunit1", "xunit2"])
-@pytest.mark.parametrize("duration", ["total", "call"])
+@pytest.mark.parametrize(("family", "duration"), [("xunit1", "total"), ("xunit2", "call")])
 def test_it_is_so_in_every_kind_of_file(pytester: pytest.Pytester, family: str, duration: str) -> None:
     shutil.copy(bundled_baselines() / "maxtext" / "llama2_70b.yaml", pytester.path)
     pytester.makepyfile(test_other="def test_other():\n    pass\n")

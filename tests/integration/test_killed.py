@@ -67,32 +67,3 @@ def test_its_own_report_lists_them_everywhere_and_says_how_to_go_on(pytester: py
     assert "6 rows, the worst first" in listed
     assert listed.index(f"{never} ✖ error") < listed.index("✔ passed")
     pytester.runpytest_subprocess(f"--gsw-resume={killed.name}").assert_outcomes(passed=6, deselected=135)
-
-
-@pytest.mark.parametrize("count", [1, 5])
-def test_metrics_and_page_of_a_killed_run_have_its_cluster(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
-    pytester.makeconftest(KILL.format(count=count))
-    run(pytester)
-    (killed,) = Path(".gsw", "runs").iterdir()
-    if count == 1:
-        shutil.rmtree(killed / "records")
-    assert main(["report", str(killed), "--format", "openmetrics", "-o", "gsw.prom"]) == 0
-    metrics = Path("gsw.prom").read_text().splitlines()
-    rows = [line for line in metrics if line.startswith("gsw_outcome{") and 'outcome="error"} 1.0' in line]
-    assert len(rows) == (6 if count == 1 else 1)
-    assert all(
-        re.fullmatch(
-            r'gsw_outcome\{row="(llama2_70b_fp8\[H100x(\d+)\])",table="baselines/maxtext/llama2_70b.yaml",cluster="demo",'
-            r'workload="llama2_70b",framework="maxtext",dtype="fp8",accelerator="H100",gpus="\2",outcome="error"\} 1\.0',
-            line,
-        )
-        for line in rows
-    )
-    assert main(["report", "--format=markdown", str(killed), "-o", "summary.md"]) == 0
-    assert f"`demo`, run `{killed.name}`, 6 rows: " in Path("summary.md").read_text()
-    assert main(["report", str(killed), "-o", "out"]) == 0
-    index = re.sub(r"\s+", " ", text_of(Path("out/index.html")))
-    assert re.search(r"[61] errors? of 6 rows on demo, \d{4}-\d\d-\d\d \d\d:\d\d", index)

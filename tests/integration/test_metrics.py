@@ -120,38 +120,6 @@ def test_a_metric_that_nobody_reads_is_an_error(pytester: pytest.Pytester) -> No
     result.stdout.fnmatch_lines(["nobody reads the metric 'output_tokens_per_s'", "known      peak_memory_gib"])
 
 
-def test_a_plugin_that_raises_is_an_error_of_its_row(pytester: pytest.Pytester) -> None:
-    log(pytester.path)
-    broken = example("pytest_gsw_metrics").replace('log.lines(b"max memory ")', "log.words()")
-    (pytester.path / "memory.py").write_text(broken)
-    result = judged(pytester)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["peak_memory of memory raised AttributeError: *"])
-
-
-@pytest.mark.parametrize(
-    ("changed", "problem"),
-    [
-        ('key="step_time_s"', "  key: got 'step_time_s', wanted a-z, 0-9 and '_', at most 60 of them, and no key *"),
-        ('direction="lower"', "  direction: got 'lower', wanted a Direction"),
-        ('statistic="mode"', "  statistic: got 'mode', wanted one of last, median, mean, max, min"),
-        ("read=None", "  read: missing, wanted read(log)"),
-        ('key="output_tokens_per_s"', "*two metrics of the key 'output_tokens_per_s', wanted one*"),
-    ],
-)
-def test_what_is_no_metric_is_refused_before_anything_is_submitted(
-    pytester: pytest.Pytester, changed: str, problem: str
-) -> None:
-    log(pytester.path)
-    name = changed.partition("=")[0]
-    wrong = re.sub(rf"{name}=[^,]*,", f"{changed},", example("pytest_gsw_metrics"))
-    (pytester.path / "memory.py").write_text(wrong)
-    result = judged(pytester)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: an implementation of pytest_gsw_metrics returned *"])
-    result.stderr.fnmatch_lines([problem])
-
-
 def test_history_report_and_prometheus_have_them(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,35 +139,6 @@ def test_history_report_and_prometheus_have_them(
     assert "# HELP gsw_metric_peak_memory_gib Measured peak memory in GiB, lower is better.\n" in text
     assert re.search(r"^gsw_metric_peak_memory_gib\{.*\} 70\.1$", text, re.MULTILINE)
     assert re.search(r"^gsw_documented_metric_output_tokens_per_s\{.*\} 1840\.0$", text, re.MULTILINE)
-
-
-def test_the_history_keeps_them(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log(pytester.path, memory="70.1")
-    judged(pytester)
-    # A replay is no night of its own; as the record of a job it is one.
-    (path,) = (pytester.path / ".gsw" / "runs").rglob("records/*.json")
-    record = json.loads(path.read_text())
-    record["job"] |= {"state": "COMPLETED", "launcher": "slurm", "id": "481220", "end_s": 1795212692.0}
-    path.write_text(json.dumps(record | {"cluster": "eos"}))
-    (path.parent.parent / "junit.json").unlink()  # which says that it is a replay
-    monkeypatch.setenv("GSW_HISTORY", str(pytester.path / "history.sqlite"))
-    assert main(["history", "--add", str(path.parent.parent)]) == 0
-    capsys.readouterr()
-    assert main(["history", "--json"]) == 0
-    (series,) = json.loads(capsys.readouterr().out)
-    (point,) = series["points"]
-    assert point["metrics"] == {"output_tokens_per_s": 1834.2, "peak_memory_gib": 70.1}
-    assert point["outcome"] == "passed"  # by the step time, which is what the series is of
-
-
-def test_the_command_line_says_what_it_leaves_out(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log(pytester.path, memory="70.1")
-    assert main(["metrics", "own.log", "--row", ROW, "--baselines", "own.yaml", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["metrics_not_judged"] == "peak_memory_gib, output_tokens_per_s"
 
 
 SLOWEST = """

@@ -105,21 +105,6 @@ def test_a_node_that_fails_jobs_is_named(
     assert found["usual"] < found["failed"] / found["of"]
 
 
-def test_a_session_says_which_node_fails_jobs(pytester: pytest.Pytester, table: Path) -> None:
-    nights(table, {}, begin_s=time.time() - (NIGHTS + 1) * 86400, cluster="demo", failing=5)
-    asked = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "--gsw-demo=*=slow:12%", "--gsw-report=report")
-    result = pytester.runpytest(*asked)
-    result.stdout.re_match_lines(
-        [r"=+ nodes that fail jobs =+", r"node pool0-0005 \(16 of \d+ jobs failed, usual are \d+\.\d %\)"]
-    )
-    report = Path("report")
-    assert "fails jobs: node pool0-0005 (16 of" in (report / "index.html").read_text(encoding="utf-8")
-    assert "Nodes of which more jobs fail than by chance" in (report / "jobs.html").read_text(encoding="utf-8")
-    assert 'gsw_failing_node_ratio{cluster="demo",node="pool0-0005",one_of="1"} 0.' in (report / "gsw.prom").read_text(
-        encoding="utf-8"
-    )
-
-
 def test_a_repaired_node_is_told_and_not_excluded(
     pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,19 +126,6 @@ def test_sound_nodes_are_not_named(pytester: pytest.Pytester, table: Path, capsy
     assert capsys.readouterr().out == (
         "no node makes jobs slow\neos: 16 nodes cleared of a loss of 5.8 % or more by the last 30 runs\n"
     )
-
-
-def test_a_history_that_is_too_short_says_so(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nights(table, {}, last=2)
-    assert main(["nodes"]) == 6
-    first, second = capsys.readouterr().out.splitlines()
-    assert first == "no node is known to make jobs slow"
-    assert second == "eos: 0 nodes cleared of a loss of 5.8 % or more by the last 30 runs, 10 could not be told"
-    assert main(["nodes", "--json"]) == 6
-    (eos,) = json.loads(capsys.readouterr().out)
-    assert (eos["slow"], eos["cleared"], len(eos["could_not_be_told"])) == ([], [], 10)
 
 
 @pytest.mark.parametrize(
@@ -195,11 +167,3 @@ def test_a_session_says_which_slow_node_explains_a_regression(
     (run,) = pytester.path.glob(".gsw/runs/*")
     pytester.runpytest(*asked, f"--gsw-replay={run}").assert_outcomes(failed=1, deselected=140)
     assert properties(junit(pytester.path / "j.xml")[row])["gsw_slow_nodes"] == told["gsw_slow_nodes"]
-
-
-def test_since_leaves_earlier_nights_out(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nodes", "--since=2099-01-01"]) == 6  # nothing is known of nodes that have run no job
-    assert capsys.readouterr().out.splitlines() == [
-        "no node is known to make jobs slow",
-        "eos: no job tells of any other node",
-    ]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.integration.conftest import junit
+from tests.integration.conftest import junit, records
 
 ROW = "llama2_70b_fp8[H100x128]"
 ONE = ("--gsw-cluster=demo", f"baselines/maxtext/llama2_70b.yaml::{ROW}", "--junitxml=junit.xml")
@@ -24,10 +22,6 @@ def with_hooks(pytester: pytest.Pytester, body: str, place: str) -> tuple[str, s
 
 #: Where a site has its hooks.
 PLACES = pytest.mark.parametrize("place", ["own_plugin", "conftest"])
-
-
-def records(pytester: pytest.Pytester) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted(pytester.path.glob(".gsw/runs/*/records/*.json"))]
 
 
 def tags(pytester: pytest.Pytester) -> dict[str, list[str]]:
@@ -60,7 +54,7 @@ def test_a_plugin_that_swallows_one_row(pytester: pytest.Pytester) -> None:
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert tags(pytester)[ROW] == ["error"]
-    assert next((one["row"], one["outcome"]) for one in records(pytester)) == (ROW, "error")
+    assert {one["row"]: one["outcome"] for one in records(pytester.path)}[ROW] == "error"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +109,7 @@ def test_a_row_that_a_foreign_hook_ends_is_an_error(
     result = pytester.runpytest(*ONE, *with_hooks(pytester, f"@pytest.hookimpl(tryfirst=True)\n{body}", place))
     fact = fact.replace("PLACE", "conftest.py" if place == "conftest" else place)
     result.assert_outcomes(errors=1)
-    (record,) = records(pytester)
+    (record,) = records(pytester.path)
     assert (record["outcome"], record["fact"]) == ("error", fact)
     assert record["job"]["state"] == "COMPLETED"
     result.stdout.fnmatch_lines([fact])
@@ -148,7 +142,7 @@ def test_hooks_that_make_every_report_green(pytester: pytest.Pytester, body: str
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.mark.parametrize("options", [(), ("--lf",), ("-x",), ("-n1",)], ids=lambda options: (*options, "alone")[0])
+@pytest.mark.parametrize("options", [(), ("--lf",), ("-n1",)], ids=lambda options: (*options, "alone")[0])
 def test_a_row_that_is_open_is_not_covered_by_others_that_pass(
     pytester: pytest.Pytester, table: Path, options: tuple[str, ...]
 ) -> None:

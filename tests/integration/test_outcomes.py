@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import re
-from pathlib import Path
 
 import pytest
 
@@ -31,14 +28,7 @@ def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkey
             r"llama2_70b_fp8\[H100x128\]  REGRESSED  throughput -1\d\.\d %  5\.\d+ s/step  MFU 3\d\.\d % .*\[100%\]",
             r"_+ llama2_70b_fp8\[H100x128\] +_+",
             r"throughput 20\d,\d{3} tokens/s is 1\d\.\d % below the documented 230,153 \(allowed 5 %\)",
-            r"metric +measured +documented +change +allowed *",
-            r"step time \(s\) +5\.\d{3} +4\.556 +\+1\d\.\d % +\+5\.3 % +regressed",
             r"throughput \(tokens/s\) +20\d,\d{3} +230,153 +-1\d\.\d % +-5\.0 % +regressed",
-            r"baseline +baselines/maxtext/llama2_70b\.yaml:\d+  \(003_\w+\.txt:31\)",
-            r"job +local \d+ COMPLETED 0:0 in \d+s on \S+",
-            r"steps +50 read, last used; median 5\.\d+ s, mean 5\.\d+ s, p90 5\.\d+ s after 2 of warm-up",
-            r"log +/.*/results/demo/fp8/70b/128/log-maxtext_llama2_70b_128_\d+\.out",
-            r"note +this is a simulation: no GPU was used, the figures are made up",
             (
                 r"again +pytest --gsw-cluster=demo '--gsw-demo=llama2_70b_fp8\[H100x128\]=slow:12%' "
                 r"'baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\]'"
@@ -65,11 +55,6 @@ def test_a_failure_says_since_when_it_is_so(pytester: pytest.Pytester) -> None:
     )
     # A row of which no other night is known says nothing.
     run(pytester, "slow:12%", "--gsw-history=none").stdout.no_re_match_line(r"since .*")
-
-
-def test_with_tb_line_a_failure_is_its_place_in_the_table_and_its_fact(pytester: pytest.Pytester) -> None:
-    result = run(pytester, "slow:12%", "--tb=line")
-    result.stdout.re_match_lines([r".*baselines/maxtext/llama2_70b\.yaml:\d+: throughput 20\d,\d{3} tokens/s is 1.*"])
 
 
 def test_a_fast_row_passes_and_is_listed(pytester: pytest.Pytester) -> None:
@@ -181,34 +166,6 @@ def test_the_first_failure_ends_the_session_and_the_other_jobs(pytester: pytest.
     result.stdout.re_match_lines([r"gsw: \d jobs? (was|were) still pending or running, and cancelled"])
 
 
-def test_an_older_log_under_the_same_job_id_is_not_the_jobs_own(pytester: pytest.Pytester, recipes: Path) -> None:
-    script = recipes / "maxtext" / "launch.sh"
-    body = script.read_text()
-    # The job writes nothing; a log of its id is there already, from long ago.
-    script.write_text(body + '\ntouch -d "2020-01-01" "$GSW_DEMO_LOG"\n')
-    (pytester.path / "clusters.yaml").write_text(
-        f"clusters: {{here: {{scheduler: local, gpus: 128, stage: {pytester.path}/stage, recipes: {recipes}}}}}\n"
-    )
-    result = pytester.runpytest("--gsw-cluster=here", ROW, "--junitxml=junit.xml")
-    result.assert_outcomes(errors=1)
-    result.stdout.re_match_lines([r"no log of job \d+ but an older one: it was last written at 2020-01-01 00:00:00"])
-
-
-def test_runxfail_makes_a_documented_out_of_memory_an_error(pytester: pytest.Pytester) -> None:
-    row = "baselines/deepspeed/gpt2.yaml::gpt2_52b_fp16[V100-32GBx64-zero-id11]"
-    result = pytester.runpytest("--gsw-cluster=demo", row, "--runxfail", "--junitxml=junit.xml")
-    result.assert_outcomes(errors=1)
-    outcomes = [p for p in junit(pytester.path / "junit.xml").values() for p in p.iter("property")]
-    assert [p.attrib["value"] for p in outcomes if p.attrib["name"] == "gsw_outcome"] == ["expected_failure"]
-
-
-def test_results_that_cannot_be_written_are_a_usage_error(pytester: pytest.Pytester) -> None:
-    (pytester.path / "file").write_text("")
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-results=file", ROW)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: the results cannot be written to *: *", "next: give another directory with *"])
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -224,25 +181,3 @@ def test_what_a_hook_makes_up_does_not_pass(pytester: pytest.Pytester, answer: s
     is_none = "an implementation of pytest_gsw_judge returned 'PASSED', which is no Verdict"
     is_odd = "pytest_gsw_judge of conftest.py raised ValueError: 'verdict.measured_s' is *, wanted a number above 0"
     result.stdout.fnmatch_lines([is_none if answer == "'PASSED'" else is_odd])
-
-
-def test_names_with_dots_are_whole_on_the_screen(pytester: pytest.Pytester) -> None:
-    node_id = "baselines/nemo/llama3.1_405b.yaml::llama3.1_405b_fp8[H100x576]"
-    result = pytester.runpytest("--gsw-cluster=demo", node_id)
-    assert any(line.startswith("llama3.1_405b_fp8[H100x576]  PASSED ") for line in result.outlines)
-
-
-def test_a_disk_that_is_full_when_a_session_begins(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("pytest_gsw.jobs.journal.Journal._append", full)
-    result = run(pytester, "slow:0%")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        [
-            "ERROR: the results cannot be written to *: No space left on device",
-            "next: make room there, or give another directory with --gsw-results=DIR",
-        ]
-    )
-    assert not list(pytester.path.glob(".gsw/runs/*/stage"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import put_on_path, tiny_table
+from tests.integration.conftest import put_on_path
 
 CLUSTER = """\
 clusters:
@@ -55,27 +55,6 @@ def test_the_plan_tells_how_jobs_will_differ_from_their_rows(
 
 
 @pytest.mark.usefixtures("_login_node")
-def test_each_recipe_has_its_own_virtual_environment(pytester: pytest.Pytester) -> None:
-    rows = ("gpus: 8, step_time_s: 1.000, line: 10", "gpus: 16, step_time_s: 0.500, line: 11")
-    text = tiny_table(*rows).replace("directory: tiny", "directory: maxtext")
-    own = "steps: 20, environment: {VIRTUAL_ENV: /venvs/own, SAME: x}"
-    pytester.path.joinpath("plain.yaml").write_text(text)
-    pytester.path.joinpath("own.yaml").write_text(text.replace("model: tiny", "model: own").replace("steps: 20", own))
-    pytester.path.joinpath("clusters.yaml").write_text(
-        "clusters: {eos: {scheduler: slurm, stage: stage, recipes: recipes, environment: "
-        "{VIRTUAL_ENV: '/venvs/{workload}-{recipe}', SAME: x}}}\n"
-    )
-    tables = ("--gsw-baselines=plain.yaml", "--gsw-baselines=own.yaml")
-    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", *tables)
-    result.stdout.fnmatch_lines(
-        ["gsw: VIRTUAL_ENV of eos does not count: the table sets it (own_1b_bf16?H100x8? and 1 more row)"]
-    )
-    homes = [line.split()[-1] for line in result.outlines if "VIRTUAL_ENV=" in line]
-    assert sorted(homes) == [f"VIRTUAL_ENV={home}" for home in (*["/venvs/own"] * 2, *["/venvs/tiny_1b-maxtext"] * 2)]
-    assert "SAME of eos" not in result.stdout.str()
-
-
-@pytest.mark.usefixtures("_login_node")
 def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_ACCOUNT", "eng")
     (pytester.path / "clusters.yaml").write_text(CLUSTER)
@@ -105,30 +84,3 @@ def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.Monk
     )
     assert "very-secret" not in result.stdout.str()
     assert not (pytester.path / ".gsw").exists()
-
-
-def test_rows_of_maxtext_keep_one_name_each_and_stay_singletons(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLURM_ACCOUNT", "eng")
-    (pytester.path / "clusters.yaml").write_text(CLUSTER)
-    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", "-k", "llama2_70b_fp8 and H100x64")
-    result.stdout.fnmatch_lines(["  command * -J gsw-llama2_70b_fp8*H100x64* --dependency=singleton *"])
-
-
-def test_a_plan_needs_a_cluster(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-plan")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --gsw-plan needs a cluster; add --gsw-cluster=NAME"])
-
-
-def test_a_cluster_without_a_staging_area_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    (pytester.path / "clusters.yaml").write_text("clusters: {eos: {scheduler: slurm}}\n")
-    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        [
-            "ERROR: the cluster 'eos' has no staging area",
-            f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {pytester.path}/clusters.yaml",
-        ]
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import re
@@ -14,13 +13,6 @@ import pytest
 from tests.integration.conftest import junit, properties
 
 ONE_ROW = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64")
-NODE_ID = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[[]H100x64]"
-
-
-def record(pytester: pytest.Pytester) -> dict[str, object]:
-    (path,) = pytester.path.glob(".gsw/runs/*/records/*.json")
-    content: dict[str, object] = json.loads(path.read_text())
-    return content
 
 
 def test_stall(pytester: pytest.Pytester) -> None:
@@ -47,56 +39,6 @@ def test_stall(pytester: pytest.Pytester) -> None:
     assert float(seen["gsw_saved_gpu_hours"]) == pytest.approx(64 * 3 * (600 + 65 * 4.324) / 3600, rel=0.01)
 
 
-def test_a_loss_that_is_not_finite_ends_the_job(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "10")
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=nan")
-    result.assert_outcomes(errors=1, deselected=140)
-    result.stdout.re_match_lines(
-        [
-            r"the loss or a step time is not finite at step 25: loss: nan",
-            r"job        \d+ CANCELLED .*",
-            r"next       a run that diverged says nothing of performance: find out why before measuring",
-        ]
-    )
-
-
-def test_slow_start(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "20")
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=slow:400%")
-    result.assert_outcomes(errors=1, deselected=140)
-    result.stdout.re_match_lines(
-        [
-            (
-                r"slow start: 2\d\.\d+ s a step over the last 10 of \d+ steps is 5\.\d times the documented 4\.324 s "
-                r"\(ended early from 3 times on\)"
-            ),
-            (
-                r"next       the nodes or the fabric are at fault rather than the row; slow_start: 0 in clusters\.yaml lets "
-                r"them go on"
-            ),
-        ]
-    )
-    assert record(pytester)["outcome"] == "error"
-
-
-def test_timeout_is_three_times_the_documented_duration(pytester: pytest.Pytester) -> None:
-    (pytester.path / "clusters.yaml").write_text(
-        "clusters:\n  eos: {scheduler: slurm, stage: /stage}\n"
-        "  own: {scheduler: slurm, stage: /stage, sbatch: [--time=04:00:00]}\n"
-    )
-    row = ("--gsw-plan", "-k", "grok1_314b_bf16 and x2048")
-
-    def commands(*more: str) -> list[str]:
-        lines = pytester.runpytest(*row, *more).outlines
-        return [line for line in lines if line.strip().startswith("command")]
-
-    assert ["--time=" in line for line in commands("--gsw-cluster=eos")] == [True]
-    (usual,) = commands("--gsw-cluster=eos")
-    assert re.search(r" --time=(\d+) ", usual)
-    assert all("--time=04:00:00" in line and line.count("--time") == 1 for line in commands("--gsw-cluster=own"))
-    assert all("--time=7 " in line for line in commands("--gsw-cluster=eos", "--gsw-timeout=7"))
-
-
 def test_every_row_skipped_is_no_success(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """
@@ -113,15 +55,6 @@ def test_every_row_skipped_is_no_success(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ONE_ROW, "-q")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     result.stdout.fnmatch_lines(["gsw: the only row was not judged: it was skipped (-rs tells why)"])
-
-
-def test_some_rows_skipped_are_no_matter(pytester: pytest.Pytester, table: Path) -> None:
-    (pytester.path / "clusters.yaml").write_text(
-        f"clusters:\n  here: {{scheduler: local, accelerator: B200, stage: {pytester.path}/stage, gpus: 8}}\n"
-    )
-    result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "-rs")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(errors=1, deselected=2)
 
 
 def on_a_terminal(directory: Path, *arguments: str) -> str:
@@ -173,28 +106,5 @@ def test_a_record_that_cannot_be_written_is_no_pass(pytester: pytest.Pytester) -
             r"the record cannot be written: File exists: .*/records",
             r"it would have said: passed: throughput .*",
             r"next       make room there, or give another directory with --gsw-results=DIR",
-        ]
-    )
-
-
-def test_a_journal_that_lacks_something_is_said(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(
-        """
-        from pytest_gsw.jobs.journal import Journal
-
-        def full(self, *ends):
-            raise OSError(28, "No space left on device")
-
-        Journal.ended = full
-        """
-    )
-    result = pytester.runpytest_subprocess(*ONE_ROW)
-    result.assert_outcomes(passed=1, deselected=140)
-    result.stdout.fnmatch_lines(
-        [
-            (
-                "gsw: the run's journal could not be written: No space left on device; a session that resumes this run "
-                "would not know all of its jobs"
-            )
         ]
     )

@@ -29,14 +29,6 @@ def test_nsight_is_skipped_after_the_run_with_its_figures(pytester: pytest.Pytes
     assert "gsw_measured_step_time_s" in properties(case)
 
 
-def test_nccl_trace_finds_its_own_results_directory(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", ROW, "--gsw-profile=nccl-trace", "--junitxml=junit.xml")
-    result.assert_outcomes(skipped=1)
-    facts = properties(junit(pytester.path / "junit.xml")[NAME])
-    assert "/results/demo-nccl-trace/fp8/314b/512/" in facts["gsw_log"]
-    assert facts["gsw_steps"] == "10"
-
-
 def test_profiling_left_in_the_environment_is_not_judged(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,9 +109,7 @@ def test_a_profiled_run_that_fails_is_an_error(pytester: pytest.Pytester) -> Non
     ("given", "message"),
     [
         ("nsigt", "got 'nsigt', wanted nsight or nccl-trace; did you mean 'nsight'?"),
-        ("nccl-trace:ranks=0", "'ranks=0' is for nsight, and nccl-trace takes nothing"),
         ("nsight:steps=30-20", "got 'steps=30-20', wanted steps=45-50, ranks=0-7, gpu-metrics or cpu-metrics"),
-        ("nsight:ranks=0-3,gpu", "got 'gpu', wanted steps=45-50, ranks=0-7, gpu-metrics or cpu-metrics"),
     ],
 )
 def test_usage_errors(pytester: pytest.Pytester, given: str, message: str) -> None:

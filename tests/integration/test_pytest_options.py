@@ -19,37 +19,15 @@ def test_sw_stops_at_the_first_failure_and_goes_on_from_it(pytester: pytest.Pyte
     assert result.parseoutcomes()["passed"] == 3
 
 
-def test_maxfail(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*BROKEN, "--maxfail=2", ONE_AT_A_TIME).assert_outcomes(
-        passed=2, failed=1, errors=1, deselected=136
-    )
-
-
-def test_deselect(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(
-        "--gsw-cluster=demo", "-k", "gpt3_175b", "--deselect", "baselines/paxml/gpt3_175b.yaml::gpt3_175b_fp8[H100x256]"
-    )
-    result.assert_outcomes(passed=4, deselected=137)
-
-
 def test_quiet_is_quiet(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "-q")
     assert next(line for line in result.outlines if line.strip()).startswith(".....")
     assert len([line for line in result.outlines if line.strip()]) == 2
 
 
-def test_without_a_terminal(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "-p", "no:terminal")
-    assert (result.ret, result.outlines, result.errlines) == (0, [], [])
-
-
 def test_a_plan_without_a_terminal(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b and x128", "-p", "no:terminal", "--gsw-plan")
     assert result.outlines[-1].startswith("1 row, 128 GPUs on 16 nodes")
-
-
-def test_nothing_selected_is_no_success(pytester: pytest.Pytester) -> None:
-    assert pytester.runpytest("--gsw-cluster=demo", "-k", "nosuch").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_a_mark_of_a_conftest_skips_a_row(pytester: pytest.Pytester) -> None:

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import tiny_table
-
 TWO = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (H100x64 or H100x128)", "--gsw-demo=*x128]=slow:12%")
 SLOW = "llama2_70b_fp8[H100x128]"
 
@@ -42,22 +40,6 @@ def test_allure_has_the_figures_of_a_row(pytester: pytest.Pytester) -> None:
     (attachment,) = [one for one in results[SLOW]["attachments"] if one["name"] == "record"]
     record = json.loads((pytester.path / "allure" / attachment["source"]).read_text(encoding="utf-8"))
     assert record["row"] == SLOW
-
-
-def test_each_row_is_a_test_of_its_own_to_allure_and_the_same_one_each_night(pytester: pytest.Pytester) -> None:
-    nights = []
-    for night in ("first", "second"):
-        pytester.runpytest(*TWO, f"--alluredir={night}")
-        nights.append({name: one["historyId"] for name, one in allure(pytester.path / night).items()})
-    assert nights[0] == nights[1]
-    assert len(set(nights[0].values())) == 2
-
-
-def test_allure_tells_rows_apart_that_have_no_record(pytester: pytest.Pytester, table: Path) -> None:
-    table.write_text(tiny_table("gpus: 8, step_time_s: , line: 10", "gpus: 16, step_time_s: , line: 11"))
-    pytester.runpytest("--gsw-cluster=demo", str(table), "--alluredir=allure").assert_outcomes(errors=2)
-    results = allure(pytester.path / "allure")
-    assert len({one["historyId"] for one in results.values()}) == 2
 
 
 def test_other_tests_are_left_alone(pytester: pytest.Pytester, table: Path) -> None:

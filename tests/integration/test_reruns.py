@@ -51,17 +51,3 @@ def test_nor_are_rows_that_a_conftest_calls_flaky(pytester: pytest.Pytester) -> 
     result.assert_outcomes(failed=1, deselected=140)
     assert "rerun" not in result.parseoutcomes()
     assert result.outlines.count(LINE) == 1
-
-
-def test_by_the_ini_file(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\nreruns = 1\n")
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-demo=*=slow:30%", "-k", "gpt3_175b and x128")
-    assert result.outlines.count(LINE) == 1
-    assert "rerun" not in result.parseoutcomes()
-
-
-def test_nothing_is_said_where_nobody_asks_for_it(pytester: pytest.Pytester) -> None:
-    assert LINE not in pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b and x128").outlines
-    result = pytester.runpytest("--reruns=2", "test_one.py")
-    result.assert_outcomes(passed=1)
-    assert "gsw:" not in result.stdout.str()

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,6 @@ from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.ownership import RunLock
 from tests.integration.conftest import junit, properties
-from tests.signals import end, hear_hangup
 
 
 @pytest.fixture
@@ -141,60 +137,6 @@ def test_rows_that_are_left_out_on_purpose_keep_their_jobs(pytester: pytest.Pyte
     result.stdout.fnmatch_lines([f"gsw: 1 job of rows that are not selected is left alone: {job}"])
     # What was left out once is still part of the run.
     resume(pytester).assert_outcomes(passed=2, deselected=1)
-
-
-def test_damage_and_changed_figures_are_said(pytester: pytest.Pytester, run: Path, table: Path) -> None:
-    table.write_text(table.read_text().replace("step_time_s: 1.000", "step_time_s: 1.010"))
-    lines = (run / NAME).read_bytes().split(b"\n")
-    (run / NAME).write_bytes(b"\n".join([b"\0" * 64, *lines[1:]]))
-    result = resume(pytester)
-    result.assert_outcomes(passed=2, deselected=1)
-    result.stdout.fnmatch_lines(
-        [
-            f"gsw: {run}/{NAME}:1 is not readable",
-            "gsw: so every row of the run is looked up by its job's name before anything is submitted",
-            "gsw: tiny_1b_bf16[[]H100x8]: its table has changed since its job was submitted: step_time_s was 1, *",
-        ]
-    )
-
-
-def test_a_run_whose_rows_nobody_knows(pytester: pytest.Pytester, run: Path) -> None:
-    for name in (NAME, "session.jsonl"):
-        lines = (run / name).read_bytes().split(b"\n")
-        (run / name).write_bytes(b"\n".join([b"\0" * 64, *lines[1:]]))
-    result = resume(pytester)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: the run {run.name} cannot be resumed: which rows it had is not known: *"])
-
-
-def signalled(pytester: pytest.Pytester, number: signal.Signals, logs: int) -> list[str]:
-    """What JUnit has of each row of a session that gets this signal once so many jobs have written their logs."""
-    process = pytester.popen(
-        [*pytester._getpytestargs(), "--gsw-cluster=demo", "--gsw-baselines=site", "--junitxml=junit.xml"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=hear_hangup,
-    )
-    try:
-        deadline_s = time.monotonic() + 300
-        while len(list(pytester.path.glob(".gsw/runs/*/stage/**/log-*.out"))) < logs:
-            assert time.monotonic() < deadline_s
-            assert process.poll() is None
-            time.sleep(0.05)
-        process.send_signal(number)
-        assert process.wait(120) == pytest.ExitCode.INTERRUPTED
-    finally:
-        end(process)
-    return ["".join(case.itertext()) for case in junit(pytester.path / "junit.xml").values()]
-
-
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-def test_signals_end_a_session_in_order(
-    pytester: pytest.Pytester, table: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "120")  # pytester.popen hands on this process's environment, and no other
-    assert sum("interrupted: job " in text for text in signalled(pytester, number, logs=3)) == 3
 
 
 @pytest.fixture

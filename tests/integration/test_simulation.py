@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from benchmarks.simulated.models import MODELS
 from benchmarks.simulated.tally import Share
 from pytest_gsw.history import open_history
 
-ROOT = Path(__file__).resolve().parents[2]
 ROWS = 8
 
 
@@ -43,24 +40,3 @@ def test_a_row_that_has_lost_much_fails_and_a_quiet_one_does_not() -> None:
     of_rule = {rule: tally.share(("Gaussian 1%", "row -10%", rule), "fails") for rule in (GSW, "fixed 5 %")}
     assert of_rule == {GSW: Share(ROWS * 7, ROWS * 7), "fixed 5 %": Share(ROWS * 7, ROWS * 7)}
     assert tally.share(("Gaussian 1%", "nothing", GSW), "false night") == Share(0, 70)
-
-
-def test_it_runs_from_the_command_line_and_fills_in_a_page(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("# Page\n\n<!-- targets: begin -->\nold\n<!-- targets: end -->\n\nThe end.\n")
-    size = ("--rows=8", "--nights=61", "--clusters=1", "--processes=1", "--models", "Gaussian 2%", "shared night 2%")
-    to = ("-o", str(tmp_path / "figures.json"), "--images", str(tmp_path), "--page", str(page))
-    command = [sys.executable, str(ROOT / "benchmarks/decisions.py"), *size, *to]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    assert "| Gaussian 2%" in done.stdout
-    assert page.read_text().startswith("# Page\n\n<!-- targets: begin -->\n| noise ")
-    assert page.read_text().endswith("<!-- targets: end -->\n\nThe end.\n")
-    assert all(image.read_text().startswith("<svg") for image in tmp_path.glob("*.svg"))
-    again = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks/decisions.py"), "--figures", str(tmp_path / "figures.json")],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    assert again.stdout == done.stdout

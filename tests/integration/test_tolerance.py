@@ -32,12 +32,6 @@ def test_a_loss_that_only_a_wide_tolerance_passes_is_told(pytester: pytest.Pytes
     assert not any("allowed" in line for line in of_h100)
 
 
-def test_the_command_lines(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*SLOW, "-k", "llama2_70b_fp8 and H100x64", "--gsw-tolerance=15%").assert_outcomes(
-        passed=1, deselected=140
-    )
-
-
 def test_the_clusters(pytester: pytest.Pytester, recipes: Path) -> None:
     (pytester.path / "clusters.yaml").write_text(
         f"""\
@@ -61,10 +55,3 @@ def test_what_is_no_percentage_is_a_usage_error(pytester: pytest.Pytester, given
     result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-tolerance={given}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --gsw-tolerance: got '{given}', wanted a percentage such as 5%"])
-
-
-@pytest.mark.parametrize("given", ["25", "0%", "-3%", "nan%", "x", "1e9%"])
-def test_what_is_no_gain_is_a_usage_error(pytester: pytest.Pytester, given: str) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", f"-ogsw_max_gain={given}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: gsw_max_gain: got '{given}', wanted a percentage above 0%, such as 25%"])

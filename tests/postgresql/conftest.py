@@ -23,6 +23,14 @@ def server() -> Iterator[PostgresqlServer]:
 
 
 @pytest.fixture
+def mortal(server: PostgresqlServer) -> Iterator[PostgresqlServer]:
+    """A server that the test may stop or kill; it runs again afterwards."""
+    yield server
+    server.stop()
+    server.start()
+
+
+@pytest.fixture
 def place(server: PostgresqlServer) -> str:
     """The URL of an empty database."""
     return server.make_database(f"t{uuid.uuid4().hex}")

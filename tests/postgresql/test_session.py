@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,6 @@ def _quick_demo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("GSW_DEMO_SEED", "20")
     monkeypatch.setenv("GSW_PYTHON", sys.executable)
     monkeypatch.setenv("NO_COLOR", "1")
-
-
-@pytest.fixture
-def mortal(server: PostgresqlServer) -> Iterator[PostgresqlServer]:
-    """A server that the test may stop or kill; it runs again afterwards."""
-    yield server
-    server.stop()
-    server.start()
 
 
 def session(pytester: pytest.Pytester, place: str, *options: str) -> pytest.RunResult:
@@ -66,22 +57,6 @@ def test_sessions_add_to_the_history_and_commands_read_it(
     assert main(["compare", first, second, f"--history={place}"]) == 0
     assert capsys.readouterr().out.endswith("2 rows: 2 within noise\n")
     assert_no_password(pytester.path, *texts)
-
-
-def test_a_session_whose_server_is_killed_loses_nothing(
-    pytester: pytest.Pytester, mortal: PostgresqlServer, place: str
-) -> None:
-    session(pytester, place).assert_outcomes(passed=2, deselected=139)
-    mortal.kill()
-    result = session(pytester, place, "-rA")
-    result.assert_outcomes(passed=2, deselected=139)
-    assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2
-    mortal.start()
-    assert jobs(place) == [1, 1]
-    session(pytester, place).assert_outcomes(passed=2, deselected=139)
-    assert jobs(place) == [3, 3]
-    assert list(Path(".gsw/spool").rglob("*.json")) == []
-    assert_no_password(pytester.path, str(result.stdout), str(result.stderr))
 
 
 def test_a_server_that_is_killed_while_rows_run_loses_nothing(

@@ -56,23 +56,6 @@ def test_a_server_that_is_silent_is_away(greets: bool, tmp_path: Path) -> None:
         assert str(caught.value) == why
 
 
-def test_each_of_several_servers_has_its_time(server: PostgresqlServer, place: str) -> None:
-    with SilentServer(greets=False) as silent:
-        port = silent.url.partition("127.0.0.1:")[2].partition("/")[0]
-        directory = place.partition("?host=")[2]
-        both = place.partition("?host=")[0] + f"?host=127.0.0.1,{directory}&port={port},5432&sslmode=disable"
-        with open_history(both) as history, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(postgresql, "CONNECT_TIMEOUT_S", 2)  # the least that libpq takes
-            assert history.add([night(0)]) == 1
-
-
-def test_a_time_for_connecting_that_the_url_gives_counts() -> None:
-    with SilentServer(greets=True) as server:
-        history = open_history(f"{server.url}&connect_timeout=2")
-        with pytest.raises(HistoryAwayError, match=r"no answer within 2 s$"):
-            stored_points(history, KEY)
-
-
 def test_a_server_that_is_stopped_is_away_and_takes_the_record_later(server: PostgresqlServer, place: str) -> None:
     assert server._server is not None
     with open_history(place) as history:
@@ -96,10 +79,6 @@ def test_a_connection_that_is_stopped_is_away_and_made_again(
             with pytest.raises(HistoryAwayError, match=r"no answer within 1 s$"), stopped(process_id):
                 database.execute("SELECT 1")
         assert len(stored_points(history, KEY)) == 1
-    waiting = [thread for thread in threading.enumerate() if thread.name == "gsw-history"]
-    for thread in waiting:  # none of them waits for ever
-        thread.join(GIVE_UP_S)
-        assert not thread.is_alive()
 
 
 def test_a_schema_that_another_session_makes_is_waited_for_longer(place: str) -> None:
@@ -134,14 +113,6 @@ def asking(url: str, limit_s: int) -> subprocess.Popen[str]:
     assert asked.stdout is not None
     assert asked.stdout.readline() == "asks\n"
     return asked
-
-
-@pytest.mark.parametrize("greets", [False, True])
-def test_a_session_ends_while_the_server_is_still_silent(greets: bool) -> None:
-    with SilentServer(greets=greets) as server, asking(server.url, 1) as asked:
-        out, err = asked.communicate(timeout=GIVE_UP_S)
-        assert (asked.returncode, err) == (0, "")
-        assert out.endswith(" does not answer: no answer within 1 s\n")
 
 
 @pytest.mark.parametrize("greets", [False, True])

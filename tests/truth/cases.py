@@ -1,14 +1,12 @@
-"""All cases of one seed, and what none of them can check."""
+"""All cases of one seed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_gsw.demo.writers import WRITERS
-from pytest_gsw.logs.formats.registry import FORMATS
 from tests.truth.cuts import cut, of_two_runs
 from tests.truth.ends import not_ended_well
-from tests.truth.model import Case, Unchecked
+from tests.truth.model import Case
 from tests.truth.numbers import impossible_times, loss_to_fall, not_finite, untrained_runs
 from tests.truth.others import of_others
 from tests.truth.rows import rows_of
@@ -32,8 +30,8 @@ _KINDS = (
 )
 
 
-def cases(seed: int, rounds: int = ROUNDS) -> Iterator[Case | Unchecked]:
-    """All cases of one seed, and what none of them can check."""
+def cases(seed: int, rounds: int = ROUNDS) -> Iterator[Case]:
+    """All cases of one seed."""
     number = 0
     for draw in range(rounds):
         for baseline in rows_of(f"{seed} {draw}"):
@@ -41,6 +39,3 @@ def cases(seed: int, rounds: int = ROUNDS) -> Iterator[Case | Unchecked]:
             trial = Trial(baseline, seed, f"{baseline.log_format}-{number}", f"{seed} {draw} {number}")
             for kind in _KINDS:
                 yield from kind(trial)
-    for name in FORMATS:
-        if name not in WRITERS:
-            yield Unchecked(name, "any", "all of it: the simulated recipe writes no such log")

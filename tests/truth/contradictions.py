@@ -18,30 +18,22 @@ _STATED = {
 _OTHER_PRECISION = {"bf16": "fp16", "fp16": "bf16", "fp32": "bf16", "fp8": "bf16"}
 
 
-def other_settings(row: Baseline) -> Iterator[tuple[str, Baseline | None, str]]:
-    """Each setting, a row that differs from the given one in it, and what is to be said of that one's log.
-
-    Where the row does not state the setting, or its logs do not, there is no other row: ``None``.
-    """
+def other_settings(row: Baseline) -> Iterator[tuple[str, Baseline, str]]:
+    """Each setting that row and log state, a row that differs in it, and what is to be said of that one's log."""
     for name, key, wanted, said in (
         ("sequence length", "sequence_length", row.sequence_length, 2 * (row.sequence_length or 0)),
         ("layers", "layers", row.all_layers, (row.all_layers or 0) + 1),
     ):
         if wanted is None or row.log_format not in _STATED[name]:
-            yield name, None, ""
             continue
         other = replace(row, **{key: said})  # type: ignore[arg-type]  # each field with a value of its type
         yield name, other, f"the run was not the row's: {name} {said} in the log, {wanted} in the row"
     precision = _OTHER_PRECISION.get(row.dtype)
-    if precision is None or row.log_format not in _STATED["precision"] or _is_mixed(row):
-        yield "precision", None, ""
-    else:
+    if precision is not None and row.log_format in _STATED["precision"] and not _is_mixed(row):
         fact = f"the run was not the row's: precision {precision} in the log, {row.dtype} in the row"
         yield "precision", replace(row, dtype=precision), fact
     tp = stated_parallelism(row).tp
-    if tp is None or row.log_format not in _STATED["parallelism"]:
-        yield "parallelism", None, ""
-    else:
+    if tp is not None and row.log_format in _STATED["parallelism"]:
         other = replace(row, parallelism=replace(row.parallelism, tp=2 * tp, dp=None))
         yield "parallelism", other, f"the run was not the row's: TP {2 * tp} in the log, {tp} in the row*"
 

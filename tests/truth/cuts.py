@@ -9,7 +9,7 @@ from pytest_gsw.demo.writers import Event, before_training, damage, identity
 from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.results import outcomes
 from tests.truth.logs import as_bytes, figure_start, restarted, steps_of
-from tests.truth.model import Case, Unchecked
+from tests.truth.model import Case
 from tests.truth.trial import Trial
 from tests.truth.truth import logged_steps
 
@@ -21,7 +21,7 @@ _IN_A_LINE = "the log ends in the middle of a line"
 _ENDS_UNTOLD = ("the log lacks what * prints when a run has ended", "the log announces * checkpoint saves, *")
 
 
-def cut(trial: Trial) -> Iterator[Case | Unchecked]:
+def cut(trial: Trial) -> Iterator[Case]:
     """Logs that end too early, from an empty one to one that lacks the last digit."""
     events, none = trial.events(trial.run), trial.no_steps
     last = max(event.step for event in events)
@@ -69,7 +69,7 @@ def _facts_of_short(trial: Trial) -> tuple[str, ...]:
     return (_ENDS_EARLY_BY_ITSELF, _TOO_FEW) if trial.end_named else (_TOO_FEW,)
 
 
-def _cut_in_a_figure(trial: Trial, events: Sequence[Event], end: int) -> Iterator[Case | Unchecked]:
+def _cut_in_a_figure(trial: Trial, events: Sequence[Event], end: int) -> Iterator[Case]:
     """What is left of the last figure, in the event of this number, looks like another one, which must not count."""
     if trial.one_number:
         facts: tuple[str, ...] = (trial.no_steps,)
@@ -86,8 +86,6 @@ def _cut_in_a_figure(trial: Trial, events: Sequence[Event], end: int) -> Iterato
     truncated = as_bytes(damage(events, trial.run, "truncated"))
     yield trial.broken("truncated", f"{done} before its last digit", truncated, *facts)
     yield trial.broken("digit", f"{done} behind its first digit", first_digit, *facts)
-    if trial.steps_known and not trial.end_known and trial.baseline.log_format != "paxml":
-        yield trial.unchecked("that the last step is there: steps have no number from a fixed start")
 
 
 def of_two_runs(trial: Trial) -> Iterator[Case]:

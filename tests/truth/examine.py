@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from pytest_gsw.errors import RunError
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -14,36 +16,24 @@ from pytest_gsw.runs.checks import check_job, read_steps
 from pytest_gsw.runs.measure import measure
 from pytest_gsw.runs.run import Run
 from tests.truth.cases import ROUNDS, cases
-from tests.truth.model import Case, Report, Tally, Unchecked, Wrong, measured
+from tests.truth.model import Case
+
+#: Each case, and in words what came out of it where that is wrong.
+Results: TypeAlias = Sequence[tuple[Case, str | None]]
 
 
-def examine(seed: int, *, rounds: int = ROUNDS) -> Report:
+def examine(seed: int, *, rounds: int = ROUNDS) -> Results:
     """Write all logs of one seed, one after the other, and examine each.
 
     Args:
         seed: Which rows, noise, tolerances and damages are drawn.
         rounds: How often each kind of row is drawn anew.
     """
-    wrong: list[Wrong] = []
-    unchecked: dict[Unchecked, None] = {}
-    rows: dict[tuple[str, str], set[str]] = {}
-    counts: dict[tuple[str, str], list[bool]] = {}
     with tempfile.TemporaryDirectory(prefix="pytest-gsw-truth-") as folder:
-        for case in cases(seed, rounds):
-            if isinstance(case, Unchecked):
-                unchecked[case] = None
-                continue
-            got = _examine(case, Path(folder))
-            kind = case.baseline.log_format, case.baseline.framework
-            rows.setdefault(kind, set()).add(case.baseline.id)
-            counts.setdefault(kind, []).append(got is None)
-            if got is not None:
-                wrong.append(Wrong(case, got))
-    tallies = tuple(Tally(*kind, len(rows[kind]), len(rights), sum(rights)) for kind, rights in sorted(counts.items()))
-    return Report(seed, tallies, tuple(wrong), tuple(unchecked))
+        return [(case, examine_case(case, Path(folder))) for case in cases(seed, rounds)]
 
 
-def _examine(case: Case, folder: Path) -> str | None:
+def examine_case(case: Case, folder: Path) -> str | None:
     """What came out of a case, in words, where it is wrong; ``None`` where it is right."""
     path = folder / f"{case.name}.log"
     if case.log is not None:
@@ -71,7 +61,7 @@ def _examine(case: Case, folder: Path) -> str | None:
         path.unlink(missing_ok=True)
     off = abs(measurement.judged_s / expected.judged_s - 1)  # NaN, and so never right, where no time was expected
     right = outcome == expected.outcome and measurement.steps == expected.steps and off <= expected.accuracy
-    return None if right else f"{outcome}, {measured(measurement.judged_s, measurement.steps)}"
+    return None if right else f"{outcome}, {measurement.judged_s:.6g} s over {measurement.steps} steps"
 
 
 def _matches(pattern: str, fact: str) -> bool:

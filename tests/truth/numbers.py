@@ -9,7 +9,7 @@ from pytest_gsw.demo.faults import Fault
 from pytest_gsw.results import outcomes
 from pytest_gsw.tables.metrics import MFU
 from tests.truth.logs import as_bytes, restarted, steps_of, with_all_figures, with_figure
-from tests.truth.model import Case, Unchecked
+from tests.truth.model import Case
 from tests.truth.trial import Trial
 from tests.truth.truth import loss_count
 from tests.truth.untrained import untrained
@@ -33,7 +33,7 @@ def not_finite(trial: Trial) -> Iterator[Case]:
         yield trial.broken(f"step-{text}", f"the figure of step {step} is {text}", log, *facts)
 
 
-def impossible_times(trial: Trial) -> Iterator[Case | Unchecked]:
+def impossible_times(trial: Trial) -> Iterator[Case]:
     """Times of zero, or without end, and times that no hardware can have."""
     events = trial.events(trial.run)
     rates = trial.baseline.log_format in {"deepspeed", "huggingface", "torchtitan", "composer"}

@@ -17,7 +17,7 @@ from pytest_gsw.performance.figures import documented_peak_flops, figures
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline
 from tests.truth.logs import as_bytes
-from tests.truth.model import Case, Expected, Unchecked
+from tests.truth.model import Case, Expected
 from tests.truth.rows import seeded
 from tests.truth.truth import logged_steps, statistic_s
 
@@ -128,7 +128,3 @@ class Trial:
     def _case(self, name: str, done: str, log: bytes | None, expected: Expected) -> Case:
         case = f"{self._name}-{name}", self.baseline, self._seed, done, log, expected, self.job.id
         return Case(*case, tolerance=self.baseline.tolerance)
-
-    def unchecked(self, what: str) -> Unchecked:
-        """What this kind of log cannot show."""
-        return Unchecked(self.baseline.log_format, self.baseline.framework, what)
