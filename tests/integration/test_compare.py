@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def test_directories_are_compared_while_the_history_is_away(
         write_record(Path(".gsw", "runs", record.run.id), record)
     monkeypatch.setenv("GSW_HISTORY", named)
     Path("notes").write_text("no database" * 100)
-    with sqlite3.connect("later.sqlite") as connection:
+    with contextlib.closing(sqlite3.connect("later.sqlite")) as connection, connection:
         connection.execute("CREATE TABLE gsw_schema (version)")
         connection.execute("INSERT INTO gsw_schema VALUES (7)")
     connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -111,7 +112,7 @@ def write_log(directory: Path, job_id: int, gpus: int = 8, seconds: str = "1.020
 
 
 def llmb(path: Path, *jobs: dict[str, Any], columns: str = LLMB_COLUMNS) -> Path:
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"CREATE TABLE jobs ({columns})")
         for one in jobs:
             names, marks = ", ".join(one), ", ".join("?" * len(one))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 import tempfile
@@ -72,14 +73,14 @@ def test_neither_order_nor_repetition_matters(records: list[Record], seed: rando
 def test_the_journal_works_on_network_file_systems(place: str) -> None:
     with open_history(place) as history:
         history.add([night(0)])
-    with sqlite3.connect(place) as connection:
+    with contextlib.closing(sqlite3.connect(place)) as connection, connection:
         assert connection.execute("PRAGMA journal_mode").fetchall() == [("delete",)]
     connection.close()
 
 
 def test_the_database_of_another_program_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with sqlite3.connect("jobs.sqlite3") as connection:
+    with contextlib.closing(sqlite3.connect("jobs.sqlite3")) as connection, connection:
         connection.execute("CREATE TABLE jobs (job_id INTEGER)")
     connection.close()
     with open_history("jobs.sqlite3") as history, pytest.raises(HistoryUnusableError) as caught:
