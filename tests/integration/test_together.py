@@ -43,12 +43,19 @@ def night(record: Record, number: int, rng: random.Random, nights: int = NIGHTS,
     )
 
 
+@pytest.fixture(scope="module")
+def kept() -> list[Record]:
+    """What all rows measured in a first session, once there was one."""
+    return []
+
+
 @pytest.fixture
-def measured(pytester: pytest.Pytester) -> list[Record]:
-    """What all rows measured in a first session."""
-    pytester.runpytest(*ROWS, "--gsw-history=first.sqlite")
-    (run,) = pytester.path.glob(".gsw/runs/*")
-    return [record for record in read_records(run) if record.outcome == "passed"]
+def measured(pytester: pytest.Pytester, kept: list[Record]) -> list[Record]:
+    if not kept:
+        pytester.runpytest(*ROWS, "--gsw-history=first.sqlite")
+        (run,) = pytester.path.glob(".gsw/runs/*")
+        kept += [record for record in read_records(run) if record.outcome == "passed"]
+    return kept
 
 
 def remember(path: Path, records: Sequence[Record], nights: int, slower: Callable[[int], float]) -> None:
