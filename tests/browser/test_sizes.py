@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.report_scale import SEED, night
+from benchmarks.report_scale import SEED, record
 from pytest_gsw.history import open_history
 from pytest_gsw.reports.html.pages import write_report
 from pytest_gsw.reports.run_report import Run, run_reports
@@ -36,12 +36,13 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     tonight: list[Record] = []
     with open_history(directory / "history.sqlite") as history:
         for number in range(runs):
-            tonight = [varied(one, batch=8 * one.row.gpus) for one in night(number, runs, rows, noise)]
+            made = (record(number, runs, row, noise) for row in range(rows))
+            tonight = [varied(one, batch=8 * one.row.gpus) for one in made]
             history.add(tonight)
         report = directory / "report"
         runs_of = {tonight[0].run.id: Run(directory / "run", exit_status=1)}
         write_report(run_reports(tonight, history, runs_of), report, history)
-    of_kind = {record.outcome: record for record in tonight}
+    of_kind = {one.outcome: one for one in tonight}
     pages = {f"rows/{of_kind[word].row.id.replace('[', '_').rstrip(']')}.html" for word in of_kind}
     pages |= {path.relative_to(report).as_posix() for path in (*report.glob("*.html"), *report.glob("nights/*.html"))}
     with Served(report) as served:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import io
 import json
 import re
+import shutil
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +15,14 @@ from typing import NamedTuple, Protocol
 
 import pytest
 
+import pytest_gsw.demo
 from pytest_gsw.demo.recipe import train
 from pytest_gsw.fleet import fleet
+from pytest_gsw.jobs import local
 from pytest_gsw.jobs.local import LocalLauncher
+from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.tables.load import load_table
-from tests.integration.conftest import junit, tiny_table
+from tests.integration.conftest import junit, put_on_path, tiny_table
 
 
 class Shape(NamedTuple):
@@ -51,6 +57,8 @@ JOB = {
     "GSW_DEMO_SEED": "1",
 }
 
+HUGGINGFACE = "log-huggingface_tiny_1b_8_7.out"
+
 #: A row in JUnit: its element besides the properties, and the first line of that one's text.
 Verdict = tuple[str, str]
 
@@ -63,14 +71,10 @@ class Judge(Protocol):
     ) -> dict[str, Verdict]: ...
 
 
-def healthy(log: bytes, _: Shape) -> bytes:
-    return log
-
-
 @pytest.fixture
 def judge(pytester: pytest.Pytester) -> Judge:
     def judge(
-        damage: Callable[[bytes, Shape], bytes] = healthy, fault: str = "slow:0%", keys: str = ""
+        damage: Callable[[bytes, Shape], bytes] = lambda log, _: log, fault: str = "slow:0%", keys: str = ""
     ) -> dict[str, Verdict]:
         results = pytester.path / "stage" / "results" / "24.11" / "bf16" / "1b" / "8"
         results.mkdir(parents=True)
@@ -119,129 +123,118 @@ def test_the_logs_pass_as_they_are(judge: Judge) -> None:
     assert judge() == dict.fromkeys(SHAPES, ("", ""))
 
 
-class Refused(NamedTuple):
-    """A log that must not be judged."""
+@pytest.mark.parametrize("word", ["nan", "inf"])
+def test_a_step_time_that_is_not_finite(judge: Judge, word: str) -> None:
+    not_finite = "the loss or a step time is not finite"
+    assert judge(lambda log, shape: from_the_middle(log, shape.time, word.encode())) == {
+        "maxtext": ("error", f"{not_finite} at step 2: step time {word}"),
+        "nemo": ("error", f"{not_finite} at step 10: step time {word}"),
+        "paxml": ("error", f"{not_finite}: step time {word}"),
+        "megatron": ("error", f"{not_finite} at step 11: step time {word}"),
+        "deepspeed": ("error", f"{not_finite} at step 12: step time {word}"),
+        "huggingface": ("error", f"no step time in the huggingface log is finite: step time {word}: {HUGGINGFACE}"),
+    }
 
-    damage: Callable[[bytes, Shape], bytes]
-    #: A regular expression of what is said.
-    fact: str
-    #: Formats whose logs say nothing of it, so that they pass.
-    spared: frozenset[str] = frozenset()
-    fault: str = "slow:0%"
-    keys: str = ""
 
+@pytest.mark.parametrize("word", ["nan", "inf"])
+def test_a_loss_that_is_not_finite(judge: Judge, word: str) -> None:
+    not_finite = "the loss or a step time is not finite"
 
-def not_finite(word: str) -> Mapping[str, Refused]:
-    return {
-        f"step time {word}": Refused(
-            lambda log, shape: from_the_middle(log, shape.time, word.encode()), rf"finite.*: step time {word}"
-        ),
-        f"loss {word}": Refused(
-            lambda log, shape: log if shape.loss is None else from_the_middle(log, shape.loss, word.encode()),
-            rf"the loss or a step time is not finite.*{word}$",
-            frozenset({"deepspeed"}),
-        ),
+    def damage(log: bytes, shape: Shape) -> bytes:
+        return log if shape.loss is None else from_the_middle(log, shape.loss, word.encode())
+
+    found = judge(damage)
+    del found["deepspeed"]  # its engine's lines say nothing of a loss
+    assert found == {
+        "maxtext": ("error", f"{not_finite} at step 2: loss: {word}"),
+        "nemo": ("error", f"{not_finite} at step 10: reduced_train_loss={word}"),
+        "paxml": ("error", f"{not_finite} at step 10: [PAX STATUS] step_i: 10, training loss: {word}"),
+        "megatron": ("error", f"{not_finite} at step 11: loss: {word}"),
+        "huggingface": ("error", f"{not_finite}: 'train_loss': {word}"),
     }
 
 
 OVERFLOW = b"\n[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1\n"
 
 
-def skip_every_step(log: bytes, shape: Shape) -> bytes:
-    skips = OVERFLOW * (20 if shape.min_steps == 1 else 1)
-    return re.sub(rb"[^\r\n]*" + shape.time, lambda line: skips + line[0], log)
+def test_an_optimizer_that_skips_every_step(judge: Judge) -> None:
+    def damage(log: bytes, shape: Shape) -> bytes:
+        skips = OVERFLOW * (20 if shape.min_steps == 1 else 1)
+        return re.sub(rb"[^\r\n]*" + shape.time, lambda line: skips + line[0], log)
+
+    assert judge(damage) == {
+        **dict.fromkeys(SHAPES, ("error", "the optimizer skipped 20 of 20 steps: 0 trained, 18 needed")),
+        "maxtext": ("error", "the optimizer skipped 19 of 20 steps: 1 trained, 18 needed"),  # its first is a run's end
+        "deepspeed": ("error", "the optimizer skipped 18 of 18 steps: 0 trained, 18 needed"),
+        "huggingface": ("error", "the optimizer skipped 20 of 20 steps: 0 trained, 1 needed"),
+    }
 
 
-def keep_the_loss(log: bytes, shape: Shape) -> bytes:
-    each = shape.loss and (rb"'loss': ([\d.]+)" if shape.min_steps == 1 else shape.loss)
-    return log if each is None else re.sub(each, lambda text: text[0].replace(text[1], b"7.0"), log)
+def test_step_lines_without_a_loss(judge: Judge) -> None:
+    found = judge(lambda log, shape: log if shape.loss is None else re.sub(shape.loss, b"", log))
+    for without_one_in_each_step_line in ("deepspeed", "huggingface", "paxml"):
+        assert found.pop(without_one_in_each_step_line) == ("", "")
+    assert found == {
+        "maxtext": ("error", "step 0 has no loss: 20 of 20 steps"),
+        "nemo": ("error", "step 0 has no loss: 20 of 20 steps"),
+        "megatron": ("error", "the optimizer skipped 20 of 20 steps: 0 trained, 18 needed"),
+    }
 
 
-#: What tells of a bad end behind a healthy run, although nothing but the log does; tests/truth has all of them.
+@pytest.mark.parametrize("falls", [True, False], ids=["falls", "does not fall"])
+def test_a_table_that_asks_for_a_loss_that_falls(judge: Judge, falls: bool) -> None:
+    def damage(log: bytes, shape: Shape) -> bytes:
+        each = shape.loss and (rb"'loss': ([\d.]+)" if shape.min_steps == 1 else shape.loss)
+        return log if falls or each is None else re.sub(each, lambda text: text[0].replace(text[1], b"7.0"), log)
+
+    fact = "the loss does not fall: 7 over the first tenth of the steps, 7 over the last"
+    assert judge(damage, keys=", loss: falls") == {
+        **dict.fromkeys(SHAPES, ("", "") if falls else ("error", fact)),
+        "paxml": ("error", "the log holds 2 losses, too few to tell whether it falls"),
+        "deepspeed": ("error", "the row asks that the loss falls, and deepspeed prints no loss"),
+    }
+
+
+def test_nan_before_a_second_attempt_within_the_job(judge: Judge) -> None:
+    found = judge(lambda log, shape: from_the_middle(log, shape.loss or shape.time, b"nan") + log)
+    assert found == {
+        "maxtext": ("error", "attempt 2 of 4 diverged at step 2: loss: nan"),
+        "nemo": ("error", "attempt 1 of 2 diverged at step 10: reduced_train_loss=nan"),
+        "paxml": ("error", "attempt 1 of 2 diverged at step 10: [PAX STATUS] step_i: 10, training loss: nan"),
+        "megatron": ("error", "attempt 1 of 2 diverged at step 11: loss: nan"),
+        "deepspeed": ("error", "attempt 1 of 2 diverged at step 12: step time nan"),
+        "huggingface": ("error", "attempt 1 of 2 diverged: 'train_loss': nan"),
+    }
+
+
+def test_a_metric_that_is_not_in_the_log(judge: Judge) -> None:
+    assert judge(lambda log, shape: re.sub(shape.time, b"", log)) == {
+        framework: ("error", f"no {framework} step times in the log: log-{framework}_tiny_1b_8_7.out")
+        for framework in SHAPES
+    }
+
+
+#: What tells of a bad end behind a healthy run, although nothing but the log does.
 BAD_ENDS = {
     b"kernel: NVRM: Xid (PCI:0000:41:00): 79, pid=42, GPU has fallen off the bus.\n": "GPU error (Xid)",
+    b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n": "ECC error",
+    b"[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE\n": "NCCL time-out",
     b"[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.\n": "CUDA out of memory",
+    b"srun: error: task 3: Exited with exit code 1\n": "a failed task",
+    b"slurmstepd: error: *** STEP 7.0 ON n7 CANCELLED AT 2031-02-03T04:05:06 ***\n": "cancelled",
+    b"job.sh: line 3:  4242 Segmentation fault      (core dumped) python train.py\n": "segmentation fault",
     b'Traceback (most recent call last):\n  File "t.py", line 7, in main\nValueError: bad\n': "an exception",
+    b"HW Exception by GPU node-4 (Agent handle: 0x1ebc04e0) reason :GPU Hang\n": "GPU hang",
+    b"kernel: amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!\n": "GPU hang",
+    b"RuntimeError: Unable to initialize backend 'cuda': No visible GPU devices.\n": "no GPU found",
+    b"E0203 04:05:06 CoordinationServiceError: task 3 has not sent a heartbeat\n": "coordination service lost",
 }
 
 
-def bad_end(line: bytes, name: str) -> Refused:
-    return Refused(lambda log, _: log + line, f"the log tells of an end by {re.escape(name)}$")
-
-
-#: By what of the run is another's: what the log says, and what it says instead.
-OTHER_RUNS = {
-    "model size": (b"MODEL_SIZE=1b", b"MODEL_SIZE=7b"),
-    "job": (b"JOB_ID=7", b"JOB_ID=6"),
-}
-
-
-def another_run(said: bytes, instead: bytes, what: str) -> Refused:
-    return Refused(lambda log, _: log.replace(said, instead), f"the log belongs to another run, by its {what}$")
-
-
-def set_up_as(said: bytes, instead: bytes, fact: str, *spared: str) -> Refused:
-    return Refused(lambda log, _: re.sub(said, instead, log), f"the run was not the row's: {fact}", frozenset(spared))
-
-
-REFUSED = {
-    **not_finite("nan"),
-    **not_finite("inf"),
-    "skipped": Refused(skip_every_step, r"the optimizer skipped (\d\d) of \d\d steps: [01] trained, \d+ needed"),
-    "no loss": Refused(
-        lambda log, shape: log if shape.loss is None else re.sub(shape.loss, b"", log),
-        "step 0 has no loss: 20 of 20 steps|the optimizer skipped 20 of 20 steps",
-        frozenset({"deepspeed", "huggingface", "paxml"}),  # which have none in each step's line
-    ),
-    "the loss stays": Refused(
-        keep_the_loss, "the loss does not fall: 7 over|too few to tell whether|prints no loss", keys=", loss: falls"
-    ),
-    "nan before another attempt": Refused(
-        lambda log, shape: from_the_middle(log, shape.loss or shape.time, b"nan") + log, "attempt [12] of [24] diverged"
-    ),
-    "no step time": Refused(lambda log, shape: re.sub(shape.time, b"", log), r"no \w+ step times in the log: log-"),
-    **{name: bad_end(line, name) for line, name in BAD_ENDS.items()},
-    "MFU": Refused(
-        lambda log, shape: from_the_middle(log, shape.time, shape.too_fast), r"MFU 121\.3 % is impossible: no hardware"
-    ),
-    **{f"another {what}": another_run(said, instead, what) for what, (said, instead) in OTHER_RUNS.items()},
-    "sequence length": set_up_as(
-        rb"(seq_length \.+|seq_length:|seq_len :|max_target_length:) \d+",
-        rb"\1 17",
-        "sequence length 17 in the log, 1024 in the row",
-        *("deepspeed", "huggingface"),
-    ),
-    "precision": set_up_as(
-        rb"(params_dtype \.+ torch\.|precision: |param dtype: |fprop_dtype : dtype\[|)b(?:f16|float16)(=|\]|\n)",
-        rb"\1fp16\2",
-        "precision fp16 in the log, bf16 in the row",
-        "deepspeed",  # whose two switches are left as they are
-    ),
-    "empty": Refused(lambda *_: b"", "the log is empty: log-"),
-    # The run stops without a word after 60 % of its steps, or before the last digit of its last figure.
-    "short": Refused(healthy, "the log holds 1[02] steps, 18 of 20 needed|no huggingface step times", fault="short"),
-    "truncated": Refused(
-        healthy,
-        r"the log ends (?:at step 1[89], the run's last step is|in the middle of a line)|17 steps, 18|no huggingface step",
-        fault="truncated",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_log_that_must_not_be_judged(judge: Judge, name: str) -> None:
-    damage, fact, spared, fault, keys = REFUSED[name]
-    found = judge(damage, fault, keys)
-    assert {framework for framework, verdict in found.items() if verdict == ("", "")} == spared
-    for framework in found.keys() - spared:
-        kind, said = found[framework]
-        assert kind == "error", framework
-        assert re.search(fact, said), (framework, said)
-
-
-def test_a_loss_that_is_to_fall_and_falls(judge: Judge) -> None:
-    found = judge(keys=", loss: falls")
-    assert {framework for framework, (kind, _) in found.items() if kind} == {"paxml", "deepspeed"}  # nothing tells
+@pytest.mark.parametrize(("line", "name"), BAD_ENDS.items(), ids=lambda value: value[:12])
+def test_a_log_that_tells_of_a_bad_end(judge: Judge, line: bytes, name: str) -> None:
+    bad = ("error", f"the log tells of an end by {name}")
+    assert judge(lambda log, _: log + line) == dict.fromkeys(SHAPES, bad)
 
 
 def test_what_is_printed_when_a_healthy_run_is_torn_down(judge: Judge) -> None:
@@ -298,6 +291,101 @@ def test_a_step_of_no_time(judge: Judge, statistic: str) -> None:
     assert found == {
         **dict.fromkeys(found, ("error", "0 s is no time of a step")),
         "deepspeed": ("error", "inf s is no time of a step"),
+    }
+
+
+def test_an_mfu_above_100_percent(judge: Judge) -> None:
+    impossible = ("error", "MFU 121.3 % is impossible: no hardware takes 0.04 s for a step")
+    assert judge(lambda log, shape: from_the_middle(log, shape.time, shape.too_fast)) == dict.fromkeys(
+        SHAPES, impossible
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "what"),
+    [
+        (b"MODEL=tiny", b"MODEL=teeny", "model"),
+        (b"MODEL_SIZE=1b", b"MODEL_SIZE=7b", "model size"),
+        (b"DTYPE=bf16", b"DTYPE=fp8", "dtype"),
+        (b"JOB_NUM_NODES=1", b"JOB_NUM_NODES=2", "GPUs"),
+        (b"JOB_ID=7", b"JOB_ID=6", "job"),
+    ],
+)
+def test_a_log_of_another_run(judge: Judge, said: bytes, instead: bytes, what: str) -> None:
+    other = ("error", f"the log belongs to another run, by its {what}")
+    assert judge(lambda log, _: log.replace(said, instead)) == dict.fromkeys(SHAPES, other)
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "differs", "silent"),
+    [
+        (
+            rb"(seq_length \.+|seq_length:|seq_len :|max_target_length:) \d+",
+            rb"\1 17",
+            "sequence length 17 in the log, 1024 in the row",
+            {"deepspeed", "huggingface"},
+        ),
+        (
+            rb"(num_layers \.+|num_layers:|num_decoder_layers:|x_times :) \d+",
+            rb"\1 3",
+            "layers 3 in the log, 24 in the row",
+            {"deepspeed", "huggingface"},
+        ),
+        (
+            rb"(params_dtype \.+ torch\.|precision: |param dtype: |fprop_dtype : dtype\[|)b(?:f16|float16)(=|\]|\n)",
+            rb"\1fp16\2",
+            "precision fp16 in the log, bf16 in the row",
+            {"deepspeed"},  # whose two switches are left as they are
+        ),
+        (
+            rb"(tensor_model_parallel_size \.+|tensor_model_parallel_size:|world_size \.+) \d+",
+            rb"\1 8",
+            "* 8 in the log, ? in the row*",
+            {"maxtext", "paxml", "huggingface"},
+        ),
+    ],
+    ids=["sequence length", "layers", "precision", "parallelism"],
+)
+def test_a_run_that_was_set_up_in_another_way(
+    judge: Judge, said: bytes, instead: bytes, differs: str, silent: set[str]
+) -> None:
+    found = judge(lambda log, _: re.sub(said, instead, log))
+    assert {name for name, verdict in found.items() if verdict == ("", "")} == silent
+    for name in found.keys() - silent:
+        kind, fact = found[name]
+        assert kind == "error"
+        assert fnmatch.fnmatch(fact, f"the run was not the row's: {differs}"), (name, fact)
+
+
+def test_an_empty_log(judge: Judge) -> None:
+    assert judge(lambda *_: b"") == {
+        framework: ("error", f"the log is empty: log-{framework}_tiny_1b_8_7.out") for framework in SHAPES
+    }
+
+
+def test_fewer_steps_than_documented(judge: Judge) -> None:
+    """The run stops without a word after 60 % of its steps."""
+    short = ("error", "the log holds 12 steps, 18 of 20 needed")
+    assert judge(fault="short") == {
+        "maxtext": short,
+        "nemo": short,
+        "paxml": short,
+        "megatron": short,
+        "deepspeed": ("error", "the log holds 10 steps, 18 of 20 needed"),  # it never times the first two
+        "huggingface": ("error", f"no huggingface step times in the log: {HUGGINGFACE}"),
+    }
+
+
+def test_a_log_that_ends_in_the_middle_of_a_line(judge: Judge) -> None:
+    """All but one digit of the last step's figure is there."""
+    found = judge(fault="truncated")
+    numbered = {name: verdict for name, verdict in found.items() if name != "paxml"}
+    assert numbered == {
+        "maxtext": ("error", "the log ends at step 18, the run's last step is 19"),
+        "nemo": ("error", "the log ends at step 18, the run's last step is 19"),
+        "megatron": ("error", "the log ends at step 19, the run's last step is 20"),
+        "deepspeed": ("error", "the log holds 17 steps, 18 of 20 needed"),
+        "huggingface": ("error", f"no huggingface step times in the log: {HUGGINGFACE}"),
     }
 
 
@@ -388,6 +476,110 @@ def test_no_row_selected(pytester: pytest.Pytester, table: Path) -> None:
         ["collecting ... collected 3 items / 3 deselected / 0 selected", "*= 3 deselected in *="]
     )
     assert junit(pytester.path / "junit.xml") == {}
+
+
+def a_cluster_here(pytester: pytest.Pytester, scheduler: str = "local\n    gpus: 64") -> Path:
+    """A cluster file of a site's own; the launch script of its recipe."""
+    recipe = pytester.path / "recipes" / "tiny"
+    recipe.mkdir(parents=True)
+    (pytester.path / "clusters.yaml").write_text(
+        f"""\
+clusters:
+  here:
+    scheduler: {scheduler}
+    accelerator: H100
+    stage: {pytester.path}/stage
+    recipes: {pytester.path}/recipes
+"""
+    )
+    return Path(shutil.copy(Path(pytest_gsw.demo.__file__).parent / "launch.sh", recipe))
+
+
+def test_a_row_for_another_accelerator(pytester: pytest.Pytester, table: Path) -> None:
+    a_cluster_here(pytester)
+    result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "-rs", "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=2, deselected=1)
+    result.stdout.fnmatch_lines(["gsw: 1 row for B200 left out: here has H100"])
+    assert "tiny_1b_bf16[B200x8]" not in junit(pytester.path / "junit.xml")
+    assert len(list(pytester.path.rglob("log-*.out"))) == 2  # it was not run
+
+
+def test_a_profiled_run(pytester: pytest.Pytester, table: Path) -> None:
+    result = pytester.runpytest(
+        "--gsw-cluster=demo", "--gsw-baselines=site", "-k", "H100x16", "--gsw-profile=nsight", "--junitxml=junit.xml"
+    )
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(skipped=1, deselected=2)
+    skipped = junit(pytester.path / "junit.xml")["tiny_1b_bf16[H100x16]"].find("skipped")
+    assert skipped is not None
+    assert re.fullmatch(
+        r"not judged, because --gsw-profile=nsight makes the figures not comparable: "
+        r"throughput [+-]0\.\d %  0\.\d+ s/step  MFU 4\.\d %  job \d+  simulated",
+        skipped.attrib["message"],
+    )
+
+
+def test_the_wall_clock_jumps_backwards(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session's clock is a day behind from the submission on."""
+    submit, now = LocalLauncher.submit, time.time
+
+    def submit_and_jump(launcher: LocalLauncher, spec: JobSpec) -> Job:
+        job = submit(launcher, spec)
+        monkeypatch.setattr(time, "time", lambda: now() - 86400)
+        return job
+
+    monkeypatch.setattr(LocalLauncher, "submit", submit_and_jump)
+    result = pytester.runpytest(
+        *("--gsw-cluster=demo", "--gsw-baselines=site", "--junitxml=junit.xml"),
+        *("--gsw-demo=*H100x8]=slow:50%", "--gsw-demo=*H100x16]=exit:3", "--gsw-demo=*B200x8]=no-log"),
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(failed=1, errors=2)
+    found = verdicts(pytester.path)
+    assert {name: kind for name, (kind, _) in found.items()} == {
+        "tiny_1b_bf16[H100x8]": "failure",
+        "tiny_1b_bf16[H100x16]": "error",
+        "tiny_1b_bf16[B200x8]": "error",
+    }
+    assert re.fullmatch(
+        r"throughput 43,\d{3} tokens/s is 33\.\d % below the documented 65,536 \(allowed 5 %\)",
+        found["tiny_1b_bf16[H100x8]"][1],
+    )
+    assert re.fullmatch(r"job \d+ failed with exit code 3", found["tiny_1b_bf16[H100x16]"][1])
+    assert re.fullmatch(r"no log of job \d+", found["tiny_1b_bf16[B200x8]"][1])
+
+
+def test_a_job_array_in_the_launch_script(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused before sbatch is called, which would refuse it in other words."""
+    monkeypatch.setenv("PATH", str(pytester.path))
+    put_on_path(pytester.path / "bin", monkeypatch, sbatch="exit 1")
+    script = a_cluster_here(pytester, "slurm\n    account: none\n    partition: none")
+    script.write_text(script.read_text().replace("#SBATCH --exclusive", "#SBATCH --array=1-2"))
+    result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "--junitxml=junit.xml", "-k", "H100")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    array = ("error", "#SBATCH --array=1-2 makes several jobs of one row")
+    assert verdicts(pytester.path) == {"tiny_1b_bf16[H100x8]": array, "tiny_1b_bf16[H100x16]": array}
+
+
+def test_an_older_log_of_a_job_id_that_is_given_out_again(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job wrote it a moment ago, and the next one of its id writes none."""
+    script = a_cluster_here(pytester)
+    monkeypatch.setattr(local, "next_job_id", lambda _: "7")
+    options = ("--gsw-cluster=here", "--gsw-baselines=site", "-k", "H100x8]", "--junitxml=junit.xml")
+    pytester.runpytest(*options).assert_outcomes(passed=1, deselected=2)
+    script.write_text("exit 0\n")
+    result = pytester.runpytest(*options)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    kind, fact = verdicts(pytester.path)["tiny_1b_bf16[H100x8]"]
+    assert kind == "error"
+    assert re.fullmatch(r"no log of job 7 but an older one: it was last written at \d{4}-\d\d-\d\d [\d:]{8}", fact)
 
 
 def test_a_job_id_that_two_rows_are_given(

@@ -11,8 +11,7 @@ import pytest
 
 from tests.requirements import require
 
-from .cluster import ClusterError, SlurmCluster, missing_requirements
-from .sessions import Site
+from .cluster import SlurmCluster, missing_requirements
 
 #: The clusters that run now.
 _running: list[SlurmCluster] = []
@@ -52,24 +51,19 @@ def start(nodes: int, **options: object) -> Iterator[SlurmCluster]:
             _running.remove(cluster)
 
 
-def start_impatient() -> Iterator[SlurmCluster]:
-    """Eight nodes that are missed soon, a controller that forgets jobs soon, and partitions that preempt."""
+@pytest.fixture(scope="module")
+def slurm8() -> Iterator[SlurmCluster]:
+    """Eight nodes that are missed soon, a controller that forgets jobs soon, and partitions that preempt.
+
+    Each file has its own: where a controller has lost its state, job ids begin again, and a node that has seen an id
+    before may miss the launch of the next job that bears it, so that Slurm itself cancels that job.
+    """
     yield from start(8, min_job_age_s=2, slurmd_timeout_s=10, preemption=True)
 
 
-@pytest.fixture(scope="session")
-def slurm8() -> Iterator[SlurmCluster]:
-    """The same for all files but those that let the controller lose its state, which have their own.
-
-    Then job ids begin again, and a node that has seen an id before may miss the launch of the next job that bears it, so
-    that Slurm itself cancels that job.
-    """
-    yield from start_impatient()
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm32() -> Iterator[SlurmCluster]:
-    """32 nodes of 8 GPUs, with accounting; as of the one above, for all but those files."""
+    """32 nodes of 8 GPUs, with accounting; each file has its own, as of the one above."""
     yield from start(32)
 
 
@@ -77,21 +71,3 @@ def slurm32() -> Iterator[SlurmCluster]:
 def slurm288() -> Iterator[SlurmCluster]:
     """288 nodes of 8 GPUs: the 2304 GPUs of the largest documented rows."""
     yield from start(288)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _leave_no_jobs() -> Iterator[None]:
-    """The next file finds empty queues."""
-    yield
-    for cluster in _running:
-        with contextlib.suppress(ClusterError):
-            cluster.cancel_all()
-
-
-@pytest.fixture
-def site(slurm8: SlurmCluster, tmp_path: Path) -> Iterator[Site]:
-    """Projects and sessions of a test's own, which end with it and all their jobs."""
-    site = Site(tmp_path)
-    yield site
-    site.close()
-    slurm8.cancel_all()

@@ -6,12 +6,13 @@ copies this checkout into it, makes a virtual environment of its Python there, a
 Everything happens in a mount and a process namespace of its own (``unshare``). The kernel ends both with
 this program, however it ends: nothing stays mounted, and no daemon runs on.
 
-How this machine reaches packages counts there, too: proxies, pip's configuration, certificates and name servers;
-``GSW_NEWER_SLURM_MIRROR`` names another archive than Debian's own.
+How this machine reaches packages counts there, too: apt's archive and proxy, pip's configuration with all files that it
+names, certificates and name servers.
 """
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import fcntl
 import os
@@ -22,9 +23,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from urllib.parse import unquote, urlsplit
 
 #: Debian 13: Slurm 24.11 and Python 3.13.
 RELEASE = "trixie"
@@ -37,9 +40,8 @@ INSTALL = "apt-get install --no-install-recommends -y debootstrap"
 #: Where the folder is, if not in the temporary directory.
 FOLDER_VARIABLE = "GSW_NEWER_SLURM_FOLDER"
 
-#: Debian's archive as this machine reaches it.
+#: Debian's archive, where apt's sources do not name it.
 MIRROR_VARIABLE = "GSW_NEWER_SLURM_MIRROR"
-MIRROR = "http://deb.debian.org/debian"
 
 #: What the folder was made of. It is written last but for the folder's own name.
 STAMP = "etc/gsw-newer-slurm"
@@ -63,21 +65,157 @@ _KEPT = re.compile(
     re.IGNORECASE,
 )
 
-#: Files and folders of this machine by which another one is reached, seen in the folder and read-only there.
-_READ = ("/etc/hosts", "/etc/resolv.conf", "/etc/ssl/certs", "/usr/share/ca-certificates")
-_READ += ("/usr/local/share/ca-certificates", "/etc/pip.conf", "~/.config/pip", "~/.pip")
-#: Variables that name more of them.
-_NAMED = ("PIP_CONFIG_FILE", "PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+#: pip's options that may name files, without their hyphens. Others, such as log and cache-dir, are written.
+_READ_BY_PIP = {"cert", "clientcert", "constraint", "extraindexurl", "findlinks", "indexurl"}
+
+#: Files and folders of this machine by which another one is reached: names, addresses, certificates.
+_NETWORK = ("/etc/hosts", "/etc/resolv.conf", "/etc/ssl/certs", "/usr/share/ca-certificates")
+_NETWORK += ("/usr/local/share/ca-certificates",)
 
 
 class NewerSlurmError(Exception):
     """The folder cannot be made or used; the message says what to type."""
 
 
+@dataclass(frozen=True)
+class Mount:
+    """One thing of this machine, as it is to be seen in the folder.
+
+    Attributes:
+        source: A path of this machine, or ``proc`` for the processes of the namespace.
+        read_only: Whether the folder sees it as it is but cannot change it.
+    """
+
+    source: str
+    read_only: bool = True
+
+    @property
+    def target(self) -> str:
+        """The path within the folder."""
+        return f"/{self.source}" if self.source == "proc" else self.source
+
+    def command(self, folder: Path) -> list[str]:
+        """The call of mount(8)."""
+        target = f"{folder}{self.target}"
+        if self.source == "proc":
+            return ["mount", "-t", "proc", "proc", target]
+        if self.read_only:
+            return ["mount", "--bind", "-o", "ro", self.source, target]
+        return ["mount", "--rbind", self.source, target]
+
+
+# -- what this machine has: pure --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """One archive of apt's sources."""
+
+    uri: str
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+
+
+def sources_of_lines(text: str) -> list[Source]:
+    """The archives of binary packages that a file of apt's one-line format names (sources.list(5))."""
+    sources = []
+    for line in text.splitlines():
+        words = re.sub(r"^(\s*deb\s+)\[[^\]]*\]", r"\1", line.partition("#")[0]).split()
+        if len(words) >= 3 and words[0] == "deb":
+            sources.append(Source(words[1], (words[2],), tuple(words[3:])))
+    return sources
+
+
+def sources_of_paragraphs(text: str) -> list[Source]:
+    """The archives of binary packages that a file of apt's deb822 format names (sources.list(5))."""
+    sources = []
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    for paragraph in re.split(r"\n[ \t]*\n", "\n".join(lines)):
+        fields: dict[str, list[str]] = {}
+        key = ""
+        for line in paragraph.splitlines():
+            name, colon, value = line.partition(":")
+            starts = colon and not line[:1].isspace()
+            key = name.lower() if starts else key
+            fields.setdefault(key, []).extend((value if starts else line).split())
+        if "deb" not in fields.get("types", []) or fields.get("enabled", ["yes"]) in (["no"], ["false"], ["0"]):
+            continue
+        suites, components = tuple(fields.get("suites", ())), tuple(fields.get("components", ()))
+        sources += [Source(uri, suites, components) for uri in fields.get("uris", ())]
+    return sources
+
+
+def mirror_of(sources: Iterable[Source], codename: str) -> str | None:
+    """Debian's archive as this machine reaches it: where the suite of its own release is, the next one's is, too.
+
+    Args:
+        sources: All of apt's.
+        codename: Of this machine's own Debian. Suites with more behind it, such as its security updates, are elsewhere.
+    """
+    for source in sources:
+        # debootstrap reads no list of mirrors, as mirror+file: is one.
+        readable = urlsplit(source.uri).scheme in {"http", "https", "file"}
+        if readable and "main" in source.components and {codename, "stable", "oldstable"} & set(source.suites):
+            return source.uri
+    return None
+
+
+def proxies_of(dump: str) -> dict[str, str]:
+    """The proxies of ``apt-config dump``, as the variables that debootstrap's wget reads."""
+    found = re.findall(r'^Acquire::(https?)::Proxy "([^"\n]+)";$', dump, re.MULTILINE | re.IGNORECASE)
+    return {f"{scheme.lower()}_proxy": proxy for scheme, proxy in found if proxy.upper() != "DIRECT"}
+
+
 def kept_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """What reaches the folder of this process's environment, and what must differ there."""
     kept = {name: value for name, value in environ.items() if _KEPT.fullmatch(name)}
     return {"HOME": "/root", "LANG": "C.UTF-8", "PATH": _PATH} | kept | {"GSW_REQUIRE_SLURM": "1"}
+
+
+def pip_configuration_files(environ: Mapping[str, str]) -> list[str]:
+    """Where pip looks for its configuration outside of a virtual environment, whether or not it is there."""
+    home = environ.get("HOME", "/root")
+    folders = [
+        *environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(os.pathsep),
+        environ.get("XDG_CONFIG_HOME", f"{home}/.config"),
+    ]
+    named = environ.get("PIP_CONFIG_FILE", "")
+    return [*(f"{folder}/pip/pip.conf" for folder in folders), "/etc/pip.conf", f"{home}/.pip/pip.conf", named]
+
+
+def paths_of_pip(options: Iterable[tuple[str, str]]) -> list[str]:
+    """The paths of this machine that pip reads, of its options: named as such or by ``file:`` addresses.
+
+    Args:
+        options: Names as in its configuration or its environment, each with its value.
+    """
+    paths = []
+    for name, value in options:
+        option = re.sub(r"^pip_|[-_]", "", name.lower())
+        for word in value.split() if option in _READ_BY_PIP else ():
+            path = unquote(urlsplit(word).path) if word.startswith("file:") else word
+            # The pages of an index, its folder "simple", link to files that may be beside it.
+            paths.append(os.path.dirname(path.rstrip("/")) if "index" in option else path)  # noqa: PTH120
+    return [path for path in paths if path.startswith("/") and path != "/"]
+
+
+def mounts_plan(machine_paths: Sequence[str]) -> list[Mount]:
+    """What is mounted into the folder, in order: the kernel's own, then paths of this machine, read-only.
+
+    A path below another one comes with it, and so does none that the kernel's own hold.
+    """
+    chosen: list[str] = []
+    for path in sorted({os.path.normpath(path) for path in machine_paths}):
+        if not any(path == above or path.startswith(f"{above}/") for above in ("/dev", "/proc", "/sys", *chosen)):
+            chosen.append(path)
+    kernel = [Mount("proc", read_only=False), Mount("/sys", read_only=False), Mount("/dev", read_only=False)]
+    return [*kernel, *map(Mount, chosen)]
+
+
+def mounted_below(mountinfo: str, folder: Path) -> list[str]:
+    """What is mounted at or below a folder, of the text of ``/proc/self/mountinfo`` (proc(5))."""
+    points = [line.split()[4] for line in mountinfo.splitlines()]
+    return [point for point in points if f"{point}/".startswith(f"{folder}/")]
 
 
 def stamp() -> str:
@@ -95,16 +233,42 @@ def missing_requirements() -> str | None:
     return None
 
 
+# -- what is done ------------------------------------------------------------------------------------
+
+
 def _text(path: Path) -> str:
     with contextlib.suppress(OSError):
         return path.read_text(errors="replace")
     return ""
 
 
-def _machine_paths() -> list[str]:
-    """What names, certificates and pip's configuration need of this machine, as far as it is there."""
-    named = [os.path.expanduser(path) for path in (*_READ, *(os.environ.get(name, "") for name in _NAMED))]  # noqa: PTH111
-    return [path for path in named if path not in {"", os.devnull} and Path(path).exists()]
+def _mirror() -> str:
+    named = os.environ.get(MIRROR_VARIABLE)
+    if named:
+        return named
+    codename = re.search(r"^VERSION_CODENAME=(\w+)", _text(Path("/etc/os-release")), re.MULTILINE)
+    place = Path("/etc/apt")
+    lists = [place / "sources.list", *sorted(place.glob("sources.list.d/*.list"))]
+    sources = [source for path in lists for source in sources_of_lines(_text(path))]
+    for path in sorted(place.glob("sources.list.d/*.sources")):
+        sources += sources_of_paragraphs(_text(path))
+    mirror = mirror_of(sources, codename[1] if codename else "stable")
+    if mirror is None:
+        raise NewerSlurmError(f"apt's sources name no archive of Debian: set {MIRROR_VARIABLE} to the address of one")
+    return mirror
+
+
+def _machine_paths(environ: Mapping[str, str]) -> list[str]:
+    """All that names, certificates and pip's configuration need of this machine, as far as it is there."""
+    options = [(name, value) for name, value in environ.items() if name.startswith("PIP_")]
+    configurations = [path for path in pip_configuration_files(environ) if path and Path(path).is_file()]
+    for path in configurations:
+        parser = configparser.RawConfigParser()
+        parser.read(path)
+        options += [option for section in parser.sections() for option in parser.items(section)]
+    certificates = [environ[name] for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE") if name in environ]
+    found = [*_NETWORK, *configurations, *certificates, *paths_of_pip(options)]
+    return [path for path in found if Path(path).exists() and Path(path) != Path(os.devnull)]
 
 
 def _run(*command: str, environ: Mapping[str, str] | None = None) -> None:
@@ -121,36 +285,33 @@ def _make(folder: Path) -> None:
     print(f"newer Slurm: makes {folder} by debootstrap, some minutes", flush=True)
     half = folder.with_name(f"{folder.name}.half")
     for old in (folder, half):
-        mounts = [line.split()[4] for line in _text(Path("/proc/self/mountinfo")).splitlines()]
-        mounted = [point for point in mounts if f"{point}/".startswith(f"{old}/")]
+        mounted = mounted_below(_text(Path("/proc/self/mountinfo")), old)
         if mounted:
             raise NewerSlurmError(f"{mounted[-1]} is mounted, and removing {old} would empty it: umount it first")
         if old.exists():
             shutil.rmtree(old)
     half.parent.mkdir(parents=True, exist_ok=True)
-    mirror = os.environ.get(MIRROR_VARIABLE) or MIRROR
+    dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False)
+    environ = proxies_of(dump.stdout) | dict(os.environ) | {"PATH": _PATH}
     _run(
-        *("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", RELEASE, str(half), mirror),
-        environ=dict(os.environ) | {"PATH": _PATH},
-    )
+        "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", RELEASE, str(half), _mirror(),
+        environ=environ,
+    )  # fmt: skip
     (half / STAMP).write_text(stamp())
     half.rename(folder)
 
 
-def _mount(folder: Path) -> None:
-    (folder / "proc").mkdir(exist_ok=True)
-    _run("mount", "-t", "proc", "proc", f"{folder}/proc")
-    for path in ("/sys", "/dev"):
-        _run("mount", "--rbind", path, f"{folder}{path}")
-    for path in _machine_paths():
-        target = Path(f"{folder}{path}")
-        if Path(path).is_dir():
+def _mount(folder: Path, plan: Iterable[Mount]) -> None:
+    for mount in plan:
+        target = Path(f"{folder}{mount.target}")
+        if mount.source == "proc" or Path(mount.source).is_dir():
             target.mkdir(parents=True, exist_ok=True)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.unlink(missing_ok=True)  # as the link of a resolver that does not run there
+            if target.is_symlink():  # as of a resolver that does not run there
+                target.unlink()
             target.touch()
-        _run("mount", "--bind", "-o", "ro", path, str(target))
+        _run(*mount.command(folder))
 
 
 def _copy_checkout(folder: Path) -> None:
@@ -201,7 +362,7 @@ def _test(folder: Path, arguments: Sequence[str]) -> int:
     with _alone(folder):
         _make(folder)
         environ = kept_environment(os.environ)
-        _mount(folder)
+        _mount(folder, mounts_plan(_machine_paths(os.environ)))
         _empty(folder / "tmp")
         _copy_checkout(folder)
         Path(f"{folder}{environ['HOME']}").mkdir(parents=True, exist_ok=True)

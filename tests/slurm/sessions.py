@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 import subprocess
@@ -13,7 +12,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tests.integration.conftest import properties, tiny_table
 
@@ -148,13 +147,6 @@ class Session:
         """Its row in JUnit, once it has ended."""
         (case,) = ET.parse(self.directory / "junit.xml").getroot().iter("testcase")  # noqa: S314 - our own file
         return case
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The record of its row, once it has ended."""
-        (path,) = self.directory.glob(".gsw/runs/*/records/*.json")
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
 
     def job_id(self) -> str:
         """The id of its job, once that has written its log."""

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 import pytest_gsw.demo
+from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from tests.integration.conftest import junit, properties, suite_properties
 
 from .cluster import SlurmCluster
-from .test_slurm_launcher import make_spec
+from .test_slurm_launcher import SpecMaker, make_spec, wait
 
 __all__ = ["make_spec"]  # a fixture
 
@@ -133,3 +135,38 @@ def test_the_run_can_be_judged_again_without_slurm(
     result.assert_outcomes(passed=1, failed=1, deselected=139)
     records = [json.loads(path.read_text()) for path in sorted(run.glob("records/*.json"))]
     assert [record["outcome"] for record in records] == ["regressed", "passed"]
+
+
+def test_an_interrupted_session_cancels_its_jobs(
+    pytester: pytest.Pytester, project: Path, slurm288: SlurmCluster
+) -> None:
+    pytester.makeconftest(
+        "def pytest_gsw_job_state_changed(status):\n    if status.state.value == 'RUNNING':\n        raise KeyboardInterrupt\n"
+    )
+    result = pytester.runpytest(
+        "--gsw-cluster=eos", "-ogsw_poll_interval=1", "-k", "llama2_70b_fp8", no_reraise_ctrlc=True
+    )
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.assert_outcomes(errors=6, deselected=135)
+    result.stdout.re_match_lines([r"interrupted: job \d+ was cancelled"])
+    slurm288.wait_until(lambda: not slurm288.run("squeue", "-h").strip(), "an empty queue", 30)
+
+
+def test_what_slurm_refuses_is_an_error_with_its_words(pytester: pytest.Pytester, project: Path) -> None:
+    clusters = (project / "clusters.yaml").read_text()
+    (project / "clusters.yaml").write_text(clusters.replace("gres: gpu:8", "gres: tpu:8"))
+    result = pytester.runpytest("--gsw-cluster=eos", "-k", "llama2_70b_fp8 and H100x64")
+    result.assert_outcomes(errors=1, deselected=140)
+    result.stdout.fnmatch_lines(["*Invalid generic resource (gres) specification*"])
+
+
+def test_256_nodes(slurm288: SlurmCluster, make_spec: SpecMaker) -> None:
+    launcher = SlurmLauncher(slurm288.environ)
+    job = launcher.submit(
+        make_spec("echo $SLURM_JOB_NUM_NODES; sleep 1", nodes=256, gpus=2048, options=("--gres=gpu:8", "--mem=50M"))
+    )
+    status = wait(launcher, [job])[job.spec.row_id]
+    assert (status.state, status.exit_code, status.nodes) == (JobState.COMPLETED, 0, "n[001-256]")
+    output = launcher.batch_output(job)
+    assert output is not None
+    assert output.read_text() == "256\n"

@@ -14,10 +14,11 @@ from .cluster import SlurmCluster
 from .sessions import PASSED, Misfortune, Site, error
 
 
-@pytest.fixture(autouse=True)
-def _small(slurm8: SlurmCluster, site: Site) -> Iterator[None]:
+@pytest.fixture
+def site(slurm8: SlurmCluster, tmp_path: Path) -> Iterator[Site]:
     slurm8.run("scontrol", "create", "PartitionName=small", "Nodes=ALL", "MaxTime=00:10:00", "MaxNodes=2")
-    yield
+    site = Site(tmp_path)
+    yield site
     site.close()
     slurm8.cancel_all()
     slurm8.run("scontrol", "delete", "PartitionName=small")

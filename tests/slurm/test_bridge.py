@@ -6,6 +6,7 @@ The scripts are of our own wording; they take the arguments that Megatron-Bridge
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -119,8 +120,11 @@ class Bridge:
 
 
 @pytest.fixture
-def bridge(tmp_path: Path, slurm8: SlurmCluster, site: Site) -> Bridge:
-    return Bridge(site, slurm8, tmp_path)
+def bridge(tmp_path: Path, slurm8: SlurmCluster) -> Iterator[Bridge]:
+    site = Site(tmp_path)
+    yield Bridge(site, slurm8, tmp_path)
+    site.close()
+    slurm8.cancel_all()
 
 
 def the_row(session: Session) -> str:
@@ -157,15 +161,28 @@ def test_a_row_of_a_summary(bridge: Bridge) -> None:
     ("batch", "step_time_s", "length", "recipe", "fact"),
     [
         (512, 2.5, 4096, "mxfp8", "throughput 838,861 tokens/s is 20.0 % below the documented 1,048,576 (allowed 5 %)"),
+        (256, 1.0, 4096, "mxfp8", "the log belongs to another run, by its global batch size"),
         (512, 1.0, 2048, "mxfp8", "the run was not the row's: sequence length 2048 in the log, 4096 in the row"),
+        (
+            512,
+            2.0,
+            4096,
+            "tensorwise",
+            "the run was not the row's: precision fp8_tensorwise in the log, mxfp8 in the row",
+        ),
     ],
-    ids=["slow", "length"],
+    ids=["slow", "batch", "length", "precision"],
 )
 def test_a_run_that_is_not_the_rows(
     bridge: Bridge, batch: int, step_time_s: float, length: int, recipe: str, fact: str
 ) -> None:
     session = bridge.card(script(batch, step_time_s, length, recipe))
     assert the_row(session) == fact, session.output
+
+
+def test_a_run_of_nine_steps_has_no_mean_of_the_last_ten(bridge: Bridge) -> None:
+    own = script(512, 2.0, 4096, "mxfp8").replace("step <= 50; step++", "step <= 9; step++")
+    assert the_row(bridge.card(own)) != "passed"
 
 
 def test_ctrl_c_ends_the_job(bridge: Bridge) -> None:
@@ -175,6 +192,14 @@ def test_ctrl_c_ends_the_job(bridge: Bridge) -> None:
     session.process.send_signal(signal.SIGINT)
     assert f"job {job_id}" in the_row(session), session.output
     bridge.cluster.wait_until(lambda: not bridge.cluster.run("squeue", "-h").strip(), "an empty queue", 60)
+
+
+def test_another_container_is_refused_before_anything_is_submitted(bridge: Bridge) -> None:
+    more = "    environment: {RUN_CONF_IMAGE: /images/nvidia+nemo+26.06.sqsh}\n"
+    session = bridge.card(script(512, 2.0, 4096, "mxfp8"), more=more)
+    assert the_row(session) == "the row's figures are of nemo:26.08, and RUN_CONF_IMAGE chooses nemo:26.06"
+    assert not bridge.cluster.run("squeue", "-h").strip()
+    assert not (bridge.directory / "stage").exists()
 
 
 def test_a_script_that_takes_other_nodes_than_the_row_has(bridge: Bridge) -> None:

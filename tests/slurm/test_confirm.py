@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
+from typing import Any
 
+from pytest_gsw.history.place import open_history
 from tests.integration.conftest import properties
+from tests.unit.history.nights import stored_points
 
 from .cluster import SlurmCluster
-from .sessions import PASSED, REGRESSED, Misfortune, Session, Site, error
+from .sessions import PASSED, REGRESSED, ROW, Misfortune, Session, Site, error
+from .test_fleet import site
+
+__all__ = ["site"]  # a fixture
 
 #: Slow in the row's first job only, or in each.
 SLOW_ONCE = 'identity >>"$log"; steps 0 19 $([ -z "$GSW_ATTEMPT" ] && echo 1.250 || echo 1.000) >>"$log"'
 SLOW = 'identity >>"$log"; steps 0 19 1.250 >>"$log"'
 
 
+def record(session: Session) -> dict[str, Any]:
+    (path,) = session.directory.glob(".gsw/runs/*/records/*.json")
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
 def nodes(session: Session) -> list[str]:
-    found = session.record
+    found = record(session)
     return [job["nodes"] for job in (*found["repeats"], found["job"])]
 
 
 def test_a_row_that_was_slow_once_passes_by_the_median_of_jobs_on_three_nodes(slurm8: SlurmCluster, site: Site) -> None:
     session = site.run(slurm8, Misfortune(SLOW_ONCE, options=("--gsw-confirm=2",)))
     assert session.end().seen == PASSED
-    found = session.record
+    found = record(session)
     assert [job["judged_s"] for job in (*found["repeats"], found["job"])] == [1.25, 1.0, 1.0]
     assert found["measured"]["step_time_s"] == 1.0
     assert len(set(nodes(session))) == 3
@@ -48,7 +62,7 @@ def test_where_there_is_no_other_node_the_same_one_is_taken(slurm8: SlurmCluster
 def test_repeated_rows_have_as_many_jobs_and_one_test_case(slurm8: SlurmCluster, site: Site) -> None:
     session = site.run(slurm8, Misfortune("perfect", options=("--gsw-repeat=3",)))
     assert session.end().seen == PASSED
-    assert len({job["id"] for job in (*session.record["repeats"], session.record["job"])}) == 3
+    assert len({job["id"] for job in (*record(session)["repeats"], record(session)["job"])}) == 3
 
 
 def test_a_session_that_is_killed_between_two_jobs_is_resumed(slurm8: SlurmCluster, site: Site) -> None:
@@ -59,7 +73,7 @@ def test_a_session_that_is_killed_between_two_jobs_is_resumed(slurm8: SlurmClust
     session.process.wait()
     again = site.run(slurm8, Misfortune(body, options=("--gsw-confirm=2", "--gsw-resume=last")), session.directory)
     assert again.end().seen == PASSED
-    found = again.record
+    found = record(again)
     assert [job["judged_s"] for job in (*found["repeats"], found["job"])] == [1.25, 1.0, 1.0]
     jobs = slurm8.run("squeue", "-h", "-t", "all", "-o", "%j").split()
     run = found["run_id"]
@@ -72,10 +86,21 @@ def test_a_further_job_that_is_cancelled_is_an_error(slurm8: SlurmCluster, site:
     job_id = session.job_id()
     slurm8.run("scancel", job_id)
     assert session.end().seen == error(f"job {job_id} ended CANCELLED")
-    (first,) = session.record["repeats"]
+    (first,) = record(session)["repeats"]
     assert first["judged_s"] == 1.25
     assert properties(session.case())["gsw_job_1"] == f"{first['id']} 1.25 s on {first['nodes']}"
     assert f"job 1      {first['id']} 1.25 s on {first['nodes']}\n" in (session.directory / "output").read_text()
+
+
+def test_the_history_has_one_point_for_each_job(slurm8: SlurmCluster, site: Site) -> None:
+    session = site.run(slurm8, Misfortune(SLOW_ONCE, options=("--gsw-confirm=2",)))
+    assert session.end().seen == PASSED
+    with open_history(session.directory / ".gsw" / "history.sqlite") as history:
+        (series,) = history.series()
+        points = stored_points(history, series)
+    assert (series.row, series.cluster) == (ROW, "eos")
+    assert sorted(point.judged_s for point in points) == [1.0, 1.0, 1.25]
+    assert all(abs(point.time_s - time.time()) < 600 for point in points)
 
 
 def test_where_the_other_nodes_are_drained_the_same_one_is_taken(slurm8: SlurmCluster, site: Site) -> None:
@@ -86,7 +111,7 @@ def test_where_the_other_nodes_are_drained_the_same_one_is_taken(slurm8: SlurmCl
         assert session.end().seen == PASSED
     finally:
         slurm8.run("scontrol", "update", f"nodename={','.join(others)}", "state=resume")
-    found = session.record
+    found = record(session)
     assert nodes(session) == [first] * 3
     assert {job["why_repeated"] for job in found["attempts"]} == {"no other node was available"}
     assert {job["state"] for job in found["attempts"]} == {"CANCELLED"}

@@ -19,6 +19,11 @@ SFT = TABLE.replace("steps: 50", "steps: 50, environment: {FT_TYPE: sft}")
 HELD = 'echo "$SLURM_JOB_ID" >"$NEMORUN_HOME/held"; until [ -e "$NEMORUN_HOME/go" ]; do sleep 0.05; done'
 
 
+@pytest.fixture
+def site(tmp_path: Path, slurm8: SlurmCluster) -> Site:
+    return Site(tmp_path)
+
+
 def run(site: Site, cluster: SlurmCluster, root: Path, script: str, *options: str, table: str = SFT) -> Session:
     files = {"clusters.yaml": FINETUNE_CLUSTERS, "recipes/tiny/launch.sh": script}
     return site.run(cluster, Misfortune("", options=options, table=table, files=files), root / "project")
@@ -27,6 +32,13 @@ def run(site: Site, cluster: SlurmCluster, root: Path, script: str, *options: st
 def states(cluster: SlurmCluster, *ids: str) -> list[str]:
     told = cluster.run("sacct", "-X", "-n", "-P", "-o", "State", "-j", ",".join(ids))
     return [line.split()[0] for line in told.splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def _end(slurm8: SlurmCluster, site: Site) -> object:
+    yield
+    site.close()
+    slurm8.cancel_all()
 
 
 def test_the_training_is_the_rows_job(site: Site, slurm8: SlurmCluster, tmp_path: Path) -> None:
@@ -48,6 +60,12 @@ def test_a_row_whose_kind_the_script_does_not_read_is_refused(site: Site, slurm8
         "no script of the recipe reads FT_TYPE, which the row's table sets",
     ), session.output
     assert {*slurm8.run("squeue", "-h", "-t", "all", "-o", "%i").split()} <= before
+
+
+def test_a_row_without_its_kind_trains_the_scripts_own(site: Site, slurm8: SlurmCluster, tmp_path: Path) -> None:
+    """As the row would that is refused above: LoRA takes other step times."""
+    session = run(site, slurm8, tmp_path, finetune(), table=TABLE)
+    assert session.end().seen != PASSED, session.output
 
 
 def test_an_import_that_fails_ends_the_row_at_once(site: Site, slurm8: SlurmCluster, tmp_path: Path) -> None:

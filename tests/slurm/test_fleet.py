@@ -1,14 +1,30 @@
-"""What the fleet does on a real Slurm: runs rows again, waits for the controller, ends jobs early."""
+"""What the fleet does on a real Slurm: runs rows again, waits for the controller, ends jobs early, shares workers."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from tests.integration.conftest import properties
 
 from .cluster import SlurmCluster
 from .sessions import PASSED, ROW, Misfortune, Session, Site, error
+from .test_resume import project
+
+__all__ = ["project"]  # a fixture
+
+
+@pytest.fixture
+def site(slurm8: SlurmCluster, tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.close()
+    slurm8.cancel_all()
 
 
 def events(session: Session, kind: str) -> list[dict[str, object]]:
@@ -45,8 +61,15 @@ def test_retries_run_a_row_that_lost_its_node_again_on_another(slurm8: SlurmClus
     output = (session.directory / "output").read_text()
     assert f"gsw: {ROW}: job {first} NODE_FAIL on {node}: node failure; submitted again, without {node}" in output
     assert "rows that ran again" in output
-    (attempt,) = session.record["attempts"]
+    (path,) = session.directory.glob(".gsw/runs/*/records/*.json")
+    (attempt,) = json.loads(path.read_text())["attempts"]
     assert (attempt["id"], attempt["state"], attempt["nodes"]) == (first, "NODE_FAIL", node)
+
+
+def test_retries_never_run_a_regression_again(slurm8: SlurmCluster, site: Site) -> None:
+    session = site.run(slurm8, Misfortune('{ identity; steps 0 19 1.25; } >>"$log"', options=("--gsw-retries=3",)))
+    assert session.end().seen.outcome == "failed"
+    assert len(events(session, "submitted")) == 1
 
 
 def test_a_controller_that_restarts_is_waited_for(slurm8: SlurmCluster, site: Site) -> None:
@@ -64,6 +87,22 @@ def test_a_controller_that_restarts_is_waited_for(slurm8: SlurmCluster, site: Si
     assert slurm8.run("sacct", "-X", "-n", "-P", "-o", "JobName", f"--name={name}").split() == [name]
 
 
+def test_a_controller_that_stays_away_is_an_error_in_slurms_own_words(slurm8: SlurmCluster, site: Site) -> None:
+    slurm8.stop_slurmctld()
+    try:
+        limit = "pytest_gsw.fleet.fleet.UNKNOWN_LIMIT_S = 1.0\n"
+        session = site.run(slurm8, Misfortune("perfect", conftest=limit))
+        session.process.wait(150)
+    finally:
+        slurm8.start_slurmctld()
+    output = (session.directory / "output").read_text()
+    assert session.process.returncode == pytest.ExitCode.TESTS_FAILED
+    assert (
+        "whether tiny_1b_bf16[H100x8] was submitted is not known: squeue: Unable to contact slurm controller" in output
+    )
+    assert "next       scontrol ping; squeue --name=gsw-" in output
+
+
 def test_stall_ends_a_job_that_hangs(slurm8: SlurmCluster, site: Site) -> None:
     body = '{ identity; steps 0 9; } >>"$log"; READY; sleep 300'
     session = site.run(slurm8, Misfortune(body, options=("-ogsw_stall=0.05",)))
@@ -71,6 +110,22 @@ def test_stall_ends_a_job_that_hangs(slurm8: SlurmCluster, site: Site) -> None:
     assert told.seen._replace(message="") == error("")
     assert told.seen.message.startswith("stalled at step 10 of 20: no new step for ")
     assert slurm8.run("sacct", "-X", "-n", "-P", "-o", "State", "-j", told.job).startswith("CANCELLED")
+
+
+def test_the_last_step_is_news_at_once(slurm8: SlurmCluster, site: Site) -> None:
+    """Slurm is asked when the log shows the last step, not only when its turn has come."""
+    interval_s = 12
+    squeue = f'date +%s >>asked; exec {shutil.which("squeue", path=slurm8.environ["PATH"])} "$@"'
+    misfortune = Misfortune(
+        f'identity >>"$log"; sleep {interval_s * 3 // 2}; steps 0 19 >>"$log"',
+        shims={"squeue": squeue},
+        options=(f"-ogsw_poll_interval={interval_s}",),
+    )
+    session = site.run(slurm8, misfortune)
+    assert session.end().seen == PASSED
+    asked_s = [int(line) for line in (session.directory / "asked").read_text().split()]
+    *_, before, last = asked_s
+    assert last - before < interval_s - 1
 
 
 def test_sessions_side_by_side_on_one_staging_area_mix_nothing(slurm8: SlurmCluster, site: Site) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,7 +14,7 @@ from tests.integration.conftest import tiny_table
 
 from .cluster import SlurmCluster
 from .recipes import CLUSTERS, TABLE, configured, nemo_run
-from .sessions import PASSED, Misfortune, Session, Site, error
+from .sessions import PASSED, REGRESSED, Misfortune, Session, Site, error
 
 
 class Launched:
@@ -50,14 +50,22 @@ class Launched:
 
 
 @pytest.fixture
-def launched(tmp_path: Path, slurm8: SlurmCluster, site: Site) -> Launched:
-    return Launched(site, slurm8, tmp_path)
+def launched(tmp_path: Path, slurm8: SlurmCluster) -> Iterator[Launched]:
+    site = Site(tmp_path)
+    yield Launched(site, slurm8, tmp_path)
+    site.close()
+    slurm8.cancel_all()
 
 
 def test_a_script_that_submits_its_job_itself(launched: Launched) -> None:
     session = launched.run(nemo_run())
     told = session.end()
     assert told.seen == PASSED, session.output
+
+
+def test_a_slow_run_is_a_regression(launched: Launched) -> None:
+    slow = "SECONDS_PER_STEP=1.250 " + 'steps "${LOG}_${SLURM_JOB_ID}_0.out"'
+    assert launched.run(nemo_run(slow)).end().seen == REGRESSED
 
 
 def test_a_job_that_its_script_names_itself_is_followed(launched: Launched) -> None:
@@ -67,11 +75,25 @@ def test_a_job_that_its_script_names_itself_is_followed(launched: Launched) -> N
     assert f"{told.job}|of-its-own|COMPLETED" in launched.jobs()
 
 
-def test_a_script_that_names_no_job_has_submitted_none(launched: Launched) -> None:
-    session = launched.run("#!/bin/bash\necho 'no token' >&2\nexit 3\n")
+@pytest.mark.parametrize(
+    ("script", "fact"),
+    [
+        (
+            "#!/bin/bash\necho done\n",
+            "submitted nothing, although its exit code is 0: its output has no line 'Task 0:'",
+        ),
+        ("#!/bin/bash\necho 'no token' >&2\nexit 3\n", "submitted nothing, and ended with exit code 3: no token"),
+        (
+            "#!/bin/bash\nprintf 'Task 0: x\\n- Job id: 999999\\nTask 1: y\\n- Job id: 999998\\n'\n",
+            "its output has the tasks 0, 1, and one row is one job, task 0",
+        ),
+    ],
+)
+def test_a_script_that_names_no_job_has_submitted_none(launched: Launched, script: str, fact: str) -> None:
+    session = launched.run(script)
     seen = session.end().seen
     assert (seen.outcome, seen.exit_status) == ("error", 1), session.output
-    assert "submitted nothing, and ended with exit code 3: no token" in seen.message
+    assert fact in seen.message
 
 
 def test_configured_sbatch(launched: Launched) -> None:
@@ -94,6 +116,12 @@ def test_configured_sbatch_where_nodes_are_laid_out_by_nvlink(launched: Launched
         },
     )
     assert session.rows() == {"tiny_1b_bf16[GB200x8]": "passed"}, session.output
+
+
+def test_the_log_of_the_last_start_counts(launched: Launched) -> None:
+    body = 'echo "an earlier start" >"${LOG}_${SLURM_JOB_ID}_0.out"; steps "${LOG}_${SLURM_JOB_ID}_10.out"'
+    session = launched.run(nemo_run(body))
+    assert session.end().seen == PASSED, session.output
 
 
 #: Rows of one recipe, which run at once.

@@ -21,7 +21,7 @@ import pytest
 from tests.integration.conftest import properties
 
 from .cluster import SlurmCluster
-from .conftest import start, start_impatient
+from .conftest import start
 from .recipes import CLUSTERS, TABLE, configured, nemo_run
 from .sessions import GIVES_UP_SOON, PASSED, REGRESSED, Misfortune, Session, Site, Told, error
 
@@ -38,12 +38,6 @@ def job(body: str, **more: Any) -> Callable[[Test], Test]:
         return test
 
     return note
-
-
-@pytest.fixture(scope="module")
-def slurm8() -> Iterator[SlurmCluster]:
-    """Of its own: its controller loses its state."""
-    yield from start_impatient()
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +120,11 @@ def test_an_exit_code_other_than_0(told: Told) -> None:
 
 @job("perfect", directives="#SBATCH --array=1-2")
 def test_a_job_array_in_the_launch_script(told: Told) -> None:
+    assert told.seen == error("#SBATCH --array=1-2 makes several jobs of one row")
+
+
+@job("perfect", directives="  # a remark\n#SBATCH --array=1-2")
+def test_a_job_array_behind_an_indented_remark(told: Told) -> None:
     assert told.seen == error("#SBATCH --array=1-2 makes several jobs of one row")
 
 
@@ -371,6 +370,14 @@ def test_a_boost_that_was_not_set_is_no_failed_training(told: Told, alone: dict[
     assert properties(session.case())["gsw_environment_vboost"] == "boost not set"
 
 
+@job("", table=TABLE, files=boosted('SECONDS_PER_STEP=1.250 steps "$LOG"'))
+def test_a_slow_training_whose_boost_was_not_set(told: Told, alone: dict[str, Session]) -> None:
+    assert told.seen == REGRESSED
+    text = "".join(alone["test_a_slow_training_whose_boost_was_not_set"].case().itertext())
+    assert "vboost     boost not set: /" in text
+    assert "/vboost.err\n" in text
+
+
 @job("", table=TABLE, files=boosted('steps "$LOG"; exit 1'))
 def test_a_training_that_fails_where_the_boost_was_not_set(told: Told, alone: dict[str, Session]) -> None:
     assert told.seen == error(f"job {told.job} failed with exit code 1: command not found")
@@ -386,14 +393,41 @@ def test_a_log_that_never_appears(told: Told) -> None:
     assert told.seen == error(f"no log of job {told.job}")
 
 
+@job('>"$log"')
+def test_an_empty_log(told: Told) -> None:
+    assert told.seen == error(f"the log is empty: log-maxtext_tiny_1b_8_{told.job}.out")
+
+
+@job('{ identity; steps 0 11; } >"$log"')
+def test_fewer_steps_than_documented(told: Told) -> None:
+    assert told.seen == error("the log holds 12 steps, 18 of 20 needed")
+
+
+@job('{ identity; steps 0 18; } >"$log"')
+def test_all_but_the_last_step(told: Told) -> None:
+    assert told.seen == error("the log ends at step 18, the run's last step is 19")
+
+
 @job('{ identity; steps 0 18; steps 19 19 1.000 | head -c 33; } >"$log"')
 def test_a_log_that_ends_in_the_middle_of_a_line(told: Told) -> None:
     """What is left of the last line is ``completed step: 19, seconds: 1.``."""
     assert told.seen == error("the log ends at step 18, the run's last step is 19")
 
 
+@job("SLURM_JOB_ID=$((SLURM_JOB_ID + 1)); log=${log/%_*.out/_$SLURM_JOB_ID.out}; perfect")
+def test_a_log_of_another_job_in_the_same_directory(told: Told) -> None:
+    assert told.seen == error(f"no log of job {told.job}")
+
+
 @job("SLURM_JOB_ID=$((SLURM_JOB_ID - 1)); log=${log/%_*.out/_$SLURM_JOB_ID.out}; perfect; touch -d yesterday $log")
 def test_last_nights_log_of_the_same_row(told: Told) -> None:
+    assert told.seen == error(f"no log of job {told.job}")
+
+
+@job(
+    'log=$results/log-maxtext_teeny_1b_8_$SLURM_JOB_ID.out; perfect; log=${log/bf16/fp8}; mkdir -p "${log%/*}"; perfect'
+)
+def test_logs_of_another_model_and_dtype_with_the_jobs_id(told: Told) -> None:
     assert told.seen == error(f"no log of job {told.job}")
 
 
@@ -556,6 +590,11 @@ def test_the_wall_clock_jumps_backwards_during_a_slow_run(told: Told) -> None:
 @job("perfect; sleep 1; exit 7", conftest=JUMPS_BACK)
 def test_the_wall_clock_jumps_backwards_during_a_run_that_fails(told: Told) -> None:
     assert told.seen == error(f"job {told.job} failed with exit code 7")
+
+
+@job("perfect; sleep 1", conftest=JUMPS_BACK)
+def test_the_wall_clock_jumps_backwards_during_a_good_run(told: Told) -> None:
+    assert told.seen == PASSED
 
 
 def sacct(cluster: SlurmCluster, job_id: str) -> str:

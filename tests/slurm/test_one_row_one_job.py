@@ -57,10 +57,11 @@ def rows_of(cases: dict[str, str], **more: str) -> Misfortune:
     return Misfortune(f'perfect\ncase "$GSW_ROW" in\n{branches}\nesac\nexit 0', table=table, **more)
 
 
-@pytest.fixture(scope="module")
-def slurm32() -> Iterator[SlurmCluster]:
-    """Of its own: its controller loses what it has not yet saved."""
-    yield from start_cluster(32)
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.close()
 
 
 def by_case(rows: dict[str, str], jobs: dict[str, str]) -> dict[str, str]:

@@ -148,6 +148,20 @@ def test_rows_whose_lines_are_gone_are_found_by_name(project: Path, slurm: Slurm
     assert len(jobs_by_name(slurm, project, since)) == ROWS
 
 
+def test_a_wrapper_that_fails_after_the_job_was_taken(project: Path, slurm: SlurmCluster) -> None:
+    since = time.strftime("%Y-%m-%dT%H:%M:%S")
+    wrapper = project / "bin" / "sbatch"
+    wrapper.parent.mkdir()
+    sbatch = shutil.which("sbatch", path=slurm.environ["PATH"])
+    wrapper.write_text(
+        f'#!/bin/bash\n{sbatch} "$@" >/dev/null || exit\necho "cannot write to the submission log" >&2\nexit 1\n'
+    )
+    wrapper.chmod(0o755)
+    out = finish(start(project, slurm, "--gsw-cluster=here"))
+    assert f"{ROWS} passed" in out, out
+    assert set(jobs_by_name(slurm, project, since).values()) == {1}
+
+
 def test_a_limit_on_submissions_is_waited_for(project: Path, slurm: SlurmCluster) -> None:
     takes(project, 1)
     slurm.run("sacctmgr", "-i", "modify", "user", "root", "set", "MaxSubmitJobs=3")

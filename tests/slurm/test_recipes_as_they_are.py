@@ -42,6 +42,46 @@ def launched(tmp_path: Path, slurm32: SlurmCluster) -> Iterator[Launched]:
     slurm32.cancel_all()
 
 
+#: What stands in for python in the recipe's virtual environment: it submits as NeMo-Run does. Before 25.05 there was
+#: no LLMB_INSTALL.
+STAND_IN = ': "${LLMB_INSTALL=${STAGE_PATH-}}" "${GPU_TYPE=h100}" "${GPUS_PER_NODE=8}"; unset STAGE_PATH'
+
+
+@pytest.mark.parametrize(
+    ("release", "recipe", "size", "gpus"),
+    [
+        ("v25.04", "llama3.1", "8b", 8),
+        ("v25.05", "llama3.1", "405b", 128),
+        ("v25.08", "llama3.1", "405b", 256),
+        ("v25.10", "llama3.1", "405b", 256),
+        ("v26.06.01", "llama3.1", "70b", 64),
+        ("v26.08.00", "llama3.1/pretrain/megatron_bridge", "8b", 8),
+    ],
+)
+def test_llama_as_it_is(launched: Launched, release: str, recipe: str, size: str, gpus: int) -> None:
+    directory = launched.directory
+    stand_in = nemo_run(begin=STAND_IN)
+    kinds = ("pretrain", "pretraining")
+    clones = ("NeMo", "Megatron-Bridge")
+    unpack(release, directory / "recipes", recipe, "common")
+    (directory / "recipes" / recipe / "NeMo").mkdir(exist_ok=True)
+    installed = "X: y" if release == "v25.04" else f"LLMB_INSTALL: {directory}/install"
+    session = launched.run(
+        "",
+        table=TABLE.replace("directory: tiny", f"directory: {recipe}")
+        .replace("size: 1b", f"size: {size}")
+        .replace("gpus: 8,", f"gpus: {gpus},"),
+        given={
+            **{f"install/workloads/{kind}_llama3.1/{clone}/.keep": "" for kind in kinds for clone in clones},
+            **{f"venv/bin/{name}": stand_in for name in ("python", "python3")},
+            "clusters.yaml": CLUSTERS.replace(
+                f"LLMB_INSTALL: {directory}/install", f"{installed}, VIRTUAL_ENV: {directory}/venv, HF_TOKEN: x"
+            ).replace("    partition: batch\n", "    partition: batch\n    account: root\n"),
+        },
+    )
+    assert session.rows() == {f"tiny_{size}_bf16[H100x{gpus}]": "passed"}, session.output
+
+
 #: What llmb-run has installed: one recipe, ours.
 METADATA = """\
 general: {workload: tiny, workload_type: pretrain, framework: nemo2, model: tiny}

@@ -159,3 +159,37 @@ def test_a_detached_session_leaves_its_jobs_to_be_resumed(project: Path, slurm32
     out = finish(start(project, slurm32, f"--gsw-resume={run.name}"))
     assert "20 passed, 20 deselected" in out, out
     assert sum(jobs_by_name(slurm32, project, since).values()) == 20
+
+
+def test_limits_hold(project: Path, slurm32: SlurmCluster) -> None:
+    (project / "conftest.py").write_text(
+        "import subprocess\n"
+        "def pytest_gsw_job_state_changed():\n"
+        "    queue = subprocess.run(['squeue', '-h', '-t', 'pending,running'], capture_output=True, text=True).stdout\n"
+        "    with open('taken.txt', 'a') as taken:\n"
+        "        taken.write(f'{len(queue.splitlines())}\\n')\n"
+    )
+    out = finish(start(project, slurm32, "--gsw-cluster=here", "--gsw-max-gpus=40", "-k", "r0"))
+    assert "10 passed" in out, out
+    assert 1 <= max(int(line) for line in (project / "taken.txt").read_text().split()) <= 5
+
+
+def test_a_run_of_nothing_cannot_be_resumed(project: Path, slurm32: SlurmCluster) -> None:
+    session = start(project, slurm32, "--gsw-resume=last")
+    out = finish(session)
+    assert session.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: --gsw-resume: there is no run to resume in {project}/.gsw/runs" in out
+
+
+def test_rows_that_cannot_be_submitted_any_more_keep_none_that_was_from_being_judged(
+    project: Path, slurm32: SlurmCluster
+) -> None:
+    session = start(project, slurm32, "--gsw-cluster=here", "-ogsw_max_jobs=1", "-k", "r00 or r01 or r02")
+    slurm32.wait_until(lambda: bool(slurm32.run("squeue", "-h", "-t", "running").strip()), "a job", 60)
+    session.send_signal(signal.SIGKILL)
+    finish(session)
+    slurm32.wait_until(lambda: not slurm32.run("squeue", "-h").strip(), "an empty queue", 60)
+    (project / "recipes" / "tiny" / "launch.sh").unlink()
+    out = finish(start(project, slurm32, "--gsw-resume=last"))
+    assert "1 passed, 37 deselected, 2 errors" in out, out
+    assert out.count(f"the launch script is not there: {project}/recipes/tiny/launch.sh\n") == 2

@@ -6,13 +6,17 @@ knows none by these names, and stderr to a file of its own, or not.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.conftest import tiny_table
+
 from .cluster import SlurmCluster
-from .sessions import PASSED, Misfortune, Site, error
+from .sessions import PASSED, Misfortune, Session, Site, error
 
 #: What is put before it says what runs in the container: {body}.
 RECIPE = """\
@@ -34,13 +38,27 @@ def recipe(body: str, apart: str = APART, version: str = "24.11", **more: Any) -
     return Misfortune(RECIPE.format(body=body, apart=apart, version=version), **more)
 
 
+@pytest.fixture(scope="module")
+def site(slurm8: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    site = Site(tmp_path_factory.mktemp("recipes"))
+    yield site
+    site.close()
+    slurm8.cancel_all()
+
+
+def record_of(session: Session) -> dict[str, Any]:
+    (path,) = session.directory.glob(".gsw/runs/*/records/*.json")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
 @pytest.mark.parametrize("apart", [APART, TOGETHER], ids=["stderr apart", "one file"])
 def test_a_healthy_run(site: Site, slurm8: SlurmCluster, apart: str) -> None:
     session = site.run(slurm8, recipe(HEALTHY, apart))
     seen, job = session.end()
     assert seen == PASSED, session.output
     results = session.directory / "stage/results/24.11/bf16/1b/8"
-    record = session.record
+    record = record_of(session)
     assert record["log"] == f"{results}/log-maxtext_tiny_1b_8_{job}.out"
     errors = Path(f"{results}/log-maxtext_tiny_1b_8_{job}.err")
     assert (str(errors) in record["outputs"]) is bool(apart)
@@ -57,7 +75,7 @@ def test_a_cause_is_told_alike_wherever_a_recipe_has_stderr(
     session = site.run(slurm8, recipe(body, apart, options=("--gsw-retries=1",)))
     seen, job = session.end()
     assert seen == error(f"job {job} failed with exit code 1: {cause}")
-    assert len(session.record["attempts"]) == jobs - 1
+    assert len(record_of(session)["attempts"]) == jobs - 1
     suffix = "err" if apart else "out"
     assert f"results/24.11/bf16/1b/8/log-maxtext_tiny_1b_8_{job}.{suffix}:" in session.output
 
@@ -67,7 +85,7 @@ def test_a_log_that_srun_leaves_to_the_batch_shell(site: Site, slurm8: SlurmClus
     session = site.run(slurm8, recipe(HEALTHY, version="$(echo 24.11)"))
     seen, job = session.end()
     assert seen == PASSED, session.output
-    log = Path(session.record["log"])
+    log = Path(record_of(session)["log"])
     assert log.name in {f"slurm-{job}.out", f"log-maxtext_tiny_1b_8_{job}.out"}
 
 
@@ -83,4 +101,11 @@ def test_the_users_mpi_type_within_a_slurm_job(site: Site, slurm8: SlurmCluster)
     exported = "import os\nos.environ.update(SLURM_JOB_ID='1', SLURM_MPI_TYPE='none')\n"
     body = "export SLURM_MPI_TYPE=${SLURM_MPI_TYPE:-pmix_none_such}\n" + recipe(HEALTHY).body
     session = site.run(slurm8, Misfortune(body, conftest=exported))
+    assert session.end().seen == PASSED, session.output
+
+
+def test_what_the_shell_exports(site: Site, slurm8: SlurmCluster) -> None:
+    table = tiny_table("gpus: 8, tp: 8, step_time_s: 1.000, line: 10")
+    exported = "import os\nos.environ['TP'] = '4'\n"
+    session = site.run(slurm8, recipe(HEALTHY, conftest=exported, table=table))
     assert session.end().seen == PASSED, session.output

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import SubmissionError
+from pytest_gsw.errors import JobError, RefusedError, SubmissionError
 from pytest_gsw.jobs.layout import log_glob
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
@@ -120,14 +121,40 @@ def test_singleton_scripts_run_side_by_side(slurm32: SlurmCluster, make_spec: Sp
     wait(launcher, jobs)
 
 
+def test_what_can_never_run_is_refused_or_pends_with_slurms_reason(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
+    launcher = SlurmLauncher(slurm32.environ)
+    spec = make_spec("true", nodes=33)
+    try:
+        job = launcher.submit(spec)
+    except RefusedError as error:
+        refusal = str(error).partition("\n")[0]
+    else:
+        refusal = ""
+    if refusal:  # 24.11 says at once what 22.05 says while the job pends
+        assert refusal == "sbatch refused the job: Requested node configuration is not available"
+        assert slurm32.run("squeue", "-h", f"--name={spec.name}") == ""
+        return
+    status = launcher.poll([job])[job.spec.row_id]
+    assert (status.state, status.start_s) == (JobState.PENDING, None)
+    assert status.reason in {"PartitionConfig", "PartitionNodeLimit"}  # before and after it was first considered
+    launcher.cancel([job])
+    assert wait(launcher, [job])[job.spec.row_id].state is JobState.CANCELLED
+
+
 def test_refusals(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
     launcher = SlurmLauncher(slurm32.environ)
     spec = make_spec("true", options=("--gres=gpx:8",))
     with pytest.raises(SubmissionError) as refused:
         launcher.submit(spec)
-    text = str(refused.value)
-    assert text.startswith("sbatch refused the job: Invalid generic resource (gres) specification\n")
-    assert text.endswith("\nnext       this cluster counts GPUs: set `gres: gpu:8` in its cluster file")
+    assert str(refused.value) == (
+        "sbatch refused the job: Invalid generic resource (gres) specification\n"
+        "\n"
+        f"command    sbatch --parsable -J {spec.name} -N 1 --no-requeue --gres=gpx:8 {spec.script}\n"
+        f"directory  {spec.directory}\n"
+        "exit code  1\n"
+        "last       sbatch: error: Invalid generic resource (gres) specification\n"
+        "next       this cluster counts GPUs: set `gres: gpu:8` in its cluster file"
+    )
     with pytest.raises(SubmissionError, match=r"^sbatch refused the job: Invalid partition name specified"):
         launcher.submit(make_spec("true", options=("--partition=h100",)))
     with pytest.raises(SubmissionError, match=r"^sbatch refused the job: Unable to open file"):
@@ -157,6 +184,15 @@ def test_the_job_sees_its_own_allocation_only(slurm32: SlurmCluster, make_spec: 
     assert (seen["SLURM_JOB_ID"], seen["SLURM_JOB_NUM_NODES"], seen["MODEL_SIZE"]) == (job.id, "2", "70b")
     leaked = {"SLURM_NTASKS_PER_NODE", "SLURM_GPUS_PER_NODE", "SBATCH_GPUS", "SLURM_CLUSTERS"}
     assert not leaked & seen.keys()
+
+
+def test_gpus_of_a_cluster_that_counts_them(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
+    launcher = SlurmLauncher(slurm32.environ)
+    job = launcher.submit(make_spec("echo $CUDA_VISIBLE_DEVICES", options=("--gres=gpu:8", "--mem=50M")))
+    assert wait(launcher, [job])[job.spec.row_id].state is JobState.COMPLETED
+    output = launcher.batch_output(job)
+    assert output is not None
+    assert output.read_text() == "0,1,2,3,4,5,6,7\n"
 
 
 def test_output_that_the_script_put_elsewhere(slurm32: SlurmCluster, make_spec: SpecMaker, tmp_path: Path) -> None:
@@ -191,6 +227,64 @@ def test_a_submission_whose_answer_is_lost_is_found_by_its_name(
     launcher.cancel([job])
 
 
+def test_another_job_with_the_same_id_is_not_ours(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
+    launcher = SlurmLauncher(slurm32.environ)
+    job = launcher.submit(make_spec("true"))
+    wait(launcher, [job])
+    renamed = dataclasses.replace(job, spec=dataclasses.replace(job.spec, name="ours"))
+    assert launcher.poll([renamed])[job.spec.row_id] == JobStatus(
+        JobState.UNKNOWN, "COMPLETED", reason=f'job {job.id} is another one by now: its name is "{job.spec.name}"'
+    )
+    later = dataclasses.replace(job, submitted_s=job.submitted_s + 86400)
+    status = launcher.poll([later])[job.spec.row_id]
+    assert status.state is JobState.UNKNOWN
+    assert status.reason.startswith(f"job {job.id} is another one: it was submitted 86")
+
+
+def test_how_jobs_end(small: SlurmCluster, make_spec: SpecMaker) -> None:
+    """All at once, because Slurm looks for jobs that are over their limit every 30 s only."""
+    launcher = SlurmLauncher(small.environ)
+    lost = launcher.submit(make_spec("sleep 300", nodes=2, options=("--exclusive", "--mem=50M")))
+    nodes = wait(launcher, [lost], JobState.RUNNING)[lost.spec.row_id].nodes
+    assert nodes == "n[001-002]"
+    slow = launcher.submit(make_spec("sleep 300", time_limit_s=45))
+    ours = {
+        "exit 7": launcher.submit(make_spec("exit 7")),
+        "killed": launcher.submit(make_spec("kill -9 $$")),
+        "cancelled": launcher.submit(make_spec("sleep 300")),
+    }
+    if small.memory_limits:
+        hungry = f"{sys.executable} -c 'bytearray(300 << 20)'; exit 0"
+        ours["hungry"] = launcher.submit(make_spec(hungry))
+    wait(launcher, [slow, ours["cancelled"]], JobState.RUNNING)
+    small.run("scontrol", "update", f"JobId={slow.id}", "EndTime=now+1")
+    small.run("scancel", ours["cancelled"].id)
+    small.kill_slurmd("n001")
+
+    statuses = wait(launcher, [lost, slow, *ours.values()])
+    ends = {
+        name: (statuses[job.spec.row_id].state, statuses[job.spec.row_id].exit_code, statuses[job.spec.row_id].signal)
+        for name, job in {"lost": lost, "slow": slow, **ours}.items()
+    }
+    # Slurm ended this one's batch shell, and tells now its exit code, 143, now the signal, 15.
+    ends["slow"] = (ends["slow"][0], None, 0)
+    # Of a node that fell silent there is none to tell: 22.05 has 0:0, and 24.11 has 1:0 or a signal.
+    ends["lost"] = (ends["lost"][0], None, None)
+    expected = {
+        "lost": (JobState.NODE_FAIL, None, None),
+        "slow": (JobState.TIMEOUT, None, 0),
+        "exit 7": (JobState.FAILED, 7, 0),
+        "killed": (JobState.FAILED, 0, 9),
+        "cancelled": (JobState.CANCELLED, 0, 0),
+        "hungry": (JobState.OUT_OF_MEMORY, 0, 125),
+    }
+    if not small.memory_limits:  # a cgroup of version 1 that can be written is not everywhere
+        del expected["hungry"]
+    assert ends == expected
+    assert statuses[lost.spec.row_id].nodes == "n[001-002]"
+    small.start_slurmd("n001")
+
+
 def test_a_job_on_a_cluster_that_is_named(small: SlurmCluster, make_spec: SpecMaker) -> None:
     launcher, options = SlurmLauncher(small.environ), ("--mem=50M", "--clusters=gsw")
     job = launcher.submit(make_spec("exit 3", options=options, unique_name=True))
@@ -214,3 +308,54 @@ def test_only_accounting_knows_a_purged_job(small: SlurmCluster, make_spec: Spec
     assert launcher.poll([unheard_of])[job.spec.row_id] == JobStatus(
         JobState.UNKNOWN, reason="neither squeue nor sacct knows job 999999"
     )
+
+
+def test_accounting_is_down(small: SlurmCluster, make_spec: SpecMaker) -> None:
+    launcher = SlurmLauncher(small.environ)
+    small.stop_slurmdbd()
+    try:
+        job = launcher.submit(make_spec("exit 4"))
+        status = wait(launcher, [job])[job.spec.row_id]  # scontrol tells, as long as slurmctld remembers
+        assert (status.state, status.exit_code) == (JobState.FAILED, 4)
+        assert status.end_s is not None
+        small.purge(job.id)
+        assert launcher.poll([job])[job.spec.row_id] == JobStatus(
+            JobState.UNKNOWN,
+            reason="left the queue, and sacct: Problem talking to the database: Connection refused",
+        )
+    finally:
+        small.start_slurmdbd()
+    assert wait(launcher, [job])[job.spec.row_id].exit_code == 4
+
+
+def test_the_controller_is_down(small: SlurmCluster, make_spec: SpecMaker) -> None:
+    launcher = SlurmLauncher(small.environ)
+    job = launcher.submit(make_spec("sleep 20; exit 5"))
+    wait(launcher, [job], JobState.RUNNING)
+    small.stop_slurmctld()
+    try:
+        assert launcher.poll([job])[job.spec.row_id] == JobStatus(
+            JobState.UNKNOWN, reason="squeue: Unable to contact slurm controller (connect failure)"
+        )
+        with pytest.raises(JobError) as not_cancelled:
+            launcher.cancel([job])
+        assert not_cancelled.value.advice == f"scancel -Q -- {job.id}"
+    finally:
+        small.start_slurmctld()
+    status = wait(launcher, [job])[job.spec.row_id]
+    assert (status.state, status.exit_code) == (JobState.FAILED, 5)
+
+
+def test_without_accounting(make_spec: SpecMaker) -> None:
+    for cluster in start(2, accounting=False, min_job_age_s=2):
+        launcher = SlurmLauncher(cluster.environ)
+        jobs = [launcher.submit(make_spec(f"exit {code}")) for code in (0, 6)]
+        statuses = wait(launcher, jobs)
+        assert [(statuses[job.spec.row_id].state, statuses[job.spec.row_id].exit_code) for job in jobs] == [
+            (JobState.COMPLETED, 0),
+            (JobState.FAILED, 6),
+        ]
+        cluster.purge(jobs[0].id)
+        assert launcher.poll(jobs[:1])[jobs[0].spec.row_id] == JobStatus(
+            JobState.UNKNOWN, reason="left the queue, and sacct: Slurm accounting storage is disabled"
+        )

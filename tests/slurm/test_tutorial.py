@@ -134,3 +134,16 @@ def test_the_tutorial(shell: Shell) -> None:
         if output is not None and re.fullmatch(as_pattern(output), said) is None:
             pytest.fail(f"{PAGE.name}:{line}: the page shows\n{output}\nand what is printed is\n{said}", pytrace=False)
     assert shell.run("git status --short; git -C ~/workspace status --short\n") == (0, "")
+
+
+def test_the_night_that_is_rehearsed_is_that_of_the_jenkinsfile() -> None:
+    jenkinsfile = (PAGE.parent / "examples" / "Jenkinsfile").read_text()
+    night = re.search(r"\.venv/bin/(pytest --gsw-cluster=.*?)\n *'''", jenkinsfile, re.DOTALL)
+    assert night is not None
+    (rehearsed,) = [block.commands for block in blocks(PAGE.read_text()) if block.commands.startswith("git clone")]
+    assert f" {_words(night[1])})" in _words(rehearsed)
+
+
+def _words(commands: str) -> str:
+    """The words of a command that is on several lines."""
+    return " ".join(commands.replace("\\", "").split())
