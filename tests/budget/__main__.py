@@ -7,13 +7,12 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.budget import collect, house, idle, report, rows
+from tests.budget import collect, idle, report, rows
 from tests.budget.budgets import Figures, lines, why_not_compared, write_budget
 
 #: By name, what measures a part in an empty directory.
 PARTS: Mapping[str, Callable[[Path], Figures]] = {
     "collect": collect.measure,
-    "house": house.measure,
     "idle": idle.measure,
     "report": report.measure,
     "rows": rows.measure,

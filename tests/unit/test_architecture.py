@@ -43,7 +43,3 @@ def test_the_package_can_be_imported_without_pytest() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
-
-
-def test_the_root_holds_six_modules_at_most() -> None:
-    assert len(list(PACKAGE.glob("*.py"))) <= 6
