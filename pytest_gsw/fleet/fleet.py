@@ -34,14 +34,12 @@ from pytest_gsw.errors import (
 from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.rows import (
     Count,
+    Decide,
     Ended,
-    Later,
     Live,
-    OnceMore,
     Over,
     Phase,
     RepeatObserver,
-    RepeatRequest,
     Row,
     Rows,
     Seen,
@@ -58,6 +56,7 @@ from pytest_gsw.jobs.journal import Journal, Submission, is_next
 from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, outputs_beside
 from pytest_gsw.jobs.model import NEVER_STARTS, Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop
 from pytest_gsw.logs.reader import detect_format
+from pytest_gsw.performance.decision import Done, Repeat, Undecided
 from pytest_gsw.runs.checks import not_alone, read_identity
 from pytest_gsw.runs.infrastructure import infrastructure_failure
 from pytest_gsw.runs.run import Run
@@ -583,7 +582,7 @@ class Fleet:
         limits: How many jobs and GPUs may be taken at once, and how many jobs may be pending.
         watcher: Makes the watch of each running job's log; by default none is watched.
         retries: How often a row is run again when the infrastructure failed.
-        once_more: Asked of each job that ended well whether its row wants another one.
+        decide: Decides after each job that ended well whether its row has another one.
         on_repeat: Told of every job that is not its row's last.
         await_logs: Whether a job that ended well must have left a log.
         environ: The session's environment, whose secrets are not shown; by default that of this process now.
@@ -601,7 +600,7 @@ class Fleet:
         ticker: Ticker = lambda _: None,
         watcher: Watcher | None = None,
         retries: int = 0,
-        once_more: OnceMore = lambda *_: None,
+        decide: Decide = lambda *_: Done(),
         on_repeat: RepeatObserver = lambda *_: None,
         await_logs: bool = True,
         environ: Mapping[str, str] | None = None,
@@ -615,7 +614,7 @@ class Fleet:
         self._notes = Notes(journal)
         self._environ = session_environment(environ)
         self._observer, self._ticker, self._watcher = observer, ticker, watcher
-        self._retries, self._once_more, self._on_repeat = retries, once_more, on_repeat
+        self._retries, self._decide, self._on_repeat = retries, decide, on_repeat
         self._await_logs = await_logs
         self._clock, self._sleep = clock, sleep
         #: The jobs of the run that no row owns; and why rows that were handed out before that was known are errors.
@@ -892,7 +891,7 @@ class Fleet:
         attempt = None if self.interrupted else self._attempt(ended, run)
         if attempt is None:
             return False
-        if isinstance(attempt, Later):
+        if isinstance(attempt, Undecided):
             return True
         del self._rows.ended[row.row_id]
         self._again(row, attempt, attempt.after(row.spec), run.jobs if attempt.measured else row.earlier)
@@ -904,7 +903,7 @@ class Fleet:
         self._on_repeat(row.row_id, attempt)
         self._rows.wait(Waiting(Row(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
 
-    def _attempt(self, ended: Ended, run: Run) -> Attempt | Later | None:
+    def _attempt(self, ended: Ended, run: Run) -> Attempt | Undecided | None:
         """What a job was that is not its row's last; ``None`` where it is the last."""
         row, is_cancelled = ended.row, run.status.state is JobState.CANCELLED
         if is_cancelled and ended.seen.cancelled_before and run.stopped is None:
@@ -912,15 +911,15 @@ class Fleet:
         failure = infrastructure_failure(run) if row.retried < self._retries else None
         if failure is not None:
             return Attempt(run.job_id, run.status, failure.why, failure.nodes)
-        wanted: RepeatRequest | Later | None = None
-        if is_healthy(run.status):
-            try:
-                wanted = self._once_more(row.row_id, run)
-            except Exception:  # of a site's own rule: told when the row is judged
-                return None
-        if wanted is None or isinstance(wanted, Later):
-            return wanted
-        return Attempt(run.job_id, run.status, wanted.why, wanted.avoiding, measured=True)
+        if not is_healthy(run.status):
+            return None
+        try:
+            decided = self._decide(row.row_id, run)
+        except Exception:  # of a site's own rule: reported when the row is judged
+            return None
+        if isinstance(decided, Repeat):
+            return Attempt(run.job_id, run.status, decided.why, decided.avoiding, measured=True)
+        return decided if isinstance(decided, Undecided) else None
 
     # -- the logs of jobs that have ended, and how long they are waited for -------------------
 

@@ -17,6 +17,7 @@ from pytest_gsw.fleet.limits import Limits
 from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.jobs.journal import by_row
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Named, Stop
+from pytest_gsw.performance.decision import Done, Repeat, Undecided
 from pytest_gsw.runs.run import Run
 
 # -- One row on its way through the fleet, where each phase is a type, and what is told of it or asked about it
@@ -35,23 +36,8 @@ RepeatObserver = Callable[[str, Attempt], None]
 Watcher = Callable[[str], Watch | None]
 
 
-@dataclass(frozen=True)
-class RepeatRequest:
-    """That one more job of a row is wanted although its last one can be measured."""
-
-    #: In a few words: ``10.8 % below, to be confirmed (1 of 2)``.
-    why: str
-    #: Nodes that it is to do without where that is possible.
-    avoiding: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Later:
-    """That it is not known yet whether one more job of a row is wanted: other rows' jobs will tell."""
-
-
-#: Asked of a row's job that ended well, with its log: is one more wanted?
-OnceMore = Callable[[str, Run], RepeatRequest | Later | None]
+#: Decides by a row's id and its jobs so far, of which the last ended well, whether it has one more.
+Decide = Callable[[str, Run], Repeat | Undecided | Done]
 
 
 @dataclass(frozen=True)

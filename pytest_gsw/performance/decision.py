@@ -34,6 +34,26 @@ class Repeats:
         return self.first + self.confirm
 
 
+@dataclass(frozen=True)
+class Repeat:
+    """One more job of a row, although its last one can be measured."""
+
+    #: In a few words: ``throughput -10.8 %, to be confirmed (1 of 2)``.
+    why: str
+    #: Nodes that it avoids if that is possible.
+    avoiding: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """Jobs of other rows, which still run, decide whether a row has one more."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A row has no further job."""
+
+
 #: A run exactly on a limit is within it; what binary fractions make of the decimal numbers on both sides differs by
 #: less than this.
 _ROUNDING = 1e-12

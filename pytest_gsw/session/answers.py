@@ -19,6 +19,7 @@ from pytest_gsw.hooks.checks import (
     launcher_problems,
     metric_problems,
     not_that,
+    peak_problem,
     spec_problems,
     suite_problems,
     wrong_answer,
@@ -32,7 +33,6 @@ from pytest_gsw.tables.metrics import Metric
 from pytest_gsw.tables.model import Baseline
 
 if TYPE_CHECKING:
-    from pytest_gsw.session.collect import BaselineItem
     from pytest_gsw.session.settings import Settings
 
 
@@ -86,27 +86,41 @@ def _shown(error: RunError) -> str:
     return quoted(str(error), os.environ)
 
 
-def check_answers(item: BaselineItem, spec: object, log_format: object) -> None:
+def check_answers(config: pytest.Config, row: Baseline, spec: object, log_format: object) -> None:
     """Make sure that what hooks returned is what their contracts say, before anything is submitted.
 
     Raises:
         pytest.UsageError: It is not.
     """
-    hook, problem = item.config.hook.pytest_gsw_make_job_spec, None
+    hook, problem = config.hook.pytest_gsw_make_job_spec, None
     if not isinstance(spec, JobSpec):
         problem = f"{type(spec).__name__}, wanted a JobSpec"
-    elif spec.row_id != item.baseline.id:
-        problem = f"a JobSpec of {spec.row_id!r} for {item.baseline.id}: the row's id is not to be changed"
+    elif spec.row_id != row.id:
+        problem = f"a JobSpec of {spec.row_id!r} for {row.id}: the row's id is not to be changed"
     elif problems := spec_problems(spec):
         problem = not_that(spec, "job spec", problems)
     elif log_format is not None and not (
         isinstance(log_format, BuiltIn) and log_format is FORMATS.get(log_format.name)
     ):
-        hook = item.config.hook.pytest_gsw_log_format
+        hook = config.hook.pytest_gsw_log_format
         problems = format_problems(log_format)
         problem = not_that(log_format, "log format", problems) if problems else None
     if problem is not None:
         raise pytest.UsageError(_shown(wrong_answer(hook, problem)))
+
+
+def ask_for_peak(config: pytest.Config, row: Baseline) -> float | None:
+    """The peak of a row's accelerator, as the hook has it.
+
+    Raises:
+        WrongAnswerError: The hook returned no number above 0.
+    """
+    hook = config.hook.pytest_gsw_peak_flops
+    peak: float | None = hook(config=config, accelerator=row.accelerator, dtype=row.dtype)
+    problem = peak_problem(peak)
+    if problem is not None:
+        raise wrong_answer(hook, f"{problem}, for {row.accelerator} and {row.dtype}")
+    return peak
 
 
 # -- A site's metrics, as the hook gives them: asked for once in a session, and checked before anything is submitted

@@ -278,16 +278,12 @@ def _skip(gpus: int | None, settings: Settings) -> Iterator[pytest.MarkDecorator
 class BaselineItem(TellsFact, OfTheSession, MarkedItem):
     """One documented row."""
 
+    #: The row as the session runs it; ``None`` if it does not run it.
+    row: SessionRow | None = None
+
     def __init__(self, *, baseline: Baseline, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.baseline = baseline
-
-    @cached_property
-    def row(self) -> SessionRow:
-        """What becomes of the row in this session."""
-        from pytest_gsw.session.row import SessionRow
-
-        return SessionRow(self, self.baseline)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Where the row is written."""
@@ -297,11 +293,16 @@ class BaselineItem(TellsFact, OfTheSession, MarkedItem):
 
     def setup(self) -> None:
         """Wait for the job, measure its log, and judge."""
+        if self.row is None:
+            pytest.skip(
+                "not run: this session judges nothing (--setup-only, --setup-plan, --gsw-plan or a foreign loop)"
+            )
         self.row.set_up()
 
     def runtest(self) -> None:
         """Tell what the set-up has found."""
-        self.row.tell()
+        if self.row is not None:
+            self.row.tell()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A report's text; a traceback shows arguments, and those may be the environment."""

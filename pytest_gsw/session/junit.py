@@ -21,7 +21,7 @@ from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.session.collect import BaselineItem, BlankItem
 from pytest_gsw.session.resume import LostRow
-from pytest_gsw.session.settings import NIGHTS, RECORD, SETTINGS, Settings
+from pytest_gsw.session.settings import NIGHTS, SETTINGS, Settings
 from pytest_gsw.session.terminal import TALLY, run_records
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
 from pytest_gsw.tables.model import Baseline
@@ -37,7 +37,8 @@ def add_case(item: pytest.Item, report: pytest.TestReport) -> None:
     """Let the report of a row say which test case it is; one that has no record is one, too."""
     if not isinstance(item, BaselineItem | BlankItem | LostRow):
         return
-    record = item.stash.get(RECORD, None)
+    row = item.row if isinstance(item, BaselineItem) else None
+    record = None if row is None else row.record
     if record is None:
         case = (class_of_item(item), item.name, 0.0, "")
     else:

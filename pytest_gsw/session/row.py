@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,18 +21,17 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunError
-from pytest_gsw.fleet.rows import Later, RepeatRequest
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import Beside, Past
-from pytest_gsw.hooks.checks import hook_error, peak_problem, wrong_answer
+from pytest_gsw.hooks.checks import hook_error, wrong_answer
 from pytest_gsw.jobs.environment import job_image, job_variable
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import errors_beside, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.performance.decision import Repeats, is_known
+from pytest_gsw.performance.decision import Done, Repeat, Repeats, Undecided, is_known
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.together import Night
@@ -54,12 +53,11 @@ from pytest_gsw.runs.agreement import Evidence, Provenance, provenance_in
 from pytest_gsw.runs.checks import agreed_with_row, check_identity, check_job, read_identity, read_steps
 from pytest_gsw.runs.measure import measure, of_all_jobs, read_metrics
 from pytest_gsw.runs.run import Run, ran_out_of_memory, unset_boost
-from pytest_gsw.session.answers import site_metrics
 from pytest_gsw.session.collect import fail
 from pytest_gsw.session.nights import Nights
-from pytest_gsw.session.settings import CANARIES, FLEET, NIGHTS, OTHERS, RECORD, SETTINGS, Settings, environment_of
+from pytest_gsw.session.settings import CANARIES, FLEET, NIGHTS, OTHERS, SETTINGS, Settings
 from pytest_gsw.session.terminal import TALLY
-from pytest_gsw.tables.metrics import STEP_TIME
+from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 
 # -- The two sources of an ended row: a job of this session or a log that it was pointed at, and an earlier record
@@ -107,7 +105,7 @@ class LiveRow:
         #: How many jobs the row may have, and those that a replay judges by; and the launcher of its last job.
         self.repeats, self.launcher = settings.repeats, launcher.name
         self._launcher, self._nights, self._environ = launcher, nights, environ
-        self._submitted = submitted
+        self.submitted = submitted
         self._image: tuple[str | None, str] | None = None
         self._definition_now: str | None = None
         self._provenance: tuple[Path | None, Provenance] = (None, Provenance())
@@ -285,7 +283,7 @@ class LiveRow:
 
     def _submission_of(self, run: Run | None) -> Submission | None:
         """What an earlier session submitted, where that is what ran."""
-        submitted = self._submitted
+        submitted = self.submitted
         return submitted if submitted is not None and run is not None and submitted.is_of(run.job_id) else None
 
 
@@ -402,14 +400,81 @@ def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None
     return f"a Verdict with accepted_s={verdict.accepted_s!r}, wanted None{'' if wanted is None else f' or {wanted:g}'}"
 
 
-class SessionRow:
-    """What becomes of one row."""
+@dataclass(frozen=True)
+class RowPlan:
+    """A row as the session runs it: the answers of hooks, asked once, before anything is submitted."""
 
-    def __init__(self, item: pytest.Item, baseline: Baseline) -> None:
-        self.baseline = baseline
-        self._item = item
-        self._config = item.config
-        self._settings = item.config.stash[SETTINGS]
+    baseline: Baseline
+    node_id: str
+    #: How its job is started, or why it cannot be.
+    spec: JobSpec | RunError
+    #: How its logs are read, and the peak of its accelerator; ``None`` if no plugin knows.
+    log_format: LogFormat | None = None
+    peak_flops: float | None = None
+    #: The site's metrics, by key.
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Context:
+    """Facts besides a row's own jobs by which it has one more job, or none."""
+
+    repeats: Repeats
+    #: With ``gsw_strict``, a row that is too fast fails as well.
+    strict: bool = False
+    #: The times of its jobs in the run before, seconds, if it failed there.
+    failed_before_s: Sequence[float] = ()
+    #: The nodes that are known to make jobs slow.
+    slow_nodes: Sequence[str] = ()
+
+
+def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | Undecided | Done:
+    """Decide whether a row that has had its first jobs has one more.
+
+    Args:
+        run: Its jobs so far.
+        verdicts: What they come to, by each effect of the whole run that is still possible.
+        context: All else that counts.
+    """
+    jobs, repeats = len(run.jobs), context.repeats
+    if len({(one.outcome, one.reason, one.more) for one in verdicts}) != 1:
+        return Undecided()
+    verdict = verdicts[0]
+    if jobs >= repeats.most:
+        return Done()
+    fails = has_failed(verdict.outcome.value, verdict.reason.value, strict=context.strict)
+    is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
+    if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
+        return Done()
+    if all(_is_known(one, context.failed_before_s) for one in verdicts):
+        return Done()
+    confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
+    own = tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))  # as Slurm names them
+    there = {node for nodes in own for node in expand(nodes)}
+    slow = (node for node in context.slow_nodes if node not in there)
+    return Repeat(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))
+
+
+class SessionRow:
+    """One row of a session, from its ended jobs to its record.
+
+    Args:
+        config: pytest's.
+        plan: The row.
+        source: What is known of it; the session adds how its job was started, or gives the record of an earlier run.
+        properties: What pytest's reports of the row have for JUnit; those of its record are added.
+    """
+
+    def __init__(
+        self, config: pytest.Config, plan: RowPlan, source: LiveRow, properties: list[tuple[str, object]]
+    ) -> None:
+        self.baseline, self.plan, self.source = plan.baseline, plan, source
+        self._config, self._properties = config, properties
+        self._settings = config.stash[SETTINGS]
+        #: What else was written of each job beside its log.
+        self._evidence: dict[_JobKey, tuple[Evidence, ...]] = {}
+        #: The row's record, once it is written.
+        self.record: Record | None = None
         #: What each job measured, and what its log states as the row does; of a row that is to fail, no measurement.
         self._jobs: dict[_JobKey, tuple[Measurement | None, dict[str, str]]] = {}
         #: As what pytest is to report the row, and the report's text; passed as long as it was not judged.
@@ -426,59 +491,18 @@ class SessionRow:
         self.not_written = ""
 
     @cached_property
-    def source(self) -> LiveRow:
-        """What is known of the row; the session sets it, unless it is interrupted before it knows more."""
-        config = self._config
-        launcher, nights = config.stash[FLEET].launcher, config.stash[NIGHTS]
-        return LiveRow(self.baseline, self._settings, launcher, nights, environment_of(config))
-
-    @cached_property
     def tolerance(self) -> float:
         """The row's own, unless the cluster or the command line says otherwise."""
         return self._settings.tolerance or self.baseline.tolerance
 
-    @cached_property
-    def log_format(self) -> LogFormat | None:
-        """How the row's logs are read; ``None`` where no plugin can."""
-        found: LogFormat | None = self._config.hook.pytest_gsw_log_format(config=self._config, baseline=self.baseline)
-        return found
-
-    @cached_property
-    def peak_flops(self) -> float | None:
-        """The peak of the row's accelerator, as the hook has it.
-
-        Raises:
-            HookError: The hook raised, or returned no number above 0.
-        """
-        accelerator, dtype = self.baseline.accelerator, self.baseline.dtype
-        hook = self._config.hook.pytest_gsw_peak_flops
-        try:
-            peak: float | None = hook(config=self._config, accelerator=accelerator, dtype=dtype)
-        except Exception as error:
-            raise self._raised(error) from None
-        problem = peak_problem(peak)
-        if problem is not None:
-            raise wrong_answer(hook, f"{problem}, for {accelerator} and {dtype}")
-        return peak
-
-    @property
-    def is_to_be_judged(self) -> bool:
-        """Whether the session's fleet has the row: no marker, cluster or option leaves it out."""
-        fleet = self._config.stash.get(FLEET, None)
-        return fleet is not None and fleet.phase(self.baseline.id) is not None
-
     def set_up(self) -> None:
         """Wait for the job, measure its log, and judge."""
-        if not self.is_to_be_judged:
-            pytest.skip(
-                "not run: this session judges nothing (--setup-only, --setup-plan, --gsw-plan or a foreign loop)"
-            )
         fleet = self._config.stash[FLEET]
         run: Run | None = None
         try:
             run = fleet.take(self.baseline.id)
             run = self._with_evidence(self.source.with_earlier_jobs(run))
-            self.judged = self._decide(run, interrupted=fleet.interrupted)
+            self.judged = self._conclude(run, interrupted=fleet.interrupted)
         except RunError as error:
             fail(self._error_text(error, run))
         except Exception as error:
@@ -508,7 +532,7 @@ class SessionRow:
         pytest.xfail(fact)
         fail(fact)  # with --runxfail
 
-    def _decide(self, run: Run, *, interrupted: bool) -> tuple[str, str]:
+    def _conclude(self, run: Run, *, interrupted: bool) -> tuple[str, str]:
         """Measure and judge a run, record it, and say as what pytest is to report it, with which text.
 
         Raises:
@@ -522,7 +546,7 @@ class SessionRow:
         check_job(run, self.baseline.recipe.may_fail)
         measurement = self._measure(run)
         # A row is not judged by fewer jobs than it was to have, because its session was interrupted.
-        if interrupted and self.once_more(run) is not None:
+        if interrupted and not isinstance(self.decide(run), Done):
             had = counted(len(run.jobs), "job")
             raise JobError(f"{INTERRUPTED}: the row had {had}, and was to have more", advice="run it again")
         if measurement is None:
@@ -546,6 +570,12 @@ class SessionRow:
         Raises:
             HookError: One raised, or returned something else.
         """
+        key = _job_key(run.job_id, run.status)
+        if key not in self._evidence:
+            self._evidence[key] = self._evidence_of(run)
+        return replace(run, evidence=self._evidence[key], earlier=tuple(map(self._with_evidence, run.earlier)))
+
+    def _evidence_of(self, run: Run) -> tuple[Evidence, ...]:
         found: list[Any] = []
         hook = self._config.hook.pytest_gsw_evidence
         if run.log is not None:
@@ -556,7 +586,7 @@ class SessionRow:
         wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]
         if wrong:
             raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
-        return replace(run, evidence=tuple(found), earlier=tuple(map(self._with_evidence, run.earlier)))
+        return tuple(found)
 
     def _measure(self, run: Run) -> Measurement | None:
         """What the row's jobs measured, this one and those before it; ``None`` where it is documented to fail.
@@ -570,31 +600,26 @@ class SessionRow:
                 self._jobs[key] = self._read(job)
         measured = [self._measured(job.job_id, job.status) for job in run.jobs]
         found = [one for one in measured if one is not None]
-        return measured[-1] if len(found) < 2 else of_all_jobs(self.baseline, found, self.peak_flops)
+        return measured[-1] if len(found) < 2 else of_all_jobs(self.baseline, found, self.plan.peak_flops)
 
     def _measured(self, job_id: str, status: JobStatus) -> Measurement | None:
         """What one job measured by itself, if it was measured."""
         return self._jobs.get(_job_key(job_id, status), (None, {}))[0]
 
     def _read(self, run: Run) -> tuple[Measurement | None, dict[str, str]]:
-        baseline, log_format = self.baseline, self.log_format
-        if log_format is None:
-            raise LogError(
-                f"nobody reads logs of the format '{baseline.log_format}'",
-                evidence=(("baseline", str(baseline.location)),),
-                advice="correct log_format there, or install the plugin that provides it",
-            )
+        baseline, log_format = self.baseline, self.plan.log_format
+        assert log_format is not None  # a row whose logs no plugin reads is not submitted
         run = replace(run, image_was_chosen=self.source.image_was_chosen(run))
         log = read_steps(baseline, run, log_format)
         agreed = agreed_with_row(baseline, run, log)
         if baseline.expected_failure:
             return None, agreed
         steps = steps_of(baseline, traced=self.source.is_traced(run))
-        peak_flops, first_index = self.peak_flops, log_format.first_index
+        peak_flops, first_index = self.plan.peak_flops, log_format.first_index
         found = measure(baseline, run, log, peak_flops=peak_flops, steps=steps, first_index=first_index)
         assert run.log is not None  # it was read
         try:
-            metrics = read_metrics(baseline, run.log, log, site_metrics(self._config))
+            metrics = read_metrics(baseline, run.log, log, self.plan.metrics)
         except RunError:
             raise
         except Exception as error:  # of a site's own metric
@@ -606,12 +631,8 @@ class SessionRow:
     def _record(self, found: Found, run: Run | None) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
         source, row = self.source, self.baseline
-        try:
-            peak_flops = self.peak_flops
-        except HookError:
-            peak_flops = None  # that is told where the row is judged
-        facts = row_facts(row, self._item.nodeid, self.tolerance, source.definition(run), source.experiment(run))
-        made = record_of(row, facts, self._run_facts(run), self._jobs_facts(run), found, peak_flops)
+        facts = row_facts(row, self.plan.node_id, self.tolerance, source.definition(run), source.experiment(run))
+        made = record_of(row, facts, self._run_facts(run), self._jobs_facts(run), found, self.plan.peak_flops)
         made = replace(made, alarms=self._alarms(made, run), passed_over=self.passed_over)
         try:
             record, failure = self._keep(made)
@@ -623,8 +644,8 @@ class SessionRow:
                 "next       make room there, or give another directory with --gsw-results=DIR"
             )
             fail(self.not_written)
-        self._item.stash[RECORD] = record
-        self._item.user_properties.extend(junit.properties(record))
+        self.record = record
+        self._properties.extend(junit.properties(record))
         if failure is not None and found.outcome != outcomes.ERROR.word:
             fail(row_text.error_text(failure, self._facts(record)))
         return record
@@ -752,44 +773,31 @@ class SessionRow:
             verdict=replace(verdict, given_reason=verdict.reason),
         )
 
-    def once_more(self, run: Run) -> RepeatRequest | Later | None:
-        """Why one more job of the row is wanted after this one, which ended well; ``None`` where it is not.
+    def decide(self, run: Run) -> Repeat | Undecided | Done:
+        """Measure a job that ended well, with those before it, and decide whether the row has one more.
 
         Raises:
             RunError: The job cannot be measured.
         """
+        settings, nights, jobs = self.source.settings, self._config.stash[NIGHTS], len(run.jobs)
+        repeats = settings.repeats
+        if self.baseline.expected_failure or (jobs >= repeats.most and not self._config.stash[OTHERS].may_speak):
+            return Done()
         run = self._with_evidence(run)
-        repeats, jobs = self.source.settings.repeats, len(run.jobs)
-        is_last = jobs >= repeats.most and not self._config.stash[OTHERS].may_speak
-        if is_last or self.baseline.expected_failure or self.source.not_comparable(run) is not None:
-            return None
+        if self.source.not_comparable(run) is not None:
+            return Done()
         check_job(run, self.baseline.recipe.may_fail)
         measurement = self._measure(run)
         assert measurement is not None  # rows that are to fail are not measured, and have ended above
         self._tell_others(run)
         if jobs < repeats.first:
-            return RepeatRequest(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
+            return Repeat(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
         if self._config.stash[CANARIES]:
-            return None  # whatever further jobs would say, the night is inconclusive
+            return Done()  # whatever further jobs measure, the run is inconclusive
         accepted = self.source.accepted(run)[0]
         verdicts = [self._ask(run, measurement, accepted, night) for night in self._possible_nights()]
-        if len({(one.outcome, one.reason, one.more) for one in verdicts}) != 1:
-            return Later()  # the others decide what it is
-        verdict = verdicts[0]
-        if jobs >= repeats.most:
-            return None
-        fails = has_failed(verdict.outcome.value, verdict.reason.value, strict=self.source.settings.strict)
-        is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
-        if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
-            return None
-        failed_before_s = self.source.past(run, accepted).failed_before_s
-        if all(_is_known(one, failed_before_s) for one in verdicts):
-            return None
-        confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
-        own = tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))  # as Slurm names them
-        there = {node for nodes in own for node in expand(nodes)}
-        slow = (node for node in self._config.stash[NIGHTS].slow_nodes if node not in there)
-        return RepeatRequest(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))
+        before_s = self.source.past(run, accepted).failed_before_s
+        return decide(run, verdicts, Context(repeats, settings.strict, before_s, nights.slow_nodes))
 
     def _tell_others(self, run: Run) -> None:
         """Tell the other rows what the first job took; of a row that has changed since, other nights are known."""
@@ -871,7 +879,7 @@ class SessionRow:
         return with_metrics(verdict, self._by_site_metrics(measurement))
 
     def _by_site_metrics(self, measurement: Measurement) -> list[MetricVerdict]:
-        known, repeats = site_metrics(self._config), self.source.repeats
+        known, repeats = self.plan.metrics, self.source.repeats
         return [
             judge_metric(
                 known[key],

@@ -26,7 +26,7 @@ from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, fail
 from pytest_gsw.session.junit import add_case
 from pytest_gsw.session.resume import leave_run, left_over
 from pytest_gsw.session.screen import add_row, clear_live, leave_files, write
-from pytest_gsw.session.settings import ALARMS, CRITERION, FINISHED, FLEET, NIGHTS, NOT_READY, RECORD, SETTINGS
+from pytest_gsw.session.settings import ALARMS, CRITERION, FINISHED, FLEET, NIGHTS, NOT_READY, SETTINGS
 from pytest_gsw.session.start import Start, start_fleet, tell_delivery
 from pytest_gsw.session.terminal import TALLY, Tally, run_records
 
@@ -48,16 +48,17 @@ _PHASES = frozenset({"setup", "call"})
 
 def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Make an error of the report of a row that ended without a record, and a failure of one that hides its record."""
-    if report.when not in _PHASES or not item.row.is_to_be_judged:
+    row = item.row
+    if report.when not in _PHASES or row is None:
         return
-    if item.row.not_written:
-        fail_report(item, report, item.row.not_written)
-    elif RECORD not in item.stash:
+    if row.not_written:
+        fail_report(item, report, row.not_written)
+    elif row.record is None:
         error = _why_not_judged(item, call, report)
         if error is not None:
-            fail_report(item, report, item.row.leave_error(error))
-    elif report.outcome == "passed" and report.when == "call" and item.row.judged[0] != "passed":
-        fail_report(item, report, item.row.judged[1])
+            fail_report(item, report, row.leave_error(error))
+    elif report.outcome == "passed" and report.when == "call" and row.judged[0] != "passed":
+        fail_report(item, report, row.judged[1])
     elif report.outcome == "passed" and call.excinfo is not None:
         fail_report(item, report, str(call.excinfo.value))
 
@@ -79,7 +80,8 @@ def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pyt
 
 
 def report_error(item: BaselineItem, error: RunError, when: Literal["setup", "teardown"]) -> None:
-    """Report a row as an error, and record it, in the place of its protocol or after it."""
+    """Report a row that the session runs as an error, and record it, in the place of its protocol or after it."""
+    assert item.row is not None
     text = item.row.leave_error(error)
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(item, text), when)
     report.user_properties = item.user_properties
@@ -339,7 +341,7 @@ def run_item(item: pytest.Item) -> Generator[None, object, object]:
     clear_live(item.config)
     done = yield
     # Its protocol has left no report where another plugin took its place.
-    if isinstance(item, BaselineItem) and item.row.is_to_be_judged and item.nodeid not in item.config.stash[TALLY]:
+    if isinstance(item, BaselineItem) and item.row is not None and item.nodeid not in item.config.stash[TALLY]:
         report_error(item, _taken("pytest_runtest_protocol"), "setup")
     return done
 
@@ -348,12 +350,12 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     """See that a row's report says what its record says, and give it the figures that stand behind its outcome."""
     report.gsw_row = True  # type: ignore[attr-defined]
     hold_to_the_record(item, call, report)
-    record = item.stash.get(RECORD, None)
-    if record is not None:
-        add_row(item, record)
-        report.gsw_record = record  # type: ignore[attr-defined]
-        report.gsw_said = item.row.said  # type: ignore[attr-defined]
-        report.gsw_status = outcomes.FAILED if item.row.judged[0] == "failed" else record.status  # type: ignore[attr-defined]
+    row = item.row
+    if row is not None and row.record is not None:
+        add_row(item, row.record)
+        report.gsw_record = row.record  # type: ignore[attr-defined]
+        report.gsw_said = row.said  # type: ignore[attr-defined]
+        report.gsw_status = outcomes.FAILED if row.judged[0] == "failed" else row.record.status  # type: ignore[attr-defined]
 
 
 def finish(session: pytest.Session) -> None:

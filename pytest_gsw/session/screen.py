@@ -35,6 +35,8 @@ from pytest_gsw.session.terminal import TALLY, Tally
 
 if TYPE_CHECKING:
     from pytest_gsw.history.store import History
+    from pytest_gsw.session.row import SessionRow
+    from pytest_gsw.tables.model import Baseline
 
 #: Seconds between two lines that say where a waiting session stands.
 HEARTBEAT_S = 240.0
@@ -46,7 +48,7 @@ LIVE_S = 1.0
 _LIVE = pytest.StashKey[bool]()
 
 
-def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Ticker:
+def make_ticker(config: pytest.Config, rows: Mapping[str, SessionRow]) -> Ticker:
     """What tells the user where a waiting session stands.
 
     On a terminal that is one line that is written over; else a line every few minutes, because CI servers
@@ -69,7 +71,9 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, BaselineItem]) -> Tick
             return
         last_s = time.monotonic()
         text = standing(
-            [_progress(rows[row_id], one, simulated_s) for row_id, one in fleet.phases.items()], gpus, fleet.full
+            [_progress(rows[row_id].baseline, one, simulated_s) for row_id, one in fleet.phases.items()],
+            gpus,
+            fleet.full,
         )
         if live:
             _write_live(config, text)
@@ -91,18 +95,18 @@ def _simulated_s(settings: Settings) -> float | None:
         return None  # each of its jobs says so
 
 
-def _progress(item: BaselineItem, phase: Phase, simulated_s: float | None) -> RowProgress:
+def _progress(row: Baseline, phase: Phase, simulated_s: float | None) -> RowProgress:
     seen = seen_of(phase)
     sample = (seen and seen.sample) or Sample()
     return RowProgress(
-        item.baseline.id,
-        item.baseline.gpus,
+        row.id,
+        row.gpus,
         None if seen is None else seen.status,
         steps=sample.steps,
         of=sample.of,
         step_time_s=sample.step_time_s,
         over=isinstance(phase, Over),
-        expected_s=expected_run_s(item.baseline) if simulated_s is None else simulated_s,
+        expected_s=expected_run_s(row) if simulated_s is None else simulated_s,
     )
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pytest_gsw.history.comparison import ClusterTold
     from pytest_gsw.jobs.journal import Past
     from pytest_gsw.jobs.spec import Profile
-    from pytest_gsw.results.record import Record
     from pytest_gsw.results.suites import SuiteRows
     from pytest_gsw.session.alarming import SessionAlarms
     from pytest_gsw.session.nights import Nights, Others
@@ -575,8 +574,6 @@ OTHERS: pytest.StashKey[Others] = pytest.StashKey()
 CLUSTER_TOLD: pytest.StashKey[ClusterTold] = pytest.StashKey()
 #: Ids of the canary rows that were too slow in this session.
 CANARIES = pytest.StashKey[list[str]]()
-#: A row's record, once it has been run.
-RECORD: pytest.StashKey[Record] = pytest.StashKey()
 #: Whether the session fails whatever its rows came to: by a plan with rows that cannot be submitted, or by a worker.
 NOT_READY = pytest.StashKey[bool]()
 #: Set once all rows have run.

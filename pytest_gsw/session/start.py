@@ -46,18 +46,18 @@ from pytest_gsw.logs.fatal import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.logs.reader import open_log, read_log
+from pytest_gsw.performance.decision import Done
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import plan_text
 from pytest_gsw.runs.checks import check_steps, check_whole, final_step
 from pytest_gsw.runs.measure import impossible_table, timed_steps
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session import answers
-from pytest_gsw.session.answers import site_metrics, unknown_metric
 from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
 from pytest_gsw.session.junit import note_rows
 from pytest_gsw.session.nights import Nights, Others
 from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
-from pytest_gsw.session.row import LiveRow, ReplayedRow
+from pytest_gsw.session.row import LiveRow, ReplayedRow, RowPlan, SessionRow
 from pytest_gsw.session.screen import begin_live, make_ticker, repeat_teller, write
 from pytest_gsw.session.settings import CANARIES, FLEET, NIGHTS, NOT_READY, OTHERS, Settings, environment_of
 from pytest_gsw.tables.fields import nearest
@@ -279,24 +279,23 @@ _CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
 
 
 def newest_chooser(
-    config: pytest.Config, rows: Sequence[BaselineItem]
+    config: pytest.Config, rows: Mapping[str, SessionRow]
 ) -> Callable[[JobSpec, Sequence[FoundLog]], FoundLog]:
     """What takes of several jobs of a row the newest that completed, and says which newer ones did not."""
-    by_row = {item.baseline.id: item for item in rows}
 
     def choose(spec: JobSpec, found: Sequence[FoundLog]) -> FoundLog:
-        item = by_row[spec.row_id]
-        log_format = item.row.log_format
-        assert log_format is not None  # a row of which nobody reads the logs is not submitted
+        row = rows[spec.row_id]
+        log_format = row.plan.log_format
+        assert log_format is not None  # a row whose logs no plugin reads is not submitted
         traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
-        newest = newest_complete(found, item.baseline, log_format, steps_of(item.baseline, traced=traced))
+        newest = newest_complete(found, row.baseline, log_format, steps_of(row.baseline, traced=traced))
         if newest.passed_over:
             passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
             written_s = newest.log.path.stat().st_mtime
             age = f"{counted(int((time.time() - written_s) // 86400), 'day')} old ({minute(written_s)})"
             text = f"job {newest.log.job_id} is judged; passed over: {passed_over}; the log that is judged is {age}"
-            item.row.passed_over = quoted(text, os.environ)  # a log may say anything
-            write(config, f"gsw: {spec.row_id}: {item.row.passed_over}")
+            row.passed_over = quoted(text, os.environ)  # a log may say anything
+            write(config, f"gsw: {spec.row_id}: {row.passed_over}")
         return newest.log
 
     return choose
@@ -399,28 +398,33 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     rows = runnable(session.items)
     # The others of a replayed run are errors: they have no job.
     recorded = {name: one for name, one in (recorded_rows(config) or {}).items() if one.jobs.last is not None}
-    launcher = make_launcher(config, settings, recorded, rows)
+    by_row: dict[str, SessionRow] = {}
+    launcher = make_launcher(config, settings, recorded, by_row)
     submits = settings.replay is None
     settings, journal = own_run(config, settings, lambda line: write(config, line))
     config.stash[NIGHTS] = nights = _nights(config, settings)
     config.stash[CANARIES] = []
-    by_row, environ = {item.baseline.id: item for item in rows}, environment_of(config)
+    environ = environment_of(config)
     fleet = Fleet(
         launcher,
         settings.poll_interval_s or launcher.poll_interval_s,
-        _observer(config, rows),
+        _observer(config, by_row),
         journal,
         settings.limits,
         ticker=make_ticker(config, by_row),
-        watcher=(lambda row_id: _watch(by_row[row_id])) if submits else None,
+        watcher=(lambda row_id: _watch(by_row[row_id], environ)) if submits else None,
         retries=settings.retries if submits else 0,
-        once_more=(lambda row_id, run: by_row[row_id].row.once_more(run)) if submits else (lambda *_: None),
+        decide=(lambda row_id, run: by_row[row_id].decide(run)) if submits else (lambda *_: Done()),
         on_repeat=repeat_teller(config),
         environ=environ,
     )
     config.stash[FLEET] = fleet
     config.stash[OTHERS] = _others(config, settings, rows, nights)
-    specs = make_specs(rows, settings)
+    plans = make_plans(rows, settings)
+    specs = {row_id: plan.spec for row_id, plan in plans.items()}
+    for item in rows:
+        source = LiveRow(item.baseline, settings, launcher, nights, environ)
+        item.row = by_row[item.baseline.id] = SessionRow(config, plans[item.baseline.id], source, item.user_properties)
     _note_rows(config, settings, journal, [*rows, *blank_rows(session.items)])
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
@@ -429,15 +433,13 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     new = [item for item in rows if item.baseline.id not in lost or not lost[item.baseline.id].intended_s]
     specs |= check_rows(new, specs, launcher, settings, environ)
     tell_differences(config, new, specs, settings)
-    for item in rows:
-        row_id, row = item.baseline.id, item.baseline
+    for row_id, row in by_row.items():
         planned = specs.get(row_id) or fleet.spec(row_id)
         spec = planned if isinstance(planned, JobSpec) else None
         if row_id in recorded:
-            item.row.source = ReplayedRow(row, settings, launcher, nights, environ, spec, recorded[row_id])
+            row.source = ReplayedRow(row.baseline, settings, launcher, nights, environ, spec, recorded[row_id])
         else:
-            submitted = attached.get(row_id) or lost.get(row_id)
-            item.row.source = LiveRow(row, settings, launcher, nights, environ, spec, submitted)
+            row.source.spec, row.source.submitted = spec, attached.get(row_id) or lost.get(row_id)
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     fleet.submit(bad, lost)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
@@ -470,14 +472,14 @@ def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) ->
     return dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True))
 
 
-def _watch(item: BaselineItem) -> Watch | None:
+def _watch(planned: SessionRow, environ: Mapping[str, str]) -> Watch | None:
     """What watches a row's job by its log; ``None`` where no plugin reads such logs."""
-    log_format, source = item.row.log_format, item.row.source
-    spec, settings, row = source.spec, source.settings, item.baseline
+    log_format, source, row = planned.plan.log_format, planned.source, planned.baseline
+    spec, settings = source.spec, source.settings
     if log_format is None or spec is None:
         return None
     profiled = settings.profile is not None or profiling_in(spec.environment) is not None
-    image = job_image(environment_of(item.config), spec)
+    image = job_image(environ, spec)
     return Watch(
         row,
         log_format,
@@ -523,7 +525,7 @@ def make_launcher(
     config: pytest.Config,
     settings: Settings,
     recorded: Mapping[str, Record],
-    rows: Sequence[BaselineItem],
+    rows: Mapping[str, SessionRow],
 ) -> Launcher:
     """How this session's jobs are started; a replay's are only looked up.
 
@@ -548,9 +550,7 @@ def make_launcher(
     return launcher
 
 
-def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
-    by_row = {row.baseline.id: row for row in rows}
-
+def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObserver:
     told = False
 
     def observe(row_id: str, job_id: str, status: JobStatus) -> None:
@@ -558,7 +558,7 @@ def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
         if status.unchecked and not told:
             told = True  # once: it is so of all jobs
             write(config, f"gsw: of job {job_id}, {status.unchecked}")
-        row = by_row[row_id].row
+        row = rows[row_id]
         try:
             config.hook.pytest_gsw_job_state_changed(config=config, baseline=row.baseline, job_id=job_id, status=status)
         except Exception as error:  # the row's alone: the other rows' jobs are still to be looked after
@@ -567,48 +567,57 @@ def _observer(config: pytest.Config, rows: list[BaselineItem]) -> StateObserver:
     return observe
 
 
-def make_specs(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, JobSpec | RunError]:
-    """How each row is started, or why it cannot be, by its id."""
-    specs = {item.baseline.id: _make_spec(item, settings) for item in rows}
-    specs |= other_clusters([spec for spec in specs.values() if isinstance(spec, JobSpec)], settings)
-    return specs
+def make_plans(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, RowPlan]:
+    """The plan of each row by its id: hooks are asked here, once."""
+    plans = {item.baseline.id: _make_plan(item.config, item.baseline, item.nodeid, settings) for item in rows}
+    specs = [plan.spec for plan in plans.values() if isinstance(plan.spec, JobSpec)]
+    refused = other_clusters(specs, settings)
+    return plans | {row_id: dataclasses.replace(plans[row_id], spec=error) for row_id, error in refused.items()}
 
 
-def _make_spec(item: BaselineItem, settings: Settings) -> JobSpec | RunError:
-    """How a row is started, or why it cannot be."""
+def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Settings) -> RowPlan:
+    """The plan of a row; what a hook raises is the row's error."""
+    hook = config.hook
     try:
-        spec: JobSpec | None = item.config.hook.pytest_gsw_make_job_spec(
-            config=item.config, baseline=item.baseline, cluster=_where(settings)
-        )
-        log_format = item.row.log_format
-        unread = unknown_metric(item.baseline, site_metrics(item.config))
-        peak_flops = item.row.peak_flops
+        spec: JobSpec | None = hook.pytest_gsw_make_job_spec(config=config, baseline=row, cluster=_where(settings))
+        log_format: LogFormat | None = hook.pytest_gsw_log_format(config=config, baseline=row)
+        metrics = answers.site_metrics(config)
+        peak_flops = answers.ask_for_peak(config, row)
     except WrongAnswerError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     except pytest.UsageError:
         raise
     except RunError as error:
-        return error
+        return RowPlan(row, node_id, error)
     except Exception as error:
-        return hook_error(error, item.config.pluginmanager.list_name_plugin())
-    answers.check_answers(item, spec, log_format)
+        return RowPlan(row, node_id, hook_error(error, config.pluginmanager.list_name_plugin()))
+    answers.check_answers(config, row, spec, log_format)
     assert isinstance(spec, JobSpec)  # it was checked
-    if log_format is None:
-        return SubmissionError(
-            f"nobody reads logs of the format '{item.baseline.log_format}'{nearest(item.baseline.log_format, FORMATS)}",
-            evidence=(("baseline", str(item.baseline.location)), ("known", ", ".join(sorted(FORMATS)))),
-            advice="correct log_format (or framework) there, or install the plugin that provides it",
-        )
-    refused = unread or impossible_table(item.baseline, peak_flops)
-    if refused is not None:
-        return refused
-    environ = environment_of(item.config)
+    refused = _unread_logs(row, log_format) or answers.unknown_metric(row, metrics) or impossible_table(row, peak_flops)
+    made = refused or _completed(config, row, spec, settings)
+    return RowPlan(row, node_id, made, log_format, peak_flops, metrics)
+
+
+def _unread_logs(row: Baseline, log_format: LogFormat | None) -> SubmissionError | None:
+    """That no plugin reads a row's logs; ``None`` if one does."""
+    if log_format is not None:
+        return None
+    return SubmissionError(
+        f"nobody reads logs of the format '{row.log_format}'{nearest(row.log_format, FORMATS)}",
+        evidence=(("baseline", str(row.location)), ("known", ", ".join(sorted(FORMATS)))),
+        advice="correct log_format (or framework) there, or install the plugin that provides it",
+    )
+
+
+def _completed(config: pytest.Config, row: Baseline, spec: JobSpec, settings: Settings) -> JobSpec:
+    """A hook's spec with what the session's environment hands on, and with what its row is now."""
+    environ = environment_of(config)
     # What the session's environment hands on is part of how the job is started.
     handed_on = {name: environ[name] for name in PROFILING_VARIABLES if name in environ}
     spec = dataclasses.replace(spec, environment={**handed_on, **spec.environment})
     runs_recipe = settings.replay is None and not _where(settings).simulated
     variables = kept_variables(environ, spec, exported_to(spec, environ) if runs_recipe else ())
-    return _defined(item.baseline, dataclasses.replace(spec, variables=variables), environ)
+    return _defined(row, dataclasses.replace(spec, variables=variables), environ)
 
 
 def _where(settings: Settings) -> Cluster:
@@ -634,8 +643,8 @@ def _defined(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> J
 def print_plan(session: pytest.Session, settings: Settings) -> None:
     """Print it; that some row cannot be submitted is the session's failure."""
     config, rows = session.config, runnable(session.items)
-    launcher = make_launcher(config, settings, {}, ())
-    specs = make_specs(rows, settings)
+    launcher = make_launcher(config, settings, {}, {})
+    specs = {row_id: plan.spec for row_id, plan in make_plans(rows, settings).items()}
     specs_of = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, JobSpec)}
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     environ = environment_of(config)

@@ -11,8 +11,9 @@ import pytest
 from pytest_gsw.errors import JobError, SchedulerAwayError, SubmissionError
 from pytest_gsw.fleet.fleet import Fleet
 from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.rows import RepeatRequest, Row, Rows, Seen, Waiting
+from pytest_gsw.fleet.rows import Row, Rows, Seen, Waiting
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Named
+from pytest_gsw.performance.decision import Done, Repeat
 from pytest_gsw.runs.run import Run
 from tests.unit.fleet.test_fleet import COMPLETED, RUNNING, Clock, FakeLauncher
 
@@ -123,14 +124,14 @@ def test_a_job_that_cannot_be_ended_is_told(clock: Clock) -> None:
 
 
 def test_repeats_retries_and_what_went_before_are_the_rows_own(clock: Clock) -> None:
-    wanted = [RepeatRequest("to be confirmed")]
+    wanted = [Repeat("to be confirmed")]
 
-    def once_more(_row_id: str, _run: Run) -> RepeatRequest | None:
-        return wanted.pop() if wanted else None
+    def decide(_row_id: str, _run: Run) -> Repeat | Done:
+        return wanted.pop() if wanted else Done()
 
     lost = JobStatus(JobState.NODE_FAIL, nodes="n1")
     launcher = Counted(clock, {"a": [lost, COMPLETED]})
-    fleet = fleet_of(launcher, clock, spec("a"), retries=1, once_more=once_more)
+    fleet = fleet_of(launcher, clock, spec("a"), retries=1, decide=decide)
     assert fleet.take("a").job_id == "job-a.3"
     assert [job.name for job in launcher.jobs] == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
     fleet.close()

@@ -27,10 +27,11 @@ from pytest_gsw.fleet.fleet import (
     Fleet,
 )
 from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.rows import Ended, Later, Live, Over, RepeatRequest, seen_of
+from pytest_gsw.fleet.rows import Ended, Live, Over, seen_of
 from pytest_gsw.fleet.watch import Sample, Watch
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
+from pytest_gsw.performance.decision import Done, Repeat, Undecided
 from pytest_gsw.runs.run import Run
 
 POLL_S = 15.0
@@ -157,11 +158,11 @@ def test_a_row_waits_for_others_and_its_log_is_not_looked_for_again(launcher: Fa
     launcher.script = {"a": [COMPLETED], "b": [*[RUNNING] * 3, COMPLETED]}
     ended: list[str] = []
 
-    def once_more(row_id: str, _run: Run) -> Later | None:
+    def decide(row_id: str, _run: Run) -> Undecided | Done:
         ended.append(row_id)
-        return None if "b" in ended else Later()
+        return Done() if "b" in ended else Undecided()
 
-    fleet = Fleet(launcher, POLL_S, once_more=once_more, clock=clock, sleep=clock.sleep)
+    fleet = Fleet(launcher, POLL_S, decide=decide, clock=clock, sleep=clock.sleep)
     fleet.submit({"a": spec("a"), "b": spec("b")})
 
     assert [fleet.next_over(), fleet.next_over()] == ["b", "a"]
@@ -177,12 +178,12 @@ def test_a_row_that_waits_is_asked_each_minute_whatever_becomes_of_the_others(
     launcher.script = {"a": [COMPLETED], "b": [*[RUNNING] * 20, COMPLETED]}
     asked_s: list[float] = []
 
-    def once_more(row_id: str, _run: Run) -> Later | None:
+    def decide(row_id: str, _run: Run) -> Undecided | Done:
         if row_id == "a":
             asked_s.append(clock.now_s)
-        return Later() if row_id == "a" and len(asked_s) < 3 else None
+        return Undecided() if row_id == "a" and len(asked_s) < 3 else Done()
 
-    fleet = Fleet(launcher, POLL_S, once_more=once_more, clock=clock, sleep=clock.sleep)
+    fleet = Fleet(launcher, POLL_S, decide=decide, clock=clock, sleep=clock.sleep)
     fleet.submit({"a": spec("a"), "b": spec("b")})
 
     assert fleet.next_over() == "a"
@@ -195,7 +196,7 @@ def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(
     launcher: FakeLauncher, clock: Clock
 ) -> None:
     launcher.script = {"b": [RUNNING]}
-    fleet = Fleet(launcher, POLL_S, once_more=lambda *_: Later(), clock=clock, sleep=clock.sleep)
+    fleet = Fleet(launcher, POLL_S, decide=lambda *_: Undecided(), clock=clock, sleep=clock.sleep)
     fleet.submit({"a": spec("a"), "b": spec("b")})
     fleet._pump()
     fleet._ask()
@@ -650,13 +651,13 @@ def wanting(launcher: FakeLauncher, clock: Clock, jobs: int, **options: Any) -> 
     """A fleet whose rows want so many jobs that end well."""
     told: list[tuple[str, Attempt]] = []
 
-    def once_more(row_id: str, run: Run) -> RepeatRequest | None:
-        return RepeatRequest(f"{len(run.jobs)} of {jobs}", (run.status.nodes,)) if len(run.jobs) < jobs else None
+    def decide(row_id: str, run: Run) -> Repeat | Done:
+        return Repeat(f"{len(run.jobs)} of {jobs}", (run.status.nodes,)) if len(run.jobs) < jobs else Done()
 
     fleet = Fleet(
         launcher,
         POLL_S,
-        once_more=once_more,
+        decide=decide,
         on_repeat=lambda row_id, attempt: told.append((row_id, attempt)),
         clock=clock,
         sleep=clock.sleep,
@@ -769,10 +770,10 @@ def test_a_further_job_that_fails_ends_the_row(clock: Clock, status: JobStatus) 
 
 
 def test_a_rule_that_breaks_wants_no_further_job(launcher: FakeLauncher, clock: Clock) -> None:
-    def broken(row_id: str, run: Run) -> RepeatRequest | None:
+    def broken(row_id: str, run: Run) -> Repeat | Done:
         raise ZeroDivisionError
 
-    fleet = Fleet(launcher, POLL_S, once_more=broken, clock=clock, sleep=clock.sleep)
+    fleet = Fleet(launcher, POLL_S, decide=broken, clock=clock, sleep=clock.sleep)
     fleet.submit({"a": spec("a")})
     assert fleet.take("a").earlier == ()
 

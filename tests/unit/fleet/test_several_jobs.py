@@ -10,9 +10,9 @@ import pytest
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.fleet.rows import RepeatRequest
 from pytest_gsw.jobs.journal import Journal, Past, read_journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
+from pytest_gsw.performance.decision import Done, Repeat
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.resume import take_over
 from tests.unit.fleet.test_fleet import Clock, FakeLauncher
@@ -110,13 +110,13 @@ class Night:
             POLL_S,
             journal=self._journal,
             retries=self.retries,
-            once_more=self._once_more,
+            decide=self._decide,
             clock=self.clock,
             sleep=self.clock.sleep,
         )
 
-    def _once_more(self, _row_id: str, run: Run) -> RepeatRequest | None:
-        return RepeatRequest(f"{len(run.jobs)} of {self.jobs}") if len(run.jobs) < self.jobs else None
+    def _decide(self, _row_id: str, run: Run) -> Repeat | Done:
+        return Repeat(f"{len(run.jobs)} of {self.jobs}") if len(run.jobs) < self.jobs else Done()
 
 
 @pytest.fixture
