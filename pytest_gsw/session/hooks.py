@@ -8,7 +8,9 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +18,8 @@ from pytest_gsw.clusters.model import uses_gpus
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
+from pytest_gsw.results.summary import OF_CLUSTER
 from pytest_gsw.session.collect import (
     SELECTION,
     BaselineFile,
@@ -35,11 +39,14 @@ from pytest_gsw.session.collect import (
     show_fact,
     tell_of_selection,
 )
-from pytest_gsw.session.node_ids import node_id_of
+from pytest_gsw.session.node_ids import node_id_of, row_of
 from pytest_gsw.session.release import bundled_rows
-from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, is_typed, read_settings
-from pytest_gsw.session.terminal import TALLY, Tally, tell_summary
+from pytest_gsw.session.settings import FINISHED, OF_SELECTION, SETTINGS, Settings, is_typed, read_settings
+from pytest_gsw.session.terminal import TALLY, Tally, line_of_report, line_width, tell_summary
 from pytest_gsw.tables.bundled import bundled_baselines
+
+if TYPE_CHECKING:
+    from pytest_gsw.session.junit import JunitCases
 
 
 def begin(config: pytest.Config) -> None:
@@ -55,30 +62,18 @@ def begin(config: pytest.Config) -> None:
     except ConfigurationError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings
-    if getattr(config.option, "xmlpath", None):
-        from pytest_gsw.session.junit import JunitCases
-
-        config.pluginmanager.register(JunitCases(config), "gsw-junit")
+    config.stash[TALLY] = Tally(profiled_on_purpose=is_typed(config, "profile"))
+    config.pluginmanager.register(Reports(config), "gsw-reports")
     if settings.judges:
         _run_in_one_process(config)
-        config.stash[TALLY] = Tally(profiled_on_purpose=is_typed(config, "profile"))
-        config.pluginmanager.register(config.stash[TALLY], "gsw-tally")
         if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
             from pytest_gsw.session.junit import add_reporters
 
             add_reporters(config)
         point_at_tables(config, settings.baselines)
-        if not config.option.collectonly:
-            from pytest_gsw.session.terminal import RowLines
-
-            config.pluginmanager.register(RowLines(config), "gsw-row-lines")
         if config.getoption("verbose", None) == 0:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
-    else:
-        from pytest_gsw.session.terminal import NOWHERE, Nowhere
-
-        config.pluginmanager.register(Nowhere(), NOWHERE)
 
 
 def _run_in_one_process(config: pytest.Config) -> None:
@@ -146,7 +141,7 @@ def pytest_collection_modifyitems(
     yield
     leave_out_others(config, items)
     if config.stash[SETTINGS].judges:
-        tell_of_selection(config, _run_rows_once(config, items))
+        tell_of_selection(config, _told_of_reruns(config, items))
     if past is not None:
         from pytest_gsw.session.resume import find_lost
 
@@ -288,9 +283,11 @@ def _place(settings: Settings) -> str:
     return f"{cluster.name} ({kind})"
 
 
-# -- Rows and pytest-rerunfailures: what runs a test again would judge the same job once more ------
+# -- What receives pytest's reports: the counts, each row's own line on the screen, and pytest's JUnit file
 
 
+#: What an outcome's word is written in.
+_COLOURS = {"passed": "green", "failed": "red", "error": "red"}
 _RERUNS = "rerunfailures"
 _RUN_ONCE = (
     "gsw: pytest-rerunfailures runs no row again, which would judge the same job once more; "
@@ -298,27 +295,150 @@ _RUN_ONCE = (
 )
 
 
-class RowsRunOnce:
-    """Runs rows as pytest does without pytest-rerunfailures; it is registered later, and so asked before that."""
+class _Written:
+    """Stands for whatever pytest is about to write in front of an item's outcome: as if it were there already."""
 
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Reports:
+    """Receives the reports of a session, once for all that follows from them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._tally = config.stash[TALLY]
+        self._junit: JunitCases | None = None
+        if getattr(config.option, "xmlpath", None):
+            from pytest_gsw.session.junit import JunitCases
+
+            self._junit = JunitCases(config)
+        self._session: pytest.Session | None = None
+        self._reported: set[str] = set()
+        #: The rows that the session judges, and how many columns their ids have.
+        self._rows: frozenset[str] = frozenset()
+        self._columns = 0
+
+    @property
+    def _reporter(self) -> pytest.TerminalReporter | None:
+        reporter: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
+        return reporter
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> Generator[None, object, object]:
+        """Keep pytest from writing a row's node id: its line has the id."""
+        reporter = self._reporter
+        if reporter is None or nodeid not in self._rows:
+            return (yield)
+        before = reporter.currentfspath
+        reporter.currentfspath = _Written()  # type: ignore[assignment]
+        try:
+            return (yield)
+        finally:
+            reporter.currentfspath = before
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
+        """Keep pytest from writing the outcome of a row that has its line; it is counted all the same."""
+        status = yield
+        # pytest's short summary asks for the bare word, once all is over.
+        if self._has_line(report) and not self._config.stash.get(FINISHED, False):
+            return status[0], "", ""
+        return status
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Know the session, whose number of tests is what percentages are of, and its rows."""
+        self._session = session
+        if self._config.stash[SETTINGS].judges:
+            self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, TellsFact))
+        lengths = (len(row_of(node_id)) for node_id in self._rows)
+        self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Of rows, leave the other plugin out."""
-        if not isinstance(item, (BaselineItem, BlankItem)):
+        """Run rows as pytest does without pytest-rerunfailures, which would judge the same job once more."""
+        manager = self._config.pluginmanager
+        if not self._rows or not manager.has_plugin(_RERUNS) or not isinstance(item, (BaselineItem, BlankItem)):
             return None
-        runner = item.config.pluginmanager.get_plugin("runner")
+        runner = manager.get_plugin("runner")
         assert runner is not None  # it is pytest's own
         done: bool = runner.pytest_runtest_protocol(item=item, nextitem=nextitem)
         return done
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
+        """Count a report, write the line of its row, and name its test case in JUnit."""
+        self._tally.add(report)
+        self._write_line(report)
+        with self._junit.naming(report) if self._junit is not None else nullcontext():
+            return (yield)
 
-def _run_rows_once(config: pytest.Config, items: Iterable[pytest.Item]) -> list[str]:
-    """See that no row is run again; a line where somebody has asked for that."""
-    if not config.pluginmanager.has_plugin(_RERUNS):
-        return []
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Report the whole cluster, and what ran where, before JUnit's file is written."""
+        if self._tally.ran_nothing and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+        if not self._tally.rows:
+            return
+        from pytest_gsw.performance.together import FEWEST_ROWS
+
+        if self._tally.rows >= FEWEST_ROWS:
+            from pytest_gsw.session.alarming import report_cluster
+
+            report_cluster(session)
+        if self._junit is not None:
+            self._junit.finish()
+
+    def _write_line(self, report: Any) -> None:
+        """Write the line of a row as soon as it is reported; other tests are pytest's."""
+        if report.when == "call" or report.outcome != "passed":
+            self._reported.add(report.nodeid)
+        reporter = self._reporter
+        if reporter is None or not self._has_line(report):
+            return
+        line: RowLine = quoted(line_of_report(report), os.environ)
+        progress = self._progress()
+        widest = line_width(reporter) - len(progress)
+        name, word, rest = line.texts(widest, self._columns)
+        reporter.ensure_newline()
+        reporter.write(name)
+        reporter.write(word, **{_COLOURS.get(report.outcome, "yellow"): True})
+        reporter.write(rest.ljust(max(0, widest - len(name) - len(word))) if progress else rest)
+        reporter.write(progress, cyan=True)
+        reporter.currentfspath = -2  # as pytest says that a line is not ended yet
+        reporter.flush()
+
+    def _has_line(self, report: Any) -> bool:
+        """Whether a report is the one of a row that has its line."""
+        decides = report.when == "call" or (report.when == "setup" and report.outcome != "passed")
+        is_known = report.outcome in {"passed", "failed", "skipped"}  # not what another plugin makes of one
+        one_a_line = self._config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
+        return (
+            decides
+            and is_known
+            and one_a_line
+            and (report.nodeid in self._rows or report.nodeid.startswith(OF_CLUSTER))
+        )
+
+    def _progress(self) -> str:
+        """How much of the session is reported, as pytest's option for it says; empty where it shows nothing."""
+        total = 0 if self._session is None else self._session.testscollected
+        style = self._config.getini("console_output_style")
+        shows_output = self._config.getoption("capture") == "no" and style != "progress-even-when-capture-no"
+        if not total or shows_output:
+            return ""
+        if style == "count":
+            return f" [{len(self._reported):{len(str(total))}d}/{total}]"
+        return f" [{len(self._reported) * 100 // total:3d}%]" if style.startswith("progress") else ""
+
+
+def _told_of_reruns(config: pytest.Config, items: Iterable[pytest.Item]) -> list[str]:
+    """That no row is run again, if the user asks for that."""
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
-    if not rows:
+    if not rows or not config.pluginmanager.has_plugin(_RERUNS):
         return []
-    if not config.pluginmanager.has_plugin("gsw-once"):
-        config.pluginmanager.register(RowsRunOnce(), "gsw-once")
     asked = any(getattr(config.option, name, None) for name in ("reruns", "force_reruns")) or config.getini("reruns")
     return [_RUN_ONCE] if asked or any(row.get_closest_marker("flaky") for row in rows) else []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from platform import python_version
@@ -22,7 +23,7 @@ from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.session.collect import BaselineItem, BlankItem
 from pytest_gsw.session.resume import LostRow
 from pytest_gsw.session.settings import NIGHTS, SETTINGS, Settings
-from pytest_gsw.session.terminal import TALLY, run_records
+from pytest_gsw.session.terminal import run_records
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
 from pytest_gsw.tables.model import Baseline
 
@@ -99,7 +100,7 @@ _TOLD = frozenset({"failure", "error", "skipped"})
 
 
 class JunitCases:
-    """Has pytest's writer of JUnit files call rows as a rebuilt file does; it is there where one is written."""
+    """Names rows in pytest's JUnit file as a rebuilt file does."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -111,12 +112,13 @@ class JunitCases:
         needed = ("node_reporter", "add_global_property")
         return next((one for one in plugins if all(hasattr(one, name) for name in needed)), None)
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
-        """Name the test case before it is written, and shorten its message once it is."""
+    @contextmanager
+    def naming(self, report: Any) -> Iterator[None]:
+        """Name the test case of a report before it is written, and shorten its message once it is."""
         found = getattr(report, "gsw_junit", None)
         if found is None or self._xml is None:
-            return (yield)
+            yield
+            return
         class_name, name, took_s, message = found
         test = self._xml.node_reporter(report)
         prefix = f"{self._xml.prefix}." if self._xml.prefix else ""
@@ -136,13 +138,11 @@ class JunitCases:
             case = reporter.to_xml()
             case.set("classname", f"{prefix}{class_name}")
             case.set("name", name)
-        return None
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self) -> None:
-        """Tell what ran where, before the file is written."""
+    def finish(self) -> None:
+        """Add what ran where, before the file is written."""
         config = self._config
-        if self._xml is None or TALLY not in config.stash or not config.stash[TALLY].rows:
+        if self._xml is None:
             return
         # A session that only collects rows comes here as well.
         from pytest_gsw.results.junit_names import read_noted, suite_properties

@@ -377,9 +377,7 @@ def _finish(session: pytest.Session) -> None:
         write(config, line)
     _remember(config)
     _note_alarms(config)
-    tally = config.stash.get(TALLY, None)
-    if tally is not None:
-        session.exitstatus = exit_status(session, tally)
+    session.exitstatus = exit_status(session, config.stash[TALLY])
     _conclude_suite(session)
     if not leave_files(config, int(session.exitstatus)):
         _fail(session)
@@ -408,9 +406,9 @@ def _remember(config: pytest.Config) -> None:
 
 def _note_alarms(config: pytest.Config) -> None:
     """Find the alarms of the night; a replay is of no night of its own."""
-    settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
+    settings = config.stash[SETTINGS]
     has_nights = settings.history is not None and settings.replay is None
-    if tally is None or not tally.outcomes or not has_nights:
+    if not config.stash[TALLY].outcomes or not has_nights:
         return
     # Only a session that has run rows has a night.
     from pytest_gsw.session.alarming import session_alarms

@@ -222,8 +222,8 @@ def leave_files(config: pytest.Config, exit_status: int) -> bool:
     Returns:
         Whether all that was asked for is there.
     """
-    settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
-    if tally is None or not tally.rows:
+    settings, tally = config.stash[SETTINGS], config.stash[TALLY]
+    if not tally.rows:
         return True
     done = True
     if settings.report is not None or _on_github():
@@ -252,16 +252,15 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
     from pytest_gsw.reports.html.pages import write_report
     from pytest_gsw.reports.run_report import Run, RunReport, accepted_in, run_report
     from pytest_gsw.results.junit import read_whole_run
-    from pytest_gsw.session.alarming import SessionAlarms
     from pytest_gsw.session.nights import history_at
 
-    settings, alarms = config.stash[SETTINGS], config.stash.get(ALARMS, None) or SessionAlarms()
+    settings, alarms = config.stash[SETTINGS], config.stash.get(ALARMS, None)
     records, missing = read_whole_run(settings.run_directory, tally.records)
     accepted = accepted_in(settings.baselines, records)
-    run = Run(from_here(settings.run_directory), missing, exit_status, alarms.found)
+    run = Run(from_here(settings.run_directory), missing, exit_status, alarms.found if alarms else ())
 
     def made(history: History | None) -> RunReport:
-        report = run_report(records, run, history, accepted, alarms.nights)
+        report = run_report(records, run, history, accepted, alarms.nights if alarms else {})
         if settings.report is not None:
             write_report([report], settings.report, history)
         return report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +16,6 @@ from pytest_gsw.common.words import counted, rounded
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import (
-    MOST_FOR_IDS,
     WIDEST,
     RowLine,
     accepted_line,
@@ -25,36 +24,9 @@ from pytest_gsw.results.row_text import (
     line_of,
 )
 from pytest_gsw.results.summary import OF_CLUSTER, gpu_hours
-from pytest_gsw.session.collect import NO_CLUSTER, TellsFact
+from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.settings import ALARMS, CLUSTER_TOLD, CRITERION, FINISHED, NIGHTS, SETTINGS, Settings
-
-# -- Rows of a session that nothing says where to run: a session of nothing else is not green -------
-
-
-#: The name of the plugin.
-NOWHERE = "gsw-nowhere"
-
-
-class Nowhere:
-    """Counts rows that are skipped for want of a cluster."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._others_ran = False
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Take one phase of a test: a row's is its skip, and another test has run once it was called."""
-        if report.skipped and isinstance(report.longrepr, tuple) and report.longrepr[2].endswith(NO_CLUSTER):
-            self.rows += 1
-        elif report.when == "call":
-            self._others_ran = True
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Where rows were all that there was, nothing was judged: an option that got lost must not look like a pass."""
-        if self.rows and not self._others_ran and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-
+from pytest_gsw.session.settings import ALARMS, CLUSTER_TOLD, CRITERION, NIGHTS, SETTINGS, Settings
 
 # -- What the rows of a session came to -------------------------------------------------------------
 
@@ -76,10 +48,18 @@ class Tally:
         self._statuses: dict[str, int] = {}
         #: By the names of their files, the records that this process has made.
         self.records: dict[str, Record] = {}
+        #: Rows of a session without a cluster, which are skipped; whether another test has run.
+        self.without_cluster = 0
+        self._others_ran = False
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Take what the report of a row says."""
+    def add(self, report: Any) -> None:
+        """Count the report of one phase of a test."""
         if not getattr(report, "gsw_row", False):
+            shown = report.longrepr
+            if report.skipped and isinstance(shown, tuple) and shown[2].endswith(NO_CLUSTER):
+                self.without_cluster += 1
+            elif report.when == "call":
+                self._others_ran = True
             return
         node_id = report.nodeid
         if report.failed or report.skipped:
@@ -94,18 +74,6 @@ class Tally:
             self.reported[node_id] = record
             is_asked = self._profiled_on_purpose and outcome == outcomes.PROFILED.word
             self._statuses[node_id] = outcomes.GREEN if is_asked else report.gsw_status
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Tell of the whole cluster, before JUnit's file is written."""
-        if not self.rows:
-            return
-        from pytest_gsw.performance.together import FEWEST_ROWS
-
-        if self.rows >= FEWEST_ROWS:
-            from pytest_gsw.session.alarming import report_cluster
-
-            report_cluster(session)
 
     def __contains__(self, node_id: str) -> bool:
         """Whether a row was reported."""
@@ -141,6 +109,11 @@ class Tally:
         return outcomes.OPEN in self._statuses.values()
 
     @property
+    def ran_nothing(self) -> bool:
+        """True if rows without a cluster were all that there was: an option that got lost must not look like a pass."""
+        return bool(self.without_cluster) and not self._others_ran
+
+    @property
     def judged_none(self) -> bool:
         """Whether there were rows, and all of them were skipped."""
         skipped = {""} if self._profiled_on_purpose else {"", outcomes.PROFILED.word}
@@ -159,10 +132,6 @@ def run_records(config: pytest.Config) -> tuple[Record, ...]:
 
 
 # -- Each row's own line on the screen, in the place of pytest's, which has a path in front and no figures
-
-
-#: What an outcome's word is written in.
-_COLOURS = {"passed": "green", "failed": "red", "error": "red"}
 
 
 def line_of_report(report: Any) -> RowLine:
@@ -194,107 +163,6 @@ def _reason(report: Any) -> str:
     shown = report.longrepr
     reason = str(shown[2] if isinstance(shown, tuple) else shown).removeprefix("Skipped: ")
     return reason.partition("\n")[0]
-
-
-class _Written:
-    """Stands for whatever pytest is about to write in front of an item's outcome: as if it were there already."""
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __hash__(self) -> int:
-        return 0
-
-
-class RowLines:
-    """Writes a line for each row as soon as it is reported; other tests are pytest's."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._session: pytest.Session | None = None
-        self._reported: set[str] = set()
-        self._rows: frozenset[str] = frozenset()
-        #: How many columns their ids have.
-        self._columns = 0
-
-    @property
-    def _reporter(self) -> pytest.TerminalReporter | None:
-        reporter: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
-        return reporter
-
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Know the session, whose number of tests is what percentages are of."""
-        self._session = session
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Know the rows."""
-        self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, TellsFact))
-        lengths = (len(row_of(node_id)) for node_id in self._rows)
-        self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_logstart(self, nodeid: str) -> Generator[None, object, object]:
-        """Keep pytest from writing a row's node id: its line has the id."""
-        reporter = self._reporter
-        if reporter is None or nodeid not in self._rows:
-            return (yield)
-        before = reporter.currentfspath
-        reporter.currentfspath = _Written()  # type: ignore[assignment]
-        try:
-            return (yield)
-        finally:
-            reporter.currentfspath = before
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
-        """Keep pytest from writing the outcome of a row that has its line; it is counted all the same."""
-        status = yield
-        # pytest's short summary asks for the bare word, once all is over.
-        if self._has_line(report) and not self._config.stash.get(FINISHED, False):
-            return status[0], "", ""
-        return status
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Write the line of a row."""
-        if report.when == "call" or report.outcome != "passed":
-            self._reported.add(report.nodeid)
-        reporter = self._reporter
-        if reporter is None or not self._has_line(report):
-            return
-        line: RowLine = quoted(line_of_report(report), os.environ)
-        progress = self._progress()
-        widest = line_width(reporter) - len(progress)
-        name, word, rest = line.texts(widest, self._columns)
-        reporter.ensure_newline()
-        reporter.write(name)
-        reporter.write(word, **{_COLOURS.get(report.outcome, "yellow"): True})
-        reporter.write(rest.ljust(max(0, widest - len(name) - len(word))) if progress else rest)
-        reporter.write(progress, cyan=True)
-        reporter.currentfspath = -2  # as pytest says that a line is not ended yet
-        reporter.flush()
-
-    def _has_line(self, report: Any) -> bool:
-        """Whether a report is the one of a row that has its line."""
-        decides = report.when == "call" or (report.when == "setup" and report.outcome != "passed")
-        is_known = report.outcome in {"passed", "failed", "skipped"}  # not what another plugin makes of one
-        one_a_line = self._config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
-        return (
-            decides
-            and is_known
-            and one_a_line
-            and (report.nodeid in self._rows or report.nodeid.startswith(OF_CLUSTER))
-        )
-
-    def _progress(self) -> str:
-        """How much of the session is reported, as pytest's option for it says; empty where it shows nothing."""
-        total = 0 if self._session is None else self._session.testscollected
-        style = self._config.getini("console_output_style")
-        shows_output = self._config.getoption("capture") == "no" and style != "progress-even-when-capture-no"
-        if not total or shows_output:
-            return ""
-        if style == "count":
-            return f" [{len(self._reported):{len(str(total))}d}/{total}]"
-        return f" [{len(self._reported) * 100 // total:3d}%]" if style.startswith("progress") else ""
 
 
 def line_width(reporter: pytest.TerminalReporter) -> int:
@@ -329,17 +197,16 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
     _tell_lines(reporter, "alarms", alarms)
     _tell_lines(reporter, "suite", config.stash.get(CRITERION, ()))
-    nowhere: Nowhere | None = config.pluginmanager.get_plugin(NOWHERE)
-    if nowhere is not None and nowhere.rows:
+    tally = config.stash[TALLY]
+    if tally.without_cluster:
         reporter.ensure_newline()
-        reporter.write_line(f"gsw: {counted(nowhere.rows, 'row')} skipped: {NO_CLUSTER}")
-    tally = config.stash.get(TALLY, None)
-    if tally is not None and tally.judged_none:
+        reporter.write_line(f"gsw: {counted(tally.without_cluster, 'row')} skipped: {NO_CLUSTER}")
+    if tally.judged_none:
         one = tally.rows == 1
         what = "the only row was not judged: it was" if one else f"none of {tally.rows} rows was judged: all were"
         reporter.ensure_newline()
         reporter.write_line(f"gsw: {what} skipped (-rs tells why)")
-    if config.getoption("verbose") < 0 or settings.cluster is None or tally is None or not tally.rows:
+    if config.getoption("verbose") < 0 or settings.cluster is None or not tally.rows:
         return
     _tell_cost(reporter, tally, settings, settings.cluster)
     if settings.cluster.simulated:
@@ -437,8 +304,8 @@ def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settin
 
 def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Several rows on one screen; with -q, and of a single row, its own line says it all."""
-    settings, tally = config.stash[SETTINGS], config.stash.get(TALLY, None)
-    if config.getoption("verbose") < 0 or tally is None or tally.rows < 2:
+    settings, tally = config.stash[SETTINGS], config.stash[TALLY]
+    if config.getoption("verbose") < 0 or tally.rows < 2:
         return
     # Only a session that has run rows has a table.
     from pytest_gsw.common.files import from_here

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
@@ -19,6 +21,13 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 def test_imports_follow_the_data() -> None:
     contract = Path(__file__).parents[2] / ".importlinter"
     assert lint_imports(config_filename=str(contract), no_cache=True, no_logo=True) == EXIT_STATUS_SUCCESS
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports within functions count, those for types alone do not."""
+    graph = grimp.build_graph(PACKAGE.name, cache_dir=None, exclude_type_checking_imports=True)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert set(graphlib.TopologicalSorter(imports).static_order()) == graph.modules
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
