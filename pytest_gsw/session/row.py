@@ -68,6 +68,25 @@ from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition
 _Error = TypeVar("_Error", bound=RunError)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Circumstances:
+    """What a row's job ran with, and what follows from that; of a replayed run, as it was recorded."""
+
+    #: The container image, and what names it: the log, the environment, the table.
+    image: str | None
+    image_from: str
+    #: The row's definition when its job was started, and by its table as it is now.
+    definition: str
+    definition_now: str
+    #: The definition without image and release; empty if the row has changed since its job was started.
+    experiment: str
+    #: What its log and its launcher say that it ran with, and the variables that it was given; ``None`` if not known.
+    environment: Mapping[str, str]
+    variables: Mapping[str, str] | None
+    #: Whether the figures are made up.
+    is_simulated: bool
+
+
 class LiveRow:
     """What is known of an ended row besides its steps: one that this session runs or goes on with, or a log.
 
@@ -106,9 +125,11 @@ class LiveRow:
         self.repeats, self.launcher = settings.repeats, launcher.name
         self._launcher, self._nights, self._environ = launcher, nights, environ
         self.submitted = submitted
+        #: The image and what names it: the first answer stays.
         self._image: tuple[str | None, str] | None = None
-        self._definition_now: str | None = None
-        self._provenance: tuple[Path | None, Provenance] = (None, Provenance())
+        #: By job and log, what it ran with; and what was looked up of the nights before, by what it depends on.
+        self._circumstances: dict[tuple[str, Path | None] | None, Circumstances] = {}
+        self._past: tuple[tuple[str, str, Accepted | None], Past] | None = None
 
     def shown(self, error: _Error) -> _Error:
         """An error without the secrets of the session's environment and of the job's."""
@@ -118,52 +139,46 @@ class LiveRow:
         """Whether a run was one of the few steps for which NCCL is traced."""
         return in_traced_results(run.log) or (self.spec is not None and is_nccl_traced(self.spec.environment))
 
-    def provenance(self, run: Run | None) -> Provenance:
-        """What a run's log says of its image and versions; read once."""
-        path = None if run is None else run.log
-        if path is not self._provenance[0]:
-            try:
-                self._provenance = path, Provenance() if path is None else provenance_in(path)
-            except OSError:
-                return Provenance()  # that a log cannot be read is for others to say
-        return self._provenance[1]
+    def circumstances(self, run: Run | None) -> Circumstances:
+        """What the row's job ran with, found out once; without a run, what is known before its job has ended."""
+        key = None if run is None else (run.job_id, run.log)
+        if key not in self._circumstances:
+            self._circumstances[key] = self._circumstances_of(run)
+        return self._circumstances[key]
 
-    def image(self, run: Run | None) -> tuple[str | None, str]:
-        """The container image and what tells it: the log, the environment, the table. The first answer stays."""
+    def _circumstances_of(self, run: Run | None) -> Circumstances:
+        written, submitted, started = _provenance(run), self._submission_of(run), self._started()
         if self._image is None:
-            named = self.provenance(run).image
-            self._image = self._image_beside_log(run) if named is None else (named, "log")
-        return self._image
-
-    def definition_now(self, run: Run | None) -> str:
-        """The row's definition by its table as it is now."""
-        if self._definition_now is None:
-            self._definition_now = definition_hash(self.baseline, self.image(run)[0])
-        return self._definition_now
-
-    @cached_property
-    def _experiment(self) -> str:
-        return experiment_hash(self.baseline)
-
-    def experiment(self, run: Run | None) -> str:
-        """The definition without image and release; empty where the row has changed since the run was started."""
-        return self._experiment if self.definition(run) == self.definition_now(run) else ""
+            self._image = (written.image, "log") if written.image is not None else self._image_beside_log(submitted)
+        image, image_from = self._image
+        definition = now = definition_hash(self.baseline, image)
+        if submitted is not None and submitted.definition != definition_hash(self.baseline, submitted.image):
+            definition = submitted.definition
+        known, cluster = submitted or started, self.settings.cluster
+        return Circumstances(
+            image=image,
+            image_from=image_from,
+            definition=definition,
+            definition_now=now,
+            experiment=experiment_hash(self.baseline) if definition == now else "",
+            environment={} if run is None else self._environment(run, written, started),
+            variables=None if known is None else known.variables,
+            is_simulated=(cluster is not None and cluster.simulated) or written.is_simulated,
+        )
 
     def accepted(self, run: Run) -> tuple[Accepted | None, Accepted | None]:
         """What the session's cluster has accepted for the row, as one that counts and one that does not."""
-        now = self.definition_now(run)
-        accepted, unused = accepted_for(self.baseline, self.cluster, now)
-        return (accepted, unused) if self.definition(run) == now else (None, accepted or unused)
-
-    def is_simulated(self, run: Run | None) -> bool:
-        """Whether the figures are made up."""
-        cluster = self.settings.cluster
-        return (cluster is not None and cluster.simulated) or self.provenance(run).is_simulated
+        ran = self.circumstances(run)
+        accepted, unused = accepted_for(self.baseline, self.cluster, ran.definition_now)
+        return (accepted, unused) if ran.definition == ran.definition_now else (None, accepted or unused)
 
     def past(self, run: Run, accepted: Accepted | None) -> Past:
-        """What is known of the row's nights before, without this one."""
-        definition, experiment = self.definition(run), self.experiment(run)
-        return self._nights.past(self.baseline.id, definition, experiment, accepted, self.settings.run_id)
+        """What is known of the row's nights before, without this one; looked up once."""
+        ran = self.circumstances(run)
+        key = ran.definition, ran.experiment, accepted
+        if self._past is None or self._past[0] != key:
+            self._past = key, self._nights.past(self.baseline.id, *key, self.settings.run_id)
+        return self._past[1]
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """By how much jobs of the row differ on its cluster."""
@@ -202,7 +217,7 @@ class LiveRow:
         why = next((one.not_comparable for one in run.evidence if one.not_comparable is not None), None)
         if why is not None:
             return why
-        started, variables = self._started(), self.variables(run)
+        started, variables = self._started(), self.circumstances(run).variables
         if variables is None and started is not None:
             variables = started.environment
         variable = profiling_in(variables or {})
@@ -212,34 +227,13 @@ class LiveRow:
         """Whether another image than the table's may be in the log, since the submitter's environment chose one."""
         if self.baseline.recipe.image is None:
             return True
-        submitted = self._submission_of(run)
-        return (self._image_of_environment() if submitted is None else submitted.image) is not None
-
-    def definition(self, run: Run | None) -> str:
-        """The row's definition when the run was started: it may have changed since an earlier session submitted it."""
-        now, submitted = self.definition_now(run), self._submission_of(run)
-        if submitted is None or submitted.definition == definition_hash(self.baseline, submitted.image):
-            return now
-        return submitted.definition
-
-    def environment(self, run: Run | None) -> dict[str, str]:
-        """What the job ran with, as far as its log and its launcher tell."""
-        if run is None:
-            return {}
-        version = getattr(self._launcher, "version", "")
-        own = {self.launcher: version} if version else {}
-        return {**self.provenance(run).versions, **self._told_beside(run), **own}
-
-    def variables(self, run: Run | None) -> Mapping[str, str] | None:
-        """The variables that whoever submitted the job gave it; ``None`` where nobody knows them."""
-        known = self._submission_of(run) or self._started()
-        return None if known is None else known.variables
+        return self._image_beside_log(self._submission_of(run))[1] == "environment"
 
     def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
         """That the newest nights of the row, with this one, differ from its first ones beside the others; one line."""
         if judged_s is None:
             return None
-        first = run.jobs[0]
+        first, ran = run.jobs[0], self.circumstances(run)
         tonight = Point(
             self.settings.run_id,
             first.job_id,
@@ -247,28 +241,30 @@ class LiveRow:
             judged_s,
             outcome="",
             nodes=first.status.nodes,
-            image=self.image(run)[0],
-            environment=self.environment(run),
-            variables=self.variables(run),
-            definition=self.definition(run),
+            image=ran.image,
+            environment=ran.environment,
+            variables=ran.variables,
+            definition=ran.definition,
         )
         found = replace(self.past(run, accepted), beside=beside).with_tonight([tonight]).drifting
         return None if found is None else quoted(drift_text(found), os.environ)
 
-    def _told_beside(self, run: Run) -> dict[str, str]:
-        """What a file beside the log says, and that the GPUs' boost was turned up, which changes what is measured."""
-        told = {name: value for one in run.evidence for name, value in one.environment.items()}
+    def _environment(self, run: Run, written: Provenance, started: JobSpec | None) -> dict[str, str]:
+        """What the log and files beside it say; also that the GPUs' boost was turned up, which changes the figures."""
+        found = {**written.versions, **{name: value for one in run.evidence for name, value in one.environment.items()}}
         if unset_boost(run) is not None:
-            return {**told, "vboost": BOOST_NOT_SET}
-        started = self._started()
-        is_asked = started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true"
-        return {**told, "vboost": "true"} if is_asked else told
+            found["vboost"] = BOOST_NOT_SET
+        elif started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true":
+            found["vboost"] = "true"
+        version = getattr(self._launcher, "version", "")
+        return {**found, self.launcher: version} if version else found
 
-    def _image_beside_log(self, run: Run | None) -> tuple[str | None, str]:
-        submitted, of_table = self._submission_of(run), self.baseline.recipe.image
+    def _image_beside_log(self, submitted: Submission | None) -> tuple[str | None, str]:
+        """The image by what started the job, and what names it."""
         if submitted is not None:
             return submitted.image, "environment" if submitted.image else ""
-        named = self._image_of_environment()
+        started, of_table = self._started(), self.baseline.recipe.image
+        named = None if started is None else job_image(self._environ, started)
         if named is not None:
             return named, "environment"
         return (None, "") if of_table is None else (image_name(of_table), "table")
@@ -276,10 +272,6 @@ class LiveRow:
     def _started(self) -> JobSpec | None:
         """How this session starts the row; how it would be started says nothing of a log that exists already."""
         return self.spec if self.settings.replay is None else None
-
-    def _image_of_environment(self) -> str | None:
-        started = self._started()
-        return None if started is None else job_image(self._environ, started)
 
     def _submission_of(self, run: Run | None) -> Submission | None:
         """What an earlier session submitted, where that is what ran."""
@@ -340,29 +332,18 @@ class ReplayedRow(LiveRow):
         """A record does not say that it was not."""
         return True
 
-    def provenance(self, run: Run | None) -> Provenance:
-        """As recorded."""
-        return Provenance(is_simulated=self._record.run.simulated)
-
-    def image(self, run: Run | None) -> tuple[str | None, str]:
-        """As recorded."""
-        return self._record.run.image, self._record.run.image_from
-
-    def definition(self, run: Run | None) -> str:
-        """As recorded."""
-        return self._record.row.definition
-
-    def experiment(self, run: Run | None) -> str:
-        """As recorded."""
-        return self._record.row.experiment
-
-    def environment(self, run: Run | None) -> dict[str, str]:
-        """As recorded."""
-        return dict(self._record.run.environment)
-
-    def variables(self, run: Run | None) -> Mapping[str, str] | None:
-        """As recorded."""
-        return self._record.run.variables
+    def _circumstances_of(self, run: Run | None) -> Circumstances:
+        row, ran, cluster = self._record.row, self._record.run, self.settings.cluster
+        return Circumstances(
+            image=ran.image,
+            image_from=ran.image_from,
+            definition=row.definition,
+            definition_now=definition_hash(self.baseline, ran.image),
+            experiment=row.experiment,
+            environment=ran.environment,
+            variables=ran.variables,
+            is_simulated=ran.simulated or (cluster is not None and cluster.simulated),
+        )
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """What was known when the row was judged."""
@@ -371,6 +352,14 @@ class ReplayedRow(LiveRow):
     def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
         """As recorded."""
         return self._record.drift
+
+
+def _provenance(run: Run | None) -> Provenance:
+    """What a run's log says of its image and versions."""
+    try:
+        return Provenance() if run is None or run.log is None else provenance_in(run.log)
+    except OSError:
+        return Provenance()  # that a log cannot be read is for others to say
 
 
 # -- One row: what its jobs measured, whether it is as fast as it is to be, and whether one more of them is to tell
@@ -631,7 +620,8 @@ class SessionRow:
     def _record(self, found: Found, run: Run | None) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
         source, row = self.source, self.baseline
-        facts = row_facts(row, self.plan.node_id, self.tolerance, source.definition(run), source.experiment(run))
+        ran = source.circumstances(run)
+        facts = row_facts(row, self.plan.node_id, self.tolerance, ran.definition, ran.experiment)
         made = record_of(row, facts, self._run_facts(run), self._jobs_facts(run), found, self.plan.peak_flops)
         made = replace(made, alarms=self._alarms(made, run), passed_over=self.passed_over)
         try:
@@ -672,8 +662,8 @@ class SessionRow:
         """What is recorded of the run, but for its log."""
         source, settings = self.source, self._settings
         agreed = {} if run is None else self._jobs.get(_job_key(run.job_id, run.status), (None, {}))[1]
-        image, image_from = source.image(run)
-        written = (source.environment(run), source.variables(run), image, agreed)
+        ran = source.circumstances(run)
+        written = (dict(ran.environment), ran.variables, ran.image, agreed)
         environment, variables, image, compared = quoted(written, os.environ)
         return RunFacts(
             id=settings.run_id,
@@ -681,11 +671,11 @@ class SessionRow:
             clusters_file=None if settings.cluster is None else settings.cluster.given_file,
             options=settings.row_options,
             simulated_faults=settings.faults,
-            simulated=source.is_simulated(run),
+            simulated=ran.is_simulated,
             recorded_s=time.time(),
             outputs=() if run is None else tuple(map(str, run.others)),
             image=image,
-            image_from=image_from,
+            image_from=ran.image_from,
             environment=environment,
             variables=variables,
             compared=compared,
@@ -802,7 +792,7 @@ class SessionRow:
     def _tell_others(self, run: Run) -> None:
         """Tell the other rows what the first job took; of a row that has changed since, other nights are known."""
         first = run.jobs[0]
-        first_s = self._judged_s(first) if self.source.experiment(run) else None
+        first_s = self._judged_s(first) if self.source.circumstances(run).experiment else None
         had_slow_node = self._config.stash[NIGHTS].had_slow_node(first.status.nodes, first.status.end_s or time.time())
         self._config.stash[OTHERS].note(self.baseline.id, first_s, had_slow_node=had_slow_node)
 
@@ -848,10 +838,10 @@ class SessionRow:
     ) -> str | None:
         """What is to be said of the cluster's own figure, where it has one."""
         if unused is not None:
-            then, now = self.source.definition(run), self.source.definition_now(run)
-            if then != now:
-                return outdated_text(unused, then, now)
-            return unused_text(unused, now, quoted(self.source.image(run)[0], os.environ))
+            ran = self.source.circumstances(run)
+            if ran.definition != ran.definition_now:
+                return outdated_text(unused, ran.definition, ran.definition_now)
+            return unused_text(unused, ran.definition_now, quoted(ran.image, os.environ))
         if accepted is None:
             return None
         return ignored_text(accepted) if verdict.accepted_s is None else accepted_text(accepted)

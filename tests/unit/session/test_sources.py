@@ -53,50 +53,62 @@ def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None
     log = tmp_path / "run.log"
     log.write_text(IDENTITY.replace("SYNTHETIC", f"IMAGE={IMAGE} SYNTHETIC") + "NCCL version 2.21.5+cuda12.4\n")
     row, run = live(), Run("481221", GOOD, log)
-    assert row.image(run) == (IMAGE, "log")
-    assert row.environment(run) == {"recipe": "24.11", "nccl": "2.21.5+cuda12.4", "flux": "0.62"}
-    assert row.definition(run) == definition_hash(ROW, IMAGE)
+    ran = row.circumstances(run)
+    assert (ran.image, ran.image_from) == (IMAGE, "log")
+    assert ran.environment == {"recipe": "24.11", "nccl": "2.21.5+cuda12.4", "flux": "0.62"}
+    assert ran.definition == definition_hash(ROW, IMAGE)
     assert (row.launcher, row.repeats, row.was_excused) == ("flux", Repeats(2, 1), False)
     assert row.not_comparable(run) is None
-    assert not row.is_simulated(run)
+    assert not ran.is_simulated
 
 
 def test_a_job_that_its_launcher_has_profiled_is_not_comparable(tmp_path: Path) -> None:
     beside = Evidence(tmp_path / "launched.yaml", Identity(), "it was profiled", {"vboost": "true"})
     row, run = live(), Run("481221", GOOD, tmp_path / "run.log", evidence=(beside,))
     assert row.not_comparable(run) == "it was profiled"
-    assert row.environment(run)["vboost"] == "true"
+    assert row.circumstances(run).environment["vboost"] == "true"
 
 
 def test_a_live_row_without_a_job_is_known_by_its_table() -> None:
-    row = live()
-    assert (row.image(None), row.environment(None), row.definition(None)) == ((None, ""), {}, definition_hash(ROW))
+    ran = live().circumstances(None)
+    assert (ran.image, ran.image_from, ran.environment, ran.definition) == (None, "", {}, definition_hash(ROW))
 
 
 def test_a_row_that_an_earlier_session_submitted_has_the_definition_of_then() -> None:
     then = Submission(1.0, "481221", definition="0123456789ab", image=IMAGE)
     row = live(then)
-    assert row.image(Run("481221", GOOD, None)) == (IMAGE, "environment")
-    assert row.definition(Run("481221", GOOD, None)) == "0123456789ab"
-    assert row.definition(Run("481222", GOOD, None)) == row.definition_now(None)  # another job of this session
+    ran, other = (row.circumstances(Run(job_id, GOOD, None)) for job_id in ("481221", "481222"))
+    assert (ran.image, ran.image_from) == (IMAGE, "environment")
+    assert ran.definition == "0123456789ab"
+    assert other.definition == row.circumstances(None).definition_now  # another job of this session
 
 
 def test_the_variables_of_a_row_are_those_that_its_job_was_given() -> None:
     run, other = Run("481221", GOOD, None), Run("481222", GOOD, None)
     spec = JobSpec("row", "row", Path("x.sh"), Path(), Path(), 1, 8, {}, variables={"NCCL_IB_DISABLE": "0"})
-    assert live(spec=spec).variables(None) == live(spec=spec).variables(run) == {"NCCL_IB_DISABLE": "0"}
+    assert (
+        live(spec=spec).circumstances(None).variables
+        == live(spec=spec).circumstances(run).variables
+        == {"NCCL_IB_DISABLE": "0"}
+    )
     then = live(Submission(1.0, "481221", variables={"NCCL_IB_DISABLE": "1"}), spec)
-    assert (then.variables(run), then.variables(other)) == ({"NCCL_IB_DISABLE": "1"}, {"NCCL_IB_DISABLE": "0"})
-    assert live(Submission(1.0, "481221"), spec).variables(run) is None  # of a journal of an earlier release
+    assert (then.circumstances(run).variables, then.circumstances(other).variables) == (
+        {"NCCL_IB_DISABLE": "1"},
+        {"NCCL_IB_DISABLE": "0"},
+    )
+    assert (
+        live(Submission(1.0, "481221"), spec).circumstances(run).variables is None
+    )  # of a journal of an earlier release
     # How a log that exists already would be started says nothing of it; a record says what it says.
-    assert live(spec=spec, replay=Path("/run")).variables(run) is None
-    assert recorded(variables={"NCCL_IB_DISABLE": "1"}).variables(run) == {"NCCL_IB_DISABLE": "1"}
-    assert recorded().variables(run) is None
+    assert live(spec=spec, replay=Path("/run")).circumstances(run).variables is None
+    assert recorded(variables={"NCCL_IB_DISABLE": "1"}).circumstances(run).variables == {"NCCL_IB_DISABLE": "1"}
+    assert recorded().circumstances(run).variables is None
 
 
 def test_a_replayed_row_is_known_by_its_record() -> None:
     row, run = recorded(definition="0123456789ab", image=IMAGE, image_from="log"), Run("481221", GOOD, None)
-    assert (row.image(run), row.definition(run)) == ((IMAGE, "log"), "0123456789ab")
+    ran = row.circumstances(run)
+    assert (ran.image, ran.image_from, ran.definition) == (IMAGE, "log", "0123456789ab")
     assert row.launcher == "slurm"
     same = recorded(sigma=0.01, sigma_jobs=7, first_jobs=3, confirm_jobs=2, drift="creeps", not_comparable="a profile")
     assert (same.noise(run, None, 0.05), same.drift(run, 4.5, None, Beside(Together({}))), same.repeats) == (
@@ -106,7 +118,7 @@ def test_a_replayed_row_is_known_by_its_record() -> None:
     )
     assert (same.not_comparable(run), same.was_excused) == ("a profile", False)
     assert recorded(reason="canary", simulated=True).was_excused
-    assert recorded(simulated=True).is_simulated(run)
+    assert recorded(simulated=True).circumstances(run).is_simulated
 
 
 def test_a_replayed_log_must_be_as_long_as_it_was(tmp_path: Path) -> None:
