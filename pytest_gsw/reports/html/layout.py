@@ -169,7 +169,10 @@ def element(tag: str, /, *contents: Content, **attributes: str | float | None) -
 
     Names of attributes have ``_`` for ``-``, and one at the end where they are words of Python (``class_``).
     """
-    made = ET.Element(tag, {_name(name): _value(value) for name, value in attributes.items() if value is not None})
+    made = ET.Element(tag)
+    for name, value in attributes.items():
+        if value is not None:
+            made.set(_name(name), _value(value))
     last: ET.Element | None = None
     for content in contents:
         if isinstance(content, ET.Element):
