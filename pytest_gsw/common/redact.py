@@ -242,7 +242,7 @@ def _each_quoted(values: Iterable[Any], secrets: tuple[str, ...]) -> list[Any]:
         if kind is str and len(value) <= _LONGEST_KNOWN:
             quoted_values.append(_known(value, secrets))
         else:
-            quoted_values.append(value if kind in _NO_TEXTS else _quoted(value, secrets))
+            quoted_values.append(_quoted(value, secrets) if kind not in _NO_TEXTS and value else value)
     return quoted_values
 
 

@@ -31,6 +31,7 @@ SIMULATED = "demo"
 
 
 _REGRESSED, _INCIDENT = outcomes.REGRESSED.word, Reason.INCIDENT.value
+_REPLAYED, _COMPLETED = JobState.REPLAYED.value, JobState.COMPLETED.value
 
 
 @dataclass(frozen=True, order=True)
@@ -220,8 +221,8 @@ def rank(record: Record) -> tuple[bool, float]:
 
 
 def _ended_well(job: JobFacts) -> bool:
-    imported = job.state == JobState.REPLAYED.value and job.launcher == IMPORTED
-    return bool(job.id) and (imported or job.state == JobState.COMPLETED.value)
+    imported = job.state == _REPLAYED and job.launcher == IMPORTED
+    return bool(job.id) and (imported or job.state == _COMPLETED)
 
 
 def job_name(job: JobFacts) -> str:

@@ -275,8 +275,7 @@ class Together:
     @cached_property
     def before(self) -> Before:
         """What these nights have in common."""
-        references = {row: past.reference for row, past in self.pasts.items() if past.points}
-        levels = {row: level_of([one.judged_s for one in of_row]) for row, of_row in references.items()}
+        levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.pasts.items()}
         seconds = [{row: point.judged_s for row, point in night.points.items()} for night in self.nights]
         slow = [{row for row, point in night.points.items() if point.is_too_slow} for night in self.nights]
         return Before(seconds, {row: level for row, level in levels.items() if level is not None}, slow)
@@ -430,6 +429,8 @@ class Past:
     @cached_property
     def counted(self) -> tuple[Point, ...]:
         """The nights that count: since a figure was accepted, and none that came late to a complete reference."""
+        if not self.points:
+            return ()
         return _as_they_came(self.sound if self.accepted is None else self._sound(since(self.points, self.accepted)))
 
     @cached_property

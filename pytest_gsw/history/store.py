@@ -522,7 +522,7 @@ class History:
         """All points of a cluster, the oldest first, by row and experiment."""
         with self._transaction(write=False) as database:
             # Looking each record up takes several times as long.
-            added_s = dict(database.execute("SELECT id, added_s FROM gsw_record"))
+            added_s: dict[int, float] = dict(database.execute("SELECT id, added_s FROM gsw_record"))
             found = database.execute(_NIGHTS, (*plain(cluster), since_s))
         nights: dict[tuple[str, str], list[Point]] = {}
         for row, experiment, *facts, record_id in found:
@@ -648,8 +648,17 @@ def _told_by_row(found: Rows) -> Mapping[str, tuple[Told, ...]]:
 
 
 def _point(row: Sequence[Any]) -> Point:
-    *facts, environment, variables, reason, metrics, definition, added_s = row
-    return Point(*facts, _facts(environment), _facts(variables), reason, _facts(metrics), definition, added_s)
+    run_id, job_id, time_s, judged_s, outcome, nodes, image, environment, variables, reason, metrics, *rest = row
+    definition, added_s = rest
+    return Point(
+        *(run_id, job_id, time_s, judged_s, outcome, nodes, image),
+        environment=_facts(environment),
+        variables=_facts(variables),
+        reason=reason,
+        metrics=_facts(metrics),
+        definition=definition,
+        added_s=added_s,
+    )
 
 
 @lru_cache(maxsize=1024)

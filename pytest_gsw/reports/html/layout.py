@@ -204,10 +204,8 @@ def markup(root: ET.Element) -> str:
 
 def _write(one: ET.Element, write: Callable[[str], object]) -> None:
     # ElementTree's own looks for a namespace in each of its names, which takes as long as all this.
-    write(f"<{one.tag}")
-    for name, value in one.items():
-        write(f' {name}="{escape(value)}"')
-    write(">")
+    attributes = "".join([f' {name}="{escape(value)}"' for name, value in one.items()])
+    write(f"<{one.tag}{attributes}>")
     if one.tag not in _EMPTY:
         if one.text:
             write(escape(one.text, quote=False))
