@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 #: What is shown in place of a secret.
@@ -179,7 +179,7 @@ def is_secret(name: str) -> bool:
 
 def printable(text: str) -> str:
     """A text without escape sequences, control characters and characters that cannot be seen; its lines stay."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text  # as nearly all are
     return UNSAFE.sub("", _HALF.sub("\ufffd", _ESCAPES.sub("", text).replace("\t", " ")))
 
@@ -220,10 +220,12 @@ def _quoted(value: Any, secrets: tuple[str, ...]) -> Any:
     if isinstance(value, list):
         return _each_quoted(value, secrets)
     if names := _field_names(value.__class__):
-        entries = [getattr(value, name) for name in names]
-        shown = zip(names, entries, _each_quoted(entries, secrets), strict=True)
-        others = {name: other for name, entry, other in shown if other is not entry and other != entry}
-        return dataclasses.replace(value, **others) if others else value
+        entries = list(map(partial(getattr, value), names))
+        shown = _each_quoted(entries, secrets)
+        if shown == entries:
+            return value
+        others = zip(names, entries, shown, strict=True)
+        return dataclasses.replace(value, **{name: other for name, entry, other in others if other != entry})
     if isinstance(value, (dict, Mapping)):
         return dict(zip(value, _each_quoted(value.values(), secrets), strict=True))
     if isinstance(value, Exception):
@@ -234,14 +236,14 @@ def _quoted(value: Any, secrets: tuple[str, ...]) -> Any:
 
 def _each_quoted(values: Iterable[Any], secrets: tuple[str, ...]) -> list[Any]:
     """The same of many values. Most are no texts, or texts that are known, and are not worth a call."""
-    return [
-        value
-        if (kind := type(value)) in _NO_TEXTS
-        else _known(value, secrets)
-        if kind is str and len(value) <= _LONGEST_KNOWN
-        else _quoted(value, secrets)
-        for value in values
-    ]
+    quoted_values = []
+    for value in values:
+        kind = type(value)
+        if kind is str and len(value) <= _LONGEST_KNOWN:
+            quoted_values.append(_known(value, secrets))
+        else:
+            quoted_values.append(_quoted(value, secrets) if kind not in _NO_TEXTS and value else value)
+    return quoted_values
 
 
 @lru_cache(maxsize=4096)

@@ -46,7 +46,7 @@ def by_number(name: str) -> ByNumber:
     """What names are sorted by, so that numbers in them count: ``[H100x8]``, ``[H100x8-b]``, ``[H100x16]``."""
     texts_and_numbers = enumerate(re.split(r"([0-9]+)", name.rstrip("]")))
     # As long as it may be, a number is compared by its digits.
-    return tuple((len(part.lstrip("0")) if place % 2 else 0, part) for place, part in texts_and_numbers)
+    return tuple([(len(part.lstrip("0")) if place % 2 else 0, part) for place, part in texts_and_numbers])
 
 
 def rounded(count: float, noun: str) -> str:

@@ -31,6 +31,7 @@ SIMULATED = "demo"
 
 
 _REGRESSED, _INCIDENT = outcomes.REGRESSED.word, Reason.INCIDENT.value
+_REPLAYED, _COMPLETED = JobState.REPLAYED.value, JobState.COMPLETED.value
 
 
 @dataclass(frozen=True, order=True)
@@ -163,26 +164,29 @@ def points_of(record: Record) -> tuple[JobPoint, ...]:
     """The points of a record: jobs that ended well, were measured and judged, and may be compared."""
     if not is_judged(record):
         return ()
+    outcome, reason = record.by_own_metric, record.reason
     return tuple(
-        JobPoint(
-            job_name(job),
-            Point(
-                run_id=record.run.id,
-                job_id=job.id,
-                time_s=job_time_s(job, record),
-                judged_s=job.judged_s,
-                outcome=record.by_own_metric,
-                nodes=job.nodes,
-                image=record.run.image,
-                environment=record.run.environment,
-                variables=record.run.variables,
-                reason=record.reason,
-                metrics=job.metrics,
-                definition=record.row.definition,
-            ),
-        )
-        for job in record.measured_jobs
-        if _ended_well(job) and job.judged_s is not None and 0 < job.judged_s < math.inf
+        [
+            JobPoint(
+                job_name(job),
+                Point(
+                    run_id=record.run.id,
+                    job_id=job.id,
+                    time_s=job_time_s(job, record),
+                    judged_s=job.judged_s,
+                    outcome=outcome,
+                    nodes=job.nodes,
+                    image=record.run.image,
+                    environment=record.run.environment,
+                    variables=record.run.variables,
+                    reason=reason,
+                    metrics=job.metrics,
+                    definition=record.row.definition,
+                ),
+            )
+            for job in record.measured_jobs
+            if _ended_well(job) and job.judged_s is not None and 0 < job.judged_s < math.inf
+        ]
     )
 
 
@@ -217,8 +221,8 @@ def rank(record: Record) -> tuple[bool, float]:
 
 
 def _ended_well(job: JobFacts) -> bool:
-    imported = job.state == JobState.REPLAYED.value and job.launcher == IMPORTED
-    return bool(job.id) and (imported or job.state == JobState.COMPLETED.value)
+    imported = job.state == _REPLAYED and job.launcher == IMPORTED
+    return bool(job.id) and (imported or job.state == _COMPLETED)
 
 
 def job_name(job: JobFacts) -> str:

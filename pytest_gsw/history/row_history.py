@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import islice, takewhile
+from operator import itemgetter
 
 from pytest_gsw.history.model import LineKey, Point, SeriesKey, night_of, series_key
 from pytest_gsw.history.store import EXCLUDE, Failure, History
@@ -111,27 +112,23 @@ class Nodes:
         #: The rows of jobs.
         self._keys = tuple(nights)
         self._failures = [one for one in failures if one.run_id not in excluded]
-        known = sorted(
-            (
-                (point.time_s, row, point)
-                for row, points in enumerate(nights.values())
-                for point in points
-                if point.nodes and 0 < point.judged_s < math.inf
-            ),
-            key=lambda one: one[:2],
-        )
-        counted = [(row, point) for _, row, point in known if point.run_id not in excluded]
+        known = [
+            (point.time_s, row, point)
+            for row, points in enumerate(nights.values())
+            for point in points
+            if point.nodes and 0 < point.judged_s < math.inf and point.run_id not in excluded
+        ]
+        known.sort(key=itemgetter(0, 1))
         numbers: dict[str, int] = {}
-        for _, point in counted:
-            numbers.setdefault(night_of(point), len(numbers))
+        counted = [(numbers.setdefault(night_of(point), len(numbers)), row, point) for _, row, point in known]
         # A run may go on while the next one begins: its jobs are of its own night all the same.
-        counted.sort(key=lambda one: numbers[night_of(one[1])])
+        counted.sort(key=itemgetter(0))
         sets = NodeSets()
-        self._jobs = []
-        for row, point in counted:
-            self._jobs.append(Timed(numbers[night_of(point)], row, math.log(point.judged_s), sets.of(point.nodes)))
+        self._jobs = [
+            Timed(night, row, math.log(point.judged_s), sets.of(point.nodes)) for night, row, point in counted
+        ]
         self._failed = [sets.of(one.nodes) for one in self._failures]
-        self._names, self._points = tuple(sets.bits), [point for _, point in counted]
+        self._names, self._points = tuple(sets.bits), [point for *_, point in counted]
 
     @cached_property
     def _found(self) -> Found:
@@ -432,6 +429,8 @@ class Past:
     @cached_property
     def counted(self) -> tuple[Point, ...]:
         """The nights that count: since a figure was accepted, and none that came late to a complete reference."""
+        if not self.points:
+            return ()
         return _as_they_came(self.sound if self.accepted is None else self._sound(since(self.points, self.accepted)))
 
     @cached_property

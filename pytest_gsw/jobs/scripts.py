@@ -532,11 +532,11 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
         environ: The session's environment.
     """
     scripts = scripts_of(spec.script)
-    fixed_there = dict(scripts.fixed)
-    known = {**fixed_by(baseline), "SLURM_JOB_NUM_NODES": str(spec.nodes), **spec.environment, **fixed_there}
-    for name, value in fixed_by(baseline).items():
-        is_taken = name in scripts.taken
-        given = spec.environment.get(name, "") if is_taken else _number(fixed_there.get(name, ""), known)
+    of_row, fixed_there = fixed_by(baseline), dict(scripts.fixed)
+    known = {**of_row, "SLURM_JOB_NUM_NODES": str(spec.nodes), **spec.environment, **fixed_there}
+    for name, value in of_row.items():
+        is_taken, fixed = name in scripts.taken, fixed_there.get(name)
+        given = spec.environment.get(name) if is_taken else fixed and _number(fixed, known)
         if given and value is not None and given != value:
             how = f"{name}={given} is set for the job" if is_taken else f"{_called(spec)} fixes {name}={given}"
             yield f"{how}, and the row has {value}"
@@ -594,12 +594,19 @@ def _texts(launch_script: Path) -> Iterator[str | None]:
 
 def _text_of(script: Path) -> str | None:
     """A script's text without its comments."""
-    recipe = script.parent  # where one that another names may lie
-    for place in (script, recipe / "cfg" / script.name, recipe.parent / "common" / script.name):
+    for place in _places(script):
         text = script_text(place)
         if text is not None:
             return _without_comments(text)
     return None
+
+
+def _places(script: Path) -> Iterator[Path]:
+    """Where a script lies, and where one that another names may lie."""
+    yield script
+    recipe = script.parent
+    yield recipe / "cfg" / script.name
+    yield recipe.parent / "common" / script.name
 
 
 @lru_cache(maxsize=64)

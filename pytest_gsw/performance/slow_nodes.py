@@ -200,6 +200,14 @@ class _Search:
             level: max(_LEAST_SIGMA, pooled(spreads[level], len(indices), all_rows, _POOLED_JOBS))
             for level, indices in known.items()
         }
+        told = {
+            index: (value, self._sigma(index))
+            for index, value in enumerate(self.excess)
+            if value is not None and index not in self.explained
+        }
+        #: Of each job that has a level and no explanation, by how much it is likelier of a slow node; and the odd ones.
+        self.ratios = {index: _ratio(LOSS, *one) for index, one in told.items()}
+        self.odd = {index for index, (value, sigma) in told.items() if value > LOSS / 2 and value > _ODD * sigma}
 
     def _sigma(self, index: int) -> float:
         return self.sigmas[self.levels[index]]
@@ -212,15 +220,10 @@ class _Search:
 
     def _weigh(self, but: Collection[int] = ()) -> None:
         """The log likelihood ratio of a slow node against none, by job: no more than odd jobs are seen to allow."""
-        told = {
-            index: (value, self._sigma(index))
-            for index, value in enumerate(self.excess)
-            if value is not None and index not in self.explained
-        }
-        odd = {index for index, (value, sigma) in told.items() if value > max(LOSS / 2, _ODD * sigma)}
-        shares = ((len(odd) + 1) / (len(told) + 1), (len(odd.difference(but)) + 1) / (len(told.keys() - but) + 1))
-        self.most = -sum(map(math.log, shares)) / 2
-        self.said = {index: self._cut(_ratio(LOSS, *one)) for index, one in told.items()}
+        odd, ratios = self.odd, self.ratios
+        shares = ((len(odd) + 1) / (len(ratios) + 1), (len(odd.difference(but)) + 1) / (len(ratios.keys() - but) + 1))
+        self.most = most = -sum(map(math.log, shares)) / 2
+        self.said = {index: max(-2 * most, min(most, ratio)) for index, ratio in ratios.items()}
 
     def _cut(self, said: float) -> float:
         return max(-2 * self.most, min(self.most, said))
@@ -229,8 +232,9 @@ class _Search:
         """What the jobs of a night say of suspects, together little more than one may: they share its hours."""
         found: dict[int, float] = defaultdict(float)
         for index in indices:
-            if index in self.said:
-                for suspect in bits(self.masks[index] & suspects):
+            theirs = self.masks[index] & suspects
+            if theirs and index in self.said:
+                for suspect in bits(theirs):
                     found[suspect] += self.said[index]
         most = self.most
         return {suspect: max(-2 * most, min(_OF_NIGHT * most, said)) for suspect, said in found.items()}

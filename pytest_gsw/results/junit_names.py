@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.common.files import PRIVATE, write_whole
@@ -49,7 +49,7 @@ class Noted:
 
 def class_name(cluster: str, framework: str, workload: str) -> str:
     """The class name of a row's test case, ``eos.nemo.llama3_1_405b``: Jenkins parts it at its dots."""
-    return ".".join((part or _UNKNOWN).replace(".", "_") for part in (cluster, framework, workload))
+    return ".".join([(part or _UNKNOWN).replace(".", "_") for part in (cluster, framework, workload)])
 
 
 def class_of(record: Record) -> str:
@@ -84,7 +84,7 @@ def write_noted(directory: Path, noted: Noted) -> None:
     """
     before = read_noted(directory)
     of_rows = {name: {**getattr(before, name), **getattr(noted, name)} for name in ("classes", "errors", "rows")}
-    write_whole(directory / _NAME, f"{json.dumps({**asdict(noted), **of_rows})}\n", PRIVATE)
+    write_whole(directory / _NAME, f"{json.dumps({**vars(noted), **of_rows})}\n", PRIVATE)
 
 
 def read_noted(directory: Path) -> Noted:

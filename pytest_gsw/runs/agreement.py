@@ -114,7 +114,7 @@ def _compared(baseline: Baseline, said: Identity, job_id: str | None, image: str
         ("layers", baseline.all_layers, "layers"),
         ("hidden size", baseline.hidden_size, "hidden_size"),
         ("micro-batch size", _micro_batch_size(baseline), "micro_batch_size"),
-        *((name.upper(), getattr(parallelism, name), name) for name in ("tp", "pp", "cp", "ep", "dp", "fsdp")),
+        *[(name.upper(), getattr(parallelism, name), name) for name in ("tp", "pp", "cp", "ep", "dp", "fsdp")],
     ):
         # What ran, and where that is the row's, what the recipe had asked for.
         for found in (getattr(said, field), said.asked.get(field)):

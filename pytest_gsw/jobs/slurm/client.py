@@ -227,7 +227,8 @@ def parse_sacct(text: str) -> dict[str, Answer]:
 def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, start: str, end: str) -> JobStatus:
     """What any of the commands has of a job, in their own words."""
     state = job_state(state_text)
-    exit_code, signal = _exit_code(code) if state.ended else (None, 0)
+    has_ended = state.ended
+    exit_code, signal = _exit_code(code) if has_ended else (None, 0)
     return JobStatus(
         state,
         raw_state=state_text,
@@ -238,7 +239,7 @@ def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, st
         submit_s=_epoch_s(submit),
         # Of a waiting job this is when it may start, and of a running one when its time is up.
         start_s=None if state is JobState.PENDING else _epoch_s(start),
-        end_s=_epoch_s(end) if state.ended else None,
+        end_s=_epoch_s(end) if has_ended else None,
     )
 
 

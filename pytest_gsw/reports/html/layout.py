@@ -169,7 +169,10 @@ def element(tag: str, /, *contents: Content, **attributes: str | float | None) -
 
     Names of attributes have ``_`` for ``-``, and one at the end where they are words of Python (``class_``).
     """
-    made = ET.Element(tag, {_name(name): _value(value) for name, value in attributes.items() if value is not None})
+    made = ET.Element(tag)
+    for name, value in attributes.items():
+        if value is not None:
+            made.set(_name(name), _value(value))
     last: ET.Element | None = None
     for content in contents:
         if isinstance(content, ET.Element):
@@ -201,10 +204,8 @@ def markup(root: ET.Element) -> str:
 
 def _write(one: ET.Element, write: Callable[[str], object]) -> None:
     # ElementTree's own looks for a namespace in each of its names, which takes as long as all this.
-    write(f"<{one.tag}")
-    for name, value in one.items():
-        write(f' {name}="{escape(value)}"')
-    write(">")
+    attributes = "".join([f' {name}="{escape(value)}"' for name, value in one.items()])
+    write(f"<{one.tag}{attributes}>")
     if one.tag not in _EMPTY:
         if one.text:
             write(escape(one.text, quote=False))
