@@ -357,9 +357,11 @@ class Reports:
         lengths = (len(row_of(node_id)) for node_id in self._rows)
         self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Run rows as pytest does without pytest-rerunfailures, which would judge the same job once more."""
+        """Run rows as pytest does without pytest-rerunfailures, which would judge the same job once more.
+
+        This plugin is registered later, and so asked before that one; a conftest.py that wants to be first still is.
+        """
         manager = self._config.pluginmanager
         if not self._rows or not manager.has_plugin(_RERUNS) or not isinstance(item, (BaselineItem, BlankItem)):
             return None
