@@ -114,18 +114,20 @@ class _Columns:
             self._places = {number: at for at, number in enumerate(self.numbers)}
         if self._places is not None:
             self._places[record.number] = place
-        for column in (self.offsets, self.ranks, self._kinds, self.counts, self._newest):
-            column.append(-1)
-        for column_of_floats in (self.values, self.losses):
-            column_of_floats.append(math.nan)
+        self.timed += can_be(record.value)
         self.numbers.append(record.number)
-        self.counts[place] = 1
-        self.correct(place, record)
+        self.values.append(record.value)
+        self.offsets.append(record.offset)
+        self.ranks.append(-1 if record.rank is None else record.rank)
+        self._kinds.append(self._kind(record.skipped, record.setup))
+        self.losses.append(math.nan)
+        self.counts.append(1)
+        self._newest.append(-1)
         return place
 
     def correct(self, place: int, record: Record) -> None:
-        """Take a line in the place of the first one of a step."""
-        self.timed += can_be(record.value) and not can_be(self.values[place])
+        """Take a line with a time that can be in the place of the first one of a step."""
+        self.timed += not can_be(self.values[place])
         self.values[place], self.offsets[place] = record.value, record.offset
         self.ranks[place] = -1 if record.rank is None else record.rank
         self._kinds[place] = self._kind(record.skipped, record.setup)
