@@ -132,10 +132,8 @@ class Poller:
         for job in ended:
             row_id = job.spec.row_id
             status = _conclusion(job, statuses.get(row_id), finals[row_id], asked, told)
-            known = _ours(job, shown[job.id]) if job.id in shown else None
-            none_failed = known is not None and known.state.ended and known.derived_exit_code == _NO_FAILURE
-            is_settled = none_failed or self._is_settled(job, status, asked)
-            statuses[row_id] = self._if_its_steps_are_known(job, status, told, is_settled=is_settled)
+            controller = _ours(job, shown[job.id]) if job.id in shown else None
+            statuses[row_id] = self._if_its_steps_are_known(job, status, asked, told, controller)
         return _with_siblings(jobs, statuses, [*queued.items(), *recorded.items()])
 
     def bears_its_name(self, job: Job) -> bool | None:
@@ -176,15 +174,30 @@ class Poller:
         self._names |= {job_id: answer.job_name for job_id, answer in queued.items()}
         return asked, queued
 
-    def _if_its_steps_are_known(self, job: Job, status: JobStatus, told: Output, *, is_settled: bool) -> JobStatus:
-        """The end of a job; one that looks good is no end before it is known, for a while, how its steps ended."""
+    def _if_its_steps_are_known(
+        self, job: Job, status: JobStatus, asked: Output, told: Output, controller: JobStatus | None
+    ) -> JobStatus:
+        """The end of a job; one that looks good is no end before it is known, for a while, how its steps ended.
+
+        Args:
+            job: The job.
+            status: What squeue, sacct and scontrol say of it together.
+            asked: The answer of squeue.
+            told: The answer of sacct.
+            controller: What slurmctld says of the job, where it was asked.
+        """
         if status.state is not JobState.COMPLETED or status.exit_code or status.signal:
-            self._awaited_s.pop(_key(job), None)
+            self._forget(job)
             return status
         have_ended = status.steps is not None and all(step.state.ended for step in status.steps)
-        is_without = status.steps is None and status.derived_exit_code != "" and _is_off(told)
-        if is_settled if have_ended else is_without:
-            self._awaited_s.pop(_key(job), None)
+        if have_ended:
+            is_known = self._is_settled(job, status, asked, controller)
+            why_not = "accounting may lack the record of a step's own end"
+        else:
+            is_known = status.steps is None and status.derived_exit_code != "" and _is_off(told)
+            why_not = f"sacct: {why(told)}"
+        if is_known:
+            self._forget(job)
         elif have_ended or not self._waited(job):
             return replace(
                 status,
@@ -193,15 +206,17 @@ class Poller:
                 exit_code=None,
                 end_s=None,
                 steps=None,
-                reason=f"how its steps ended is not known yet: sacct: {why(told)}",
+                reason=f"how its steps ended is not known yet: {why_not}",
             )
         if status.steps is not None or status.derived_exit_code:
             return status  # whoever judges the job says which step it is
         return _unknown(f"ended, but nobody tells how its steps did: {why(told)}", status)
 
-    def _is_settled(self, job: Job, status: JobStatus, asked: Output) -> bool:
+    def _is_settled(self, job: Job, status: JobStatus, asked: Output, controller: JobStatus | None) -> bool:
         """Whether accounting tells each step's own end."""
         if not _may_lack_ends(status):
+            return True
+        if controller is not None and controller.state.ended and controller.derived_exit_code == _NO_FAILURE:
             return True
         steps, now_s = status.steps or (), self._clock()
         if _key(job) not in self._steps or self._steps[_key(job)][0] != steps:
@@ -209,6 +224,11 @@ class Poller:
         # Without squeue nobody says COMPLETING, which a job is as long as its steps have KillWait to end.
         is_queue_known = asked.returncode == 0 or _knows_no_such_job(asked)
         return now_s - self._steps[_key(job)][1] >= (SETTLED_S if is_queue_known else RECORD_WAIT_S)
+
+    def _forget(self, job: Job) -> None:
+        """Nothing of this job is awaited any longer."""
+        self._awaited_s.pop(_key(job), None)
+        self._steps.pop(_key(job), None)
 
     def _waited(self, job: Job) -> bool:
         """Whether the record of an ended job has been awaited for long enough."""
