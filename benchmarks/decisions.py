@@ -1,4 +1,4 @@
-"""How often each rule is wrong: clusters of thirty rows, night by night, by simulation; and on a real series.
+"""How often each rule is wrong: clusters of thirty rows, run by run, by simulation; and on a real series.
 
     python benchmarks/decisions.py --quick                         # does it work? a minute
     cd docs/notes; python ../../benchmarks/decisions.py --otava PYTHON -o F.json --images decisions --page decisions.md
@@ -7,9 +7,9 @@
 PYTHON is the interpreter of an environment in which `pip install apache-otava==0.8.0` was run (it pins numpy and scipy,
 so it gets one of its own); without it, its lines are missing. All else needs pytest-gsw and `tabulate`.
 
-Each cluster lives through its nights as the package's own sessions do: what is measured goes into a history, and the
+Each cluster lives through its runs as the package's own sessions do: what is measured goes into a history, and the
 next session asks that for the rows' pasts, noise and slow nodes, and judges with `--gsw-confirm=4`. Other rules judge
-the same jobs. Then the same nights are gone through again with something changed, from a night on that is drawn at
+the same jobs. Then the same runs are gone through again with something changed, from a run on that is drawn at
 random. Each cluster has a generator of its own, seeded with its model's name, its number and `--seed`: figures are the
 same whatever runs beside them.
 """
@@ -38,7 +38,7 @@ from benchmarks.simulated.otava import PYTHON, the_otava  # noqa: E402
 from benchmarks.simulated.real import real_series  # noqa: E402
 from benchmarks.simulated.tally import Tally  # noqa: E402
 
-#: Nights of a cluster: those of the reference, and those that are watched. Clusters of each model, and how many of
+#: Runs of a cluster: those of the reference, and those that are watched. Clusters of each model, and how many of
 #: them Otava is asked about: it takes ten times as long as all else together.
 REFERENCE, WATCHED, CLUSTERS, OTAVA_CLUSTERS = 30, 180, 12, 1
 
@@ -51,20 +51,20 @@ class Task:
     number: int
     seed: int
     rows: int
-    nights: int
+    runs: int
     parts: tuple[str, ...]
 
     def run(self) -> Tally:
         """Its figures."""
         parts = [part for part in self.parts if part != "otava" or self.number < OTAVA_CLUSTERS]
-        return measure(MODELS[self.model], f"{self.seed} {self.model} {self.number}", self.rows, self.nights, parts)
+        return measure(MODELS[self.model], f"{self.seed} {self.model} {self.number}", self.rows, self.runs, parts)
 
 
 def tallies(options: argparse.Namespace) -> Iterator[Tally]:
     """The figures of clusters, as they come; in which order they do makes no difference."""
-    rows, nights, parts = options.rows, REFERENCE + options.nights, tuple(options.parts)
+    rows, runs, parts = options.rows, REFERENCE + options.runs, tuple(options.parts)
     numbers = [(model, number) for number in range(options.clusters) for model in options.models]
-    tasks = [Task(model, number, options.seed, rows, nights, parts) for model, number in numbers]
+    tasks = [Task(model, number, options.seed, rows, runs, parts) for model, number in numbers]
     begin_s = time.monotonic()
     with ProcessPoolExecutor(options.processes) as pool:
         for number, done in enumerate(as_completed([pool.submit(task.run) for task in tasks]), 1):
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     for one in tallies(options):
         tally.add(one)
     real = real_series(the_otava() if "otava" in options.parts else None)
-    size = {name: getattr(options, name) for name in ("seed", "rows", "nights", "clusters")}
+    size = {name: getattr(options, name) for name in ("seed", "rows", "runs", "clusters")}
     made_of = {**size, "parts": options.parts, "models": options.models, "commit": commit()}
     return {"made of": [made_of], "simulated": tally.plain(), "real": real}
 
@@ -106,7 +106,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="How often each rule is wrong, by simulation and on a real series.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rows", type=int, default=30, help="rows of a cluster (default %(default)s)")
-    parser.add_argument("--nights", type=int, default=WATCHED, help=f"nights after {REFERENCE} (default %(default)s)")
+    parser.add_argument("--runs", type=int, default=WATCHED, help=f"nights after {REFERENCE} (default %(default)s)")
     parser.add_argument("--clusters", type=int, default=CLUSTERS, help="clusters of each model (default %(default)s)")
     parser.add_argument("--models", nargs="+", default=[*MODELS], choices=[*MODELS], metavar="NAME", help="some of all")
     parser.add_argument("--parts", nargs="+", choices=[*PARTS], help="default: all, Otava where --otava is given")
@@ -122,7 +122,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         os.environ[PYTHON] = options.otava
     options.parts = options.parts or [part for part in PARTS if part != "otava" or options.otava]
     if options.quick:
-        options.clusters, options.nights = 1, min(options.nights, 90)
+        options.clusters, options.runs = 1, min(options.runs, 90)
     return options
 
 

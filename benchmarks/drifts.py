@@ -1,11 +1,11 @@
-"""How often the drift rule is wrong of one row, and after how many nights it says what is true.
+"""How often the drift rule is wrong of one row, and after how many runs it says what is true.
 
     python benchmarks/drifts.py                  # all of it: ten minutes
     python benchmarks/drifts.py --series 10      # does it work? half a minute
 
 benchmarks/decisions.py has whole clusters, with what rows have in common taken out; this has one row by itself, of
 enough series to choose the rule's thresholds by. Each cell has a generator of its own, so that a seed gives the same
-figures. A change comes on a night between the 31st and the 121st.
+figures. A change comes on a run between the 31st and the 121st.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.performance.drift import warned_nights  # noqa: E402
+from pytest_gsw.performance.drift import warned_runs  # noqa: E402
 
-#: Nights of a row, those of the reference counted; within how many of them a change should be found.
-NIGHTS, SOON = 210, 28
+#: Runs of a row, those of the reference counted; within how many of them a change should be found.
+RUNS, SOON = 210, 28
 SIGMAS = (0.01, 0.02, 0.03)
 
-#: Deviations of a row's nights: of a generator and a standard deviation.
+#: Deviations of a row's runs: of a generator and a standard deviation.
 Noise = Callable[[random.Random, float], list[float]]
 
 
-def each(night: Callable[[random.Random, float], float]) -> Noise:
-    return lambda rng, sigma: [night(rng, sigma) for _ in range(NIGHTS)]
+def each(run: Callable[[random.Random, float], float]) -> Noise:
+    return lambda rng, sigma: [run(rng, sigma) for _ in range(RUNS)]
 
 
 def student(rng: random.Random, sigma: float) -> float:
@@ -51,12 +51,12 @@ def slow_nodes(share: float) -> Noise:
 
 
 def level_and_jobs(share: float, decay: float) -> Noise:
-    """A level of this share of the variance keeps a part from night to night, and jobs differ besides."""
+    """A level of this share of the variance keeps a part from run to run, and jobs differ besides."""
 
     def noise(rng: random.Random, sigma: float) -> list[float]:
         of_level, of_job = sigma * math.sqrt(share), sigma * math.sqrt(1 - share)
         level, found = rng.gauss(0, of_level), []
-        for _ in range(NIGHTS):
+        for _ in range(RUNS):
             found.append(level + rng.gauss(0, of_job))
             level = decay * level + rng.gauss(0, of_level * math.sqrt(1 - decay**2))
         return found
@@ -65,9 +65,9 @@ def level_and_jobs(share: float, decay: float) -> Noise:
 
 
 def congestion(rng: random.Random, sigma: float) -> list[float]:
-    """One night in twenty begins a spell, of two and a half nights on average, that are slower by 2 sigma or so."""
+    """One run in twenty begins a spell, of two and a half runs on average, that are slower by 2 sigma or so."""
     busy, found = False, []
-    for _ in range(NIGHTS):
+    for _ in range(RUNS):
         busy = rng.random() < (0.6 if busy else 0.05)
         found.append(rng.gauss(0, sigma) + (rng.expovariate(1 / (2 * sigma)) if busy else 0.0))
     return found
@@ -85,7 +85,7 @@ NOISES: dict[str, Noise] = {
     "level 0.85 plus jobs": level_and_jobs(0.5, 0.85),
     "congestion": congestion,
 }
-#: How much slower a row is so many nights after its change began.
+#: How much slower a row is so many runs after its change began.
 COURSES: dict[str, Callable[[int], float]] = {
     "step 3 %": lambda _: 0.03,
     "step 5 %": lambda _: 0.05,
@@ -95,25 +95,25 @@ COURSES: dict[str, Callable[[int], float]] = {
 
 def false_alarms(noise: str, sigma: float, series: int, seed: int) -> str:
     rng = random.Random(f"{seed} {noise} {sigma}")  # noqa: S311 - noise, not cryptography
-    warned = sum(bool(warned_nights([math.exp(value) for value in NOISES[noise](rng, sigma)])) for _ in range(series))
+    warned = sum(bool(warned_runs([math.exp(value) for value in NOISES[noise](rng, sigma)])) for _ in range(series))
     return f"{warned / series:.1%}"
 
 
 def found(noise: str, sigma: float, course: str, series: int, seed: int) -> str:
-    """The share that is found soon, the median of nights to the warning, and the share that falls silent later."""
+    """The share that is found soon, the median of runs to the warning, and the share that falls silent later."""
     rng = random.Random(f"{seed} {noise} {sigma} {course}")  # noqa: S311 - noise, not cryptography
     delays, silent = [], 0
     for _ in range(series):
         change = rng.randrange(30, 121)
-        slower = [COURSES[course](night - change) if night >= change else 0.0 for night in range(NIGHTS)]
+        slower = [COURSES[course](run - change) if run >= change else 0.0 for run in range(RUNS)]
         values = NOISES[noise](rng, sigma)
         warned = [
-            night
-            for night in warned_nights([math.exp(sum(pair)) for pair in zip(values, slower, strict=True)])
-            if night >= change
+            run
+            for run in warned_runs([math.exp(sum(pair)) for pair in zip(values, slower, strict=True)])
+            if run >= change
         ]
-        delays.append(warned[0] - change + 1 if warned else NIGHTS)
-        silent += bool(warned) and len(warned) < NIGHTS - warned[0]
+        delays.append(warned[0] - change + 1 if warned else RUNS)
+        silent += bool(warned) and len(warned) < RUNS - warned[0]
     soon = sum(delay <= SOON for delay in delays) / series
     return f"{soon:.0%} · {statistics.median_low(delays)} · {silent / series:.1%}"
 

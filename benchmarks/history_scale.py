@@ -1,10 +1,10 @@
 """A history of a million records: how long its questions take, in a SQLite file and in PostgreSQL.
 
-    python benchmarks/history_scale.py [--records 1000000] [--nights 1000] [-o FILE.json]
+    python benchmarks/history_scale.py [--records 1000000] [--runs 1000] [-o FILE.json]
 
 Needs root or a user who may run PostgreSQL's server, and its packages (as tests/postgresql do). The history is of
-1,000 rows and 1,000 nights by default; every record is whole, with 50 steps, two of a hundred are errors, and each
-night's records are added in one delivery, as a session does. Questions are asked of rows and nights that are drawn
+1,000 rows and 1,000 runs by default; every record is whole, with 50 steps, two of a hundred are errors, and each
+run's records are added in one delivery, as a session does. Questions are asked of rows and runs that are drawn
 from a seed, each through a connection of its own, as a command does: the figure is the median and the slowest of
 them. The machine's file cache is warm, because all of it was just written.
 """
@@ -60,7 +60,7 @@ class Figure:
 
 
 def record(number: int, row: int, noise: random.Random) -> Record:
-    """One row's run of one night."""
+    """One row's run of one run."""
     judged_s = (2.0 + row / 100) * (1 + noise.gauss(0, 0.02))
     end_s = FIRST_S + number * DAY_S + row
     is_error = noise.random() < 0.02
@@ -114,7 +114,7 @@ def record(number: int, row: int, noise: random.Random) -> Record:
 
 
 def run_id(number: int) -> str:
-    """The run of a night, named as a session would."""
+    """The run of a run, named as a session would."""
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime(FIRST_S + number * DAY_S)) + "-7f3a"
 
 
@@ -123,11 +123,11 @@ def row_id(row: int) -> str:
     return f"model_{row % 40}_bf16_case{row}[H100x64]"
 
 
-def fill(history: History, nights: int, rows: int) -> Sequence[float]:
-    """The seconds that each night's delivery took."""
+def fill(history: History, runs: int, rows: int) -> Sequence[float]:
+    """The seconds that each run's delivery took."""
     noise = random.Random(SEED)  # noqa: S311
     took_s = []
-    for number in range(nights):
+    for number in range(runs):
         records = [record(number, row, noise) for row in range(rows)]
         began_s = time.perf_counter()
         history.add(records)
@@ -137,20 +137,22 @@ def fill(history: History, nights: int, rows: int) -> Sequence[float]:
     return took_s
 
 
-def questions(place: str, nights: int) -> Iterator[Figure]:
+def questions(place: str, runs: int) -> Iterator[Figure]:
     """Every question of a session and of the commands, timed."""
     chosen = random.Random(SEED)  # noqa: S311
-    some_nights = [chosen.randrange(1, nights) for _ in range(5)]
-    yield timed("all runs of all rows", place, [lambda history: sum(map(len, history.nights("eos").values()))] * 5)
+    some_runs = [chosen.randrange(1, runs) for _ in range(5)]
     yield timed(
-        "comparison of two nights", place, [lambda history, n=n: compared(history, n - 1, n) for n in some_nights]
+        "all runs of all rows", place, [lambda history: sum(map(len, history.cluster_points("eos").values()))] * 5
+    )
+    yield timed(
+        "comparison of two nights", place, [lambda history, n=n: compared(history, n - 1, n) for n in some_runs]
     )
     yield timed("list of all series", place, [lambda history: len(history.series())] * 5)
     yield timed("last 30 runs", place, [lambda history: len(history.runs(last=30))] * 5)
 
 
 def compared(history: History, before: int, after: int) -> int:
-    """How many rows a comparison of two nights has, all that ``pytest-gsw compare`` does included."""
+    """How many rows a comparison of two runs has, all that ``pytest-gsw compare`` does included."""
     first, second = history.records(run_id(before)), history.records(run_id(after))
     pasts = pasts_of_records(history, (*first, *second))
     noises = {key: noise for key, past in pasts.items() if (noise := past.noise()) is not None}
@@ -169,21 +171,21 @@ def timed(question: str, place: str, asked: Sequence[Callable[[History], int]]) 
     return Figure(question, statistics.median(took_s), max(took_s), rows)
 
 
-def measured(name: str, place: str, nights: int, rows: int, size: Callable[[], int]) -> dict[str, Any]:
+def measured(name: str, place: str, runs: int, rows: int, size: Callable[[], int]) -> dict[str, Any]:
     """One database, filled and asked."""
-    print(f"{name}: {nights * rows:,} records", file=sys.stderr)
+    print(f"{name}: {runs * rows:,} records", file=sys.stderr)
     with open_history(place) as history:
         began_s = time.perf_counter()
-        took_s = fill(history, nights, rows)
+        took_s = fill(history, runs, rows)
         whole_s = time.perf_counter() - began_s
         one = varied(record(0, 0, random.Random(1)), run_id="29990101-000000-7f3a", node_id="x::y", recorded_s=1.0)  # noqa: S311
         began_s = time.perf_counter()
         history.add([one])
         one_s = time.perf_counter() - began_s
-    figures = list(questions(place, nights))
+    figures = list(questions(place, runs))
     return {
         "database": name,
-        "records": nights * rows,
+        "records": runs * rows,
         "bytes": size(),
         "filled_s": whole_s,
         "night_median_s": statistics.median(took_s),
@@ -217,17 +219,17 @@ def table(results: Sequence[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--nights", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--only", choices=("sqlite", "postgresql"))
     parser.add_argument("-o", "--output", type=Path)
     asked = parser.parse_args()
-    rows = asked.records // asked.nights
+    rows = asked.records // asked.runs
     results = []
     place = Path(tempfile.mkdtemp(prefix="gsw-history-", dir="/tmp"))
     try:
         if asked.only != "postgresql":
             path = place / "history.sqlite"
-            results.append(measured("SQLite", str(path), asked.nights, rows, lambda: path.stat().st_size))
+            results.append(measured("SQLite", str(path), asked.runs, rows, lambda: path.stat().st_size))
             path.unlink()
     finally:
         shutil.rmtree(place)
@@ -236,7 +238,7 @@ def main() -> None:
         if problem is not None:
             raise SystemExit(problem)
         with PostgresqlServer("max_wal_size=512MB") as server:
-            results.append(measured("PostgreSQL", server.url, asked.nights, rows, lambda: postgresql_bytes(server.url)))
+            results.append(measured("PostgreSQL", server.url, asked.runs, rows, lambda: postgresql_bytes(server.url)))
     print(table(results))
     print(f"\n{machine()}")
     if asked.output:

@@ -3,7 +3,7 @@
     python benchmarks/nodes.py                  # all of it: ten minutes
     python benchmarks/nodes.py --series 5       # does it work? half a minute
 
-Rows run once a night, on nodes at random or on blocks of neighbours. Levels, effects of nights and noise are all
+Rows run once a run, on nodes at random or on blocks of neighbours. Levels, effects of runs and noise are all
 estimated, as with a real history. Each cell has a generator of its own, so that a seed gives the same figures.
 """
 
@@ -28,48 +28,48 @@ SIZES = (4, 8, 16, 32)
 MANY_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 #: Nodes, rows and sizes of jobs of a cluster, and how many more histories a smaller one is drawn of.
 CLUSTERS = ((64, 9, SIZES, 5), (256, 30, SIZES, 2), (2048, 30, MANY_SIZES, 1))
-#: The night on which a node becomes slow, and so many nights later somebody looks.
+#: The run on which a node becomes slow, and so many runs later somebody looks.
 CHANGE, LATER = 30, (3, 5, 7)
 
-#: Noise of one job: of a generator, a standard deviation, what was before (by row or night), the row and the night.
+#: Noise of one job: of a generator, a standard deviation, what was before (by row or run), the row and the run.
 Noise = Callable[[random.Random, float, dict[str, float], int, int], float]
 
 
-def gaussian(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _night: int) -> float:
+def gaussian(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _cluster_effect: int) -> float:
     return rng.gauss(0, sigma)
 
 
-def student(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _night: int) -> float:
+def student(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _cluster_effect: int) -> float:
     return rng.gauss(0, sigma) / math.sqrt(2 * rng.gammavariate(1.5, 1))
 
 
-def lognormal(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _night: int) -> float:
+def lognormal(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _cluster_effect: int) -> float:
     """Strongly skewed: a long tail of slow jobs."""
     return sigma * (rng.lognormvariate(0, 0.8) - math.exp(0.32)) / (math.exp(0.32) * math.sqrt(math.exp(0.64) - 1))
 
 
-def autoregressive(rng: random.Random, sigma: float, before: dict[str, float], row: int, _night: int) -> float:
+def autoregressive(rng: random.Random, sigma: float, before: dict[str, float], row: int, _cluster_effect: int) -> float:
     last = before.setdefault(f"row {row}", rng.gauss(0, sigma))
     before[f"row {row}"] = 0.5 * last + rng.gauss(0, sigma * math.sqrt(0.75))
     return before[f"row {row}"]
 
 
-def shared(rng: random.Random, sigma: float, before: dict[str, float], _row: int, night: int) -> float:
-    of_night = before.setdefault(f"night {night}", rng.gauss(0, sigma / math.sqrt(2)))
-    return of_night + rng.gauss(0, sigma / math.sqrt(2))
+def shared(rng: random.Random, sigma: float, before: dict[str, float], _row: int, run: int) -> float:
+    of_run = before.setdefault(f"night {run}", rng.gauss(0, sigma / math.sqrt(2)))
+    return of_run + rng.gauss(0, sigma / math.sqrt(2))
 
 
-def odd_jobs(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _night: int) -> float:
+def odd_jobs(rng: random.Random, sigma: float, _before: dict[str, float], _row: int, _cluster_effect: int) -> float:
     return rng.gauss(0, sigma) + (rng.uniform(0.05, 0.3) if rng.random() < 0.05 else 0.0)
 
 
-def congestion(rng: random.Random, sigma: float, before: dict[str, float], row: int, night: int) -> float:
-    """In one night of four an hour is slow, for the jobs that run in it: three rows that follow each other."""
-    if f"hour {night}" not in before:
-        before[f"hour {night}"] = rng.randrange(30) if rng.random() < 0.25 else -9
-        before[f"slow {night}"] = rng.uniform(0.03, 0.12)
-    in_it = 0 <= row - before[f"hour {night}"] < 3
-    return rng.gauss(0, sigma) + (before[f"slow {night}"] if in_it else 0.0)
+def congestion(rng: random.Random, sigma: float, before: dict[str, float], row: int, run: int) -> float:
+    """In one run of four an hour is slow, for the jobs that run in it: three rows that follow each other."""
+    if f"hour {run}" not in before:
+        before[f"hour {run}"] = rng.randrange(30) if rng.random() < 0.25 else -9
+        before[f"slow {run}"] = rng.uniform(0.03, 0.12)
+    in_it = 0 <= row - before[f"hour {run}"] < 3
+    return rng.gauss(0, sigma) + (before[f"slow {run}"] if in_it else 0.0)
 
 
 NOISES: Mapping[str, Noise] = {
@@ -95,31 +95,31 @@ def history(
     noise: Noise,
     kind: str,
     sigma: float,
-    nights: int,
+    runs: int,
     nodes: int = 64,
     rows: int = 9,
     slow: Mapping[int, tuple[int, float]] | None = None,
     sizes: tuple[int, ...] = SIZES,
 ) -> list[Timed]:
-    """Jobs of nights; a slow node is so from a night on, by a logarithm."""
+    """Jobs of runs; a slow node is so from a run on, by a logarithm."""
     jobs, before = [], {}
-    for night in range(nights):
+    for run in range(runs):
         for row in range(rows):
             mask = _on(kind, rng, nodes, sizes[row % len(sizes)])
-            excess = [d for node, (since, d) in (slow or {}).items() if mask >> node & 1 and since <= night]
-            value = row + max(excess, default=0.0) + noise(rng, sigma, before, row, night)
-            jobs.append(Timed(night, row, value, mask))
+            excess = [d for node, (since, d) in (slow or {}).items() if mask >> node & 1 and since <= run]
+            value = row + max(excess, default=0.0) + noise(rng, sigma, before, row, run)
+            jobs.append(Timed(run, row, value, mask))
     return jobs
 
 
 def quiet(name: str, kind: str, nodes: int, rows: int, sizes: tuple[int, ...], series: int, seed: int) -> str:
-    """The share of nights within the spells of nodes that are named though all are sound."""
+    """The share of runs within the spells of nodes that are named though all are sound."""
     rng = random.Random(f"{seed} quiet {name} {kind} {nodes}")  # noqa: S311 - noise, not cryptography
-    nights, named = 100, 0
+    runs, named = 100, 0
     for _ in range(series):
-        found = find(history(rng, NOISES[name], kind, 0.03, nights, nodes, rows, sizes=sizes))
+        found = find(history(rng, NOISES[name], kind, 0.03, runs, nodes, rows, sizes=sizes))
         named += sum(one.last - one.since + 1 for one in found.culprits)
-    return f"{named} of {nights * series:,}"
+    return f"{named} of {runs * series:,}"
 
 
 def power(kind: str, sigma: float, loss: float, later: int, series: int, seed: int) -> tuple[str, str, str]:
@@ -197,7 +197,7 @@ def main() -> None:
         for loss, sigma in ((0.1, 0.0165), (0.1, 0.03), (0.05, 0.0165))
         for later in LATER
     ]
-    headers = ("nodes", "loss", "sigma", "nights", "named alone", "in a set", "a sound one named")
+    headers = ("nodes", "loss", "sigma", "runs", "named alone", "in a set", "a sound one named")
     print(tabulate(table, headers, "github"), flush=True)
     print("\nProcessor time of a year, 30 rows, 2,048 nodes:\n")
     print(tabulate([(kind, scale(kind)) for kind in ("random", "blocks")], ("nodes", "time"), "github"))

@@ -1,10 +1,10 @@
-"""A report over 1,000 rows and 200 nights: how long it takes, and how large its pages are.
+"""A report over 1,000 rows and 200 runs: how long it takes, and how large its pages are.
 
-    python benchmarks/report_scale.py [--rows 1000] [--nights 200] [--keep DIR]
+    python benchmarks/report_scale.py [--rows 1000] [--runs 200] [--keep DIR]
 
 The history is synthetic and goes through pytest_gsw.history as a session's records do: rows of 25 workloads in four
-dtypes on ten numbers of GPUs, with 50 steps each and 2 % of noise between jobs. In the last night some rows have
-regressed (for one night or for five), some drift, some are noisy, some are faster, and some could not be measured, for
+dtypes on ten numbers of GPUs, with 50 steps each and 2 % of noise between jobs. In the last run some rows have
+regressed (for one run or for five), some drift, some are noisy, some are faster, and some could not be measured, for
 four causes on a few nodes. The report is written several times from a connection of its own, as the command does, and
 the slowest counts.
 """
@@ -47,20 +47,20 @@ ERRORS = (
 LIMIT_S, LIMIT_BYTES, TIMES = 10.0, 1_000_000, 3
 
 
-def record(number: int, nights: int, row: int, noise: random.Random) -> Record:
-    """One row's run of one night."""
+def record(number: int, runs: int, row: int, noise: random.Random) -> Record:
+    """One row's run of one run."""
     workload, dtype = f"model{row // 40 % 25:02}_70b", DTYPES[row // 10 % 4]
     gpus, case = GPUS[row % 10], f"_case{row // 1000}" if row >= 1000 else ""
     name = f"{workload}_{dtype}{case}[H100x{gpus}]"
     documented_s = 2.0 + row // 10 % 4 / 2 + row % 10 / 50
     sigma = 0.07 if row % 97 == 0 else 0.015
-    slow = 1.15 if row % 53 == 7 and number >= nights - 1 - 4 * (row % 2) else 1.0
-    slow *= 0.85 if row % 89 == 3 and number == nights - 1 else 1.0
-    slow *= 1 + 0.01 * max(0, number - nights + 35) / 7 if row % 71 == 11 else 1.0
+    slow = 1.15 if row % 53 == 7 and number >= runs - 1 - 4 * (row % 2) else 1.0
+    slow *= 0.85 if row % 89 == 3 and number == runs - 1 else 1.0
+    slow *= 1 + 0.01 * max(0, number - runs + 35) / 7 if row % 71 == 11 else 1.0
     judged_s = documented_s * slow * (1 + noise.gauss(0, sigma))
-    error = ERRORS[row % 4] if row % 61 == 13 and number >= nights - 1 - row % 3 else ""
+    error = ERRORS[row % 4] if row % 61 == 13 and number >= runs - 1 - row % 3 else ""
     outcome = _outcome(judged_s / documented_s, sigma, error)
-    end_s = LAST_S - (nights - 1 - number) * DAY_S + 12 * row
+    end_s = LAST_S - (runs - 1 - number) * DAY_S + 12 * row
     job_id = f"{number * 10_000 + row}"
     series_s = tuple(round(judged_s * (1 + abs(noise.gauss(0, 0.01))), 3) for _ in range(STEPS - 1))
     tokens = 8192 * gpus**0.95
@@ -68,7 +68,7 @@ def record(number: int, nights: int, row: int, noise: random.Random) -> Record:
     loss = (1 - documented_s / judged_s) * 100
     compared = f"{abs(loss):.1f} % {'below' if loss > 0 else 'above'} the documented {documented:,.0f} (allowed 5 %)"
     return recorded(
-        run_id=run_id(number, nights),
+        run_id=run_id(number, runs),
         row=name,
         node_id=f"baselines/synthetic/{workload}.yaml::{name}",
         baseline=f"baselines/synthetic/{workload}.yaml:{row + 1}",
@@ -103,7 +103,7 @@ def record(number: int, nights: int, row: int, noise: random.Random) -> Record:
             "NODE_FAIL" if "NODE_FAIL" in error else "FAILED" if "exit code" in error else "COMPLETED",
             exit_code=1 if error else 0,
             nodes=f"pool0-[{row % 64 * 8:04}-{row % 64 * 8 + 7:04}]",
-            submit_s=LAST_S - (nights - 1 - number) * DAY_S,
+            submit_s=LAST_S - (runs - 1 - number) * DAY_S,
             start_s=end_s - 700,
             end_s=end_s,
             queue_s=12.0 * row,
@@ -116,7 +116,7 @@ def record(number: int, nights: int, row: int, noise: random.Random) -> Record:
         limit=None if error else max(0.05, 1 - 2.718 ** (-3.1 * sigma)),
         sigma=None if error else sigma,
         sigma_jobs=30,
-        environment={"driver": "550.90.07" if number < nights - 30 else "560.28.03", "nccl": "2.21.5"},
+        environment={"driver": "550.90.07" if number < runs - 30 else "560.28.03", "nccl": "2.21.5"},
         recorded_s=end_s + 30,
     )
 
@@ -129,9 +129,9 @@ def _outcome(ratio: float, sigma: float, error: str) -> str:
     return "improved" if ratio < 0.92 and sigma < 0.05 else "passed"
 
 
-def run_id(number: int, nights: int) -> str:
-    """The run of a night, named as a session would."""
-    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(LAST_S - (nights - 1 - number) * DAY_S)) + "-7f3a"
+def run_id(number: int, runs: int) -> str:
+    """The run of a run, named as a session would."""
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(LAST_S - (runs - 1 - number) * DAY_S)) + "-7f3a"
 
 
 def measure(place: Path, directory: Path, records: Sequence[Record]) -> tuple[float, float]:
@@ -146,7 +146,7 @@ def measure(place: Path, directory: Path, records: Sequence[Record]) -> tuple[fl
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--nights", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--keep", type=Path, help="write the report there, and keep it")
     asked = parser.parse_args()
     noise = random.Random(SEED)  # noqa: S311 - noise, not cryptography
@@ -155,11 +155,11 @@ def main() -> int:
         place = home / "history.sqlite"
         records: list[Record] = []
         with open_history(place) as history:
-            for number in range(asked.nights):
-                records = [record(number, asked.nights, row, noise) for row in range(asked.rows)]
+            for number in range(asked.runs):
+                records = [record(number, asked.runs, row, noise) for row in range(asked.rows)]
                 history.add(records)
         print(
-            f"a history of {asked.rows * asked.nights:,} records, {place.stat().st_size / 1e6:,.0f} MB", file=sys.stderr
+            f"a history of {asked.rows * asked.runs:,} records, {place.stat().st_size / 1e6:,.0f} MB", file=sys.stderr
         )
         directory = asked.keep or home / "report"
         taken = [measure(place, directory, records) for _ in range(TIMES)]
@@ -167,7 +167,7 @@ def main() -> int:
         largest = max(files, key=lambda path: path.stat().st_size)
         facts = {
             "rows": asked.rows,
-            "nights": asked.nights,
+            "runs": asked.runs,
             "python": platform.python_version(),
             "seconds": [round(time_s, 2) for time_s, _ in taken],
             "processor_seconds": [round(cpu_s, 2) for _, cpu_s in taken],

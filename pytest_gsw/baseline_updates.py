@@ -46,7 +46,7 @@ from pytest_gsw.tables.load import load_table, stated_rows
 from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, TOKENS_PER_S, TOKENS_PER_S_PER_GPU, Series
 from pytest_gsw.tables.model import Accepted, Baseline, definition_hash, image_name
 
-#: A row whose jobs spread by 3 % fails a tolerance of 5 % one night in twenty though nothing has changed.
+#: A row whose jobs spread by 3 % fails a tolerance of 5 % one run in twenty though nothing has changed.
 MAX_SPREAD = 0.03
 
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")

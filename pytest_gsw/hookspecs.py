@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.decision import Repeats
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.noise import Noise
-    from pytest_gsw.performance.together import Night
+    from pytest_gsw.performance.together import ClusterEffect
     from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.results.record import Record
     from pytest_gsw.results.suites import SuiteRows
@@ -122,7 +122,7 @@ def pytest_gsw_judge(
     noise: Noise | None,
     repeats: Repeats,
     max_gain: float,
-    night: Night | None,
+    cluster_effect: ClusterEffect | None,
 ) -> Verdict | None:
     """Called for each measured row, to compare it with its document, or with what its cluster has accepted.
 
@@ -139,7 +139,7 @@ def pytest_gsw_judge(
         where it is ``None``, a row that has regressed has all of them.
     :param max_gain: Gain of throughput that is believed, as a fraction. A rule that does without ``judge()`` of
         :mod:`pytest_gsw.performance.verdict` doubts what is beyond it, and ranks that differ, by itself.
-    :param night: What the other rows of the cluster say of this night, ``None`` where they say nothing.
+    :param cluster_effect: What the other rows of the cluster say of this run, ``None`` where they say nothing.
     :returns: The verdict, or ``None`` to leave it to others.
     """
 

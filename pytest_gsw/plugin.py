@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_gsw.performance.decision import Repeats
     from pytest_gsw.performance.measurement import Measurement
     from pytest_gsw.performance.noise import Noise
-    from pytest_gsw.performance.together import Night
+    from pytest_gsw.performance.together import ClusterEffect
     from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.session.collect import BaselineFile
     from pytest_gsw.tables.model import Accepted, Baseline
@@ -180,9 +180,9 @@ def pytest_gsw_judge(
     noise: Noise | None,
     repeats: Repeats,
     max_gain: float,
-    night: Night | None,
+    cluster_effect: ClusterEffect | None,
 ) -> Verdict:
     """The tolerance on throughput, the noise between jobs, and what is believed; see docs/decisions.md."""
     from pytest_gsw.performance.verdict import judge
 
-    return judge(baseline, measurement, tolerance, accepted, noise, repeats, max_gain, night)
+    return judge(baseline, measurement, tolerance, accepted, noise, repeats, max_gain, cluster_effect)

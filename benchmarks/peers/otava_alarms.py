@@ -1,6 +1,6 @@
 """Apache Otava's answers, in an environment of its own: one JSON line in for each question, one out.
 
-    {"series": [...], "first": 60, "earliest": 55}   the series again each night from the first on; how many nights
+    {"series": [...], "first": 60, "earliest": 55}   the series again each run from the first on; how many runs
                                                      there were when a change to slower at "earliest" or later was
                                                      first reported (null: never); with "points", only once there
                                                      are so many points since the change
@@ -34,11 +34,11 @@ def answer(question):
         points = change_points(question, series)
         return [[int(point.index), float(point.stats.mean_1), float(point.stats.mean_2)] for point in points]
     least = question.get("points", 1)
-    for nights in range(question["first"] + 1, len(series) + 1):
-        for point in change_points(question, series[:nights]):
-            is_known = question["earliest"] <= point.index <= nights - least
+    for runs in range(question["first"] + 1, len(series) + 1):
+        for point in change_points(question, series[:runs]):
+            is_known = question["earliest"] <= point.index <= runs - least
             if is_known and point.stats.mean_2 > point.stats.mean_1:
-                return nights
+                return runs
     return None
 
 

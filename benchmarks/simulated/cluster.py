@@ -1,4 +1,4 @@
-"""A simulated cluster: what the jobs of its rows take, night by night, and on which nodes they run."""
+"""A simulated cluster: what the jobs of its rows take, run by run, and on which nodes they run."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ NODE_LOSS = 0.10
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of rows from some night on: they lose throughput, at once or more of it every week."""
+    """What becomes of rows from some run on: they lose throughput, at once or more of it every week."""
 
     name: str
     loss: float = 0.0
     is_weekly: bool = False
 
-    def slower(self, nights: int) -> float:
-        """By what logarithm rows are slower so many nights after the first one with it."""
+    def slower(self, runs: int) -> float:
+        """By what logarithm rows are slower so many runs after the first one with it."""
         log = -math.log1p(-self.loss)
-        return log * (nights + 1) / 7 if self.is_weekly else log
+        return log * (runs + 1) / 7 if self.is_weekly else log
 
 
 NOTHING = Change("nothing")
@@ -49,12 +49,12 @@ class Life:
     noise: Sequence[Noise]
     #: What its draws of nodes begin with.
     seed: int
-    #: Slow nodes: since which night.
+    #: Slow nodes: since which run.
     slow: Mapping[int, int] = field(default_factory=dict)
     #: Whether jobs have nodes that matter.
     has_nodes: bool = False
     change: Change = NOTHING
-    #: The first night with the change.
+    #: The first run with the change.
     at: int = 0
     #: The row that it is one of; ``None``: all rows.
     row: int | None = None
@@ -64,7 +64,7 @@ class Life:
         return len(self.noise)
 
     @property
-    def nights(self) -> int:
+    def runs(self) -> int:
         return len(self.noise[0])
 
     @property
@@ -72,25 +72,25 @@ class Life:
         """What rows take while nothing has changed, seconds."""
         return self.model.usual_s
 
-    def runs(self, row: int, night: int) -> bool:
-        """Whether a row runs in a night."""
-        return bool(self.noise[row][night])
+    def has_run(self, row: int, run: int) -> bool:
+        """Whether a row runs in a run."""
+        return bool(self.noise[row][run])
 
-    def ran(self, row: int, night: int, job: int = 0, avoided: frozenset[int] = frozenset()) -> Ran:
-        """A row's job in a night, the first or a further one; further ones do without some nodes."""
-        value = self.noise[row][night][job]
-        if night >= self.at and self.row in {None, row}:
-            value += self.change.slower(night - self.at)
-        nodes = self._nodes(row, night, job, avoided) if self.has_nodes else ()
-        if any(self.slow.get(node, self.nights) <= night for node in nodes):
+    def ran(self, row: int, run: int, job: int = 0, avoided: frozenset[int] = frozenset()) -> Ran:
+        """A row's job in a run, the first or a further one; further ones do without some nodes."""
+        value = self.noise[row][run][job]
+        if run >= self.at and self.row in {None, row}:
+            value += self.change.slower(run - self.at)
+        nodes = self._nodes(row, run, job, avoided) if self.has_nodes else ()
+        if any(self.slow.get(node, self.runs) <= run for node in nodes):
             value -= math.log1p(-NODE_LOSS)
         if self.model.second_half and nodes and nodes[0] >= NODES // 2:
             value -= math.log1p(-self.model.second_half)
         time_s = self.usual_s * math.exp(value)
         return Ran(time_s if self.model.decimals is None else round(time_s, self.model.decimals), nodes)
 
-    def _nodes(self, row: int, night: int, job: int, avoided: frozenset[int]) -> tuple[int, ...]:
-        rng = random.Random(self.seed + job + JOBS * (row + self.rows * night))  # noqa: S311 - noise
+    def _nodes(self, row: int, run: int, job: int, avoided: frozenset[int]) -> tuple[int, ...]:
+        rng = random.Random(self.seed + job + JOBS * (row + self.rows * run))  # noqa: S311 - noise
         size = SIZES[row % len(SIZES)]
         there = range(NODES)
         if self.model.second_half:
@@ -99,11 +99,11 @@ class Life:
         return tuple(node for node in drawn if node not in avoided)[:size]
 
 
-def life_of(model: Model, seed: str, rows: int, nights: int) -> Life:
+def life_of(model: Model, seed: str, rows: int, runs: int) -> Life:
     """A cluster on which nothing changes."""
     rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
     slow = dict.fromkeys(rng.sample(range(NODES), _slow_nodes(model.slow_jobs)), 0)
-    noise = noise_of_rows(model, rng, rows, nights)
+    noise = noise_of_rows(model, rng, rows, runs)
     return Life(model, noise, rng.randrange(2**40), slow, has_nodes=bool(slow) or bool(model.second_half))
 
 

@@ -10,11 +10,11 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Jobs that a row can have in one night: the first, and four that confirm it.
+#: Jobs that a row can have in one run: the first, and four that confirm it.
 JOBS = 5
-#: Autocorrelation of a level, from night to night.
+#: Autocorrelation of a level, from run to run.
 LEVEL_RHO = 0.8
-#: Congestion: the share of nights that have a slow hour, that of rows that run in it, what it costs them, and how
+#: Congestion: the share of runs that have a slow hour, that of rows that run in it, what it costs them, and how
 #: likely a further job is still in it.
 SLOW_HOURS, ROWS_IN_IT, COST, STILL_IN_IT = 0.1, 0.4, (0.02, 0.1), 0.5
 #: Single odd jobs: how many, and what they take longer.
@@ -23,7 +23,7 @@ ODD_JOBS, ODD_COST = 0.05, (0.05, 0.3)
 #: One value of mean (or median) 0 and a standard deviation.
 Shape = Callable[[random.Random, float], float]
 
-#: Of a row, by night, each of its jobs; of a night without the row, none.
+#: Of a row, by run, each of its jobs; of a run without the row, none.
 Noise = list[list[float]]
 
 #: What becomes of the jobs of all rows besides: changed in place.
@@ -93,7 +93,7 @@ def weekly(sigma: float, *, is_shared: bool) -> Also:
 
 
 def mondays(loss: float, share: float = 1.0) -> Also:
-    """One night of seven is slower for all rows, or for a share of them."""
+    """One run of seven is slower for all rows, or for a share of them."""
 
     def change(_: random.Random, rows: list[Noise]) -> None:
         for number, row in enumerate(rows):
@@ -103,15 +103,15 @@ def mondays(loss: float, share: float = 1.0) -> Also:
     return change
 
 
-def missing(of_rows: float, of_nights: float) -> Also:
-    """Rows that do not run in a share of nights, and nights in which none does."""
+def missing(of_rows: float, of_runs: float) -> Also:
+    """Rows that do not run in a share of runs, and runs in which none does."""
 
     def change(rng: random.Random, rows: list[Noise]) -> None:
-        for night in range(len(rows[0])):
-            is_gone = rng.random() < of_nights
+        for run in range(len(rows[0])):
+            is_gone = rng.random() < of_runs
             for row in rows:
                 if rng.random() < of_rows or is_gone:
-                    row[night] = []
+                    row[run] = []
 
     return change
 
@@ -120,45 +120,45 @@ def come_and_go(rng: random.Random, rows: list[Noise]) -> None:
     """Each row runs for weeks, and then for a while it does not."""
     for row in rows:
         runs = rng.random() < 0.75
-        for night in range(len(row)):
+        for run in range(len(row)):
             runs = rng.random() > 1 / 45 if runs else rng.random() < 1 / 15
             if not runs:
-                row[night] = []
+                row[run] = []
 
 
 def spell_in_reference(rng: random.Random, rows: list[Noise]) -> None:
-    """Each row is 6 to 12 % slower for five to eight of the first 30 nights."""
+    """Each row is 6 to 12 % slower for five to eight of the first 30 runs."""
     for row in rows:
-        nights, cost = rng.randint(5, 8), rng.uniform(0.06, 0.12)
-        begin = rng.randrange(30 - nights + 1)
-        for jobs in row[begin : begin + nights]:
+        runs, cost = rng.randint(5, 8), rng.uniform(0.06, 0.12)
+        begin = rng.randrange(30 - runs + 1)
+        for jobs in row[begin : begin + runs]:
             _more(jobs, cost)
 
 
-def slower_until(night: int, cost: float) -> Also:
-    """All rows are slower up to a night."""
+def slower_until(run: int, cost: float) -> Also:
+    """All rows are slower up to a run."""
 
     def change(_: random.Random, rows: list[Noise]) -> None:
         for row in rows:
-            for jobs in row[:night]:
+            for jobs in row[:run]:
                 _more(jobs, cost)
 
     return change
 
 
 def gained_one_by_one(rng: random.Random, rows: list[Noise]) -> None:
-    """Each row is 6 % slower than its document until a night between the 8th and the 22nd."""
+    """Each row is 6 % slower than its document until a run between the 8th and the 22nd."""
     for row in rows:
         for jobs in row[: rng.randint(8, 22)]:
             _more(jobs, -math.log(0.94))
 
 
 def slow_hours_of_half(rng: random.Random, rows: list[Noise]) -> None:
-    """In a tenth of the nights, half of the rows run in a slow hour."""
-    for night in range(len(rows[0])):
+    """In a tenth of the runs, half of the rows run in a slow hour."""
+    for run in range(len(rows[0])):
         if rng.random() < SLOW_HOURS:
             for row in rng.sample(rows, len(rows) // 2):
-                row[night] = [value + late for value, late in zip(row[night], _slow_hour(rng), strict=False)]
+                row[run] = [value + late for value, late in zip(row[run], _slow_hour(rng), strict=False)]
 
 
 @dataclass(frozen=True)
@@ -169,13 +169,13 @@ class Model:
     #: Standard deviation of what a row's jobs differ by, without what all rows have in common.
     sigma: float
     shape: Shape = gaussian
-    #: Autocorrelation from job to job: of the first jobs of nights, and of a night's further jobs.
+    #: Autocorrelation from job to job: of the first jobs of runs, and of a run's further jobs.
     chained: float = 0.0
-    #: The share of the variance that is a level of the row, which wanders from night to night.
+    #: The share of the variance that is a level of the row, which wanders from run to run.
     level: float = 0.0
-    #: Standard deviation of what all jobs of a night have in common.
-    night_sd: float = 0.0
-    #: Whether nights have slow hours.
+    #: Standard deviation of what all jobs of a run have in common.
+    run_sd: float = 0.0
+    #: Whether runs have slow hours.
     congested: bool = False
     #: The share of jobs that have a slow node.
     slow_jobs: float = 0.0
@@ -200,8 +200,8 @@ MODELS: Mapping[str, Model] = {
         *_family("lognormal", (0.02, 0.03), shape=lognormal),
         *_family("AR(1) 0.5", (0.02, 0.03), chained=0.5),
         *_family("level plus jobs", (0.02, 0.03), level=0.5),
-        *(Model(f"shared night {sd:.0%}", 0.02, night_sd=sd) for sd in (0.01, 0.02, 0.03)),
-        Model("shared night 1%, jobs 3%", 0.03, night_sd=0.01),
+        *(Model(f"shared night {sd:.0%}", 0.02, run_sd=sd) for sd in (0.01, 0.02, 0.03)),
+        Model("shared night 1%, jobs 3%", 0.03, run_sd=0.01),
         Model("congestion", 0.02, congested=True),
         Model("1 in 20 slow", 0.02, odd_jobs),
         *(Model(f"slow nodes {share:.0%}", 0.02, slow_jobs=share) for share in (0.05, 0.1, 0.2)),
@@ -220,7 +220,7 @@ MODELS: Mapping[str, Model] = {
             "realistic",
             math.sqrt(0.007 * 0.03),
             seldom_slow,
-            night_sd=0.007,
+            run_sd=0.007,
             also=(by_scale(0.007, 0.03), mondays(0.015), missing(0.1, 0.05)),
         ),
         Model("spell in reference", 0.02, also=(spell_in_reference,)),
@@ -236,41 +236,41 @@ MODELS: Mapping[str, Model] = {
 }
 
 
-def noise_of_rows(model: Model, rng: random.Random, rows: int, nights: int) -> list[Noise]:
+def noise_of_rows(model: Model, rng: random.Random, rows: int, runs: int) -> list[Noise]:
     """What each row's jobs take, without nodes."""
-    own = [_own(model, rng, nights) for _ in range(rows)]
-    for night in range(nights):
-        shared = rng.gauss(0, model.night_sd) if model.night_sd else 0.0
+    own = [_own(model, rng, runs) for _ in range(rows)]
+    for run in range(runs):
+        shared = rng.gauss(0, model.run_sd) if model.run_sd else 0.0
         is_slow = model.congested and rng.random() < SLOW_HOURS
         for row in own:
             hour = _slow_hour(rng) if is_slow and rng.random() < ROWS_IN_IT else (0.0,) * JOBS
-            row[night] = [value + shared + late for value, late in zip(row[night], hour, strict=True)]
+            row[run] = [value + shared + late for value, late in zip(row[run], hour, strict=True)]
     for change in model.also:
         change(rng, own)
     return own
 
 
-def _own(model: Model, rng: random.Random, nights: int) -> Noise:
+def _own(model: Model, rng: random.Random, runs: int) -> Noise:
     if model.chained:
-        return _chained(model, rng, nights)
+        return _chained(model, rng, runs)
     of_job = model.sigma * math.sqrt(1 - model.level)
-    levels = _wandering(rng, model.sigma * math.sqrt(model.level), nights)
+    levels = _wandering(rng, model.sigma * math.sqrt(model.level), runs)
     return [[level + model.shape(rng, of_job) for _ in range(JOBS)] for level in levels]
 
 
-def _wandering(rng: random.Random, sigma: float, nights: int) -> list[float]:
+def _wandering(rng: random.Random, sigma: float, runs: int) -> list[float]:
     if not sigma:
-        return [0.0] * nights
+        return [0.0] * runs
     levels, fresh = [rng.gauss(0, sigma)], sigma * math.sqrt(1 - LEVEL_RHO**2)
-    while len(levels) < nights:
+    while len(levels) < runs:
         levels.append(LEVEL_RHO * levels[-1] + rng.gauss(0, fresh))
     return levels
 
 
-def _chained(model: Model, rng: random.Random, nights: int) -> Noise:
+def _chained(model: Model, rng: random.Random, runs: int) -> Noise:
     fresh = model.sigma * math.sqrt(1 - model.chained**2)
     first, found = rng.gauss(0, model.sigma), []
-    for _ in range(nights):
+    for _ in range(runs):
         first = model.chained * first + rng.gauss(0, fresh)
         jobs = [first]
         while len(jobs) < JOBS:

@@ -35,10 +35,10 @@ class Otava:
         return json.loads(self._process.stdout.readline())
 
     def first_alarm(self, times_s: Sequence[float], first: int, *, earliest: int, tuned: bool) -> int | None:
-        """The first night, counted from ``first`` on, that a change to slower at ``earliest`` or later is told."""
+        """The first run, counted from ``first`` on, that a change to slower at ``earliest`` or later is told."""
         settings = {"options": TUNED, "points": POINTS} if tuned else {}
-        nights = self.ask({"series": list(times_s), "first": first, "earliest": earliest, **settings})
-        return None if nights is None else nights - first
+        runs = self.ask({"series": list(times_s), "first": first, "earliest": earliest, **settings})
+        return None if runs is None else runs - first
 
     def close(self) -> None:
         assert self._process.stdin is not None

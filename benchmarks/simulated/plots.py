@@ -64,7 +64,7 @@ def charts(tally: Tally) -> dict[str, Chart]:
         return figure
 
     def chart(
-        title: str, names: Mapping[str, str], rules: Sequence[str], figure: Figure, target: float, what: str = "nights"
+        title: str, names: Mapping[str, str], rules: Sequence[str], figure: Figure, target: float, what: str = "runs"
     ) -> Chart:
         measured = {
             name: short for name, short in names.items() if any(figure(name, rule) is not None for rule in rules)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.simulated.otava import Otava
-from pytest_gsw.performance.drift import drift, warned_nights
+from pytest_gsw.performance.drift import drift, warned_runs
 
 _DATA = Path(__file__).resolve().parent.parent / "data" / "tigerbeetle.csv"
 
@@ -27,12 +27,12 @@ def alarms_of_drift(per_s: Sequence[float]) -> list[dict[str, Any]]:
     start = 0
     ways = {"slower": [1 / value for value in per_s], "faster": list(per_s)}
     while True:
-        first = {way: warned[0] for way, times_s in ways.items() if (warned := warned_nights(times_s[start:]))}
+        first = {way: warned[0] for way, times_s in ways.items() if (warned := warned_runs(times_s[start:]))}
         if not first:
             return found
         at, way = min((start + at, way) for way, at in first.items())
         seen = drift(ways[way][start : at + 1])
-        assert seen is not None  # it warns on that night
+        assert seen is not None  # it warns on that run
         alarm = {"way": way, "at": at, "suspect": start + seen.first_suspect, "shift": seen.shift}
         found.append({**alarm, "z": seen.z, "since": start})
         start += seen.first_suspect
@@ -46,7 +46,7 @@ def real_series(otava: Otava | None) -> dict[str, Any]:
         return result
     result["otava"] = otava.ask({"series": per_s})
     result["otava 5 %"] = otava.ask({"series": per_s, "options": {"min_magnitude": 0.05}})
-    # Otava again each night, as the drift rule is asked; a series of times, whose changes to slower are those up.
+    # Otava again each run, as the drift rule is asked; a series of times, whose changes to slower are those up.
     nightly: dict[int, int] = {}
     for count in range(10, len(per_s) + 1):
         for index, before, after in otava.ask({"series": per_s[:count]}):

@@ -1,4 +1,4 @@
-"""The rules that judge a row each night by itself: what others do, and parts of what the package does.
+"""The rules that judge a row each run by itself: what others do, and parts of what the package does.
 
 All times are over what the row usually takes; a loss is one of throughput.
 """
@@ -17,7 +17,7 @@ from pytest_gsw.performance.noise import PRIOR, noise_of
 
 @dataclass(frozen=True)
 class Answer:
-    """What a rule says of a row in one night, and after how many jobs."""
+    """What a rule says of a row in one run, and after how many jobs."""
 
     fails: bool
     jobs: int = 1
@@ -27,8 +27,8 @@ class Answer:
 class Rule(Protocol):
     """One way to judge a row."""
 
-    def night(self, life: Life, row: int, night: int) -> Answer:
-        """One row in one night."""
+    def run(self, life: Life, row: int, run: int) -> Answer:
+        """One row in one run."""
 
 
 @dataclass(frozen=True)
@@ -39,38 +39,36 @@ class Bounds:
     high: float = 1 / (1 - TOLERANCE)
     tries: int = 1
 
-    def night(self, life: Life, row: int, night: int) -> Answer:
+    def run(self, life: Life, row: int, run: int) -> Answer:
         for job in range(self.tries):
-            if self.low <= life.ran(row, night, job).time_s / life.usual_s <= self.high:
+            if self.low <= life.ran(row, run, job).time_s / life.usual_s <= self.high:
                 return Answer(fails=False, jobs=job + 1)
         return Answer(fails=True, jobs=self.tries)
 
 
 @dataclass(frozen=True)
-class LastNight:
-    """Against what was saved last night, whatever that was."""
+class LastRun:
+    """Against what was saved last run, whatever that was."""
 
     slower: float
 
-    def night(self, life: Life, row: int, night: int) -> Answer:
-        before = next((one for one in range(night - 1, -1, -1) if life.runs(row, one)), night)
-        return Answer(life.ran(row, night).time_s > (1 + self.slower) * life.ran(row, before).time_s)
+    def run(self, life: Life, row: int, run: int) -> Answer:
+        before = next((one for one in range(run - 1, -1, -1) if life.has_run(row, one)), run)
+        return Answer(life.ran(row, run).time_s > (1 + self.slower) * life.ran(row, before).time_s)
 
 
 class Gate:
-    """The package's gate for a row by itself, with the noise of so many nights and so many confirming jobs."""
+    """The package's gate for a row by itself, with the noise of so many runs and so many confirming jobs."""
 
-    def __init__(self, life: Life, nights: int, confirm: int) -> None:
+    def __init__(self, life: Life, runs: int, confirm: int) -> None:
         self.confirm = confirm
         self._noises = [
-            noise_of([life.ran(row, night).time_s for night in range(nights) if life.runs(row, night)])
-            if nights
-            else PRIOR
+            noise_of([life.ran(row, run).time_s for run in range(runs) if life.has_run(row, run)]) if runs else PRIOR
             for row in range(life.rows)
         ]
 
-    def night(self, life: Life, row: int, night: int) -> Answer:
-        times_s = [life.ran(row, night).time_s]
+    def run(self, life: Life, row: int, run: int) -> Answer:
+        times_s = [life.ran(row, run).time_s]
         if life.usual_s / times_s[0] >= 1 - TOLERANCE:
             # A first job within the tolerance is the only one, and does not fail: much the most frequent case.
             return Answer(fails=False)
@@ -79,7 +77,7 @@ class Gate:
             if not decision.more:
                 is_open = decision.outcome is Outcome.INCONCLUSIVE
                 return Answer(decision.outcome is Outcome.REGRESSED, len(times_s), is_open)
-            times_s.append(life.ran(row, night, len(times_s)).time_s)
+            times_s.append(life.ran(row, run, len(times_s)).time_s)
 
 
 FIXED, REFRAME, BENCHMARK = "fixed 5 %", "ReFrame, -5 %", "pytest-benchmark, last night"
@@ -92,7 +90,7 @@ RULES: Mapping[str, Callable[[Life], Rule]] = {
     "any of 3": lambda _: Bounds(tries=3),
     REFRAME: lambda _: Bounds(high=1.05),
     "Megatron-LM": lambda _: Bounds(1 - 0.05, 1.05, tries=3),
-    BENCHMARK: lambda _: LastNight(0.05),
+    BENCHMARK: lambda _: LastRun(0.05),
     "gsw gate, prior, +4": lambda life: Gate(life, 0, REPEATS.confirm),
     "gsw gate, 8 nights, +4": lambda life: Gate(life, 8, REPEATS.confirm),
     ALONE: lambda life: Gate(life, 30, REPEATS.confirm),

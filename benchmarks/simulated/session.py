@@ -14,10 +14,10 @@ from pytest_gsw.history.store import Event, Failure, History
 from pytest_gsw.performance.decision import Repeats, is_known
 from pytest_gsw.performance.measurement import Measurement, Steady
 from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise
-from pytest_gsw.performance.together import Night, Tonight
+from pytest_gsw.performance.together import ClusterEffect, CurrentRun
 from pytest_gsw.performance.verdict import Outcome, Verdict, judge
 from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts
-from pytest_gsw.session.nights import Nights
+from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
 
 CLUSTER = "simulated"
@@ -64,7 +64,7 @@ class Memory(History):
             self._lines.setdefault(key, []).append(point)
         return len(points)
 
-    def nights(
+    def runs(
         self, cluster: str, rows: Collection[str] | None = None, since_s: float = 0.0
     ) -> Mapping[LineKey, tuple[Point, ...]]:
         return {key: tuple(points) for key, points in self._lines.items()}
@@ -83,7 +83,7 @@ class Memory(History):
 
 @dataclass(frozen=True)
 class Judged:
-    """One row in one night."""
+    """One row in one run."""
 
     verdict: Verdict
     ran: tuple[Ran, ...]
@@ -94,7 +94,7 @@ class Judged:
 
 
 class Session:
-    """What a session knows of earlier nights, and how it decides a night by that."""
+    """What a session knows of earlier runs, and how it decides a run by that."""
 
     def __init__(self, history: History, rows: int) -> None:
         self.history, self.rows = history, rows
@@ -102,84 +102,84 @@ class Session:
 
     def look(self) -> None:
         """Read the history, as a session does when it begins."""
-        self._nights = Nights(self.history, Path(), CLUSTER)
+        self._runs = SessionHistory(self.history, Path(), CLUSTER)
         ids = [_id(row) for row in range(self.rows)]
-        pasts = {row: self._nights.past(row, _DEFINITION, _EXPERIMENT, None, "") for row in ids}
+        pasts = {row: self._runs.past(row, _DEFINITION, _EXPERIMENT, None, "") for row in ids}
         self.together = Together(pasts)
         beside = Beside(self.together)
         self.pasts = {row: replace(past, beside=beside) for row, past in pasts.items()}
         self._noises = {row: past.noise(TOLERANCE) for row, past in self.pasts.items()}
-        self._avoided = frozenset(int(node[1:]) for node in self._nights.slow_nodes)
+        self._avoided = frozenset(int(node[1:]) for node in self._runs.slow_nodes)
 
-    def is_young(self, night: int) -> bool:
+    def is_young(self, run: int) -> bool:
         """Whether a reference is not complete: runs that regressed, and incidents, are no part of any."""
         of_runs = self.together.before.noise
         jobs = [len(past.reference) for past in self.pasts.values()] + [of_runs.jobs if of_runs else 0]
-        return night <= REFERENCE_JOBS or min(jobs) < REFERENCE_JOBS
+        return run <= REFERENCE_JOBS or min(jobs) < REFERENCE_JOBS
 
     @property
     def named(self) -> tuple[tuple[int, ...], ...]:
         """The nodes that are known to be slow: one, or several of which one is."""
-        return tuple(tuple(int(node[1:]) for node in one.nodes) for one in self._nights.slow)
+        return tuple(tuple(int(node[1:]) for node in one.nodes) for one in self._runs.slow)
 
-    def night(
+    def run(
         self,
         life: Life,
-        night: int,
+        run: int,
         rows: Iterable[int] | None = None,
         before: Mapping[int, Judged] | None = None,
     ) -> dict[int, Judged]:
-        """Decide a night, or some rows of it, once the first jobs of all have ended; by what came of the one before."""
-        tonight, found = self._tonight(life, night), {}
+        """Decide a run, or some rows of it, once the first jobs of all have ended; by what came of the one before."""
+        current_run, found = self._current_run(life, run), {}
         for row in range(self.rows) if rows is None else rows:
-            if not life.runs(row, night):
+            if not life.has_run(row, run):
                 continue
-            failed_s = self.failed_s(row, night - 1, (before or {}).get(row))
-            found[row] = self._row(life, row, night, tonight, failed_s)
+            failed_s = self.failed_s(row, run - 1, (before or {}).get(row))
+            found[row] = self._row(life, row, run, current_run, failed_s)
         return found
 
     def keep(self, records: Iterable[Record]) -> None:
         """Put what was measured into the history."""
         self.history.add(records)
 
-    def _tonight(self, life: Life, night: int) -> Tonight | None:
-        """What the rows say of the night; a job that had a slow node says nothing of it."""
+    def _current_run(self, life: Life, run: int) -> CurrentRun | None:
+        """What the rows say of the run; a job that had a slow node says nothing of it."""
         first_s = {}
         for row in range(self.rows):
-            if not life.runs(row, night):
+            if not life.has_run(row, run):
                 continue
-            ran = life.ran(row, night)
-            if not self._nights.slow or not self._nights.had_slow_node(_names(ran), _end_s(row, night, 0)):
+            ran = life.ran(row, run)
+            if not self._runs.slow or not self._runs.had_slow_node(_names(ran), _end_s(row, run, 0)):
                 first_s[_id(row)] = ran.time_s
-        return self.together.tonight(first_s) if self.together.before.noise is not None else None
+        return self.together.current_run(first_s) if self.together.before.noise is not None else None
 
-    def failed_s(self, row: int, night: int, judged: Judged | None) -> Sequence[float]:
-        """Seconds of each job of a night, where the row failed then."""
+    def failed_s(self, row: int, run: int, judged: Judged | None) -> Sequence[float]:
+        """Seconds of each job of a run, where the row failed then."""
         if judged is None or judged.outcome is not Outcome.REGRESSED:
             return ()
-        points = tuple(one.point for one in points_of(record_of(row, night, judged)))
+        points = tuple(one.point for one in points_of(record_of(row, run, judged)))
         return replace(self.pasts[_id(row)], points=points).failed_before_s
 
-    def _row(self, life: Life, row: int, night: int, tonight: Tonight | None, failed_s: Sequence[float]) -> Judged:
-        ran, name = [life.ran(row, night)], _id(row)
-        says_something = tonight is not None and tonight.says_something and name in self.together.before.levels
-        beside = tonight.beside(name, TOLERANCE) if tonight is not None and says_something else None
+    def _row(self, life: Life, row: int, run: int, current_run: CurrentRun | None, failed_s: Sequence[float]) -> Judged:
+        ran, name = [life.ran(row, run)], _id(row)
+        says_something = current_run is not None and current_run.says_something and name in self.together.before.levels
+        beside = current_run.beside(name, TOLERANCE) if current_run is not None and says_something else None
         while True:
             verdict = _verdict([one.time_s for one in ran], life.usual_s, self._noises[name], beside)
             if not verdict.more or len(ran) == REPEATS.most or _is_known(verdict, failed_s):
                 return Judged(verdict, tuple(ran))
             avoided = self._avoided | {node for one in ran for node in one.nodes}
-            ran.append(life.ran(row, night, len(ran), avoided))
+            ran.append(life.ran(row, run, len(ran), avoided))
 
 
 def _is_known(verdict: Verdict, failed_s: Sequence[float]) -> bool:
-    """Whether it is the loss of the night before, which is not confirmed again."""
+    """Whether it is the loss of the run before, which is not confirmed again."""
     if verdict.outcome is not Outcome.REGRESSED or verdict.noise is None:
         return False
     return is_known(verdict.jobs_s, verdict.reference_s, verdict.tolerance, verdict.noise, failed_s)
 
 
-def _verdict(times_s: list[float], usual_s: float, noise: Noise | None, beside: Night | None) -> Verdict:
+def _verdict(times_s: list[float], usual_s: float, noise: Noise | None, beside: ClusterEffect | None) -> Verdict:
     judged_s = statistics.median(times_s)
     measurement = Measurement(
         judged_s=judged_s,
@@ -193,7 +193,7 @@ def _verdict(times_s: list[float], usual_s: float, noise: Noise | None, beside: 
         jobs_s=tuple(times_s),
     )
     row = replace(_ROW, documented=Figures(step_time_s=usual_s))
-    return judge(row, measurement, TOLERANCE, noise=noise, repeats=REPEATS, night=beside)
+    return judge(row, measurement, TOLERANCE, noise=noise, repeats=REPEATS, cluster_effect=beside)
 
 
 def _id(row: int) -> str:
@@ -204,29 +204,29 @@ def _names(ran: Ran) -> str:
     return ",".join(f"n{node:03d}" for node in ran.nodes)
 
 
-def _end_s(row: int, night: int, job: int) -> float:
-    return _FIRST_S + night * _DAY_S + job * _HOUR_S + row
+def _end_s(row: int, run: int, job: int) -> float:
+    return _FIRST_S + run * _DAY_S + job * _HOUR_S + row
 
 
-def run_id(night: int) -> str:
-    """The name of a night's run."""
-    return f"night-{night:04d}"
+def run_id(run: int) -> str:
+    """The name of a run's run."""
+    return f"night-{run:04d}"
 
 
 def number_of(run: str) -> int:
-    """The night that a run is of."""
+    """The run that a run is of."""
     return int(run.rpartition("-")[2])
 
 
-def record_of(row: int, night: int, judged: Judged) -> Record:
+def record_of(row: int, run: int, judged: Judged) -> Record:
     """The record that a session leaves of a row."""
     jobs = [
         JobFacts(
-            id=str(1000 * night + len(judged.ran) * row + number),
+            id=str(1000 * run + len(judged.ran) * row + number),
             launcher="slurm",
             state="COMPLETED",
             nodes=_names(one),
-            end_s=_end_s(row, night, number),
+            end_s=_end_s(row, run, number),
             judged_s=one.time_s,
         )
         for number, one in enumerate(judged.ran)
@@ -250,7 +250,7 @@ def record_of(row: int, night: int, judged: Judged) -> Record:
             metric="step_time",
             experiment=_EXPERIMENT,
         ),
-        run=RunFacts(run_id(night), CLUSTER, simulated=False, recorded_s=_FIRST_S + (night + 0.5) * _DAY_S),
+        run=RunFacts(run_id(run), CLUSTER, simulated=False, recorded_s=_FIRST_S + (run + 0.5) * _DAY_S),
         figures=FigureFacts(
             {"step_time_s": judged.verdict.reference_s}, {}, {"step_time_s": judged.verdict.measured_s}
         ),

@@ -91,7 +91,7 @@ def _is_usual(model: str) -> bool:
     return "slow" in model or not sigmas or max(sigmas) <= 3
 
 
-def _most_false_nights(model: str) -> float | None:
+def _most_false_runs(model: str) -> float | None:
     """Some more with slow nodes; none is set for noise that comes in spells of a row."""
     if model == "slow nodes 10%":
         return 0.03
@@ -108,7 +108,7 @@ def _every(value: float) -> Goal:
 
 
 TARGETS = (
-    Target("false nights", "≤ 1; nodes ≤ 3", share_of(QUIET, of.GSW, "false night"), most=_most_false_nights),
+    Target("false nights", "≤ 1; nodes ≤ 3", share_of(QUIET, of.GSW, "false night"), most=_most_false_runs),
     Target("-10 % fails", "≥ 95", share_of(LOSS_10, of.GSW, "fails"), least=_usual(0.95)),
     Target("-7 % fails", "≥ 75", share_of(LOSS_7, of.GSW, "fails"), least=_usual(0.75)),
     Target("jobs a row", "≤ 1.1", share_of(QUIET, of.GSW, "jobs"), most=_usual(1.1), is_percent=False),
@@ -133,8 +133,8 @@ def by_model(tally: Tally, models: Sequence[str], columns: Mapping[str, Figure])
     return _table(["noise", *columns], [line for line in lines if any(line[1:])])
 
 
-def false_nights(tally: Tally, models: Sequence[str]) -> str:
-    """All rules on the same quiet nights: nights with a false failure, and jobs a row."""
+def false_runs(tally: Tally, models: Sequence[str]) -> str:
+    """All rules on the same quiet runs: runs with a false failure, and jobs a row."""
     lines = []
     for model in models:
         cells = [(model, QUIET, rule) for rule in (*RULES, of.GSW)]
@@ -144,7 +144,7 @@ def false_nights(tally: Tally, models: Sequence[str]) -> str:
 
 
 def losses(tally: Tally, models: Sequence[str]) -> str:
-    """All rules where one row is slower: how often a night fails, and whether one of seven does."""
+    """All rules where one row is slower: how often a run fails, and whether one of seven does."""
     lines = []
     for rule in (*RULES, of.GSW):
         line = [rule]
@@ -182,7 +182,7 @@ def clusters(tally: Tally, models: Sequence[str]) -> str:
 
 
 def drift(tally: Tally, models: Sequence[str]) -> str:
-    """False alarms, what is found within four weeks and after how many nights, and warnings that became silent."""
+    """False alarms, what is found within four weeks and after how many runs, and warnings that became silent."""
     lines = []
     for model in models:
         for rule in (of.DRIFT, of.CLUSTER_DRIFT, of.OTAVA, of.OTAVA_DEFAULTS):
@@ -244,7 +244,7 @@ def all_tables(figures: Mapping[str, Any]) -> Mapping[str, tuple[str, str]]:
     some = [model for model in ("Gaussian 2%", "Gaussian 3%", "shared night 2%") if model in models] or models[:3]
     return {
         "targets": ("Every noise model, % (95 % interval), and the targets", targets(tally, models)),
-        "nights": ("Nights with a false failure, % · jobs a row", false_nights(tally, models)),
+        "runs": ("Nights with a false failure, % · jobs a row", false_runs(tally, models)),
         "losses": ("One row slower: nights that fail, % · found within seven nights, %", losses(tally, some)),
         "young": ("The first 30 nights, %", young(tally, models)),
         "clusters": (
@@ -267,7 +267,7 @@ def made_of(figures: Mapping[str, Any]) -> str:
     """The commands, and what was measured by them."""
     lines = []
     for one in figures["made of"]:
-        options = " ".join(f"--{name} {one[name]}" for name in ("seed", "rows", "nights", "clusters"))
+        options = " ".join(f"--{name} {one[name]}" for name in ("seed", "rows", "runs", "clusters"))
         lines.append(
             f"`python benchmarks/decisions.py {options} --parts {' '.join(one['parts'])}`, commit {one['commit']}"
         )

@@ -43,7 +43,7 @@ class Tally:
     """Figures by cell and name; those of several clusters add up."""
 
     shares: dict[tuple[Cell, str], Share] = field(default_factory=dict)
-    #: Nights to a first alarm, ``None`` where there was none.
+    #: Runs to a first alarm, ``None`` where there was none.
     waits: dict[tuple[Cell, str], list[int | None]] = field(default_factory=dict)
 
     def count(self, cell: Cell, name: str, hits: float, of: int = 1) -> None:
@@ -52,9 +52,9 @@ class Tally:
         share.hits += hits
         share.of += of
 
-    def wait(self, cell: Cell, name: str, nights: int | None) -> None:
+    def wait(self, cell: Cell, name: str, runs: int | None) -> None:
         """Add how long an alarm took."""
-        self.waits.setdefault((cell, name), []).append(nights)
+        self.waits.setdefault((cell, name), []).append(runs)
 
     def add(self, other: Tally) -> None:
         """Add another one's figures."""
@@ -73,10 +73,10 @@ class Tally:
         found = [share for cell in cells if (share := self.share(cell, name)) is not None]
         return Share(sum(one.hits for one in found), sum(one.of for one in found)) if found else None
 
-    def within(self, cells: Iterable[Cell], name: str, nights: int) -> Share | None:
-        """How many alarms came within so many nights."""
+    def within(self, cells: Iterable[Cell], name: str, runs: int) -> Share | None:
+        """How many alarms came within so many runs."""
         waits = [wait for cell in cells for wait in self.waits.get((cell, name), ())]
-        return Share(sum(one is not None and one <= nights for one in waits), len(waits)) if waits else None
+        return Share(sum(one is not None and one <= runs for one in waits), len(waits)) if waits else None
 
     def median(self, cell: Cell, name: str) -> int | None:
         """The median wait, ``None`` where less than half of all had an alarm."""

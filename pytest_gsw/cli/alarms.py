@@ -101,10 +101,10 @@ def _facts(one: Alarm) -> dict[str, Any]:
         "since_s": one.since_s,
         "mended_s": one.mended_s,
         "gone_s": spell.gone_s,
-        "raised": {"time_s": spell.nights[0].time_s, "run_id": spell.nights[0].run_id},
+        "raised": {"time_s": spell.runs[0].time_s, "run_id": spell.runs[0].run_id},
         "last_measured_s": spell.last_s,
-        "last": {"time_s": spell.nights[-1].time_s, "run_id": spell.nights[-1].run_id},
-        "nights": len(spell.nights),
+        "last": {"time_s": spell.runs[-1].time_s, "run_id": spell.runs[-1].run_id},
+        "runs": len(spell.runs),
         "throughput_change": one.change,
         "changes": changes_facts(spell.changes or {}),
         "acknowledged": None

@@ -76,7 +76,7 @@ def _of_directory(ini: Ini, given: str) -> tuple[Record, ...] | None:
 
 
 def _noises(history: History | None, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
-    """By how much the jobs of each row differ: the first nights' noise, to which what is compared adds nothing."""
+    """By how much the jobs of each row differ: the first runs' noise, to which what is compared adds nothing."""
     pasts = {} if history is None else pasts_of_records(history, itertools.chain(*runs))
     return {key: noise for key, past in pasts.items() if (noise := past.noise()) is not None}
 

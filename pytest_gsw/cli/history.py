@@ -1,4 +1,4 @@
-"""``pytest-gsw history``: what rows took, night by night, which drift, and the import of older nights."""
+"""``pytest-gsw history``: what rows took, run by run, which drift, and the import of older runs."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _redefined_text(newest: Past, earlier: Iterable[Past]) -> str:
 
 
 def _changes(pasts: Mapping[SeriesKey, Past]) -> list[str]:
-    """What changed under the newest nights of each row, and what came of it."""
+    """What changed under the newest runs of each row, and what came of it."""
     return [
         f"{key.row} on {key.cluster}: {change_text(change)}"
         for key, past in pasts.items()
@@ -173,7 +173,7 @@ def _change_facts(change: Change) -> dict[str, Any]:
         "time": _moment(change.since.time_s),
         "run_id": change.since.run_id,
         "named": changes_facts(change.named),
-        **{name: getattr(change, name) for name in ("ratio", "low", "high", "nights_before", "nights_since")},
+        **{name: getattr(change, name) for name in ("ratio", "low", "high", "runs_before", "runs_since")},
     }
 
 
@@ -306,11 +306,11 @@ def decide(history: History, word: str, runs: list[str], why: str | None) -> str
 
 @dataclass(frozen=True)
 class _Trend:
-    """The nights of one row on one cluster."""
+    """The runs of one row on one cluster."""
 
     key: SeriesKey
-    nights: int
-    #: Medians of the first nights that count and of the newest, seconds; ``None`` where there are too few nights.
+    runs: int
+    #: Medians of the first runs that count and of the newest, seconds; ``None`` where there are too few runs.
     first_s: float | None
     newest_s: float | None
     found: Drifting | None
@@ -337,13 +337,13 @@ def _drift(asked: argparse.Namespace) -> Answer:
 
 
 def _trend_of(key: SeriesKey, past: Past) -> _Trend:
-    nights = past.counted
-    times_s = [night.judged_s for night in nights]
+    runs = past.counted
+    times_s = [run.judged_s for run in runs]
     of_cluster = None if past.beside is None else past.beside.together.drifting
-    if len(nights) < REFERENCE_JOBS + NEWEST:
-        return _Trend(key, len(nights), None, None, None, of_cluster)
+    if len(runs) < REFERENCE_JOBS + NEWEST:
+        return _Trend(key, len(runs), None, None, None, of_cluster)
     first_s, newest_s = statistics.median(reference(times_s)), statistics.median(times_s[-NEWEST:])
-    return _Trend(key, len(nights), first_s, newest_s, past.drifting, of_cluster)
+    return _Trend(key, len(runs), first_s, newest_s, past.drifting, of_cluster)
 
 
 def _drift_text(trends: Sequence[_Trend]) -> str:
@@ -367,13 +367,13 @@ def _trend_line(one: _Trend) -> tuple[str, ...]:
     change = "" if one.throughput_change is None else percent(one.throughput_change)
     found = one.found
     since = ("", "") if found is None else (minute(found.since.begin_s), changes_text(found.changes))
-    return (one.key.row, one.key.cluster, str(one.nights), *seconds, change, *since)
+    return (one.key.row, one.key.cluster, str(one.runs), *seconds, change, *since)
 
 
 def _trend_facts(one: _Trend) -> dict[str, Any]:
     facts: dict[str, Any] = {
         **asdict(one.key),
-        "nights": one.nights,
+        "runs": one.runs,
         "first_s": one.first_s,
         "newest_s": one.newest_s,
         "throughput_change": one.throughput_change,
@@ -384,12 +384,12 @@ def _trend_facts(one: _Trend) -> dict[str, Any]:
         facts["cluster_drift"] = {**_drift_facts(one.of_cluster), "rows": one.of_cluster.rows, "since": since}
     if one.found is None:
         return facts
-    night = one.found.since
+    run = one.found.since
     return {
         **facts,
         "beside_other_rows": one.found.is_beside,
         **_drift_facts(one.found),
-        "since": {"time_s": night.time_s, "run_id": night.run_id, "job_id": night.job_id},
+        "since": {"time_s": run.time_s, "run_id": run.run_id, "job_id": run.job_id},
     }
 
 

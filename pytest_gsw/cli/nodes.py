@@ -15,7 +15,7 @@ from pytest_gsw.history.comparison import sound_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import FAILURES_DAYS, Failing, Nodes, Suspect, lines_of
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.slow_nodes import LOSS, NEWEST_NIGHTS
+from pytest_gsw.performance.slow_nodes import LOSS, NEWEST_RUNS
 from pytest_gsw.results.plain_table import plain_table
 
 
@@ -85,7 +85,7 @@ def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "slow": [_suspect(cluster, one) for one in nodes.slow],
-        "newest_nights": NEWEST_NIGHTS,
+        "newest_runs": NEWEST_RUNS,
         "cleared_of": math.exp(-LOSS) - 1,
         "cleared": list(sound.cleared),
         "failed_jobs": nodes.failed_jobs,

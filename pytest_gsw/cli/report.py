@@ -59,10 +59,10 @@ def _as_text(asked: argparse.Namespace) -> Answer:
     if directory is None:
         raise no_run(asked.ini, asked.runs[0])
     records, missing = whole_run(asked.ini, directory)
-    night = report_of(asked, records, Run(directory, missing))
+    report = report_of(asked, records, Run(directory, missing))
     if asked.format in TEXTS:
-        return answer_to(asked.output, TEXTS[asked.format].of(night), asked.format)
-    since = {row.record.row.node_id: since_facts(row.since) for row in night.rows}
+        return answer_to(asked.output, TEXTS[asked.format].of(report), asked.format)
+    since = {row.record.row.node_id: since_facts(row.since) for row in report.rows}
     root = rebuild_junit(directory, records, missing, strict=asked.strict, since=since)
     found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
     return answer_to(asked.output, junit_text(root), ", ".join(found))

@@ -1,7 +1,7 @@
-"""Alarms: what is wrong for several nights is one thing, with an identity by which people can say that they know it.
+"""Alarms: what is wrong for several runs is one thing, with an identity by which people can say that they know it.
 
-An alarm is raised on one night and stands until it is mended. Its identity is that night's, which no later night moves:
-the same drift is the same alarm on the next night, and what was mended and comes back is another one. Whoever
+An alarm is raised on one run and stands until it is mended. Its identity is that run's, which no later run moves:
+the same drift is the same alarm on the next run, and what was mended and comes back is another one. Whoever
 acknowledges an alarm says why, who looks after it and until when. It does not page then, unless it becomes worse, and
 nothing turns green by that: outcomes and exit statuses know nothing of alarms.
 """
@@ -33,7 +33,7 @@ from pytest_gsw.history.row_history import (
     lines_of,
 )
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
-from pytest_gsw.performance.drift import NEWEST, warned_nights
+from pytest_gsw.performance.drift import NEWEST, warned_runs
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, median_sd
 from pytest_gsw.results import outcomes
@@ -41,11 +41,11 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.tables.model import Accepted
 
-#: Standard deviations by which a night is worse than an alarm was when it was last told: one night in a thousand is,
+#: Standard deviations by which a run is worse than an alarm was when it was last told: one run in a thousand is,
 #: by chance alone. And the least that it is worse by, as a logarithm.
 _WORSE = 3.1
 _LEAST_WORSE = math.log1p(0.02)
-#: How many nights say how bad an alarm was when it was told.
+#: How many runs say how bad an alarm was when it was told.
 _TOLD_BY = 10
 #: Hexadecimal digits of an identity.
 _ID_DIGITS = 8
@@ -60,12 +60,12 @@ class Kind(enum.Enum):
     DRIFT = "drift"
 
 
-#: Kinds whose subject is a row: a night that did not run it has nothing to say of them.
+#: Kinds whose subject is a row: a run that did not run it has nothing to say of them.
 OF_ROWS = frozenset({Kind.REGRESSION, Kind.DRIFT})
 
 
 class State(enum.Enum):
-    """What became of an alarm on the newest night."""
+    """What became of an alarm on the newest run."""
 
     NEW = "new"
     WORSE = "worse"
@@ -81,11 +81,11 @@ _LISTED = {State.NEW: "new", State.WORSE: "new", State.STILL: "ongoing", State.M
 
 @dataclass(frozen=True)
 class Seen:
-    """One night on which something was wrong."""
+    """One run on which something was wrong."""
 
     run_id: str
     time_s: float
-    #: The logarithm of the seconds on that night: a night is worse than another by the difference.
+    #: The logarithm of the seconds on that run: a run is worse than another by the difference.
     level: float
 
     @property
@@ -96,7 +96,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Spell:
-    """The nights on which one thing was wrong: what every kind of alarm is made of, whoever finds it."""
+    """The runs on which one thing was wrong: what every kind of alarm is made of, whoever finds it."""
 
     kind: Kind
     cluster: str
@@ -106,13 +106,13 @@ class Spell:
     things: frozenset[str]
     #: What tells it from other spells of the same subject, and never changes: the run that raised it.
     token: str
-    #: Its nights, from that which raised it on; there is one at least.
-    nights: tuple[Seen, ...] = ()
+    #: Its runs, from that which raised it on; there is one at least.
+    runs: tuple[Seen, ...] = ()
     #: The earliest time at which it may have begun, after the last one of the same things was mended.
     begin_s: float = 0.0
-    #: By how much a night's level differs while nothing changes: standard deviation.
+    #: By how much a run's level differs while nothing changes: standard deviation.
     sd: float = 0.0
-    #: Whether its newest night is the newest on which it could be seen.
+    #: Whether its newest run is the newest on which it could be seen.
     is_newest: bool = False
     #: When it could be seen last.
     last_s: float = 0.0
@@ -120,8 +120,8 @@ class Spell:
     mended_s: float | None = None
     #: The run that found it mended.
     mended_by: str = ""
-    #: The good nights in a row that it has by now, and how many end it.
-    good_nights: int = 0
+    #: The good runs in a row that it has by now, and how many end it.
+    good_runs: int = 0
     ends_after: int = 1
     #: When it ended because nothing is measured of it any more, ``None`` where that is not so.
     gone_s: float | None = None
@@ -131,9 +131,9 @@ class Spell:
     usual: float | None = None
     #: When the first run began that is not like those before, where that is not the one that raised it.
     since_s: float | None = None
-    #: Whether the newest night found it, where its nights do not tell: those of a node are the jobs that accuse it.
+    #: Whether the newest run found it, where its runs do not tell: those of a node are the jobs that accuse it.
     is_new: bool = False
-    #: Whether nothing better is known of it: it was so on all nights.
+    #: Whether nothing better is known of it: it was so on all runs.
     is_always: bool = False
     #: The identity of the spell that explains it, which pages for it; empty where none does.
     part_of: str = ""
@@ -150,7 +150,7 @@ class Acknowledgement:
     kind: Kind
     cluster: str
     things: frozenset[str]
-    #: When its newest night was that they knew.
+    #: When its newest run was that they knew.
     seen_s: float
     why: str
     owner: str
@@ -175,7 +175,7 @@ class Alarm:
     @property
     def since_s(self) -> float:
         """When the first run with it began, seconds since the epoch."""
-        return self.spell.nights[0].begin_s if self.spell.since_s is None else self.spell.since_s
+        return self.spell.runs[0].begin_s if self.spell.since_s is None else self.spell.since_s
 
     @property
     def mended_s(self) -> float | None:
@@ -185,9 +185,9 @@ class Alarm:
 
     @property
     def change(self) -> float | None:
-        """Throughput of its newest night over that before it, less one; ``None`` where nothing before is known."""
+        """Throughput of its newest run over that before it, less one; ``None`` where nothing before is known."""
         usual = self.spell.usual
-        return None if usual is None else math.exp(usual - self.spell.nights[-1].level) - 1
+        return None if usual is None else math.exp(usual - self.spell.runs[-1].level) - 1
 
     @property
     def stands(self) -> bool:
@@ -227,7 +227,7 @@ def alarms(spells: Iterable[Spell], said: Sequence[Acknowledgement], now_s: floa
 def _explained(one: Alarm, by: Alarm | None) -> Alarm:
     """An alarm that another one pages for, and who looks after that looks after both.
 
-    One that is mended explains the rest as long as it is told: medians of the newest nights lag behind.
+    One that is mended explains the rest as long as it is told: medians of the newest runs lag behind.
     """
     if by is None or not one.stands or by.state is State.GONE:
         return one
@@ -246,7 +246,7 @@ def by_state(alarms: Iterable[Alarm], runs: Collection[str]) -> dict[str, list[A
 
 
 def least_worse(sd: float) -> float:
-    """By how much a night is worse at least, as a logarithm, for it to be told from noise of so much."""
+    """By how much a run is worse at least, as a logarithm, for it to be told from noise of so much."""
     return max(_LEAST_WORSE, _WORSE * sd)
 
 
@@ -257,9 +257,9 @@ def _alarm(spell: Spell, said: Sequence[Acknowledgement], now_s: float) -> Alarm
         ended = State.GONE if spell.mended_s is None else State.MENDED
         return Alarm(identity(spell), spell, ended, pages=False, acknowledged=known)
     state = State.NEW if spell.is_new else State.STILL
-    if spell.is_newest and told == len(spell.nights) - 1:
+    if spell.is_newest and told == len(spell.runs) - 1:
         state = State.WORSE if told else State.NEW
-    is_known = known is not None and spell.nights[told].time_s <= known.seen_s and now_s < known.until_s
+    is_known = known is not None and spell.runs[told].time_s <= known.seen_s and now_s < known.until_s
     return Alarm(identity(spell), spell, state, pages=not is_known, acknowledged=known)
 
 
@@ -270,12 +270,12 @@ def identity(spell: Spell) -> str:
 
 
 def last_told(spell: Spell) -> int:
-    """The night of a spell, by its number, on which it began or became worse than it was when it was last told."""
+    """The run of a spell, by its number, on which it began or became worse than it was when it was last told."""
     told = 0
-    for number, night in enumerate(spell.nights[1:], 1):
-        known = [one.level for one in spell.nights[told : min(number, told + _TOLD_BY)]]
+    for number, run in enumerate(spell.runs[1:], 1):
+        known = [one.level for one in spell.runs[told : min(number, told + _TOLD_BY)]]
         noise = spell.sd * math.hypot(1, median_sd(len(known)))
-        if night.level - statistics.median(known) > least_worse(noise):
+        if run.level - statistics.median(known) > least_worse(noise):
             told = number
     return told
 
@@ -287,10 +287,10 @@ def acknowledge(alarm: Alarm, *, why: str, owner: str, until_s: float, time_s: f
         "why": why,
         "owner": owner,
         "until_s": until_s,
-        # By these it is found again, even where its beginning turns out to be another night.
+        # By these it is found again, even where its beginning turns out to be another run.
         "alarm": spell.kind.value,
         "things": sorted(spell.things),
-        "seen_s": spell.nights[-1].time_s,
+        "seen_s": spell.runs[-1].time_s,
     }
     return Event(ACKNOWLEDGE, alarm.id, spell.cluster, time_s, body)
 
@@ -325,14 +325,14 @@ def _is_of(said: Acknowledgement, spell: Spell) -> bool:
     return is_of_things and spell.begin_s <= said.seen_s and (spell.mended_s is None or said.seen_s < spell.mended_s)
 
 
-# -- On which nights something was wrong with a row, a node or a cluster, by its history: what alarms are made of --
+# -- On which runs something was wrong with a row, a node or a cluster, by its history: what alarms are made of --
 
 
-#: What comes back so soon after it was mended was not: some nights are of one weekday.
+#: What comes back so soon after it was mended was not: some runs are of one weekday.
 AGAIN_S = 7 * SECONDS_PER_DAY
 
-#: Good nights in a row by which a regression is mended: one night at the limit is fast by chance.
-_GOOD_NIGHTS = 2
+#: Good runs in a row by which a regression is mended: one run at the limit is fast by chance.
+_GOOD_RUNS = 2
 
 #: After so many days without a figure of a row, or a job on a node, while its cluster has others, that is told.
 _AWAY_DAYS = 2
@@ -340,89 +340,89 @@ _AWAY_DAYS = 2
 
 @dataclass(frozen=True)
 class Episode:
-    """Nights, by their numbers, on which something was wrong."""
+    """Runs, by their numbers, on which something was wrong."""
 
     wrong: tuple[int, ...]
-    #: The night by which it was mended, ``None`` while it lasts.
+    #: The run by which it was mended, ``None`` while it lasts.
     mended: int | None
-    #: The good nights in a row that it has by now, of those that would mend it.
+    #: The good runs in a row that it has by now, of those that would mend it.
     good: int = 0
 
 
-def episodes(wrong: Sequence[bool | None], good_nights: int = 1, times_s: Sequence[float] = ()) -> tuple[Episode, ...]:
-    """When something was wrong, by whether it was on each night, ``None`` where that night cannot tell.
+def episodes(wrong: Sequence[bool | None], good_runs: int = 1, times_s: Sequence[float] = ()) -> tuple[Episode, ...]:
+    """When something was wrong, by whether it was on each run, ``None`` where that run cannot tell.
 
-    It is mended by so many good nights in a row; a night that cannot tell neither mends nor raises anything. What is
-    back within :data:`AGAIN_S` goes on, where the times of the nights are known.
+    It is mended by so many good runs in a row; a run that cannot tell neither mends nor raises anything. What is
+    back within :data:`AGAIN_S` goes on, where the times of the runs are known.
     """
     found: list[Episode] = []
     since: list[int] = []
     good = 0
-    for night, one in enumerate(wrong):
-        if one and not since and found and times_s and times_s[night] - times_s[found[-1].mended or 0] <= AGAIN_S:
+    for run, one in enumerate(wrong):
+        if one and not since and found and times_s and times_s[run] - times_s[found[-1].mended or 0] <= AGAIN_S:
             since = [*found.pop().wrong]
         if one or (one is None and since):
-            since.append(night)
+            since.append(run)
         if one:
             good = 0
         elif one is False and since:
             good += 1
-            if good == good_nights:
-                found.append(Episode(tuple(since), night))
+            if good == good_runs:
+                found.append(Episode(tuple(since), run))
                 since, good = [], 0
     return (*found, Episode(tuple(since), None, good)) if since else tuple(found)
 
 
 def raised(
-    spell: Spell, seen: Sequence[Seen], wrong: Sequence[bool | None], good_nights: int = 1, *, goes_on: bool = True
+    spell: Spell, seen: Sequence[Seen], wrong: Sequence[bool | None], good_runs: int = 1, *, goes_on: bool = True
 ) -> Iterator[Spell]:
-    """When something was wrong: a spell like this one for each time, from the night that raised it to its end.
+    """When something was wrong: a spell like this one for each time, from the run that raised it to its end.
 
     Args:
         spell: What it is of.
-        seen: All nights on which it could be seen.
-        wrong: Whether it was on each of them, ``None`` where that night cannot tell.
-        good_nights: How many in a row end it.
+        seen: All runs on which it could be seen.
+        wrong: Whether it was on each of them, ``None`` where that run cannot tell.
+        good_runs: How many in a row end it.
         goes_on: Whether what is back soon is the same as before.
     """
     mended_s = -math.inf
-    for episode in episodes(wrong, good_nights, [one.time_s for one in seen] if goes_on else ()):
+    for episode in episodes(wrong, good_runs, [one.time_s for one in seen] if goes_on else ()):
         first = seen[episode.wrong[0]]
         ended = None if episode.mended is None else seen[episode.mended]
         yield replace(
             spell,
             token=f"{spell.token} {first.run_id}".strip(),
-            nights=tuple(seen[night] for night in episode.wrong),
+            runs=tuple(seen[run] for run in episode.wrong),
             begin_s=max(mended_s, first.time_s),
             is_newest=episode.wrong[-1] == len(seen) - 1,
             last_s=seen[-1].time_s,
             mended_s=None if ended is None else ended.time_s,
             mended_by="" if ended is None else ended.run_id,
-            good_nights=episode.good,
-            ends_after=good_nights,
+            good_runs=episode.good,
+            ends_after=good_runs,
         )
         mended_s = mended_s if ended is None else ended.time_s
 
 
 def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
     """When a row was slower than it may be."""
-    nights = past.judged
-    slow = [_is_slow(night) for night in nights]
+    runs = past.judged
+    slow = [_is_slow(run) for run in runs]
     if True not in slow:
         return
-    seen = [Seen(night.run_id, night.time_s, math.log(night.judged_s)) for night in nights]
+    seen = [Seen(run.run_id, run.time_s, math.log(run.judged_s)) for run in runs]
     things, sigma = _things(key, past), (past.noise() or PRIOR).sigma
     row = Spell(Kind.REGRESSION, key.cluster, key.row, things, key.experiment, sd=sigma, is_always=False not in slow)
-    for spell in raised(row, seen, slow, _GOOD_NIGHTS):
-        begin_s = spell.nights[0].time_s
+    for spell in raised(row, seen, slow, _GOOD_RUNS):
+        begin_s = spell.runs[0].time_s
         before = [one.level for one, bad in zip(seen, slow, strict=True) if bad is False and one.time_s < begin_s]
         yield replace(spell, usual=statistics.median(before[-COMPARED:]) if before else None)
 
 
-def _is_slow(night: Point) -> bool | None:
-    if night.outcome == outcomes.REGRESSED.word:
+def _is_slow(run: Point) -> bool | None:
+    if run.outcome == outcomes.REGRESSED.word:
         return True
-    return None if night.outcome in outcomes.SLOW else False
+    return None if run.outcome in outcomes.SLOW else False
 
 
 def _things(key: LineKey, past: Past) -> frozenset[str]:
@@ -431,31 +431,31 @@ def _things(key: LineKey, past: Past) -> frozenset[str]:
 
 
 def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
-    """When a row's newest nights were slower than its first ones, by what is the row's own of them."""
-    if not warned_nights(past.own_s):
+    """When a row's newest runs were slower than its first ones, by what is the row's own of them."""
+    if not warned_runs(past.own_s):
         return
     row = Spell(
         *(Kind.DRIFT, key.cluster, key.row, _things(key, past), key.experiment), sd=(past.noise() or PRIOR).sigma
     )
-    times = [(night.run_id, night.time_s) for night in past.counted]
+    times = [(run.run_id, run.time_s) for run in past.counted]
     for one in _drifts(row, times, past.own_s, past.drifting):
-        yield replace(one, last_s=past.nights[-1].time_s)
+        yield replace(one, last_s=past.runs[-1].time_s)
 
 
 def _drifts(
     spell: Spell,
-    nights: Sequence[tuple[str, float]],
+    runs: Sequence[tuple[str, float]],
     values_s: Sequence[float],
     found: Drifting | ClusterDrifting | None,
 ) -> Iterator[Spell]:
-    """When the newest nights were slower than the first ones: by runs and their times, and what they took."""
-    logs, warned = [*map(math.log, values_s)], frozenset(warned_nights(values_s))
+    """When the newest runs were slower than the first ones: by runs and their times, and what they took."""
+    logs, warned = [*map(math.log, values_s)], frozenset(warned_runs(values_s))
     if not warned:
         return
-    # The newest nights of one night are those of the next one but for one, so that their medians hang together.
+    # The newest runs of one run are those of the next one but for one, so that their medians hang together.
     sd = spell.sd * median_sd(NEWEST) * math.sqrt(2)
     levels = (statistics.median(logs[max(0, number + 1 - NEWEST) : number + 1]) for number in range(len(logs)))
-    seen = [Seen(*night, level) for night, level in zip(nights, levels, strict=True)]
+    seen = [Seen(*run, level) for run, level in zip(runs, levels, strict=True)]
     usual = statistics.median(logs[:REFERENCE_JOBS])
     before_s = -math.inf
     for one in raised(
@@ -464,7 +464,7 @@ def _drifts(
         if found is None or one.mended_s is not None:
             yield one
         else:
-            # An acknowledgement is of the same drift on whichever of the nights that it may have begun it was given.
+            # An acknowledgement is of the same drift on whichever of the runs that it may have begun it was given.
             begin_s = max(before_s, min(one.begin_s, found.since.time_s))
             yield replace(one, begin_s=begin_s, since_s=found.since.begin_s, changes=found.changes)
         before_s = one.mended_s or before_s
@@ -481,27 +481,27 @@ def _of_cluster(kind: Kind, cluster: str, together: Together) -> Spell:
 
 
 def incidents(cluster: str, together: Together) -> Iterator[Spell]:
-    """When a cluster was slower for all of its rows than its nights differ by."""
+    """When a cluster was slower for all of its rows than its runs differ by."""
     level, seen, told = 0.0, [], []
-    for number, night in enumerate(together.nights):
+    for number, run in enumerate(together.runs):
         effect = together.before.effect(number)
-        level = level if effect is None else effect.value  # a night of few rows says nothing
-        seen.append(Seen(night.name, night.time_s, level))
+        level = level if effect is None else effect.value  # a run of few rows says nothing
+        seen.append(Seen(run.name, run.time_s, level))
         told.append(None if effect is None else effect.is_incident)
     spell = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
-    nights = {night.name: night for night in together.nights}
-    for one in raised(spell, seen, told, _GOOD_NIGHTS):
-        yield replace(one, changes=together.changed(nights[one.nights[0].run_id]))
+    runs = {run.name: run for run in together.runs}
+    for one in raised(spell, seen, told, _GOOD_RUNS):
+        yield replace(one, changes=together.changed(runs[one.runs[0].run_id]))
 
 
 def cluster_drifts(cluster: str, together: Together) -> Iterator[Spell]:
-    """When the newest nights of a cluster were slower than its first ones for its rows together."""
+    """When the newest runs of a cluster were slower than its first ones for its rows together."""
     effects = together.before.effects
     if together.before.noise is None:
         return
-    nights = [(together.nights[number].name, together.nights[number].time_s) for number in effects]
+    runs = [(together.runs[number].name, together.runs[number].time_s) for number in effects]
     ratios = [math.exp(effect) for effect in effects.values()]
-    yield from _drifts(_of_cluster(Kind.DRIFT, cluster, together), nights, ratios, together.drifting)
+    yield from _drifts(_of_cluster(Kind.DRIFT, cluster, together), runs, ratios, together.drifting)
 
 
 def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) -> Iterator[Spell]:
@@ -509,7 +509,7 @@ def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) 
 
     Args:
         cluster: Where they are.
-        now: Who is named by all nights.
+        now: Who is named by all runs.
         before: Who was named before the newest one.
     """
     ordered = sorted(now, key=lambda one: one.accusing[0].time_s)
@@ -546,31 +546,31 @@ def _fast_again(one: Suspect) -> Point:
 
 def spells_of(
     cluster: str,
-    nights: Mapping[LineKey, Sequence[Point]],
+    runs: Mapping[LineKey, Sequence[Point]],
     excluded: Collection[str] = (),
     accepted: Mapping[str, Accepted] | None = None,
     slow_before: Sequence[Suspect] | None = None,
     nodes: Nodes | None = None,
 ) -> tuple[Spell, ...]:
-    """All that was wrong on a cluster, and is or was mended a few days before its newest night at most.
+    """All that was wrong on a cluster, and is or was mended a few days before its newest run at most.
 
     Args:
         cluster: Its name.
-        nights: All its jobs, by row and experiment.
+        runs: All its jobs, by row and experiment.
         excluded: The runs that do not count.
-        accepted: By row, what the cluster has accepted: nights of drift begin with that.
-        slow_before: The nodes that were slow before the newest night, where that is known; else it is found out.
-        nodes: All nodes, by these nights, where somebody has looked at them.
+        accepted: By row, what the cluster has accepted: runs of drift begin with that.
+        slow_before: The nodes that were slow before the newest run, where that is known; else it is found out.
+        nodes: All nodes, by these runs, where somebody has looked at them.
     """
-    jobs = [point for points in nights.values() for point in points if point.run_id not in excluded]
+    jobs = [point for points in runs.values() for point in points if point.run_id not in excluded]
     newest = max(jobs, key=lambda point: point.time_s, default=None)
     if newest is None:
         return ()
-    nodes = nodes or Nodes(nights, excluded)
+    nodes = nodes or Nodes(runs, excluded)
     if nodes.slow and slow_before is None:
-        before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in nights.items()}
+        before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in runs.items()}
         slow_before = Nodes(before, excluded).slow
-    rows = tuple(Lines(nights, excluded, nodes).newest(accepted or {}))
+    rows = tuple(Lines(runs, excluded, nodes).newest(accepted or {}))
     together = Together({row: past for row, _, past in rows})
     beside = Beside(together)
     of_nodes = tuple(slow_nodes(cluster, nodes.slow, slow_before or ()))
@@ -590,8 +590,8 @@ def spells_of(
 
 
 def _with_node(spell: Spell, past: Past, slow: Iterable[Suspect], of_nodes: Iterable[Spell]) -> Spell:
-    """A regression, as a part of the alarm of a node if most jobs of its newest night had it, and were slow by that."""
-    newest, usual = spell.nights[-1], spell.usual
+    """A regression, as a part of the alarm of a node if most jobs of its newest run had it, and were slow by that."""
+    newest, usual = spell.runs[-1], spell.usual
     if spell.mended_s is not None or usual is None:
         return spell
     jobs = [point for point in past.points if point.run_id == newest.run_id]
@@ -607,7 +607,7 @@ def _with_node(spell: Spell, past: Past, slow: Iterable[Suspect], of_nodes: Iter
 def _with_incident(spell: Spell, of_cluster: Iterable[Spell]) -> Spell:
     """A drift of all rows, as a part of the incident that lasted when it was raised, and lasts."""
     for one in of_cluster:
-        if one.mended_s is None and spell.mended_s is None and one.nights[0].time_s <= spell.nights[0].time_s:
+        if one.mended_s is None and spell.mended_s is None and one.runs[0].time_s <= spell.runs[0].time_s:
             return replace(spell, part_of=identity(one))
     return spell
 
@@ -632,7 +632,7 @@ def alarms_of(
     slow_before: Sequence[Suspect] | None = None,
     read: Callable[[str], Lines] | None = None,
 ) -> tuple[Alarm, ...]:
-    """The alarms of a cluster, by all nights until a time, as a run tells them that measured some rows.
+    """The alarms of a cluster, by all runs until a time, as a run tells them that measured some rows.
 
     Where no run tells them, ``measured`` is ``None``. For the other arguments see :func:`spells_of`.
 
@@ -640,12 +640,12 @@ def alarms_of(
         HistoryError: The history did not answer.
     """
     lines = lines_of(history, cluster) if read is None else read(cluster)
-    nights, nodes = lines.nights, lines.nodes
-    if any(point.time_s > until_s for points in nights.values() for point in points):
-        nights = {key: [point for point in points if point.time_s <= until_s] for key, points in nights.items()}
+    runs, nodes = lines.runs, lines.nodes
+    if any(point.time_s > until_s for points in runs.values() for point in points):
+        runs = {key: [point for point in points if point.time_s <= until_s] for key, points in runs.items()}
         nodes = None
     figures = {row: of_row[cluster] for row, of_row in accepted.items() if cluster in of_row}
-    spells = spells_of(cluster, nights, lines.excluded, figures, slow_before, nodes)
+    spells = spells_of(cluster, runs, lines.excluded, figures, slow_before, nodes)
     found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in spells]
     return alarms(found, acknowledgements(history.events(cluster)), now_s)
 
@@ -666,15 +666,15 @@ def alarms_of_records(
     slow_before: Sequence[Suspect] | None = None,
     read: Callable[[str], Lines] | None = None,
 ) -> tuple[Alarm, ...]:
-    """The alarms of the rows that these are records of, and of their clusters' nodes, by the nights until then.
+    """The alarms of the rows that these are records of, and of their clusters' nodes, by the runs until then.
 
     Args:
         history: It has the records as well, where it is complete.
-        records: Of one night.
+        records: Of one run.
         accepted: By row and cluster, what clusters have accepted.
         now_s: Seconds since the epoch, by which an acknowledgement has ended.
         slow_before: The nodes that were slow before, where that is known.
-        read: What reads a cluster's nights, where they have been read already.
+        read: What reads a cluster's runs, where they have been read already.
 
     Raises:
         HistoryError: The history did not answer.

@@ -21,7 +21,7 @@ from pytest_gsw.history.row_history import (
     GONE_DAYS,
     Change,
     ClusterDrifting,
-    ClusterNight,
+    ClusterRun,
     Drifting,
     Failing,
     Sound,
@@ -30,7 +30,7 @@ from pytest_gsw.history.row_history import (
 )
 from pytest_gsw.performance.decision import is_below
 from pytest_gsw.performance.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, ratio_sd
-from pytest_gsw.performance.slow_nodes import LOSS, NEWEST_NIGHTS
+from pytest_gsw.performance.slow_nodes import LOSS, NEWEST_RUNS
 from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import RanWith, Record, ran_with
@@ -39,7 +39,7 @@ from pytest_gsw.results.record import RanWith, Record, ran_with
 
 
 def drift_text(found: Drifting) -> str:
-    """That a row drifts, since when, and what changed in that night, in one line."""
+    """That a row drifts, since when, and what changed in that run, in one line."""
     job = f" (job {found.since.job_id} of run {found.since.run_id})"
     return _drift_text(", beside the other rows," if found.is_beside else "", found, job)
 
@@ -51,25 +51,25 @@ def cluster_drift_text(found: ClusterDrifting) -> str:
 
 def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") -> str:
     change = percent(1 / (1 + found.drift.shift) - 1)
-    nights = f"throughput of the newest runs{of_whom} is {change} against the first ones"
-    fact = f"{nights}, since about {minute(found.since.begin_s)}{job}"
+    runs = f"throughput of the newest runs{of_whom} is {change} against the first ones"
+    fact = f"{runs}, since about {minute(found.since.begin_s)}{job}"
     return fact + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
 
 
 @dataclass(frozen=True)
 class ClusterTold:
-    """What the nights of a cluster say of its rows together, in words."""
+    """What the runs of a cluster say of its rows together, in words."""
 
-    #: Since when it has been slower than usual every night, and what changed then; empty where it is not.
+    #: Since when it has been slower than usual every run, and what changed then; empty where it is not.
     since: str = ""
-    #: That it drifts, empty where it does not; ``None`` where its nights are too few to tell.
+    #: That it drifts, empty where it does not; ``None`` where its runs are too few to tell.
     drift: str | None = None
 
 
 def cluster_told(together: Together) -> ClusterTold:
-    """What the nights of a cluster say, of which the newest is the one that is told."""
+    """What the runs of a cluster say, of which the newest is the one that is told."""
     if together.before.noise is None:
-        return ClusterTold()  # too few nights to say anything
+        return ClusterTold()  # too few runs to say anything
     first, drifting = together.since(), together.drifting
     since = _since_text(first, {} if first is None else together.changed(first))
     if not together.knows_drift:
@@ -77,7 +77,7 @@ def cluster_told(together: Together) -> ClusterTold:
     return ClusterTold(since, "" if drifting is None else cluster_drift_text(drifting))
 
 
-def _since_text(since: ClusterNight | None, changes: Mapping[str, tuple[str, str]]) -> str:
+def _since_text(since: ClusterRun | None, changes: Mapping[str, tuple[str, str]]) -> str:
     """Since when an incident lasts, what changed: ``, since 2026-11-20 22:04; changed: driver 550.54 -> 560.28``."""
     if since is None:
         return ""
@@ -90,27 +90,27 @@ def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
 
 
 def change_text(change: Change) -> str:
-    """What changed, when, and how the nights since compare with those before, in one line."""
-    nights = f"{counted(change.nights_since, 'run')} since, {change.nights_before} before"
+    """What changed, when, and how the runs since compare with those before, in one line."""
+    runs = f"{counted(change.runs_since, 'run')} since, {change.runs_before} before"
     interval = f"{percent(change.low - 1)} to {percent(change.high - 1)}"
     named = changes_text(change.named)
-    return f"{minute(change.since.begin_s)} {named}: throughput {percent(change.ratio - 1)} ({interval}; {nights})"
+    return f"{minute(change.since.begin_s)} {named}: throughput {percent(change.ratio - 1)} ({interval}; {runs})"
 
 
 #: Of a list of alarms; what is a number has ">" before it.
 COLUMNS = ("id", "alarm", "state", "of", "cluster", ">against usual", "since", ">runs with it", "acknowledged")
 
-#: Nights after which a row that was never fast enough is one of a figure that is not this cluster's.
-_NEVER_NIGHTS = 3
+#: Runs after which a row that was never fast enough is one of a figure that is not this cluster's.
+_NEVER_RUNS = 3
 
 
 def cells(alarm: Alarm) -> tuple[str, ...]:
     """One line of a list."""
     spell = alarm.spell
     change = "" if alarm.change is None else percent(alarm.change)
-    nights = str(len(spell.nights))
+    runs = str(len(spell.runs))
     said = (alarm.id, spell.kind.value, state_text(alarm), spell.subject, spell.cluster)
-    return (*said, change, minute(alarm.since_s), nights, acknowledged_text(alarm))
+    return (*said, change, minute(alarm.since_s), runs, acknowledged_text(alarm))
 
 
 def state_text(alarm: Alarm) -> str:
@@ -127,7 +127,7 @@ def state_text(alarm: Alarm) -> str:
 def good_text(spell: Spell) -> str:
     """How many of the good runs that end it a spell has by now, ``1 of 2 passes``; empty where it has none."""
     what = "passes" if spell.kind is Kind.REGRESSION else "runs without it"
-    return f"{spell.good_nights} of {spell.ends_after} {what}" if spell.good_nights else ""
+    return f"{spell.good_runs} of {spell.ends_after} {what}" if spell.good_runs else ""
 
 
 def acknowledged_text(alarm: Alarm) -> str:
@@ -135,15 +135,15 @@ def acknowledged_text(alarm: Alarm) -> str:
     known, part = alarm.acknowledged, f"part of {alarm.part_of}" if alarm.part_of else ""
     if known is None:
         return part
-    # The night that an acknowledgement ends with belongs to the day before.
+    # The run that an acknowledgement ends with belongs to the day before.
     by = f"{known.owner} until {day(known.until_s - 1)}: {known.why}"
     return f"{by} (pages again)" if alarm.pages else "; ".join(filter(None, (part, by)))
 
 
 def is_never_fast_enough(alarm: Alarm) -> bool:
-    """Whether a row has been too slow on all nights that are known of it."""
+    """Whether a row has been too slow on all runs that are known of it."""
     spell = alarm.spell
-    return spell.kind is Kind.REGRESSION and spell.is_always and len(spell.nights) >= _NEVER_NIGHTS and alarm.stands
+    return spell.kind is Kind.REGRESSION and spell.is_always and len(spell.runs) >= _NEVER_RUNS and alarm.stands
 
 
 def away_text(alarm: Alarm) -> str:
@@ -163,7 +163,7 @@ def next_line(alarm: Alarm) -> str:
     if not is_never_fast_enough(alarm) or cluster == SIMULATED:  # no figure that is made up is ever proposed
         return ""
     never = f"{row} was never within its tolerance on {cluster}; if that is how it is"
-    runs = [night.run_id for night in alarm.spell.nights[-ACCEPTED_JOBS:]]
+    runs = [run.run_id for run in alarm.spell.runs[-ACCEPTED_JOBS:]]
     if len(runs) < ACCEPTED_JOBS:
         return f"{never}, {ACCEPTED_JOBS} runs tell the figure that it may have there"
     return f"{never}: {command('pytest-gsw', 'baseline', 'propose', f'--row={row}', f'--cluster={cluster}', *runs)}"
@@ -173,7 +173,7 @@ def line_of(alarm: Alarm) -> str:
     """An alarm as a session's summary says it."""
     spell = alarm.spell
     change = "" if alarm.change is None else f" {percent(alarm.change)}"
-    since = f"since {minute(alarm.since_s)}, {counted(len(spell.nights), 'run')}"
+    since = f"since {minute(alarm.since_s)}, {counted(len(spell.runs), 'run')}"
     what = f"{spell.kind.value} of {spell.subject}"
     if alarm.state is State.MENDED:
         return f"{alarm.id}  {what}: {state_text(alarm)}"
@@ -230,7 +230,7 @@ def sound_text(sound: Sound) -> str:
         return "no job tells of any other node"
     cleared, untold = len(sound.cleared), len(sound.untold)
     loss = percent(math.exp(-LOSS) - 1).removeprefix("-")
-    known = f"{counted(cleared, 'node')} cleared of a loss of {loss} or more by the last {NEWEST_NIGHTS} runs"
+    known = f"{counted(cleared, 'node')} cleared of a loss of {loss} or more by the last {NEWEST_RUNS} runs"
     return f"{known}, {untold} could not be told" if untold else known
 
 

@@ -23,7 +23,7 @@ from pytest_gsw.results.run_id import begin_of
 #: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.
 IMPORTED = "import"
 
-#: How the runs of imports begin: each log has one of its own, which is no night.
+#: How the runs of imports begin: each log has one of its own, which is no run.
 _IMPORT_RUN = "import-"
 
 #: The cluster of all simulated runs, whatever they were called when they were replayed.
@@ -45,7 +45,7 @@ class SeriesKey:
 
 @dataclass(frozen=True, order=True)
 class LineKey:
-    """What nights must share to be one line of nights, whatever image and release they ran with."""
+    """What runs must share to be one line of runs, whatever image and release they ran with."""
 
     row: str
     cluster: str
@@ -78,7 +78,7 @@ class Point:
     definition: str = ""
     #: When the history took it in, seconds since the epoch; 0 before that, and of earlier releases' histories.
     added_s: float = field(default=0.0, compare=False)
-    #: How many jobs it is the median of, where it stands for a night; their ids and nodes have commas between.
+    #: How many jobs it is the median of, where it stands for a run; their ids and nodes have commas between.
     jobs: int = field(default=1, compare=False)
 
     @property
@@ -127,8 +127,8 @@ class Told(NamedTuple):
         return begin_of(self.run_id, self.time_s)
 
 
-def night_of(point: Point) -> str:
-    """The night that a job was of: its run, or the day, where it was imported."""
+def run_key(point: Point) -> str:
+    """The run that a job was of: its run, or the day, where it was imported."""
     return (
         f"{_IMPORT_RUN}{point.time_s // SECONDS_PER_DAY:.0f}" if point.run_id.startswith(_IMPORT_RUN) else point.run_id
     )

@@ -1,4 +1,4 @@
-"""The past of a row: which of its nights count, what they are held against, and by how much they differ.
+"""The past of a row: which of its runs count, what they are held against, and by how much they differ.
 
 Sessions, the report and every command ask this, so that all of them say the same of a row.
 """
@@ -15,13 +15,13 @@ from functools import cached_property
 from itertools import islice, takewhile
 from operator import itemgetter
 
-from pytest_gsw.history.model import LineKey, Point, SeriesKey, night_of, series_key
+from pytest_gsw.history.model import LineKey, Point, SeriesKey, run_key, series_key
 from pytest_gsw.history.store import EXCLUDE, Failure, History
 from pytest_gsw.performance.drift import NEWEST, Drift, drift
 from pytest_gsw.performance.figures import SECONDS_PER_DAY
 from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
 from pytest_gsw.performance.slow_nodes import Culprit, Ended, Found, Timed, bits, failures, find
-from pytest_gsw.performance.together import Before, Tonight, level_of
+from pytest_gsw.performance.together import Before, CurrentRun, level_of
 from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.nodes import NodeSets, compressed, expand
@@ -67,7 +67,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Sound:
-    """What the newest nights of a cluster say of its nodes, but for those that are slow."""
+    """What the newest runs of a cluster say of its nodes, but for those that are slow."""
 
     #: Nodes that are known to be sound.
     cleared: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Failing:
     nodes: tuple[str, ...]
     failed: int
     of: int
-    #: The share that fails of the same rows, in the same nights, on all nodes of the cluster.
+    #: The share that fails of the same rows, in the same runs, on all nodes of the cluster.
     usual: float
     #: Whether that is beyond chance.
     named: bool
@@ -98,35 +98,33 @@ class Nodes:
 
     def __init__(
         self,
-        nights: Mapping[LineKey, Sequence[Point]],
+        runs: Mapping[LineKey, Sequence[Point]],
         excluded: Collection[str] = (),
         failures: Sequence[Failure] = (),
     ) -> None:
-        """Number nodes and nights.
+        """Number nodes and runs.
 
         Args:
-            nights: All jobs of the cluster that were measured, by row and experiment.
+            runs: All jobs of the cluster that were measured, by row and experiment.
             excluded: The runs that do not count.
             failures: All jobs of it that the infrastructure failed.
         """
         #: The rows of jobs.
-        self._keys = tuple(nights)
+        self._keys = tuple(runs)
         self._failures = [one for one in failures if one.run_id not in excluded]
         known = [
             (point.time_s, row, point)
-            for row, points in enumerate(nights.values())
+            for row, points in enumerate(runs.values())
             for point in points
             if point.nodes and 0 < point.judged_s < math.inf and point.run_id not in excluded
         ]
         known.sort(key=itemgetter(0, 1))
         numbers: dict[str, int] = {}
-        counted = [(numbers.setdefault(night_of(point), len(numbers)), row, point) for _, row, point in known]
-        # A run may go on while the next one begins: its jobs are of its own night all the same.
+        counted = [(numbers.setdefault(run_key(point), len(numbers)), row, point) for _, row, point in known]
+        # A run may go on while the next one begins: its jobs are of its own run all the same.
         counted.sort(key=itemgetter(0))
         sets = NodeSets()
-        self._jobs = [
-            Timed(night, row, math.log(point.judged_s), sets.of(point.nodes)) for night, row, point in counted
-        ]
+        self._jobs = [Timed(run, row, math.log(point.judged_s), sets.of(point.nodes)) for run, row, point in counted]
         self._failed = [sets.of(one.nodes) for one in self._failures]
         self._names, self._points = tuple(sets.bits), [point for *_, point in counted]
 
@@ -167,7 +165,7 @@ class Nodes:
             return ()
         since_s = self._lately_s
         ended = [
-            Ended(night_of(point), self._keys[job.row].row, job.nodes, failed=False)
+            Ended(run_key(point), self._keys[job.row].row, job.nodes, failed=False)
             for job, point in zip(self._jobs, self._points, strict=True)
             if point.time_s >= since_s
         ]
@@ -187,7 +185,7 @@ class Nodes:
 
     @property
     def all_told(self) -> bool:
-        """Whether nodes have run in the newest nights, and of each it is known whether it is slow."""
+        """Whether nodes have run in the newest runs, and of each it is known whether it is slow."""
         return bool(self._jobs) and not self.sound.untold
 
 
@@ -206,12 +204,12 @@ def _named(one: Culprit, names: Sequence[str], points: Sequence[Point]) -> Suspe
     )
 
 
-# -- The nights of a cluster's rows together: by how much each was slower for all, since when, and what changed then --
+# -- The runs of a cluster's rows together: by how much each was slower for all, since when, and what changed then --
 
 
 @dataclass(frozen=True)
-class ClusterNight:
-    """One night of a cluster: what its rows ran first."""
+class ClusterRun:
+    """One run of a cluster: what its rows ran first."""
 
     #: The run, or the day of imports.
     name: str
@@ -228,14 +226,14 @@ class ClusterNight:
 
 @dataclass(frozen=True)
 class ClusterDrifting:
-    """That the newest nights of a cluster are slower than its first ones for its rows together."""
+    """That the newest runs of a cluster are slower than its first ones for its rows together."""
 
     drift: Drift
-    #: The first night that is not like the first ones.
-    since: ClusterNight
-    #: By name, what the environment of most rows was before that night, or one that it may be as well, and is since.
+    #: The first run that is not like the first ones.
+    since: ClusterRun
+    #: By name, what the environment of most rows was before that run, or one that it may be as well, and is since.
     changes: Mapping[str, tuple[str, str]]
-    #: How many rows the newest night had.
+    #: How many rows the newest run had.
     rows: int
 
 
@@ -244,44 +242,42 @@ class Beside:
     """What the rows of a cluster together say to each of them."""
 
     together: Together
-    #: What they say of a night that is not known to them yet, by its name.
-    tonight: Mapping[str, float] = field(default_factory=dict)
+    #: What they say of a run that is not known to them yet, by its name.
+    current_run: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
-        """By the name of each night, what is taken from a row before it is asked whether it drifts."""
-        tonight = {name: self.together.before.taken_tonight(effect) for name, effect in self.tonight.items()}
-        return {**self.together.taken, **tonight}
+        """By the name of each run, what is taken from a row before it is asked whether it drifts."""
+        current_run = {name: self.together.before.taken_in_run(effect) for name, effect in self.current_run.items()}
+        return {**self.together.taken, **current_run}
 
 
 @dataclass(frozen=True)
 class Together:
-    """The nights of the rows of one cluster, by the past of each row."""
+    """The runs of the rows of one cluster, by the past of each row."""
 
     pasts: Mapping[str, Past]
 
     @cached_property
-    def nights(self) -> tuple[ClusterNight, ...]:
-        """The nights that count for some row, the oldest first."""
+    def runs(self) -> tuple[ClusterRun, ...]:
+        """The runs that count for some row, the oldest first."""
         found: dict[str, dict[str, Point]] = {}
         for row, past in self.pasts.items():
             for point in past.counted:
-                found.setdefault(night_of(point), {}).setdefault(row, point)
-        nights = (
-            ClusterNight(name, min(one.time_s for one in points.values()), points) for name, points in found.items()
-        )
-        return tuple(sorted(nights, key=lambda night: (night.time_s, night.name)))
+                found.setdefault(run_key(point), {}).setdefault(row, point)
+        runs = (ClusterRun(name, min(one.time_s for one in points.values()), points) for name, points in found.items())
+        return tuple(sorted(runs, key=lambda run: (run.time_s, run.name)))
 
     @cached_property
     def before(self) -> Before:
-        """What these nights have in common."""
+        """What these runs have in common."""
         levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.pasts.items()}
-        seconds = [{row: point.judged_s for row, point in night.points.items()} for night in self.nights]
-        slow = [{row for row, point in night.points.items() if point.is_too_slow} for night in self.nights]
+        seconds = [{row: point.judged_s for row, point in run.points.items()} for run in self.runs]
+        slow = [{row for row, point in run.points.items() if point.is_too_slow} for run in self.runs]
         return Before(seconds, {row: level for row, level in levels.items() if level is not None}, slow)
 
-    def tonight(self, first_s: Mapping[str, float], missing: int = 0) -> Tonight:
-        """A night that is not among these.
+    def current_run(self, first_s: Mapping[str, float], missing: int = 0) -> CurrentRun:
+        """A run that is not among these.
 
         Args:
             first_s: The seconds of the first job of each row whose first job has ended.
@@ -289,59 +285,59 @@ class Together:
         """
         levels = self.before.levels
         over = {row: math.log(seconds) - levels[row] for row, seconds in first_s.items() if row in levels}
-        return Tonight(self.before, over, missing)
+        return CurrentRun(self.before, over, missing)
 
-    def with_tonight(self, points: Mapping[str, Point]) -> Together:
-        """The same with a night that is not among these, by the first job of each row."""
+    def including_run(self, points: Mapping[str, Point]) -> Together:
+        """The same with a run that is not among these, by the first job of each row."""
         return Together(
-            {row: past.with_tonight([points[row]]) if row in points else past for row, past in self.pasts.items()}
+            {row: past.including_run([points[row]]) if row in points else past for row, past in self.pasts.items()}
         )
 
     def until(self, time_s: float, run_id: str) -> Together:
-        """The nights up to a time, without a run that is told by itself."""
+        """The runs up to a time, without a run that is told by itself."""
         return Together({row: past.without(run_id, time_s) for row, past in self.pasts.items()})
 
-    def since(self) -> ClusterNight | None:
-        """The first of the newest nights all of which were incidents, ``None`` where the last one was none."""
+    def since(self) -> ClusterRun | None:
+        """The first of the newest runs all of which were incidents, ``None`` where the last one was none."""
         first = None
-        for number in reversed(range(len(self.nights))):
+        for number in reversed(range(len(self.runs))):
             effect = self.before.effect(number)
             if effect is not None and effect.is_incident:
-                first = self.nights[number]
+                first = self.runs[number]
             elif effect is not None:
-                break  # a night of few rows says nothing
+                break  # a run of few rows says nothing
         return first
 
     @property
     def knows_drift(self) -> bool:
-        """Whether there are enough nights to ask whether the newest are slower than the first."""
+        """Whether there are enough runs to ask whether the newest are slower than the first."""
         return len(self.before.effects) >= REFERENCE_JOBS + NEWEST
 
     @cached_property
     def drifting(self) -> ClusterDrifting | None:
-        """Whether the newest nights are slower than the first for all rows, since when, and what changed then."""
+        """Whether the newest runs are slower than the first for all rows, since when, and what changed then."""
         numbers = list(self.before.effects)
         ratios = [math.exp(self.before.effects[number]) for number in numbers]
         found = drift(ratios)
         if found is None:
             return None
         about = numbers[max(0, found.first_suspect - ABOUT) : found.first_suspect + ABOUT + 1]
-        changes = self.changed(*(self.nights[number] for number in about))
-        newest = self.nights[numbers[-1]]
-        return ClusterDrifting(found, self.nights[numbers[found.first_suspect]], changes, len(newest.points))
+        changes = self.changed(*(self.runs[number] for number in about))
+        newest = self.runs[numbers[-1]]
+        return ClusterDrifting(found, self.runs[numbers[found.first_suspect]], changes, len(newest.points))
 
-    def changed(self, *nights: ClusterNight) -> Mapping[str, tuple[str, str]]:
-        """What of image and environment changed in nights under most of their rows, as it was and is since."""
-        return first_to_last(map(self._changed_at, nights))
+    def changed(self, *runs: ClusterRun) -> Mapping[str, tuple[str, str]]:
+        """What of image and environment changed in runs under most of their rows, as it was and is since."""
+        return first_to_last(map(self._changed_at, runs))
 
-    def _changed_at(self, night: ClusterNight) -> Mapping[str, tuple[str, str]]:
-        rows = [(self.pasts[row].counted, point) for row, point in night.points.items()]
+    def _changed_at(self, run: ClusterRun) -> Mapping[str, tuple[str, str]]:
+        rows = [(self.pasts[row].counted, point) for row, point in run.points.items()]
         return _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
-        """By the name of each night, what is taken from a row before it is asked whether it drifts."""
-        return {self.nights[number].name: one for number, one in self.before.taken.items()}
+        """By the name of each run, what is taken from a row before it is asked whether it drifts."""
+        return {self.runs[number].name: one for number, one in self.before.taken.items()}
 
 
 def _of_most(changes: Iterable[Mapping[str, tuple[str, str]]], rows: int) -> dict[str, tuple[str, str]]:
@@ -354,15 +350,15 @@ _DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)
 #: After so many days without a job on it a row or a node may be gone, and what was known of it is of long ago.
 GONE_DAYS = 30
 
-#: Nights before and since a change that are compared, at most: what was long before it says less of it.
+#: Runs before and since a change that are compared, at most: what was long before it says less of it.
 COMPARED = 10
 
 
 @dataclass(frozen=True)
 class Change:
-    """The nights of a row before and since something changed under it."""
+    """The runs of a row before and since something changed under it."""
 
-    #: The first night with it.
+    #: The first run with it.
     since: Point
     #: By name, what was before and is since.
     named: Mapping[str, tuple[str, str]]
@@ -370,8 +366,8 @@ class Change:
     ratio: float
     low: float
     high: float
-    nights_before: int
-    nights_since: int
+    runs_before: int
+    runs_since: int
 
     @property
     def is_beyond_noise(self) -> bool:
@@ -379,9 +375,9 @@ class Change:
         return not self.low <= 1 <= self.high
 
 
-def _with(facts: Sequence[Mapping[str, str]], nights: Iterable[int], values: Mapping[str, str]) -> list[int]:
-    """The first of nights (indices), as long as they had these values; what one does not know it may have had."""
-    had = takewhile(lambda night: all((facts[night].get(name) or old) == old for name, old in values.items()), nights)
+def _with(facts: Sequence[Mapping[str, str]], runs: Iterable[int], values: Mapping[str, str]) -> list[int]:
+    """The first of runs (indices), as long as they had these values; what one does not know it may have had."""
+    had = takewhile(lambda run: all((facts[run].get(name) or old) == old for name, old in values.items()), runs)
     return list(islice(had, COMPARED))
 
 
@@ -399,7 +395,7 @@ class Past:
     """The points of one experiment of a row on one cluster, the oldest first."""
 
     points: tuple[Point, ...] = ()
-    #: What the cluster has accepted: the nights that count begin with that.
+    #: What the cluster has accepted: the runs that count begin with that.
     accepted: Accepted | None = None
     #: Runs that somebody has excluded.
     excluded: Collection[str] = frozenset()
@@ -407,40 +403,40 @@ class Past:
     slow: Collection[Suspect] = ()
     #: All nodes of the cluster; ``None`` where nobody has looked at them.
     nodes: Nodes | None = field(default=None, compare=False, repr=False)
-    #: What the other rows of the cluster say of its nights, where they are asked.
+    #: What the other rows of the cluster say of its runs, where they are asked.
     beside: Beside | None = field(default=None, compare=False, repr=False)
 
     @cached_property
-    def nights(self) -> tuple[Point, ...]:
-        """All nights that say something of the row: neither unusual nor excluded."""
-        return nights_of([point for point in self.points if point.run_id not in self.excluded])
+    def runs(self) -> tuple[Point, ...]:
+        """All runs that say something of the row: neither unusual nor excluded."""
+        return runs_of([point for point in self.points if point.run_id not in self.excluded])
 
     @cached_property
     def judged(self) -> tuple[Point, ...]:
-        """The same nights, each as its run was judged: of several jobs the median."""
-        return as_judged(self.nights, self.points)
+        """The same runs, each as its run was judged: of several jobs the median."""
+        return as_judged(self.runs, self.points)
 
     @cached_property
     def measured(self) -> tuple[Point, ...]:
-        """All nights as they were judged, those that are unusual, too; what is excluded is left out."""
+        """All runs as they were judged, those that are unusual, too; what is excluded is left out."""
         known = [point for point in self.points if point.run_id not in self.excluded]
         return as_judged(first_jobs(known), known)
 
     @cached_property
     def counted(self) -> tuple[Point, ...]:
-        """The nights that count: since a figure was accepted, and none that came late to a complete reference."""
+        """The runs that count: since a figure was accepted, and none that came late to a complete reference."""
         if not self.points:
             return ()
         return _as_they_came(self.sound if self.accepted is None else self._sound(since(self.points, self.accepted)))
 
     @cached_property
     def sound(self) -> tuple[Point, ...]:
-        """All nights of the row itself: what a slow node costs is the node's, whatever row it is met by."""
+        """All runs of the row itself: what a slow node costs is the node's, whatever row it is met by."""
         return self._sound(self.points)
 
     def _sound(self, points: Sequence[Point]) -> tuple[Point, ...]:
         excluded, explained = self.excluded, self._explained
-        return nights_of(
+        return runs_of(
             [one for one in points if one.run_id not in excluded and (one.run_id, one.job_id) not in explained]
         )
 
@@ -457,40 +453,40 @@ class Past:
 
     @cached_property
     def reference(self) -> tuple[Point, ...]:
-        """The first nights that count and were not too slow, which never change once they are complete."""
+        """The first runs that count and were not too slow, which never change once they are complete."""
         return _not_too_slow(self.counted)[:REFERENCE_JOBS]
 
     def noise(self, tolerance: float | None = None) -> Noise | None:
-        """By how much jobs differ, ``None`` where no night is known; with few nights as much as the tolerance says.
+        """By how much jobs differ, ``None`` where no run is known; with few runs as much as the tolerance says.
 
-        It is that of the reference; while that is not complete, nights before a figure was accepted fill it up: the
+        It is that of the reference; while that is not complete, runs before a figure was accepted fill it up: the
         level is another one since then, and what jobs differ by is not.
         """
-        nights = self.reference
-        if missing := REFERENCE_JOBS - len(nights):
-            known, begin_s = {night.run_id for night in nights}, _begin_s(nights)
-            before = [night for night in self.sound if night.run_id not in known and night.time_s <= begin_s]
-            nights = (*_not_too_slow(before)[-missing:], *nights)
+        runs = self.reference
+        if missing := REFERENCE_JOBS - len(runs):
+            known, begin_s = {run.run_id for run in runs}, _begin_s(runs)
+            before = [run for run in self.sound if run.run_id not in known and run.time_s <= begin_s]
+            runs = (*_not_too_slow(before)[-missing:], *runs)
         prior = PRIOR if tolerance is None else prior_for(tolerance)
-        return noise_of([night.judged_s for night in nights], prior) if nights else None
+        return noise_of([run.judged_s for run in runs], prior) if runs else None
 
     @property
     def failed_before_s(self) -> tuple[float, ...]:
-        """Seconds of each job of the newest night that counts, where the row regressed then."""
-        for night in self.counted[-1:]:
-            if night.outcome == outcomes.REGRESSED.word:
-                return tuple(point.judged_s for point in self.points if point.run_id == night.run_id)
+        """Seconds of each job of the newest run that counts, where the row regressed then."""
+        for run in self.counted[-1:]:
+            if run.outcome == outcomes.REGRESSED.word:
+                return tuple(point.judged_s for point in self.points if point.run_id == run.run_id)
         return ()
 
     @cached_property
     def drifting(self) -> Drifting | None:
-        """Whether the newest nights that count are slower than the reference, by what is the row's own of them."""
+        """Whether the newest runs that count are slower than the reference, by what is the row's own of them."""
         return drifting(self.counted, self.own_s if any(self._taken.values()) else None)
 
     @cached_property
     def own_s(self) -> tuple[float, ...]:
-        """The seconds of each night that counts, without what the cluster has gone slower as a whole."""
-        return tuple(night.judged_s * math.exp(-self._taken.get(night_of(night), 0.0)) for night in self.counted)
+        """The seconds of each run that counts, without what the cluster has gone slower as a whole."""
+        return tuple(run.judged_s * math.exp(-self._taken.get(run_key(run), 0.0)) for run in self.counted)
 
     @cached_property
     def _taken(self) -> Mapping[str, float]:
@@ -499,23 +495,23 @@ class Past:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """What of image and environment changed under the row, the oldest first, and what came of it."""
-        nights = self.sound
+        runs = self.sound
         found = []
-        for number in range(1, len(nights)):
-            named = {name: change for name, change in changes_at(nights, number).items() if name != "nodes"}
+        for number in range(1, len(runs)):
+            named = {name: change for name, change in changes_at(runs, number).items() if name != "nodes"}
             if named:
                 found.append((number, named))
         noise = self.noise()
         if not found or noise is None:
             return ()
-        facts = ran_with(*nights)
+        facts = ran_with(*runs)
         begins = [0, *(number for number, _ in found)]
-        ends = [*(number for number, _ in found[1:]), len(nights)]
+        ends = [*(number for number, _ in found[1:]), len(runs)]
         changes = []
         for begin, (number, named), end in zip(begins, found, ends, strict=False):
             before = _with(facts, range(number - 1, begin - 1, -1), {name: old for name, (old, _) in named.items()})
             since = _with(facts, range(number, end), {name: new for name, (_, new) in named.items()})
-            changes.append(_change([nights[one] for one in before], [nights[one] for one in since], named, noise))
+            changes.append(_change([runs[one] for one in before], [runs[one] for one in since], named, noise))
         return tuple(changes)
 
     def without(self, run_id: str, until_s: float = math.inf, jobs: Iterable[Point] = ()) -> Past:
@@ -530,28 +526,28 @@ class Past:
         points = (one for one in self.points if one.run_id != run_id and one.time_s <= until_s)
         return replace(self, points=tuple(one for one in points if (one.job_id, one.time_s) not in known))
 
-    def with_tonight(self, points: Iterable[Point]) -> Past:
-        """The past with the jobs of a night that is not in it; they come after all others."""
+    def including_run(self, points: Iterable[Point]) -> Past:
+        """The past with the jobs of a run that is not in it; they come after all others."""
         return replace(self, points=(*self.points, *(replace(point, added_s=math.inf) for point in points)))
 
 
 class Lines:
-    """The nights of rows on one cluster, by the experiments that they are of."""
+    """The runs of rows on one cluster, by the experiments that they are of."""
 
     def __init__(
         self,
-        nights: Mapping[LineKey, Sequence[Point]],
+        runs: Mapping[LineKey, Sequence[Point]],
         excluded: Collection[str] = frozenset(),
         nodes: Nodes | None = None,
     ) -> None:
         self._by_row: dict[str, list[tuple[str, Sequence[Point]]]] = {}
-        self.nights = nights
+        self.runs = runs
         self.excluded = excluded
         #: All nodes of the cluster; ``None`` where nobody has looked at them.
         self.nodes = nodes
         #: Nodes that make, or made, jobs of the cluster slow.
         self.slow: tuple[Suspect, ...] = () if nodes is None else nodes.slow
-        for key, points in nights.items():
+        for key, points in runs.items():
             self._by_row.setdefault(key.row, []).append((key.experiment, points))
 
     def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None = None) -> Past:
@@ -576,18 +572,18 @@ class Lines:
 
 
 def _of_definition(accepted: Accepted | None, definition: str) -> Accepted | None:
-    """An accepted figure, but not under another definition: it is a figure of other nights."""
+    """An accepted figure, but not under another definition: it is a figure of other runs."""
     return accepted if accepted is not None and accepted.definition == definition else None
 
 
 def lines_of(history: History, cluster: str, since_s: float = 0.0) -> Lines:
-    """The nights of a cluster from a time on; a HistoryError where the history did not answer.
+    """The runs of a cluster from a time on; a HistoryError where the history did not answer.
 
     All of its rows are read, whichever are asked for: nodes are told by the jobs of all.
     """
     excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
-    nights = history.nights(cluster, since_s=since_s)
-    return Lines(nights, excluded, Nodes(nights, excluded, history.failures(cluster, since_s)))
+    runs = history.cluster_points(cluster, since_s=since_s)
+    return Lines(runs, excluded, Nodes(runs, excluded, history.failures(cluster, since_s)))
 
 
 def pasts_of(
@@ -601,8 +597,8 @@ def pasts_of(
     Args:
         history: Where they are.
         series: The experiment of each, which is empty where the history itself may say it.
-        accepted: By row and cluster, what clusters have accepted: the nights that count begin with that.
-        read: What reads a cluster's nights, where they have been read already; else :func:`lines_of`.
+        accepted: By row and cluster, what clusters have accepted: the runs that count begin with that.
+        read: What reads a cluster's runs, where they have been read already; else :func:`lines_of`.
 
     Raises:
         HistoryError: The history did not answer.
@@ -648,81 +644,81 @@ def _time(point: Point) -> tuple[float, str, str]:
     return point.time_s, point.run_id, point.job_id
 
 
-def _not_too_slow(nights: Sequence[Point]) -> tuple[Point, ...]:
-    """Nights without those that were too slow; all where none was fast enough: the document is of a faster cluster."""
-    return tuple(night for night in nights if not night.is_too_slow) or tuple(nights)
+def _not_too_slow(runs: Sequence[Point]) -> tuple[Point, ...]:
+    """Runs without those that were too slow; all where none was fast enough: the document is of a faster cluster."""
+    return tuple(run for run in runs if not run.is_too_slow) or tuple(runs)
 
 
-def _begin_s(nights: Sequence[Point]) -> float:
-    return nights[0].time_s if nights else math.inf
+def _begin_s(runs: Sequence[Point]) -> float:
+    return runs[0].time_s if runs else math.inf
 
 
-def _as_they_came(nights: Sequence[Point]) -> tuple[Point, ...]:
-    """The nights, without those of before the end of a reference that was complete when they came."""
-    if len(nights) <= REFERENCE_JOBS:
-        return tuple(nights)
-    complete_s = sorted(night.added_s for night in nights)[REFERENCE_JOBS - 1]
-    first = [night for night in nights if night.added_s <= complete_s][:REFERENCE_JOBS]
+def _as_they_came(runs: Sequence[Point]) -> tuple[Point, ...]:
+    """The runs, without those of before the end of a reference that was complete when they came."""
+    if len(runs) <= REFERENCE_JOBS:
+        return tuple(runs)
+    complete_s = sorted(run.added_s for run in runs)[REFERENCE_JOBS - 1]
+    first = [run for run in runs if run.added_s <= complete_s][:REFERENCE_JOBS]
     end_s = first[-1].time_s
-    return tuple(night for night in nights if night.added_s <= complete_s or night.time_s > end_s)
+    return tuple(run for run in runs if run.added_s <= complete_s or run.time_s > end_s)
 
 
-#: A fact of the environment has changed where it was the same for so many nights before.
+#: A fact of the environment has changed where it was the same for so many runs before.
 _SAME_BEFORE = 3
 
-#: Nights to either side of the first suspect one in which what changed may be the reason: it is seldom the very night.
+#: Runs to either side of the first suspect one in which what changed may be the reason: it is seldom the very run.
 ABOUT = 5
 
 
 @dataclass(frozen=True)
 class Drifting:
-    """That the newest nights of a row differ from its first ones, since when, and what changed then."""
+    """That the newest runs of a row differ from its first ones, since when, and what changed then."""
 
     drift: Drift
-    #: The first night that is not like the first ones.
+    #: The first run that is not like the first ones.
     since: Point
-    #: By name, what the environment was before that night, or one that it may be as well, and is since.
+    #: By name, what the environment was before that run, or one that it may be as well, and is since.
     changes: Mapping[str, tuple[str, str]]
     #: Whether that is beside the other rows of the cluster, which may have drifted themselves.
     is_beside: bool = False
 
 
-def nights_of(points: Sequence[Point]) -> tuple[Point, ...]:
-    """The first job of each night, of a row's jobs from the oldest on, without nights that say nothing of the row.
+def runs_of(points: Sequence[Point]) -> tuple[Point, ...]:
+    """The first job of each run, of a row's jobs from the oldest on, without runs that say nothing of the row.
 
     In those a canary said that the cluster was not in its usual state, or what was measured is not believed.
 
-    Further jobs of a night ran because its first was slow, or share its hour: they say less than a night of their own.
+    Further jobs of a run ran because its first was slow, or share its hour: they say less than a run of their own.
     """
     return first_jobs([point for point in points if point.reason not in UNUSUAL])
 
 
 def first_jobs(points: Sequence[Point]) -> tuple[Point, ...]:
-    """The first job of each night, of a row's jobs from the oldest on."""
+    """The first job of each run, of a row's jobs from the oldest on."""
     first: dict[str, Point] = {}
     for point in points:
         first.setdefault(point.run_id, point)
     return tuple(first.values())
 
 
-def as_judged(nights: Sequence[Point], points: Sequence[Point]) -> tuple[Point, ...]:
-    """Nights as their runs were judged: of several jobs the median, with the ids and the nodes of all.
+def as_judged(runs: Sequence[Point], points: Sequence[Point]) -> tuple[Point, ...]:
+    """Runs as their runs were judged: of several jobs the median, with the ids and the nodes of all.
 
     Args:
-        nights: The first jobs of nights, see :func:`nights_of`.
-        points: All jobs of these nights.
+        runs: The first jobs of runs, see :func:`runs_of`.
+        points: All jobs of these runs.
     """
     of_run: dict[str, list[Point]] = {}
     for point in points:
         of_run.setdefault(point.run_id, []).append(point)
-    return tuple(_median(night, of_run[night.run_id]) for night in nights)
+    return tuple(_median(run, of_run[run.run_id]) for run in runs)
 
 
-def _median(night: Point, jobs: Sequence[Point]) -> Point:
+def _median(run: Point, jobs: Sequence[Point]) -> Point:
     if len(jobs) == 1:
-        return night
+        return run
     return replace(
-        night,
+        run,
         judged_s=statistics.median(job.judged_s for job in jobs),
         job_id=", ".join(job.job_id for job in jobs),
         nodes=", ".join(dict.fromkeys(job.nodes for job in jobs if job.nodes)),
@@ -746,27 +742,27 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
     )
 
 
-def drifting(nights: Sequence[Point], own_s: Sequence[float] | None = None) -> Drifting | None:
-    """Whether the newest nights that count are slower than the first, since when, and what changed then.
+def drifting(runs: Sequence[Point], own_s: Sequence[float] | None = None) -> Drifting | None:
+    """Whether the newest runs that count are slower than the first, since when, and what changed then.
 
     Args:
-        nights: Those that count.
+        runs: Those that count.
         own_s: What of the seconds of each is the row's own, where the cluster has a part in them.
     """
-    found = drift([night.judged_s for night in nights] if own_s is None else own_s)
+    found = drift([run.judged_s for run in runs] if own_s is None else own_s)
     if found is None:
         return None
-    changes = changes_within(nights, found.first_suspect - ABOUT, found.first_suspect + ABOUT)
-    return Drifting(found, nights[found.first_suspect], changes, own_s is not None)
+    changes = changes_within(runs, found.first_suspect - ABOUT, found.first_suspect + ABOUT)
+    return Drifting(found, runs[found.first_suspect], changes, own_s is not None)
 
 
 def changes_within(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:
-    """What changed from a night to a later one, both included where they are there, as before the first and since."""
-    return first_to_last(changes_at(points, night) for night in range(max(0, first), min(last + 1, len(points))))
+    """What changed from a run to a later one, both included where they are there, as before the first and since."""
+    return first_to_last(changes_at(points, run) for run in range(max(0, first), min(last + 1, len(points))))
 
 
 def first_to_last(found: Iterable[Mapping[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:
-    """Changes of one night after the other, as before the first one and since; what was taken back is none."""
+    """Changes of one run after the other, as before the first one and since; what was taken back is none."""
     changes: dict[str, tuple[str, str]] = {}
     for named in found:
         for name, (before, now) in named.items():
@@ -774,22 +770,22 @@ def first_to_last(found: Iterable[Mapping[str, tuple[str, str]]]) -> dict[str, t
     return {name: (before, now) for name, (before, now) in changes.items() if before != now}
 
 
-def changes_at(points: Sequence[Point], night: int) -> dict[str, tuple[str, str]]:
-    """What of the environment changed in a night (an index), by name, as it was before and is since.
+def changes_at(points: Sequence[Point], run: int) -> dict[str, tuple[str, str]]:
+    """What of the environment changed in a run (an index), by name, as it was before and is since.
 
-    Only what had been the same for some nights, and what is taken back before it has: what changes every night, as
-    nodes do, says nothing. What one of the nights does not know may be what it was.
+    Only what had been the same for some runs, and what is taken back before it has: what changes every run, as
+    nodes do, says nothing. What one of the runs does not know may be what it was.
     """
-    nights = points[max(0, night - 2 * _SAME_BEFORE + 1) : night + 1]
-    facts = ran_with(*nights)
-    by_name = {name: [of_night.get(name, "") for of_night in facts] for name in facts[-1]}
+    runs = points[max(0, run - 2 * _SAME_BEFORE + 1) : run + 1]
+    facts = ran_with(*runs)
+    by_name = {name: [of_run.get(name, "") for of_run in facts] for name in facts[-1]}
     found = {name: _changed(values) or _taken_back(values) for name, values in by_name.items()}
-    found["nodes"] = _changed([point.nodes for point in nights])  # nobody takes them back: the scheduler chooses them
+    found["nodes"] = _changed([point.nodes for point in runs])  # nobody takes them back: the scheduler chooses them
     return {name: change for name, change in found.items() if change is not None}
 
 
 def _changed(values: Sequence[str]) -> tuple[str, str] | None:
-    """The value that had been the same for some nights, and the newest one, where they differ."""
+    """The value that had been the same for some runs, and the newest one, where they differ."""
     *before, now = values[-_SAME_BEFORE - 1 :]
     known = len(set(before)) == 1 and "" not in {before[0], now}
     return (before[0], now) if known and now != before[0] else None
@@ -798,5 +794,5 @@ def _changed(values: Sequence[str]) -> tuple[str, str] | None:
 def _taken_back(values: Sequence[str]) -> tuple[str, str] | None:
     """The value before the newest one, and the newest, where that is what it had been changed from."""
     *before, now = values
-    nights = len(list(takewhile(lambda value: value == before[-1], reversed(before))))
-    return (before[-1], now) if nights and _changed(before[: len(before) - nights + 1]) == (now, before[-1]) else None
+    runs = len(list(takewhile(lambda value: value == before[-1], reversed(before))))
+    return (before[-1], now) if runs and _changed(before[: len(before) - runs + 1]) == (now, before[-1]) else None

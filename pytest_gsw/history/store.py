@@ -43,7 +43,7 @@ from pytest_gsw.tables.model import row_matches
 # Who takes a decision back adds an event that revokes it, so that a history tells what counted at any time.
 
 
-#: A run whose nights say nothing of its rows; the subject is its id.
+#: A run whose runs say nothing of its rows; the subject is its id.
 EXCLUDE = "exclude"
 #: An alarm that somebody looks after; the subject is its identity.
 ACKNOWLEDGE = "acknowledge"
@@ -459,7 +459,7 @@ _ONCE = """NOT EXISTS (
 _COLUMNS = """
 p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.variables, p.reason,
     p.metrics, s.definition, p.record_id"""
-_NIGHTS = f"""
+_CLUSTER_POINTS = f"""
 SELECT s.row_id, CASE s.experiment WHEN '' THEN s.definition ELSE s.experiment END, {_COLUMNS}
 FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
 WHERE s.cluster = ? AND p.time_s >= ? AND {_ONCE}
@@ -469,7 +469,7 @@ _RUNS = """
 SELECT run_id, cluster, outcome, COUNT(*), MIN(time_s), MAX(time_s) FROM gsw_record
 WHERE run_id IN (SELECT DISTINCT run_id FROM gsw_record ORDER BY run_id DESC LIMIT ?)
 GROUP BY run_id, cluster, outcome"""
-# An import is of one log, and no night.
+# An import is of one log, and no run.
 _OUTCOMES = """
 SELECT r.row_id, r.run_id, r.time_s, r.outcome FROM gsw_record r JOIN (
     SELECT run_id FROM gsw_record WHERE cluster = ? AND substr(run_id, 1, 7) <> 'import-'
@@ -518,19 +518,19 @@ class History:
         with self._transaction(write=True) as database:
             return add_records(database, newest)
 
-    def nights(self, cluster: str, since_s: float = 0.0) -> Mapping[LineKey, tuple[Point, ...]]:
+    def cluster_points(self, cluster: str, since_s: float = 0.0) -> Mapping[LineKey, tuple[Point, ...]]:
         """All points of a cluster, the oldest first, by row and experiment."""
         with self._transaction(write=False) as database:
             # Looking each record up takes several times as long.
             added_s: dict[int, float] = dict(database.execute("SELECT id, added_s FROM gsw_record"))
-            found = database.execute(_NIGHTS, (*plain(cluster), since_s))
-        nights: dict[tuple[str, str], list[Point]] = {}
+            found = database.execute(_CLUSTER_POINTS, (*plain(cluster), since_s))
+        runs: dict[tuple[str, str], list[Point]] = {}
         for row, experiment, *facts, record_id in found:
             try:
-                nights.setdefault((row, experiment), []).append(_point((*facts, added_s[record_id])))
+                runs.setdefault((row, experiment), []).append(_point((*facts, added_s[record_id])))
             except ValueError as error:
                 raise HistoryError(f"a point of {row} in {self.shown} cannot be read: {error}") from None
-        return {LineKey(row, cluster, experiment): tuple(points) for (row, experiment), points in nights.items()}
+        return {LineKey(row, cluster, experiment): tuple(points) for (row, experiment), points in runs.items()}
 
     def decide(self, event: Event) -> Event:
         """Keep what was decided, for good; the event with its number.
@@ -663,5 +663,5 @@ def _point(row: Sequence[Any]) -> Point:
 
 @lru_cache(maxsize=1024)
 def _facts(text: str) -> Any:
-    """What a job ran with, or measured; nights have mostly the same, and their points one value of it."""
+    """What a job ran with, or measured; runs have mostly the same, and their points one value of it."""
     return json.loads(text)

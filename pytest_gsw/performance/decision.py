@@ -1,4 +1,4 @@
-"""How one row is decided in one night, from its first job to the last that it needs: one pure function.
+"""How one row is decided in one run, from its first job to the last that it needs: one pure function.
 
 A loss beyond the tolerance is never passed: beyond the limit of the noise it is a regression, within it inconclusive.
 
@@ -21,7 +21,7 @@ from pytest_gsw.performance.noise import Noise
 
 @dataclass(frozen=True)
 class Repeats:
-    """How many jobs a row has in a night."""
+    """How many jobs a row has in a run."""
 
     #: Jobs that run in any case.
     first: int = 1
@@ -71,7 +71,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What is known of a row after the jobs that it has had this night."""
+    """What is known of a row after the jobs that it has had this run."""
 
     #: What the jobs say so far; it counts when no more are needed.
     outcome: Outcome
@@ -97,7 +97,7 @@ def decide(
     confirm: int = 0,
     rows: int = 1,
 ) -> Decision:
-    """Decide a row by all its jobs of this night, in any order, or say how many more it needs.
+    """Decide a row by all its jobs of this run, in any order, or say how many more it needs.
 
     Args:
         times_s: The step time of each job so far, seconds.
@@ -145,16 +145,16 @@ def decide(
 def is_known(
     times_s: Sequence[float], reference_s: float, tolerance: float, noise: Noise, before_s: Sequence[float]
 ) -> bool:
-    """Whether a loss is that with which the row failed the night before, so that more jobs would tell nothing new.
+    """Whether a loss is that with which the row failed the run before, so that more jobs would tell nothing new.
 
-    It is beyond what noise makes of so few jobs, and differs from that of the night before by no more than noise does.
+    It is beyond what noise makes of so few jobs, and differs from that of the run before by no more than noise does.
 
     Args:
         times_s: The step time of each job so far, seconds.
         reference_s: The step time that they are held against, seconds.
         tolerance: Accepted loss of throughput, as a fraction.
-        noise: Noise between jobs, which nights of the row itself have told.
-        before_s: The step time of each job of the night before, seconds; none where the row did not fail.
+        noise: Noise between jobs, which runs of the row itself have told.
+        before_s: The step time of each job of the run before, seconds; none where the row did not fail.
     """
     if not before_s or not noise.jobs:
         return False

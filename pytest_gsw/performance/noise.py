@@ -27,7 +27,7 @@ FEWEST_JOBS = 8
 #: Fewest jobs behind a figure that a cluster accepts: their median is off by about half of what one job is off by.
 ACCEPTED_JOBS = 5
 
-#: Standard deviations that the median of a row's jobs may be away from its reference: of normal noise, 0.1 % of nights
+#: Standard deviations that the median of a row's jobs may be away from its reference: of normal noise, 0.1 % of runs
 #: are farther out on the slow side (0.097 %).
 K = 3.1
 
@@ -35,7 +35,7 @@ K = 3.1
 NOISY = 0.05
 
 #: Standard deviations beyond which the first jobs of such a noisy row are followed by more: of normal noise, 7 % of
-#: nights are farther out on the slow side. A wider screen costs power, a narrower one jobs (benchmarks/decisions.py).
+#: runs are farther out on the slow side. A wider screen costs power, a narrower one jobs (benchmarks/decisions.py).
 SCREEN = 1.5
 
 #: The share of all distances between two values that the spread is not beyond, and what makes it the standard
@@ -65,7 +65,7 @@ class Noise:
     sigma: float
     #: Jobs of the history that it comes from; 0: it is the prior.
     jobs: int
-    #: What all jobs of one night have in common, beside that: its standard deviation between nights. Where it is not
+    #: What all jobs of one run have in common, beside that: its standard deviation between runs. Where it is not
     #: known, it is part of what jobs differ by.
     shared: float = 0.0
 
@@ -75,12 +75,12 @@ class Noise:
             raise ValueError(f"noise of {self.sigma} from {self.jobs} jobs is none")
 
     def of_median(self, jobs: int) -> float:
-        """The standard deviation of the median of so many jobs of one night; a ValueError for none."""
+        """The standard deviation of the median of so many jobs of one run; a ValueError for none."""
         return math.hypot(self.shared, self.sigma * median_sd(jobs))
 
     @property
     def noisy(self) -> bool:
-        """Whether it takes more jobs than a night has to tell a loss of the tolerance's size from none."""
+        """Whether it takes more jobs than a run has to tell a loss of the tolerance's size from none."""
         return self.sigma > NOISY
 
 
@@ -108,7 +108,7 @@ class Interval:
 
 
 def reference(points_s: Sequence[float]) -> Sequence[float]:
-    """The frozen reference of a row: its first nights, and never any later ones, from jobs' seconds, oldest first."""
+    """The frozen reference of a row: its first runs, and never any later ones, from jobs' seconds, oldest first."""
     return points_s[:REFERENCE_JOBS]
 
 
@@ -145,7 +145,7 @@ def usual(logs: Sequence[float], least_spell: float = LEAST_ODD) -> Sequence[flo
     """Jobs without spells and odd ones, which are 5 % and four deviations away from the middle; spells may be less.
 
     A fifth of them at most is odd, and with spells a third. Where more are so far away none is odd: a row that takes
-    125 s on some nights and 220 s on others is noisy, whichever is in the majority.
+    125 s on some runs and 220 s on others is noisy, whichever is in the majority.
     """
     if len(logs) < FEWEST_JOBS:
         return logs
@@ -215,14 +215,14 @@ def limit(tolerance: float, noise: Noise, jobs: int = 1, rows: int = 1) -> float
     """The loss of throughput beyond which the median of so many jobs is a regression, as a fraction.
 
     max(tolerance, 1 - exp(-K · sigma · c)) with c from :func:`median_sd`: never less than the tolerance, and never so
-    little that noise alone goes beyond it more often than in one of a thousand nights. Of so many rows that are judged
+    little that noise alone goes beyond it more often than in one of a thousand runs. Of so many rows that are judged
     together, none does in 99 of a hundred.
     """
     return _bound(tolerance, deviations(rows) * noise.of_median(jobs))
 
 
 def deviations(rows: int) -> float:
-    """How many standard deviations noise alone goes beyond for any of so many rows in 1 % of nights, at least K.
+    """How many standard deviations noise alone goes beyond for any of so many rows in 1 % of runs, at least K.
 
     The first step of Holm's procedure (Scandinavian Journal of Statistics 6 (1979), p. 65), at which a row is tested
     that is slow alone. The others are not waited for to take the next ones, which differ where many rows are slow.
@@ -248,7 +248,7 @@ def jobs_to_resolve(tolerance: float, noise: Noise) -> int:
     """How many jobs it takes until their median tells a loss as large as the tolerance from none.
 
     The fewest n for which (z(0.001) + z(0.9)) · sigma · c(n) is at most -ln(1 - tolerance), a billion at most: it is
-    found in 90 % of nights, and in one of a thousand where there is none.
+    found in 90 % of runs, and in one of a thousand where there is none.
 
     Raises:
         ValueError: The tolerance is not between 0 and 1.

@@ -26,9 +26,9 @@ LOSS = 0.06
 LEAST_LOSS = 0.02
 #: Nodes that cannot be told apart are named up to this number; more of them name nobody.
 MOST_TOGETHER = 16
-#: The newest nights, that nodes are cleared by: what was long before says nothing of today.
-NEWEST_NIGHTS = 30
-#: Share of nights that may name a sound node. A sum of log likelihood ratios that begins on whichever night is above
+#: The newest runs, that nodes are cleared by: what was long before says nothing of today.
+NEWEST_RUNS = 30
+#: Share of runs that may name a sound node. A sum of log likelihood ratios that begins on whichever run is above
 #: ln(1/p) with a probability of p at most (J. Ville, Étude critique de la notion de collectif, 1939, p. 100).
 _FALSE = 0.0005
 #: One suspect is told from another where it is a hundred times as likely.
@@ -42,8 +42,8 @@ _FEWEST = 4
 _QUARTILE, _DECILE = 0.6745, 1.2816
 #: How many jobs the spread of all rows counts for beside a row's own.
 _POOLED_JOBS = 10
-#: How many times what one job may say all of a night may.
-_OF_NIGHT = 1.5
+#: How many times what one job may say all of a run may.
+_OF_RUN = 1.5
 #: No noise is taken for less: a node that is slower by a thousandth is no culprit.
 _LEAST_SIGMA = 0.01
 #: Standard deviations beyond which a job is odd.
@@ -56,8 +56,8 @@ _MOST_FOUND = 24
 class Timed:
     """One measured job."""
 
-    #: Nights are numbered as they come; one run of all rows is a night.
-    night: int
+    #: Runs are numbered as they come; one run of all rows is a run.
+    run: int
     row: int
     #: The logarithm of what its step took.
     log_s: float
@@ -72,7 +72,7 @@ class Culprit:
     nodes: tuple[int, ...]
     #: The logarithm of how many times longer its jobs take.
     excess: float
-    #: The night of its first job that accuses it after the last that clears it, and of the last one that accuses.
+    #: The run of its first job that accuses it after the last that clears it, and of the last one that accuses.
     since: int
     last: int
     #: Whether it has been fast again.
@@ -88,16 +88,16 @@ class Found:
 
     #: Nodes that were slow at some time, the likeliest first.
     culprits: tuple[Culprit, ...] = ()
-    #: Of the nodes of the newest nights, as bits: those that are known to be sound, and those that jobs do not tell of.
+    #: Of the nodes of the newest runs, as bits: those that are known to be sound, and those that jobs do not tell of.
     cleared: int = 0
     untold: int = 0
 
 
 @dataclass(frozen=True)
 class _Peak:
-    """The night on which some sum is the largest of all, with all sums then, and the nights that these began with."""
+    """The run on which some sum is the largest of all, with all sums then, and the runs that these began with."""
 
-    night: int
+    run: int
     sums: Mapping[int, float]
     since: Mapping[int, int]
 
@@ -111,7 +111,7 @@ class _Peak:
 
 
 def find(jobs: Sequence[Timed]) -> Found:
-    """Look for slow nodes; jobs are in the order of their nights."""
+    """Look for slow nodes; jobs are in the order of their runs."""
     if not jobs:
         return Found()
     search = _Search(jobs)
@@ -133,9 +133,9 @@ class _Search:
         #: Of each job, those that make a level with it: its row's, in the same spell of it.
         self.levels: list[tuple[int, ...]] = [(job.row,) for job in jobs]
         self.explained: set[int] = set()
-        self.of_night: dict[int, list[int]] = defaultdict(list)
+        self.of_run: dict[int, list[int]] = defaultdict(list)
         for index, job in enumerate(jobs):
-            self.of_night[job.night].append(index)
+            self.of_run[job.run].append(index)
         seen = functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count()
         self.enough = math.log(max(1, seen) / _FALSE)
 
@@ -158,21 +158,21 @@ class _Search:
             since = peak.since[best]
             mended = self._is_mended(best, peak)
             theirs = {best} if others else set(rivals)
-            spell = self._spell(theirs, since, peak.night if mended else math.inf)
+            spell = self._spell(theirs, since, peak.run if mended else math.inf)
             if others:  # it is not the nodes: these jobs have a level of their own
                 for index in spell:
                     self.levels[index] = (*self.levels[index], number)
                 continue
             self.explained.update(spell)
             if len(rivals) <= MOST_TOGETHER:
-                named.append((rivals, since, peak.night, mended))
+                named.append((rivals, since, peak.run, mended))
         for nodes, since, last, mended in named:
             culprit = self._culprit(nodes, since, last, mended)
             if culprit is not None and culprit.excess >= LEAST_LOSS:
                 yield culprit
 
     def _look(self) -> None:
-        """What each job took beyond its level and its night, how far such jobs differ, and what it says by that."""
+        """What each job took beyond its level and its run, how far such jobs differ, and what it says by that."""
         of_level: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for index, level in enumerate(self.levels):
             if index not in self.explained:
@@ -184,9 +184,9 @@ class _Search:
         for level, indices in known.items():
             centre = _centre(logs[level], usual)
             for index in indices:
-                first[self.jobs[index].night].setdefault(self.jobs[index].row, self.jobs[index].log_s - centre)
+                first[self.jobs[index].run].setdefault(self.jobs[index].row, self.jobs[index].log_s - centre)
         effects = effects_of(first, lambda values: _centre(sorted(values), usual))
-        left = [job.log_s - effects.get(job.night, 0.0) for job in self.jobs]
+        left = [job.log_s - effects.get(job.run, 0.0) for job in self.jobs]
         centres = {level: _centre(sorted(left[i] for i in indices), usual) for level, indices in known.items()}
         self.excess = [
             one - centres[level] if level in centres else None for one, level in zip(left, self.levels, strict=True)
@@ -213,10 +213,10 @@ class _Search:
         return self.sigmas[self.levels[index]]
 
     def _spell(self, suspects: Collection[int], since: int, last: float = math.inf) -> set[int]:
-        """The jobs of suspects from a night on."""
+        """The jobs of suspects from a run on."""
         mask = sum(1 << one for one in suspects)
-        nights = (indices for night, indices in self.of_night.items() if since <= night <= last)
-        return {index for indices in nights for index in indices if self.masks[index] & mask}
+        runs = (indices for run, indices in self.of_run.items() if since <= run <= last)
+        return {index for indices in runs for index in indices if self.masks[index] & mask}
 
     def _weigh(self, but: Collection[int] = ()) -> None:
         """The log likelihood ratio of a slow node against none, by job: no more than odd jobs are seen to allow."""
@@ -228,8 +228,8 @@ class _Search:
     def _cut(self, said: float) -> float:
         return max(-2 * self.most, min(self.most, said))
 
-    def _tonight(self, indices: Iterable[int], suspects: int) -> Mapping[int, float]:
-        """What the jobs of a night say of suspects, together little more than one may: they share its hours."""
+    def _current_run(self, indices: Iterable[int], suspects: int) -> Mapping[int, float]:
+        """What the jobs of a run say of suspects, together little more than one may: they share its hours."""
         found: dict[int, float] = defaultdict(float)
         for index in indices:
             theirs = self.masks[index] & suspects
@@ -237,43 +237,43 @@ class _Search:
                 for suspect in bits(theirs):
                     found[suspect] += self.said[index]
         most = self.most
-        return {suspect: max(-2 * most, min(_OF_NIGHT * most, said)) for suspect, said in found.items()}
+        return {suspect: max(-2 * most, min(_OF_RUN * most, said)) for suspect, said in found.items()}
 
     def _peak(self, enough: float, among: int = -1) -> _Peak | None:
         """The largest sum of suspects, if it is enough; none falls below 0 (E. S. Page, Biometrika 41, p. 100)."""
         sums: dict[int, float] = {}
         since: dict[int, int] = {}
         found, most = None, enough
-        for night, indices in self.of_night.items():
+        for run, indices in self.of_run.items():
             suspects = sum(1 << one for one in sums)
             for index in indices:
                 if self.said.get(index, 0.0) > 0:
                     suspects |= self.masks[index] & among
-            for suspect, said in self._tonight(indices, suspects).items():
+            for suspect, said in self._current_run(indices, suspects).items():
                 total = sums.get(suspect, 0.0) + said
                 if total > 0:
-                    since[suspect] = since[suspect] if suspect in sums else night
+                    since[suspect] = since[suspect] if suspect in sums else run
                     sums[suspect] = total
                 else:
                     sums.pop(suspect, None)
             if max(sums.values(), default=0.0) > most:
-                found = _Peak(night, dict(sums), dict(since))
+                found = _Peak(run, dict(sums), dict(since))
                 most = found.top
         return found
 
     def _rivals(self, peak: _Peak) -> list[int]:
         """The likeliest suspect and those that are about as likely by mostly the same jobs."""
-        theirs = self._spell({peak.best}, peak.since[peak.best], peak.night)
+        theirs = self._spell({peak.best}, peak.since[peak.best], peak.run)
         slow = [self.masks[index] for index in theirs if self.said.get(index, 0.0) > 0]
         likely = (one for one, total in peak.sums.items() if total > peak.top - _TOLD_APART)
         return sorted(one for one in likely if 2 * sum(mask >> one & 1 for mask in slow) > len(slow))
 
     def _is_mended(self, suspect: int, peak: _Peak) -> bool:
-        """Whether it is sound since the last night that accuses it, held against what its jobs took until then."""
-        theirs = self._spell({suspect}, peak.since[suspect], peak.night)
+        """Whether it is sound since the last run that accuses it, held against what its jobs took until then."""
+        theirs = self._spell({suspect}, peak.since[suspect], peak.run)
         loss = max(LEAST_LOSS, statistics.median(self.excess[index] or 0.0 for index in theirs))
         total = least = 0.0
-        for index in sorted(self._spell({suspect}, peak.night + 1)):
+        for index in sorted(self._spell({suspect}, peak.run + 1)):
             if index in self.said:
                 total = min(0.0, total + self._cut(_ratio(loss, self.excess[index] or 0.0, self._sigma(index))))
                 least = min(least, total)
@@ -284,10 +284,7 @@ class _Search:
         theirs = {
             index: value
             for index, (job, value) in enumerate(zip(self.jobs, self.excess, strict=True))
-            if value is not None
-            and job.nodes & mask == mask
-            and since <= job.night
-            and not (mended and job.night > last)
+            if value is not None and job.nodes & mask == mask and since <= job.run and not (mended and job.run > last)
         }
         if not theirs:
             return None
@@ -297,9 +294,9 @@ class _Search:
         return Culprit(tuple(nodes), excess, since, last, mended, accusing, clearing)
 
     def cleared(self) -> tuple[int, int]:
-        """The nodes of the newest nights, and those of them that are known to be sound; once all culprits are found."""
-        nights = [night for night in self.of_night if night > self.jobs[-1].night - NEWEST_NIGHTS]
-        newest = [index for night in nights for index in self.of_night[night]]
+        """The nodes of the newest runs, and those of them that are known to be sound; once all culprits are found."""
+        runs = [run for run in self.of_run if run > self.jobs[-1].run - NEWEST_RUNS]
+        newest = [index for run in runs for index in self.of_run[run]]
         there = functools.reduce(operator.or_, (self.jobs[index].nodes for index in newest))
         # A level that is made with one node says nothing of it.
         ran = Counter((self.jobs[i].row, node) for i in newest for node in bits(self.jobs[i].nodes))
@@ -309,8 +306,8 @@ class _Search:
             own[row] |= (2 * count > jobs[row]) << node
         sums: dict[int, float] = defaultdict(float)
         cleared = decided = 0
-        for night in reversed(nights):
-            for index in self.of_night[night]:
+        for run in reversed(runs):
+            for index in self.of_run[run]:
                 if index in self.said:
                     for node in bits(self.jobs[index].nodes & ~decided & ~own[self.jobs[index].row]):
                         sums[node] += self.said[index]
@@ -349,7 +346,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 # -- Nodes on which jobs fail more often than on others --------------------------------------------
-# A row may fail by itself, and in one night everything may: a job's chance is that of its row or of its night,
+# A row may fail by itself, and in one run everything may: a job's chance is that of its row or of its run,
 # whichever is higher. A node is named where so many failures of its jobs are less likely than one in twenty
 # for a whole cluster, the least likely first; its jobs say nothing of other nodes then.
 
@@ -366,7 +363,7 @@ _NEGLIGIBLE = 1e-17
 class Ended:
     """One job, measured or failed."""
 
-    night: str
+    run: str
     row: str
     #: Its nodes: bit i is the i-th node.
     nodes: int
@@ -380,7 +377,7 @@ class Failures:
     nodes: tuple[int, ...]
     failed: int
     of: int
-    #: The share that fails of the same rows, in the same nights, on all nodes.
+    #: The share that fails of the same rows, in the same runs, on all nodes.
     usual: float
     #: Whether that is beyond chance.
     named: bool
@@ -424,12 +421,12 @@ class _Count:
 
 def _counts(jobs: Sequence[Ended]) -> Mapping[int, _Count]:
     """Of each node of which a job failed."""
-    of_row, of_night = _sums((job.row, job.failed) for job in jobs), _sums((job.night, job.failed) for job in jobs)
+    of_row, of_run = _sums((job.row, job.failed) for job in jobs), _sums((job.run, job.failed) for job in jobs)
     failing = functools.reduce(operator.or_, (job.nodes for job in jobs if job.failed), 0)
     counts: dict[int, _Count] = defaultdict(_Count)
     for job in jobs:
-        failed, of = of_night[job.night]
-        usual = max(of_row[job.row][0] / of_row[job.row][1], (failed - 1) / of)  # one failure makes no bad night
+        failed, of = of_run[job.run]
+        usual = max(of_row[job.row][0] / of_row[job.row][1], (failed - 1) / of)  # one failure makes no bad run
         for node in bits(job.nodes & failing):
             one = counts[node]
             one.failed += job.failed

@@ -13,7 +13,7 @@ from pytest_gsw.performance.decision import Outcome as Outcome
 from pytest_gsw.performance.decision import Repeats, decide, is_above, is_below
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.together import Night, decide_beside
+from pytest_gsw.performance.together import ClusterEffect, decide_beside
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, Metric
 from pytest_gsw.tables.model import Accepted, Baseline
 
@@ -100,7 +100,7 @@ class Reason(enum.Enum):
     WITHIN_NOISE = "within noise"
     #: Inconclusive: a canary row says that the cluster is not in its usual state.
     CANARY = "canary"
-    #: Inconclusive: all rows of the cluster are slower tonight, which is a failure of its own.
+    #: Inconclusive: all rows of the cluster are slower in this run, which is a failure of its own.
     INCIDENT = "incident"
     #: Inconclusive: a job is faster than is believed.
     TOO_GOOD = "too good to be true"
@@ -116,7 +116,7 @@ class Reason(enum.Enum):
 DOUBTS = frozenset(
     reason.value for reason in (Reason.TOO_GOOD, Reason.RANKS_DIFFER, Reason.LAST_STEP, Reason.STEPS_SLOWER)
 )
-#: The same, and nights in which the cluster was not in its usual state: none of them says how jobs of a row differ.
+#: The same, and runs in which the cluster was not in its usual state: none of them says how jobs of a row differ.
 UNUSUAL = DOUBTS | {Reason.CANARY.value}
 
 #: What binary fractions make of decimal numbers on both sides of a limit is less than this.
@@ -190,8 +190,8 @@ class Verdict:
     max_gain: float | None = None
     #: Ranks whose times differ, where they do.
     ranks: RanksApart | None = None
-    #: What the other rows of the night say, where they say something.
-    night: Night | None = None
+    #: What the other rows of the run say, where they say something.
+    cluster_effect: ClusterEffect | None = None
     #: The outcomes by the site's metrics that the row documents.
     metrics: tuple[MetricVerdict, ...] = ()
     #: The outcome by the row's own metric, where those say something worse; ``None`` where it is the outcome.
@@ -237,8 +237,12 @@ class Verdict:
 
     @property
     def left_change(self) -> float | None:
-        """The same without what the night was slower for all other rows; ``None`` where that is not known."""
-        return None if self.night is None else self.reference_s / (self.measured_s * math.exp(-self.night.taken)) - 1
+        """The same without what the run was slower for all other rows; ``None`` where that is not known."""
+        return (
+            None
+            if self.cluster_effect is None
+            else self.reference_s / (self.measured_s * math.exp(-self.cluster_effect.taken)) - 1
+        )
 
     @property
     def documented_throughput_change(self) -> float:
@@ -299,7 +303,7 @@ def judge(
     noise: Noise | None = None,
     repeats: Repeats | None = None,
     max_gain: float | None = None,
-    night: Night | None = None,
+    cluster_effect: ClusterEffect | None = None,
 ) -> Verdict:
     """Compare what was measured of a row with its document, or with what its cluster has accepted beside that.
 
@@ -312,7 +316,7 @@ def judge(
             tolerance is all that is allowed.
         repeats: How many jobs the row may have, so that the verdict can say how many are still needed.
         max_gain: Gain of throughput that is believed, as a fraction; the row's own by default.
-        night: What the other rows of the night say; ``None`` where they say nothing.
+        cluster_effect: What the other rows of the run say; ``None`` where they say nothing.
 
     Raises:
         ValueError: There is no documented figure to judge by, or a number is not finite
@@ -335,7 +339,7 @@ def judge(
     repeats = repeats or Repeats()
     known = noise or _NOISELESS
     plan = {"first": repeats.first, "confirm": repeats.confirm}
-    joint = None if night is None else decide_beside(jobs_s, reference_s, tolerance, night, **plan)
+    joint = None if cluster_effect is None else decide_beside(jobs_s, reference_s, tolerance, cluster_effect, **plan)
     decision = joint.decision if joint else decide(jobs_s, reference_s, tolerance, known, **plan)
     outcome = decision.outcome
     allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
@@ -371,7 +375,7 @@ def judge(
         more=decision.more,
         max_gain=believed,
         ranks=ranks,
-        night=night,
+        cluster_effect=cluster_effect,
     )
 
 

@@ -1,1 +1,1 @@
-"""What is told of a night afterwards: pages and CI's formats."""
+"""What is told of a run afterwards: pages and CI's formats."""

@@ -44,7 +44,7 @@ from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.run_id import RECORDS, RUNS, begin_of
-from pytest_gsw.results.summary import WholeNight, cause_of, cluster_night, error_nodes
+from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
 from pytest_gsw.results.unjudged import WAITS, Begun, begun, is_owned, left_text, newest_begun
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
@@ -61,27 +61,27 @@ _LONGEST_NAME = 120
 
 @dataclass(frozen=True)
 class Since:
-    """Since when a row is what it is tonight."""
+    """Since when a row is what it is in this run."""
 
     #: When the first run of which that is known began, seconds since the epoch, and its id and its job.
     time_s: float
     run_id: str
     job_id: str
-    #: How many nights that are, tonight among them.
-    nights: int
-    #: The run of the last night before in which it was not; empty where none is known.
+    #: How many runs that are, in this run among them.
+    runs: int
+    #: The run of the last run before in which it was not; empty where none is known.
     good_run_id: str = ""
     good_time_s: float | None = None
     good_s: float | None = None
-    #: By name, what of the environment was another before that night, or one of a few before it.
+    #: By name, what of the environment was another before that run, or one of a few before it.
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: Of a row that is too slow, how many of these nights regressed, where the others were inconclusive; else 0.
+    #: Of a row that is too slow, how many of these runs regressed, where the others were inconclusive; else 0.
     regressed: int = 0
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a night."""
+    """One row of a run."""
 
     record: Record
     #: The name of its page, without an extension.
@@ -178,7 +178,7 @@ def device(accelerator: str) -> str:
 def page_names(node_ids: Iterable[str]) -> dict[str, str]:
     """The name of each row's page: letters, digits, ``_`` and ``-``, and different ones for different rows.
 
-    A row's page has the same name every night, so that a link to it stays right. Names that differ only in case are
+    A row's page has the same name every run, so that a link to it stays right. Names that differ only in case are
     one file on some file systems.
     """
     wanted = {node_id: re.sub(r"[^A-Za-z0-9-]+", "_", node_id.rpartition("::")[2]).strip("_-") for node_id in node_ids}
@@ -201,11 +201,11 @@ def _with_hash(name: str, node_id: str) -> str:
 
 def since_line(since: Since | None) -> str:
     """Since when a row is what it is: ``2026-11-18 22:04, 3 runs``; empty where no run before is known."""
-    if since is None or (since.nights == 1 and not since.good_run_id):
+    if since is None or (since.runs == 1 and not since.good_run_id):
         return ""
     first = f"{minute(since.time_s)}{'' if since.good_run_id else ' or before'}"
     mixed = f", {since.regressed} of them regressed" if since.regressed else ""
-    return f"{'this run' if since.nights == 1 else f'{first}, {since.nights} runs{mixed}'}"
+    return f"{'this run' if since.runs == 1 else f'{first}, {since.runs} runs{mixed}'}"
 
 
 def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
@@ -227,24 +227,24 @@ def since_of(row: Row) -> Since | None:
     """Since when a row is what it is, ``None`` where nobody knows, or where it is well."""
     if row.needs is attention.ERROR:
         return _error_since(row)
-    nights, alike = row.past.nights, _ALIKE.get(row.needs, frozenset())
+    runs, alike = row.past.runs, _ALIKE.get(row.needs, frozenset())
     drifting = row.drifting if row.needs is attention.DRIFT else None
     if drifting is not None:
-        first = [night.run_id for night in nights].index(drifting.since.run_id)
-    elif nights and nights[-1].run_id == row.record.run.id and nights[-1].outcome in alike:
-        first = len(nights) - 1
-        while first and nights[first - 1].outcome in alike:
+        first = [point.run_id for point in runs].index(drifting.since.run_id)
+    elif runs and runs[-1].run_id == row.record.run.id and runs[-1].outcome in alike:
+        first = len(runs) - 1
+        while first and runs[first - 1].outcome in alike:
             first -= 1
     else:
-        return None  # a canary's night, or nothing that counts
-    found = Since(nights[first].begin_s, nights[first].run_id, nights[first].job_id, len(nights) - first)
+        return None  # a canary's run, or nothing that counts
+    found = Since(runs[first].begin_s, runs[first].run_id, runs[first].job_id, len(runs) - first)
     if first:
-        before, good_s = nights[first - 1], row.past.judged[first - 1].judged_s
-        changes = changes_within(nights, first - ABOUT, first) if drifting is None else drifting.changes
+        before, good_s = runs[first - 1], row.past.judged[first - 1].judged_s
+        changes = changes_within(runs, first - ABOUT, first) if drifting is None else drifting.changes
         found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good_s=good_s, changes=changes)
-    regressed = sum(night.outcome == outcomes.REGRESSED.word for night in nights[first:])
+    regressed = sum(point.outcome == outcomes.REGRESSED.word for point in runs[first:])
     # Alarms count from the first of those that regressed.
-    is_mixed = row.needs in attention.SLOW and regressed < found.nights
+    is_mixed = row.needs in attention.SLOW and regressed < found.runs
     return replace(found, regressed=regressed) if is_mixed else found
 
 
@@ -252,10 +252,10 @@ def _error_since(row: Row) -> Since:
     """Since when a row could not be measured."""
     record, last = row.record, row.record.jobs.last
     found = Since(begin_of(record.run.id, record_time_s(record)), record.run.id, "" if last is None else last.id, 1)
-    for night in reversed(row.earlier):
-        if night.outcome != outcomes.ERROR.word:
-            return replace(found, good_run_id=night.run_id, good_time_s=night.begin_s)
-        found = replace(found, time_s=night.begin_s, run_id=night.run_id, job_id="", nights=found.nights + 1)
+    for point in reversed(row.earlier):
+        if point.outcome != outcomes.ERROR.word:
+            return replace(found, good_run_id=point.run_id, good_time_s=point.begin_s)
+        found = replace(found, time_s=point.begin_s, run_id=point.run_id, job_id="", runs=found.runs + 1)
     return found
 
 
@@ -315,7 +315,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class RunJob:
-    """One job of a night, and its row."""
+    """One job of a run, and its row."""
 
     row: Row
     facts: JobFacts
@@ -365,7 +365,7 @@ class RunReport:
     sound_nodes: Mapping[str, Sound] = field(default_factory=dict)
     #: What the history knows to be wrong with its rows and its clusters' nodes: those that page first.
     alarms: tuple[Alarm, ...] = ()
-    #: By cluster, what its nights say of its rows together.
+    #: By cluster, what its runs say of its rows together.
     told: Mapping[str, ClusterTold] = field(default_factory=dict)
     #: The runs that the history has of its clusters, the oldest first; nothing without a history.
     listed: tuple[Listed, ...] = ()
@@ -386,12 +386,12 @@ class RunReport:
         return tuple(row.record for row in self.rows)
 
     @cached_property
-    def whole(self) -> WholeNight | None:
+    def whole(self) -> ClusterResult | None:
         """What it was for the whole cluster, an incident or not; ``None`` where its rows are too few to tell."""
-        return cluster_night(self.records)
+        return cluster_result_of(self.records)
 
     @property
-    def incident(self) -> WholeNight | None:
+    def incident(self) -> ClusterResult | None:
         """That the whole cluster was slower."""
         return self.whole if self.whole is not None and self.whole.is_incident else None
 
@@ -542,7 +542,7 @@ class Once:
 
     Args:
         history: All runs.
-        lines: By cluster, the nights that somebody has read already.
+        lines: By cluster, the runs that somebody has read already.
     """
 
     def __init__(self, history: History, lines: Mapping[str, Lines] | None = None) -> None:
@@ -550,7 +550,7 @@ class Once:
         self.read = dict(lines or {})
 
     def lines(self, cluster: str) -> Lines:
-        """The nights of a cluster."""
+        """The runs of a cluster."""
         if cluster not in self.read:
             self.read[cluster] = lines_of(self.history, cluster)
         return self.read[cluster]
@@ -580,7 +580,7 @@ def run_report(
         run: What these do not say.
         history: The runs before; ``None`` where there are none.
         accepted: By row and cluster, what clusters have accepted: the runs that count begin with that.
-        read: By cluster, the nights that somebody has read already.
+        read: By cluster, the runs that somebody has read already.
 
     Raises:
         HistoryError: The history did not answer.
@@ -597,7 +597,7 @@ def run_reports(
     runs: Mapping[str, Run] | None = None,
     accepted: AllAccepted | None = None,
 ) -> tuple[RunReport, ...]:
-    """The reports of several runs, the newest first; ``runs`` is by id what their records do not say."""
+    """The reports of several runs, the newest first; ``has_run`` is by id what their records do not say."""
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs or {}}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
@@ -653,7 +653,7 @@ def _report(
     theirs = [key for record in records if (key := series_key(record)) is not None and key in pasts]
     nodes = {key.cluster: of_cluster for key in theirs if (of_cluster := pasts[key].nodes) is not None}
     slow = {cluster: tuple(one for one in of.slow if not one.mended) for cluster, of in nodes.items()}
-    night = RunReport(
+    report = RunReport(
         run_id,
         replace(run, missing={**run.missing, **broken}),
         tuple(rows),
@@ -663,25 +663,25 @@ def _report(
         alarms=alarms,
         told=_together(records, pasts),
     )
-    incidents = {seen.run_id for one in alarms if one.spell.kind is Kind.INCIDENT for seen in one.spell.nights}
-    return replace(night, listed=_listed(night.clusters, earlier, incidents))
+    incidents = {seen.run_id for one in alarms if one.spell.kind is Kind.INCIDENT for seen in one.spell.runs}
+    return replace(report, listed=_listed(report.clusters, earlier, incidents))
 
 
 def _together(records: Sequence[Record], pasts: Mapping[SeriesKey, Past]) -> dict[str, ClusterTold]:
-    """By cluster, what its nights until then say of its rows together."""
-    tonight: dict[str, dict[str, Point]] = {}
+    """By cluster, what its runs until then say of its rows together."""
+    current_run: dict[str, dict[str, Point]] = {}
     asked: dict[str, Together] = {}
     for record in records:
         key, points = series_key(record), points_of(record)
         beside = None if key is None or key not in pasts else pasts[key].beside
         if key is not None and points and beside is not None:
-            tonight.setdefault(key.cluster, {})[key.row] = points[0].point
+            current_run.setdefault(key.cluster, {})[key.row] = points[0].point
             asked[key.cluster] = beside.together
     found = {}
-    for cluster, points_of_rows in tonight.items():
+    for cluster, points_of_rows in current_run.items():
         until_s = max(point.time_s for point in points_of_rows.values())
         before = asked[cluster].until(until_s, next(iter(points_of_rows.values())).run_id)
-        found[cluster] = quoted(cluster_told(before.with_tonight(points_of_rows)), os.environ)
+        found[cluster] = quoted(cluster_told(before.including_run(points_of_rows)), os.environ)
     return found
 
 
@@ -712,9 +712,9 @@ def _past_of(record: Record, pasts: Mapping[SeriesKey, Past]) -> Past:
     key = series_key(record)
     if key is None:
         return Past()
-    tonight = [point.point for point in points_of(record)]
-    until_s = max([record_time_s(record), *(point.time_s for point in tonight)])
-    return pasts.get(key, Past()).without(record.run.id, until_s, tonight).with_tonight(tonight)
+    current_run = [point.point for point in points_of(record)]
+    until_s = max([record_time_s(record), *(point.time_s for point in current_run)])
+    return pasts.get(key, Past()).without(record.run.id, until_s, current_run).including_run(current_run)
 
 
 def _before(record: Record, told: Mapping[tuple[str, str], tuple[Told, ...]]) -> tuple[Told, ...]:
@@ -799,9 +799,9 @@ def judged_by(rows: Iterable[Row], history: History) -> dict[tuple[str, str], di
     wanted: dict[str, set[str]] = {}
     for row in rows:
         newest = row.past.measured[-LISTED_RUNS:]
-        if any(_is_unlike(row, night) for night in newest):
-            for night in newest:
-                wanted.setdefault(night.run_id, set()).add(row.record.row.id)
+        if any(_is_unlike(row, point) for point in newest):
+            for point in newest:
+                wanted.setdefault(point.run_id, set()).add(row.record.row.id)
     found: dict[tuple[str, str], dict[str, float]] = {}
     for run_id, of_run in wanted.items():
         try:
@@ -828,17 +828,17 @@ def held_today(row: Row) -> tuple[float | None, str]:
     return None, ""
 
 
-def held_then(row: Row, night: Point, known: Mapping[str, float]) -> float | None:
+def held_then(row: Row, point: Point, known: Mapping[str, float]) -> float | None:
     """The seconds that a run of the row was judged by; ``None`` where they are not known, and were not today's."""
-    found = known.get(night.run_id)
-    if found is not None or (night.run_id != row.record.run.id and _is_unlike(row, night)):
+    found = known.get(point.run_id)
+    if found is not None or (point.run_id != row.record.run.id and _is_unlike(row, point)):
         return found
     return held_today(row)[0]
 
 
-def _is_unlike(row: Row, night: Point) -> bool:
+def _is_unlike(row: Row, point: Point) -> bool:
     """Whether what a run came to is not what today's figure and tolerance give."""
     held_s, _ = held_today(row)
-    if held_s is None or night.outcome not in _BY_FIGURE:
+    if held_s is None or point.outcome not in _BY_FIGURE:
         return False
-    return compare(night.judged_s, held_s, row.record.row.tolerance).value != night.outcome
+    return compare(point.judged_s, held_s, row.record.row.tolerance).value != point.outcome

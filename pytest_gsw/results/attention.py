@@ -1,4 +1,4 @@
-"""What a row of a night can need attention for: every list of kinds in the report and in exports is made of this."""
+"""What a row of a run can need attention for: every list of kinds in the report and in exports is made of this."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Attention:
     word: str = ""
     #: What stands above such rows on the report's first page; empty where they are in the list of all rows alone.
     heading: str = ""
-    #: How such a night is drawn among a row's nights; empty for a dot.
+    #: How such a run is drawn among a row's runs; empty for a dot.
     shape: str = ""
     #: What the report lists such a row as, where it has no kind of its own for it.
     listed_as: Attention | None = None

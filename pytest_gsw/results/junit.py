@@ -31,7 +31,7 @@ from pytest_gsw.results.junit_names import (
 from pytest_gsw.results.next_steps import again, offline
 from pytest_gsw.results.record import Record, read_record, record_files, record_name
 from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text, told
-from pytest_gsw.results.summary import WholeNight, incident_of
+from pytest_gsw.results.summary import ClusterResult, incident_of
 from pytest_gsw.results.unjudged import never_judged
 
 #: What pytest, pytest-xdist and JUnit can all carry.
@@ -245,7 +245,7 @@ def _missing(node_id: str, why: str, noted: Noted) -> ET.Element:
     return case
 
 
-def _incident(incident: WholeNight) -> ET.Element:
+def _incident(incident: ClusterResult) -> ET.Element:
     case = _case(class_of_incident(incident.cluster), INCIDENT, 0.0, [])
     case.append(_element(outcomes.REGRESSED.junit, incident.text(), message=incident.fact))
     return case

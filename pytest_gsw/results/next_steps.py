@@ -59,8 +59,8 @@ def offline(record: Record, directory: Path) -> str:
     return command("pytest", *record.run.row_options, f"--gsw-replay={directory}", record.row.node_id)
 
 
-def nights_command(record: Record) -> str:
-    """A row's nights."""
+def history_command(record: Record) -> str:
+    """A row's runs."""
     return command("pytest-gsw", "history", record.row.id, f"--cluster={record.run.cluster}")
 
 
@@ -69,7 +69,7 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
 
     Args:
         record: The row's.
-        needs: What it needs attention for, which its nights may know better than its record.
+        needs: What it needs attention for, which its runs may know better than its record.
         directory: Of its run.
     """
     verdict = record.judged
@@ -77,7 +77,7 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
         case _ if record.run.cluster == NO_CLUSTER:
             return again([record], directory)
         case attention.ACCEPTED:
-            return nights_command(record)
+            return history_command(record)
         case attention.IMPROVED if not record.run.simulated:
             return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={record.row.id}")
         case attention.DRIFT:
@@ -87,11 +87,11 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
         case attention.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
             jobs = jobs_to_resolve(record.row.tolerance, verdict.noise)
             if jobs > _MOST_REPEATS:  # look at what is known before the cluster is taken for days
-                return nights_command(record)
+                return history_command(record)
             return again([record], directory, f"--gsw-repeat={jobs}")
         case attention.REGRESSED if record.outcome == outcomes.REGRESSED.word:
             can_be_confirmed = _can_be_confirmed(record)
-            return again([record], directory, "--gsw-confirm=4") if can_be_confirmed else nights_command(record)
+            return again([record], directory, "--gsw-confirm=4") if can_be_confirmed else history_command(record)
         case _:
             return again([record], directory)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_gsw.common.words import by_number
 
-#: No night has more nodes; a longer list is not taken apart.
+#: No run has more nodes; a longer list is not taken apart.
 _MOST_NODES = 20_000
 #: Longer numbers are no nodes'.
 _MOST_DIGITS = 200

@@ -24,7 +24,7 @@ class Outcome:
     junit: Literal["", "failure", "skipped", "error"]
     #: How bad it is: of several the greatest counts.
     severity: int
-    #: What a row needs for which a night is read.
+    #: What a row needs for which a run is read.
     attention: Attention
     #: What stands behind a number of such rows on the screen, where that is not the word.
     counted: str = ""
@@ -89,7 +89,7 @@ EXPECTED_FAILURE = Outcome(
 )
 PROFILED = Outcome("profiled", "skipped", "skipped", 2, attention.NOT_JUDGED)
 
-#: All of them, in the order in which a night is counted.
+#: All of them, in the order in which a run is counted.
 OUTCOMES = (
     *(PASSED, IMPROVED, REGRESSED, INCONCLUSIVE),
     *(UNEXPECTED_SUCCESS, ERROR, EXPECTED_FAILURE, PROFILED),

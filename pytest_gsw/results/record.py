@@ -129,7 +129,7 @@ class Conclusion:
     slow_nodes: str | None = None
     #: The newer jobs that a replay passed over, each with the reason, and the age of the one that it judged.
     passed_over: str | None = None
-    #: The alarms that stood for the row on that night, each with its id, and who looked after it.
+    #: The alarms that stood for the row on that run, each with its id, and who looked after it.
     alarms: str | None = None
 
 

@@ -110,12 +110,12 @@ def verdict_fact(
 
 
 def _beside_others(verdict: Verdict) -> str:
-    """What is left of a row that has not passed without what the night was slower for all others."""
-    night, left = verdict.night, verdict.left_change
-    if night is None or left is None or verdict.own in {Outcome.PASSED, Outcome.IMPROVED}:
+    """What is left of a row that has not passed without what the run was slower for all others."""
+    effect, left = verdict.cluster_effect, verdict.left_change
+    if effect is None or left is None or verdict.own in {Outcome.PASSED, Outcome.IMPROVED}:
         return ""
-    tonight = percent(math.exp(-night.effect) - 1)
-    return f"; the other {night.rows - 1} rows are at {tonight} in this run, and without that it is at {percent(left)}"
+    now = percent(math.exp(-effect.effect) - 1)
+    return f"; the other {effect.rows - 1} rows are at {now} in this run, and without that it is at {percent(left)}"
 
 
 def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:

@@ -289,8 +289,8 @@ OF_CLUSTER = "cluster::"
 
 
 @dataclass(frozen=True)
-class WholeNight:
-    """A night of a whole cluster, which may be slower than its nights differ by."""
+class ClusterResult:
+    """A run of a whole cluster, which may be slower than its runs differ by."""
 
     cluster: str
     #: By how much more time rows took than they usually do, a logarithm, and beyond what that is an incident.
@@ -310,7 +310,7 @@ class WholeNight:
 
     @property
     def change(self) -> float:
-        """What the night does to throughput, as a fraction below 0 where it is slower."""
+        """What the run does to throughput, as a fraction below 0 where it is slower."""
         return math.exp(-self.effect) - 1
 
     @property
@@ -342,13 +342,13 @@ class WholeNight:
         return "\n".join(lines)
 
 
-def incident_of(records: Iterable[Record]) -> WholeNight | None:
+def incident_of(records: Iterable[Record]) -> ClusterResult | None:
     """The incident of a run, ``None`` where it was none, or its rows are too few to tell."""
-    found = cluster_night(records)
+    found = cluster_result_of(records)
     return found if found is not None and found.is_incident else None
 
 
-def cluster_night(records: Iterable[Record]) -> WholeNight | None:
+def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
     """What a run was for the whole cluster, an incident or not; ``None`` where its rows are too few to tell.
 
     It is told by the first job of each row of which the others were asked, whatever came of the row, unless that job
@@ -356,9 +356,9 @@ def cluster_night(records: Iterable[Record]) -> WholeNight | None:
     """
     rows = list(records)
     known = [
-        (record, night, math.log(record.measured_jobs[0].judged_s / night.usual_s))
+        (record, cluster_effect, math.log(record.measured_jobs[0].judged_s / cluster_effect.usual_s))
         for record in rows
-        if record.verdict is not None and (night := record.verdict.night) is not None
+        if record.verdict is not None and (cluster_effect := record.verdict.cluster_effect) is not None
         if record.measured_jobs and record.measured_jobs[0].judged_s
     ]
     parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
@@ -366,10 +366,10 @@ def cluster_night(records: Iterable[Record]) -> WholeNight | None:
     if len(counted) < FEWEST_ROWS and not parts:
         return None
     over = [one for _, _, one in counted or known]
-    effect, limit = statistics.median(over), statistics.median(night.limit for _, night, _ in known)
+    effect, limit = statistics.median(over), statistics.median(cluster_effect.limit for _, cluster_effect, _ in known)
     slower = sum(one > 0 for one in over)
     canaries = [one.row.node_id for one in rows if one.row.canary and one.reason == Reason.CANARY.value]
-    return WholeNight(known[0][0].run.cluster, effect, limit, len(over), slower, parts, tuple(canaries))
+    return ClusterResult(known[0][0].run.cluster, effect, limit, len(over), slower, parts, tuple(canaries))
 
 
 # -- a session that waits --------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def standing(rows: Sequence[RowProgress], gpus: float = math.inf, full: str = ""
     pending = [row.status for row in rows if row.status is not None and row.status.state is JobState.PENDING]
     reasons = sorted({status.reason for status in pending if status.reason and status.reason != "None"})
     in_use = rounded(sum(row.gpus for row in running), "GPU")
-    # Of many running jobs the one that is the furthest from its end decides how long the night is.
+    # Of many running jobs the one that is the furthest from its end decides how long the run is.
     last = max((row for row in running if row.steps), key=lambda row: row.left_s or 0.0, default=None)
     parts = [
         f"{len(rows) - len(open_rows)} of {len(rows)} done",

@@ -28,8 +28,8 @@ from pytest_gsw.reports.run_report import Once, Row, accepted_in, since_facts, s
 from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import incident_of
-from pytest_gsw.session.nights import history_at
 from pytest_gsw.session.screen import add_incident
+from pytest_gsw.session.session_history import history_at
 from pytest_gsw.session.settings import CLUSTER_TOLD, OTHERS, Settings
 from pytest_gsw.session.terminal import run_records
 
@@ -39,8 +39,8 @@ class SessionAlarms:
     """The alarms of a session's rows, and of its cluster's nodes: found once, told on the screen and in files."""
 
     found: tuple[Alarm, ...] = ()
-    #: By cluster, the nights that tell them, for what is told beside them.
-    nights: Mapping[str, Lines] = field(default_factory=dict)
+    #: By cluster, the runs that tell them, for what is told beside them.
+    series: Mapping[str, Lines] = field(default_factory=dict)
     #: Why they are not known, where that is so.
     problem: str = ""
 
@@ -53,7 +53,7 @@ class SessionAlarms:
             return (f"not known: {self.problem}",)
         told = [one for one in self.found if one.spell.kind is Kind.NODE and one.spell.subject in slow]
         found = [one for one in self.found if one not in told or not one.stands or one.acknowledged]
-        # A row's own line says it all: that it is slow tonight.
+        # A row's own line says it all: that it is slow in this run.
         if all(one.state is State.NEW and one.spell.kind is Kind.REGRESSION for one in found):
             return ()
         return tuple(line for one in found for line in (line_of(one), next_line(one)) if line)
@@ -94,7 +94,7 @@ def row_alarms(
     ``past`` are the runs of the row before this one.
     """
     key = LineKey(record.row.id, record.run.cluster, record.row.experiment)
-    whole = past.with_tonight(point.point for point in points_of(record))
+    whole = past.including_run(point.point for point in points_of(record))
     found = alarms((*regressions(key, whole), *drifts(key, whole)), said, time.time())
     text = "; ".join(line_of(one) for one in found if one.stands)
     return quoted((text or None, since_facts(since_of(Row(record, record.row.id, whole)))), os.environ)
@@ -105,8 +105,8 @@ def report_cluster(session: pytest.Session) -> None:
     config = session.config
     records = run_records(config)
     if OTHERS in config.stash:
-        tonight = {record.row.id: points[0].point for record in records if (points := points_of(record))}
-        together = config.stash[OTHERS].together.with_tonight(tonight)
+        current_run = {record.row.id: points[0].point for record in records if (points := points_of(record))}
+        together = config.stash[OTHERS].together.including_run(current_run)
         config.stash[CLUSTER_TOLD] = quoted(cluster_told(together), os.environ)
     told = config.stash.setdefault(CLUSTER_TOLD, ClusterTold())
     incident = quoted(incident_of(records), os.environ)

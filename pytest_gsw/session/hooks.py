@@ -263,7 +263,7 @@ def _hold_to_the_record(item: pytest.Item, call: pytest.CallInfo[None], report: 
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what the night came to, what stands out, and that a simulation is one."""
+    """Say what the run came to, what stands out, and that a simulation is one."""
     tell_summary(terminalreporter, config)
 
 

@@ -22,7 +22,7 @@ from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.session.collect import BaselineItem, BlankItem
 from pytest_gsw.session.resume import LostRow
-from pytest_gsw.session.settings import NIGHTS, SETTINGS, Settings
+from pytest_gsw.session.settings import SESSION_HISTORY, SETTINGS, Settings
 from pytest_gsw.session.terminal import run_records
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
 from pytest_gsw.tables.model import Baseline
@@ -149,7 +149,7 @@ class JunitCases:
 
         settings = config.stash[SETTINGS]
         found = suite_properties(read_noted(settings.run_directory), settings.run_id, run_records(config))
-        if NIGHTS in config.stash and (slow := config.stash[NIGHTS].known_slow):
+        if SESSION_HISTORY in config.stash and (slow := config.stash[SESSION_HISTORY].known_slow):
             from pytest_gsw.history.comparison import suspect_text
 
             found.append(("gsw_slow_nodes", "; ".join(map(suspect_text, slow))))
@@ -216,7 +216,7 @@ class _Allure:
             self._listener.add_label(label, (part,))
 
     def pytest_gsw_run_recorded(self, record: Record) -> None:
-        """Show the figures of a row, which must not tell one night's test from another's, and attach its record."""
+        """Show the figures of a row, which must not tell one run's test from another's, and attach its record."""
         if self._listener is None:
             return
         for name, value in junit.properties(record):

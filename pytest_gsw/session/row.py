@@ -34,7 +34,7 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.performance.decision import Done, Repeat, Repeats, Undecided, is_known
 from pytest_gsw.performance.measurement import Measurement
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.together import Night
+from pytest_gsw.performance.together import ClusterEffect
 from pytest_gsw.performance.verdict import UNUSUAL, MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
 from pytest_gsw.results import junit, next_steps, outcomes, row_text
 from pytest_gsw.results.nodes import compressed, expand, number_of
@@ -54,8 +54,8 @@ from pytest_gsw.runs.checks import agreed_with_row, check_identity, check_job, r
 from pytest_gsw.runs.measure import measure, of_all_jobs, read_metrics
 from pytest_gsw.runs.run import Run, ran_out_of_memory, unset_boost
 from pytest_gsw.session.collect import fail
-from pytest_gsw.session.nights import Nights
-from pytest_gsw.session.settings import CANARIES, FLEET, NIGHTS, OTHERS, SETTINGS, Settings
+from pytest_gsw.session.session_history import SessionHistory
+from pytest_gsw.session.settings import CANARIES, FLEET, OTHERS, SESSION_HISTORY, SETTINGS, Settings
 from pytest_gsw.session.terminal import TALLY
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
@@ -94,7 +94,7 @@ class LiveRow:
         baseline: The row.
         settings: The session's.
         launcher: How its jobs are started.
-        nights: What earlier nights measured.
+        runs: What earlier runs measured.
         environ: The session's environment.
         spec: How the session starts the row, or would; ``None`` where that is not known.
         submitted: What an earlier session submitted for the row, in one that goes on with it.
@@ -104,15 +104,15 @@ class LiveRow:
     was_excused = False
     #: What it was said already that slow nodes have to do with its outcome.
     slow_nodes: str | None = None
-    #: What the other rows of its night said, where that was recorded.
-    night: Night | None = None
+    #: What the other rows of its run said, where that was recorded.
+    cluster_effect: ClusterEffect | None = None
 
     def __init__(
         self,
         baseline: Baseline,
         settings: Settings,
         launcher: Launcher,
-        nights: Nights,
+        session_history: SessionHistory,
         environ: Mapping[str, str],
         spec: JobSpec | None = None,
         submitted: Submission | None = None,
@@ -123,11 +123,11 @@ class LiveRow:
         self.cluster = settings.cluster.name if settings.cluster else None
         #: How many jobs the row may have, and those that a replay judges by; and the launcher of its last job.
         self.repeats, self.launcher = settings.repeats, launcher.name
-        self._launcher, self._nights, self._environ = launcher, nights, environ
+        self._launcher, self._session_history, self._environ = launcher, session_history, environ
         self.submitted = submitted
         #: The image and what names it: the first answer stays.
         self._image: tuple[str | None, str] | None = None
-        #: By job and log, what it ran with; and what was looked up of the nights before, by what it depends on.
+        #: By job and log, what it ran with; and what was looked up of the runs before, by what it depends on.
         self._circumstances: dict[tuple[str, Path | None] | None, Circumstances] = {}
         self._past: tuple[tuple[str, str, Accepted | None], Past] | None = None
 
@@ -173,11 +173,11 @@ class LiveRow:
         return (accepted, unused) if ran.definition == ran.definition_now else (None, accepted or unused)
 
     def past(self, run: Run, accepted: Accepted | None) -> Past:
-        """What is known of the row's nights before, without this one; looked up once."""
+        """What is known of the row's runs before, without this one; looked up once."""
         ran = self.circumstances(run)
         key = ran.definition, ran.experiment, accepted
         if self._past is None or self._past[0] != key:
-            self._past = key, self._nights.past(self.baseline.id, *key, self.settings.run_id)
+            self._past = key, self._session_history.past(self.baseline.id, *key, self.settings.run_id)
         return self._past[1]
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
@@ -230,11 +230,11 @@ class LiveRow:
         return self._image_beside_log(self._submission_of(run))[1] == "environment"
 
     def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
-        """That the newest nights of the row, with this one, differ from its first ones beside the others; one line."""
+        """That the newest runs of the row, with this one, differ from its first ones beside the others; one line."""
         if judged_s is None:
             return None
         first, ran = run.jobs[0], self.circumstances(run)
-        tonight = Point(
+        current_run = Point(
             self.settings.run_id,
             first.job_id,
             first.status.end_s or time.time(),
@@ -246,7 +246,7 @@ class LiveRow:
             variables=ran.variables,
             definition=ran.definition,
         )
-        found = replace(self.past(run, accepted), beside=beside).with_tonight([tonight]).drifting
+        found = replace(self.past(run, accepted), beside=beside).including_run([current_run]).drifting
         return None if found is None else quoted(drift_text(found), os.environ)
 
     def _environment(self, run: Run, written: Provenance, started: JobSpec | None) -> dict[str, str]:
@@ -287,19 +287,19 @@ class ReplayedRow(LiveRow):
         baseline: Baseline,
         settings: Settings,
         launcher: Launcher,
-        nights: Nights,
+        session_history: SessionHistory,
         environ: Mapping[str, str],
         spec: JobSpec | None,
         record: Record,
     ) -> None:
-        super().__init__(baseline, settings, launcher, nights, environ, spec)
+        super().__init__(baseline, settings, launcher, session_history, environ, spec)
         assert record.jobs.last is not None  # others are not replayed
         self.launcher = record.jobs.last.launcher
         self.repeats = Repeats(record.jobs.first_jobs, record.jobs.confirm_jobs)
         # The canary may not be replayed with it.
         self.was_excused = record.reason == Reason.CANARY.value
         self.slow_nodes = record.slow_nodes
-        self.night = None if record.verdict is None else record.verdict.night
+        self.cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
         self._record = record
 
     def with_earlier_jobs(self, run: Run) -> Run:
@@ -374,7 +374,7 @@ def _job_key(job_id: str, status: JobStatus) -> _JobKey:
 
 
 def _is_known(verdict: Verdict, failed_before_s: Sequence[float]) -> bool:
-    """Whether the row has failed with the same loss on the night before, and nothing else of it is to be confirmed."""
+    """Whether the row has failed with the same loss on the run before, and nothing else of it is to be confirmed."""
     if verdict.own is not Outcome.REGRESSED or verdict.noise is None or any(one.more for one in verdict.metrics):
         return False
     times_s = verdict.jobs_s or (verdict.measured_s,)
@@ -700,7 +700,7 @@ class SessionRow:
             record = replace(record, outcome=outcomes.ERROR.word, fact=failure.fact)
             written = write_record(directory, record)
         if self._settings.replay is None:  # a replayed run is in the history already
-            config.stash[NIGHTS].keep(record, written)
+            config.stash[SESSION_HISTORY].keep(record, written)
         config.stash[TALLY].records[written.name] = record
         return record, failure
 
@@ -713,17 +713,17 @@ class SessionRow:
         return [*since, *row_text.run_facts(record, again, next_steps.offline(record, directory))]
 
     def _alarms(self, record: Record, run: Run | None) -> str | None:
-        """The alarms of the row with this night, which the history has later; a replay is of no night of its own."""
+        """The alarms of the row with this run, which the history has later; a replay is of no run of its own."""
         is_wrong = record.by_own_metric == outcomes.REGRESSED.word or record.drift
         if run is None or not is_wrong or self._settings.replay is not None:
             return None
         # Few rows have any.
         from pytest_gsw.session.alarming import row_alarms
 
-        night = None if record.verdict is None else record.verdict.night
-        beside = self._config.stash[OTHERS].beside(night)
+        cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
+        beside = self._config.stash[OTHERS].beside(cluster_effect)
         past = replace(self.source.past(run, self.source.accepted(run)[0]), beside=beside)
-        found, self._since = row_alarms(record, past, self._config.stash[NIGHTS].acknowledged)
+        found, self._since = row_alarms(record, past, self._config.stash[SESSION_HISTORY].acknowledged)
         return found
 
     def _error_text(self, error: RunError, run: Run | None) -> str:
@@ -743,7 +743,7 @@ class SessionRow:
         """
         baseline, source = self.baseline, self.source
         accepted, unused = source.accepted(run)
-        verdict = self._with_canaries(self._ask(run, measurement, accepted, self._night()))
+        verdict = self._with_canaries(self._ask(run, measurement, accepted, self._cluster_effect()))
         not_comparable = source.not_comparable(run)
         tokens_per_s = measurement.figures.tokens_per_s if baseline.judged_by is STEP_TIME else None
         documented = dict(vars(baseline.documented))
@@ -751,7 +751,7 @@ class SessionRow:
         slow_nodes = self._slow_nodes(run, verdict)
         fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
-        first, beside = run.jobs[0], self._config.stash[OTHERS].beside(verdict.night)
+        first, beside = run.jobs[0], self._config.stash[OTHERS].beside(verdict.cluster_effect)
         return Found(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             quoted(fact, os.environ),  # a log may call its ranks anything
@@ -769,7 +769,7 @@ class SessionRow:
         Raises:
             RunError: The job cannot be measured.
         """
-        settings, nights, jobs = self.source.settings, self._config.stash[NIGHTS], len(run.jobs)
+        settings, session_history, jobs = self.source.settings, self._config.stash[SESSION_HISTORY], len(run.jobs)
         repeats = settings.repeats
         if self.baseline.expected_failure or (jobs >= repeats.most and not self._config.stash[OTHERS].may_speak):
             return Done()
@@ -785,25 +785,29 @@ class SessionRow:
         if self._config.stash[CANARIES]:
             return Done()  # whatever further jobs measure, the run is inconclusive
         accepted = self.source.accepted(run)[0]
-        verdicts = [self._ask(run, measurement, accepted, night) for night in self._possible_nights()]
+        verdicts = [
+            self._ask(run, measurement, accepted, cluster_effect) for cluster_effect in self._possible_effects()
+        ]
         before_s = self.source.past(run, accepted).failed_before_s
-        return decide(run, verdicts, Context(repeats, settings.strict, before_s, nights.slow_nodes))
+        return decide(run, verdicts, Context(repeats, settings.strict, before_s, session_history.slow_nodes))
 
     def _tell_others(self, run: Run) -> None:
-        """Tell the other rows what the first job took; of a row that has changed since, other nights are known."""
+        """Tell the other rows what the first job took; of a row that has changed since, other runs are known."""
         first = run.jobs[0]
         first_s = self._judged_s(first) if self.source.circumstances(run).experiment else None
-        had_slow_node = self._config.stash[NIGHTS].had_slow_node(first.status.nodes, first.status.end_s or time.time())
+        had_slow_node = self._config.stash[SESSION_HISTORY].had_slow_node(
+            first.status.nodes, first.status.end_s or time.time()
+        )
         self._config.stash[OTHERS].note(self.baseline.id, first_s, had_slow_node=had_slow_node)
 
-    def _possible_nights(self) -> tuple[Night | None, ...]:
-        """What the other rows may come to say of the night; of a canary, which tells it to them, they say nothing."""
+    def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
+        """What the other rows may come to say of the run; of a canary, which tells it to them, they say nothing."""
         return (None,) if self.baseline.canary else self._config.stash[OTHERS].bounds(self.baseline.id, self.tolerance)
 
-    def _night(self) -> Night | None:
+    def _cluster_effect(self) -> ClusterEffect | None:
         if self.baseline.canary:
             return None
-        return self.source.night or self._config.stash[OTHERS].now(self.baseline.id, self.tolerance)
+        return self.source.cluster_effect or self._config.stash[OTHERS].now(self.baseline.id, self.tolerance)
 
     def _judged_s(self, run: Run) -> float | None:
         measurement = self._measured(run.job_id, run.status)
@@ -819,7 +823,7 @@ class SessionRow:
 
     def _slow_nodes(self, run: Run, verdict: Verdict) -> str | None:
         """That a slow node explains a regression, and that its confirming jobs were to do without those that are."""
-        slow = self._config.stash[NIGHTS].slow if verdict.own is Outcome.REGRESSED else ()
+        slow = self._config.stash[SESSION_HISTORY].slow if verdict.own is Outcome.REGRESSED else ()
         if not slow:
             return self.source.slow_nodes if verdict.own is Outcome.REGRESSED else None
         # Only a session that knows of one needs the words.
@@ -828,7 +832,7 @@ class SessionRow:
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
         found = explaining(slow, verdict, jobs)
         said = [] if found is None else [f"explained by {suspect_text(found)}"]
-        avoided = self._config.stash[NIGHTS].slow_nodes
+        avoided = self._config.stash[SESSION_HISTORY].slow_nodes
         if avoided and len(jobs) > self.source.settings.repeats.first:
             said.append(f"confirming jobs were to avoid {compressed(avoided)}")
         return "; ".join(said) or None
@@ -846,7 +850,9 @@ class SessionRow:
             return None
         return ignored_text(accepted) if verdict.accepted_s is None else accepted_text(accepted)
 
-    def _ask(self, run: Run, measurement: Measurement, accepted: Accepted | None, night: Night | None) -> Verdict:
+    def _ask(
+        self, run: Run, measurement: Measurement, accepted: Accepted | None, cluster_effect: ClusterEffect | None
+    ) -> Verdict:
         """The verdict of the session's rule, and of the site's metrics that the row documents."""
         hook = self._config.hook.pytest_gsw_judge
         verdict = hook(
@@ -858,7 +864,7 @@ class SessionRow:
             noise=self.source.noise(run, accepted, self.tolerance),
             repeats=self.source.repeats,
             max_gain=self._settings.max_gain or self.baseline.max_gain,
-            night=night,
+            cluster_effect=cluster_effect,
         )
         if not isinstance(verdict, Verdict):
             raise wrong_answer(hook, f"{verdict!r}, which is no Verdict")

@@ -26,7 +26,7 @@ from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, fail
 from pytest_gsw.session.junit import add_case
 from pytest_gsw.session.resume import leave_run, left_over
 from pytest_gsw.session.screen import add_row, clear_live, leave_files, write
-from pytest_gsw.session.settings import ALARMS, CRITERION, FINISHED, FLEET, NIGHTS, NOT_READY, SETTINGS
+from pytest_gsw.session.settings import ALARMS, CRITERION, FINISHED, FLEET, NOT_READY, SESSION_HISTORY, SETTINGS
 from pytest_gsw.session.start import Start, start_fleet, tell_delivery
 from pytest_gsw.session.terminal import TALLY, Tally, run_records
 
@@ -109,7 +109,7 @@ def exit_status(session: pytest.Session, tally: Tally) -> int:
     if status != pytest.ExitCode.OK:
         return status
     if tally.judged_none:
-        # A night in which nothing was judged must not look like one in which all went well.
+        # A run in which nothing was judged must not look like one in which all went well.
         return int(pytest.ExitCode.NO_TESTS_COLLECTED)
     left = _left(session, tally)
     if left:
@@ -391,30 +391,30 @@ def _fail(session: pytest.Session) -> None:
 
 def _remember(config: pytest.Config) -> None:
     """Give the session's records to the history."""
-    nights = config.stash.get(NIGHTS, None)
-    if nights is None:
+    session_history = config.stash.get(SESSION_HISTORY, None)
+    if session_history is None:
         return
-    if nights.problem:
-        write(config, f"gsw: rows were judged by their tolerance alone: {nights.problem}")
-    if nights.not_kept:
+    if session_history.problem:
+        write(config, f"gsw: rows were judged by their tolerance alone: {session_history.problem}")
+    if session_history.not_kept:
         run = from_here(config.stash[SETTINGS].run_directory)
-        write(config, f"gsw: records could not be kept for the history: {nights.not_kept}")
+        write(config, f"gsw: records could not be kept for the history: {session_history.not_kept}")
         write(config, f"next: pytest-gsw history --add {run}")
-    tell_delivery(config, nights)
-    nights.close()
+    tell_delivery(config, session_history)
+    session_history.close()
 
 
 def _note_alarms(config: pytest.Config) -> None:
-    """Find the alarms of the night; a replay is of no night of its own."""
+    """Find the alarms of the run; a replay is of no run of its own."""
     settings = config.stash[SETTINGS]
-    has_nights = settings.history is not None and settings.replay is None
-    if not config.stash[TALLY].outcomes or not has_nights:
+    has_runs = settings.history is not None and settings.replay is None
+    if not config.stash[TALLY].outcomes or not has_runs:
         return
-    # Only a session that has run rows has a night.
+    # Only a session that has run rows has a run.
     from pytest_gsw.session.alarming import session_alarms
 
-    nights = config.stash.get(NIGHTS, None)
-    slow_before = None if nights is None else nights.slow_before
+    session_history = config.stash.get(SESSION_HISTORY, None)
+    slow_before = None if session_history is None else session_history.slow_before
     config.stash[ALARMS] = session_alarms(settings, run_records(config), slow_before)
 
 

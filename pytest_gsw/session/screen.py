@@ -28,7 +28,7 @@ from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results.nodes import compressed
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.row_text import attempt_text
-from pytest_gsw.results.summary import RowProgress, WholeNight, standing
+from pytest_gsw.results.summary import ClusterResult, RowProgress, standing
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.settings import ALARMS, SETTINGS, Settings
 from pytest_gsw.session.terminal import TALLY, Tally
@@ -200,7 +200,7 @@ def add_row(item: BaselineItem, record: Record) -> None:
         _append(item.config, f'{{"event":"row","record":{record.text}}}\n'.encode("ascii"))
 
 
-def add_incident(config: pytest.Config, found: WholeNight, since: str) -> None:
+def add_incident(config: pytest.Config, found: ClusterResult, since: str) -> None:
     """Write the live file's line of an incident."""
     line = _line(
         event="incident",
@@ -252,7 +252,7 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
     from pytest_gsw.reports.html.pages import write_report
     from pytest_gsw.reports.run_report import Run, RunReport, accepted_in, run_report
     from pytest_gsw.results.junit import read_whole_run
-    from pytest_gsw.session.nights import history_at
+    from pytest_gsw.session.session_history import history_at
 
     settings, alarms = config.stash[SETTINGS], config.stash.get(ALARMS, None)
     records, missing = read_whole_run(settings.run_directory, tally.records)
@@ -260,7 +260,7 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
     run = Run(from_here(settings.run_directory), missing, exit_status, alarms.found if alarms else ())
 
     def made(history: History | None) -> RunReport:
-        report = run_report(records, run, history, accepted, alarms.nights if alarms else {})
+        report = run_report(records, run, history, accepted, alarms.series if alarms else {})
         if settings.report is not None:
             write_report([report], settings.report, history)
         return report

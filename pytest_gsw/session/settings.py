@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.spec import Profile
     from pytest_gsw.results.suites import SuiteRows
     from pytest_gsw.session.alarming import SessionAlarms
-    from pytest_gsw.session.nights import Nights, Others
+    from pytest_gsw.session.session_history import Others, SessionHistory
 
 # -- Values that a session has from the one that it goes on with ------------------------------------
 #
@@ -566,11 +566,11 @@ def _profile(given: Any) -> Profile | None:
 
 SETTINGS = pytest.StashKey[Settings]()
 FLEET: pytest.StashKey[Fleet] = pytest.StashKey()
-#: What earlier nights measured.
-NIGHTS: pytest.StashKey[Nights] = pytest.StashKey()
+#: What earlier runs measured.
+SESSION_HISTORY: pytest.StashKey[SessionHistory] = pytest.StashKey()
 #: What the rows of the session say together.
 OTHERS: pytest.StashKey[Others] = pytest.StashKey()
-#: What the nights of the cluster say, at the session's end.
+#: What the runs of the cluster say, at the session's end.
 CLUSTER_TOLD: pytest.StashKey[ClusterTold] = pytest.StashKey()
 #: Ids of the canary rows that were too slow in this session.
 CANARIES = pytest.StashKey[list[str]]()
@@ -580,7 +580,7 @@ NOT_READY = pytest.StashKey[bool]()
 FINISHED = pytest.StashKey[bool]()
 #: What is told of the suite's criterion at the end.
 CRITERION = pytest.StashKey["tuple[str, ...]"]()
-#: The alarms of the session's night.
+#: The alarms of the session's run.
 ALARMS: pytest.StashKey[SessionAlarms] = pytest.StashKey()
 #: What is told of the selection, a line each: words that nothing is called, and who runs no row again.
 OF_SELECTION = pytest.StashKey["list[str]"]()

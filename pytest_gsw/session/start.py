@@ -55,11 +55,11 @@ from pytest_gsw.runs.run import Run
 from pytest_gsw.session import answers
 from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
 from pytest_gsw.session.junit import note_rows
-from pytest_gsw.session.nights import Nights, Others
 from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
 from pytest_gsw.session.row import LiveRow, ReplayedRow, RowPlan, SessionRow
 from pytest_gsw.session.screen import begin_live, make_ticker, repeat_teller, write
-from pytest_gsw.session.settings import CANARIES, FLEET, NIGHTS, NOT_READY, OTHERS, Settings, environment_of
+from pytest_gsw.session.session_history import Others, SessionHistory
+from pytest_gsw.session.settings import CANARIES, FLEET, NOT_READY, OTHERS, SESSION_HISTORY, Settings, environment_of
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 
@@ -402,7 +402,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     launcher = make_launcher(config, settings, recorded, by_row)
     submits = settings.replay is None
     settings, journal = own_run(config, settings, lambda line: write(config, line))
-    config.stash[NIGHTS] = nights = _nights(config, settings)
+    config.stash[SESSION_HISTORY] = session_history = _session_history(config, settings)
     config.stash[CANARIES] = []
     environ = environment_of(config)
     fleet = Fleet(
@@ -419,11 +419,11 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
         environ=environ,
     )
     config.stash[FLEET] = fleet
-    config.stash[OTHERS] = _others(config, settings, rows, nights)
+    config.stash[OTHERS] = _others(config, settings, rows, session_history)
     plans = make_plans(rows, settings)
     specs = {row_id: plan.spec for row_id, plan in plans.items()}
     for item in rows:
-        source = LiveRow(item.baseline, settings, launcher, nights, environ)
+        source = LiveRow(item.baseline, settings, launcher, session_history, environ)
         item.row = by_row[item.baseline.id] = SessionRow(config, plans[item.baseline.id], source, item.user_properties)
     _note_rows(config, settings, journal, [*rows, *blank_rows(session.items)])
     if left_alone := config.stash.get(LEFT_ALONE, ""):
@@ -437,7 +437,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
         planned = specs.get(row_id) or fleet.spec(row_id)
         spec = planned if isinstance(planned, JobSpec) else None
         if row_id in recorded:
-            row.source = ReplayedRow(row.baseline, settings, launcher, nights, environ, spec, recorded[row_id])
+            row.source = ReplayedRow(row.baseline, settings, launcher, session_history, environ, spec, recorded[row_id])
         else:
             row.source.spec, row.source.submitted = spec, attached.get(row_id) or lost.get(row_id)
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
@@ -491,32 +491,36 @@ def _watch(planned: SessionRow, environ: Mapping[str, str]) -> Watch | None:
     )
 
 
-def _nights(config: pytest.Config, settings: Settings) -> Nights:
+def _session_history(config: pytest.Config, settings: Settings) -> SessionHistory:
     """The history as this session uses it; what a session before could not deliver goes there first."""
     if settings.history is None or settings.replay is not None or settings.cluster is None:
-        return Nights(None, settings.results, None)
-    nights = Nights(open_history(settings.history), settings.results, settings.cluster.name)
-    tell_delivery(config, nights)
-    return nights
+        return SessionHistory(None, settings.results, None)
+    session_history = SessionHistory(open_history(settings.history), settings.results, settings.cluster.name)
+    tell_delivery(config, session_history)
+    return session_history
 
 
-def _others(config: pytest.Config, settings: Settings, rows: Sequence[BaselineItem], nights: Nights) -> Others:
+def _others(
+    config: pytest.Config, settings: Settings, rows: Sequence[BaselineItem], session_history: SessionHistory
+) -> Others:
     """The rows together, each with the figure that its cluster has accepted, as far as that is known by now."""
     cluster = "" if settings.cluster is None else settings.cluster.name
     expected = [(item.baseline, accepted_to_expect(item.baseline, cluster, None)) for item in rows]
     fleet = config.stash[FLEET]
-    return Others(nights, expected, settings.run_id, lambda row_id: isinstance(fleet.phase(row_id), Over | None))
+    return Others(
+        session_history, expected, settings.run_id, lambda row_id: isinstance(fleet.phase(row_id), Over | None)
+    )
 
 
-def tell_delivery(config: pytest.Config, nights: Nights) -> None:
+def tell_delivery(config: pytest.Config, session_history: SessionHistory) -> None:
     """Give all records that wait to the history, and say what stays behind."""
-    delivered = nights.deliver()
+    delivered = session_history.deliver()
     if delivered is None:
         return
     if delivered.why is not None:
         records = f"{counted(delivered.left, 'record')} {'waits' if delivered.left == 1 else 'wait'}"
         write(config, f"gsw: {delivered.why}")
-        write(config, f"gsw: {records} in {from_here(nights.waiting)}; the next session delivers what waits")
+        write(config, f"gsw: {records} in {from_here(session_history.waiting)}; the next session delivers what waits")
     for why in delivered.unreadable:
         write(config, f"gsw: not delivered to the history: {why}")
 

@@ -26,7 +26,7 @@ from pytest_gsw.results.row_text import (
 from pytest_gsw.results.summary import OF_CLUSTER, gpu_hours
 from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.settings import ALARMS, CLUSTER_TOLD, CRITERION, NIGHTS, SETTINGS, Settings
+from pytest_gsw.session.settings import ALARMS, CLUSTER_TOLD, CRITERION, SESSION_HISTORY, SETTINGS, Settings
 
 # -- What the rows of a session came to -------------------------------------------------------------
 
@@ -193,7 +193,7 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     _tell_improved(reporter)
     _tell_slow_nodes(reporter, config)
     _tell_run(reporter, config)
-    slow = [one.name for one in config.stash[NIGHTS].known_slow] if NIGHTS in config.stash else []
+    slow = [one.name for one in config.stash[SESSION_HISTORY].known_slow] if SESSION_HISTORY in config.stash else []
     alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
     _tell_lines(reporter, "alarms", alarms)
     _tell_lines(reporter, "suite", config.stash.get(CRITERION, ()))
@@ -266,24 +266,24 @@ def _tell_section(
 
 def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say which nodes make jobs of the cluster slow or fail them, a line each."""
-    nights = config.stash.get(NIGHTS, None)
-    if nights is None or not (nights.failing or nights.known_slow):
+    session_history = config.stash.get(SESSION_HISTORY, None)
+    if session_history is None or not (session_history.failing or session_history.known_slow):
         return
     from pytest_gsw.history.comparison import failing_text, slow_since_text, sound_text
 
-    if nights.failing:
+    if session_history.failing:
         reporter.section("nodes that fail jobs")
-    for failing in nights.failing:
+    for failing in session_history.failing:
         reporter.write_line(quoted(failing_text(failing), os.environ))
-    if not nights.known_slow:
+    if not session_history.known_slow:
         return
     reporter.section("slow nodes")
     ids = config.stash[ALARMS].of_nodes() if ALARMS in config.stash else {}
-    for one in nights.known_slow:
+    for one in session_history.known_slow:
         alarm = f", alarm {ids[one.name]}" if one.name in ids else ""
         reporter.write_line(quoted(f"{slow_since_text(one)}{alarm}", os.environ))
-    if nights.sound is not None:
-        reporter.write_line(f"others: {sound_text(nights.sound)}.")
+    if session_history.sound is not None:
+        reporter.write_line(f"others: {sound_text(session_history.sound)}.")
     reporter.write_line("pytest-gsw nodes tells by which jobs that is known.")
 
 

@@ -232,7 +232,7 @@ class Baseline:
     location: Location
     #: Name of the document's formula of model FLOPs, where the table gives one.
     formula: str | None = None
-    #: The row says whether the cluster is in its usual state; a night in which it is too slow is inconclusive.
+    #: The row says whether the cluster is in its usual state; a run in which it is too slow is inconclusive.
     canary: bool = False
     #: What clusters have accepted for this row, by the cluster's name.
     accepted: Mapping[str, Accepted] = field(default_factory=dict)
@@ -465,7 +465,7 @@ def image_of(environment: Mapping[str, str]) -> str | None:
 # tolerance and the place in the document are not part of it: they say what is expected of a run, not
 # what is run.
 #
-# An experiment is the definition without the software that it ran with. A row's nights stay one line of nights when its
+# An experiment is the definition without the software that it ran with. A row's runs stay one line of runs when its
 # image or its release changes: whether the new one made it slower is asked exactly then.
 
 #: Hexadecimal digits of a hash: that two of a million definitions share one has a chance of 0.2 %.

@@ -1,4 +1,4 @@
-"""One browser and one night for all tests."""
+"""One browser and one run for all tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.requirements import require
 from tests.slurm.conftest import start
 
 from .chromium import Chromium, missing_requirements
-from .night import Night, run_night
+from .night import Run, run_everything
 from .server import Served
 
 
@@ -26,10 +26,10 @@ def chromium() -> Iterator[Chromium]:
 
 
 @pytest.fixture(scope="session")
-def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
-    """A night on a Slurm of its own, which ends with it."""
-    (night,) = (run_night(cluster, tmp_path_factory.mktemp("night")) for cluster in start(288))
-    return night
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run on a Slurm of its own, which ends with it."""
+    (run,) = (run_everything(cluster, tmp_path_factory.mktemp("night")) for cluster in start(288))
+    return run
 
 
 def write_report(run: Path, target: Path, *options: str) -> None:
@@ -40,9 +40,9 @@ def write_report(run: Path, target: Path, *options: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def report(chromium: Chromium, night: Night, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The night's report, served as Jenkins would."""
+def report(chromium: Chromium, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The run's report, served as Jenkins would."""
     directory = tmp_path_factory.mktemp("report")
-    write_report(night.run, directory)
+    write_report(run.run, directory)
     with Served(directory) as served:
         yield served

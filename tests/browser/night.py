@@ -1,4 +1,4 @@
-"""A night on a real Slurm: 62 rows with faults of every kind, and the nights before it in the history.
+"""A run on a real Slurm: 62 rows with faults of every kind, and the runs before it in the history.
 
 The jobs are real ones, of 8 to 2304 GPUs that nobody has; what they run is the simulated recipe.
 """
@@ -135,7 +135,7 @@ FAULTS = {
     "grok1_314b_bf16[H100x64]": "slow:8%",
     "llama3.1_405b_fp8[H100x192]": "fast:9%",
     "mixtral_8x7b_fp8[H100x64]": "fast:7%",
-    "grok1_314b_fp8[H100x256]": "slow:11%",  # inconclusive, because its nights differ by 8 %
+    "grok1_314b_fp8[H100x256]": "slow:11%",  # inconclusive, because its runs differ by 8 %
     "gpt3_175b_fp8[H100x256]": "slow:3%",  # and so were the last two weeks
     "gpt3_175b_fp8[H100x512]": "oom",
     "llama2_70b_bf16[H100x512]": "nan",
@@ -167,7 +167,7 @@ clusters:
       DEMO_LAUNCH: {launch}
 """
 
-#: Simulated figures never mix with others, and a history is what this night is compared with: nobody is to notice.
+#: Simulated figures never mix with others, and a history is what this run is compared with: nobody is to notice.
 PYTHON = """\
 #!/bin/bash
 set -o pipefail
@@ -177,7 +177,7 @@ set -o pipefail
 
 _NCCL, _OLD_NCCL, _DRIVER = "2.23.4", "2.21.5", "550.90.07"
 
-#: What keeps the night short; nothing that a verdict rests on.
+#: What keeps the run short; nothing that a verdict rests on.
 CONFTEST = """\
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
@@ -190,16 +190,16 @@ _OPTIONS = (
 )  # fmt: skip
 
 _DAY_S = 86400.0
-#: As many nights as creep can be told from, and as most rows have in a picture.
-_NIGHTS, _FEW_NIGHTS = 44, 14
-#: Nights ago that the creeping row got slower.
+#: As many runs as creep can be told from, and as most rows have in a picture.
+_RUNS, _FEW_RUNS = 44, 14
+#: Runs ago that the creeping row got slower.
 _CREEPS = 13
-#: Nights before this one in which another row has failed already.
-_SLOW_NIGHTS = 3
+#: Runs before this one in which another row has failed already.
+_SLOW_RUNS = 3
 
 
-class Night(NamedTuple):
-    """What a night has left."""
+class Run(NamedTuple):
+    """What a run has left."""
 
     directory: Path
     run: Path
@@ -209,7 +209,7 @@ class Night(NamedTuple):
     output: str
 
 
-def run_night(cluster: SlurmCluster, directory: Path, *, hostile: bool = True, seconds: float = 0) -> Night:
+def run_everything(cluster: SlurmCluster, directory: Path, *, hostile: bool = True, seconds: float = 0) -> Run:
     """Run all rows once.
 
     Args:
@@ -220,7 +220,7 @@ def run_night(cluster: SlurmCluster, directory: Path, *, hostile: bool = True, s
     """
     _write_project(directory, hostile=hostile, seconds=seconds)
     with open_history(directory / ".gsw" / "history.sqlite") as history:
-        history.add(_earlier_nights(directory, cluster.run("sbatch", "--version").split()[1]))
+        history.add(_earlier_runs(directory, cluster.run("sbatch", "--version").split()[1]))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *_OPTIONS],
         cwd=directory,
@@ -235,7 +235,7 @@ def run_night(cluster: SlurmCluster, directory: Path, *, hostile: bool = True, s
     assert done.returncode == 1, done.stdout  # rows have failed
     (run,) = (directory / ".gsw" / "runs").iterdir()
     records = [read_record(path) for path in run.glob("records/*.json")]
-    return Night(directory, run, {record.row.id: record for record in records}, done.stdout)
+    return Run(directory, run, {record.row.id: record for record in records}, done.stdout)
 
 
 def _write_project(directory: Path, *, hostile: bool, seconds: float) -> None:
@@ -263,25 +263,25 @@ def _write_project(directory: Path, *, hostile: bool, seconds: float) -> None:
     (directory / "bin" / "python").chmod(0o755)
 
 
-def _earlier_nights(directory: Path, slurm: str) -> Iterator[Record]:
-    """What all rows took in the nights before, by the documented figures and the noise of jobs."""
+def _earlier_runs(directory: Path, slurm: str) -> Iterator[Record]:
+    """What all rows took in the runs before, by the documented figures and the noise of jobs."""
     chance = random.Random(6)  # noqa: S311 - noise, not cryptography
-    tonight_s = time.time()
+    current_s = time.time()
     for row in load_tables([directory / "baselines", directory / "site"]):
         if row.accelerator != "H100" or row.expected_failure or row.model == "trap":
             continue
         noise = 0.08 if row.id == NOISY else 0.007
-        for ago in range(_NIGHTS if row.id in (CREEPING, NOISY) else _FEW_NIGHTS, 0, -1):
+        for ago in range(_RUNS if row.id in (CREEPING, NOISY) else _FEW_RUNS, 0, -1):
             factor = chance.lognormvariate(0, noise)
             if row.id == CREEPING and ago <= _CREEPS:
                 factor *= 1.032
-            if row.id == SLOW_SINCE and ago <= _SLOW_NIGHTS:
+            if row.id == SLOW_SINCE and ago <= _SLOW_RUNS:
                 factor = 1.085
-            end_s = tonight_s - ago * _DAY_S + chance.uniform(0, 3600)
+            end_s = current_s - ago * _DAY_S + chance.uniform(0, 3600)
             nccl = _NCCL if ago <= _CREEPS else _OLD_NCCL
             yield varied(
                 _earlier_record(row, directory, ago, end_s, factor),
-                run_id=time.strftime("%Y%m%d-210000-7f3a", time.gmtime(tonight_s - ago * _DAY_S)),
+                run_id=time.strftime("%Y%m%d-210000-7f3a", time.gmtime(current_s - ago * _DAY_S)),
                 environment={"driver": _DRIVER, "nccl": nccl, "slurm": slurm},
                 **({"outcome": "passed"} if row.id == NOISY else {}),  # what regressed would widen no noise
             )

@@ -1,6 +1,6 @@
 """Make the pictures of the documentation again: ``python -m tests.browser.pictures docs/images``.
 
-It runs a night on a Slurm of its own, so it needs root, Slurm's packages and Chromium.
+It runs a run on a Slurm of its own, so it needs root, Slurm's packages and Chromium.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.slurm.cluster import SlurmCluster
 
 from .chromium import DARK, PHONE, Chromium
 from .conftest import write_report
-from .night import run_night
+from .night import run_everything
 from .server import Served
 
 _LARGEST_BYTES = 200_000
@@ -51,9 +51,9 @@ def main(target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         with SlurmCluster(288) as cluster:
-            night = run_night(cluster, Path(scratch), hostile=False, seconds=4)
+            run = run_everything(cluster, Path(scratch), hostile=False, seconds=4)
         report = Path(scratch) / "report"
-        write_report(night.run, report)
+        write_report(run.run, report)
         with Served(report) as served, Chromium() as chromium:
             for name, picture in _PICTURES.items():
                 _take(chromium, served, picture, target / f"{name}.png")

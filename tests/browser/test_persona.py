@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from .chromium import Chromium
-from .night import Night
+from .night import Run
 from .server import Served
 from .test_report import KINDS
 
 
-def test_from_the_first_page_to_a_cause(chromium: Chromium, report: Served, night: Night) -> None:
+def test_from_the_first_page_to_a_cause(chromium: Chromium, report: Served, run: Run) -> None:
     with chromium.tab(report.url) as tab:
         page = tab.goto("index.html")
         failed, broken = KINDS["regressed"], KINDS["error with a cause"]
@@ -22,10 +22,10 @@ def test_from_the_first_page_to_a_cause(chromium: Chromium, report: Served, nigh
         assert "since" in card.inner_text()
         assert failed in card.locator("code").inner_text()
 
-        # One click: the row's page has its nights, each point with its value, night and job.
+        # One click: the row's page has its runs, each point with its value, run and job.
         card.get_by_role("link", name=failed, exact=True).click()
         assert page.locator("h1").inner_text() == failed
-        jobs = [job.id for job in night.records[failed].jobs.all]
+        jobs = [job.id for job in run.records[failed].jobs.all]
         titles = page.locator("figure.plot title").all_text_contents()
         of_run = ", ".join(jobs)  # of several jobs it has the median
         told = f"median of jobs {of_run}" if len(jobs) > 1 else f"job {of_run}"
@@ -34,10 +34,10 @@ def test_from_the_first_page_to_a_cause(chromium: Chromium, report: Served, nigh
         # And one for a row that could not be measured: the log's own line.
         page.go_back()
         page.get_by_role("link", name=broken, exact=True).first.click()
-        fact = night.records[broken].fact
+        fact = run.records[broken].fact
         assert fact in page.locator("main").inner_text()
 
         # All runs are one click from each page.
         page.get_by_role("link", name="Runs", exact=True).click()
-        assert night.run.name in page.locator("main").inner_text()
+        assert run.run.name in page.locator("main").inner_text()
         assert tab.complaints == []

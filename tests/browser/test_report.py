@@ -1,4 +1,4 @@
-"""The report of a real night, as Jenkins serves it, in a real browser."""
+"""The report of a real run, as Jenkins serves it, in a real browser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from .accessibility import TAB, violations
 from .chromium import DARK, PHONE, Chromium, Tab
 from .crawl import Page, crawl
-from .night import CREEPING, HOSTILE, NOISY, Night
+from .night import CREEPING, HOSTILE, NOISY, Run
 from .server import Served
 
 #: One row of each kind that looks different.
@@ -66,16 +66,16 @@ def looked_at(pages: Mapping[str, Page]) -> list[str]:
     return [path for path, page in pages.items() if path in rows or not any("[" in text for text in page.headings)]
 
 
-def test_the_night_is_one_of_everything(night: Night) -> None:
-    outcomes = Counter(record.outcome for record in night.records.values())
+def test_the_run_is_one_of_everything(run: Run) -> None:
+    outcomes = Counter(record.outcome for record in run.records.values())
     assert outcomes == {
         "passed": 46, "improved": 2, "regressed": 3, "inconclusive": 1, "expected_failure": 1, "error": 9,
     }  # fmt: skip
-    assert [row for row, record in night.records.items() if record.drift] == [CREEPING]
-    assert [row for row, record in night.records.items() if record.jobs.attempts and record.outcome == "passed"] == [
+    assert [row for row, record in run.records.items() if record.drift] == [CREEPING]
+    assert [row for row, record in run.records.items() if record.jobs.attempts and record.outcome == "passed"] == [
         "mixtral_8x7b_bf16[H100x64]"
     ]
-    assert "1 skipped, 1 deselected" in night.output  # the inconclusive one, and the row for B200
+    assert "1 skipped, 1 deselected" in run.output  # the inconclusive one, and the row for B200
 
 
 def test_nothing_is_said_on_the_console_and_nothing_is_asked_of_others(
@@ -88,9 +88,9 @@ def test_nothing_is_said_on_the_console_and_nothing_is_asked_of_others(
     ]
 
 
-def test_every_row_has_a_page_and_every_page_is_linked(pages: Mapping[str, Page], night: Night, report: Served) -> None:
-    assert len(night.records) >= 60
-    for row in night.records:
+def test_every_row_has_a_page_and_every_page_is_linked(pages: Mapping[str, Page], run: Run, report: Served) -> None:
+    assert len(run.records) >= 60
+    for row in run.records:
         page_of(pages, row)
     files = {path.relative_to(report.directory).as_posix() for path in report.directory.rglob("*.html")}
     assert files == {unquote(path) for path in pages}

@@ -33,18 +33,18 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     rows, runs = request.param
     noise = random.Random(SEED)  # noqa: S311 - noise, not cryptography
     directory = tmp_path_factory.mktemp("sizes")
-    tonight: list[Record] = []
+    current_run: list[Record] = []
     with open_history(directory / "history.sqlite") as history:
         for number in range(runs):
             made = (record(number, runs, row, noise) for row in range(rows))
-            tonight = [varied(one, batch=8 * one.row.gpus) for one in made]
-            history.add(tonight)
+            current_run = [varied(one, batch=8 * one.row.gpus) for one in made]
+            history.add(current_run)
         report = directory / "report"
-        runs_of = {tonight[0].run.id: Run(directory / "run", exit_status=1)}
-        write_report(run_reports(tonight, history, runs_of), report, history)
-    of_kind = {one.outcome: one for one in tonight}
+        runs_of = {current_run[0].run.id: Run(directory / "run", exit_status=1)}
+        write_report(run_reports(current_run, history, runs_of), report, history)
+    of_kind = {one.outcome: one for one in current_run}
     pages = {f"rows/{of_kind[word].row.id.replace('[', '_').rstrip(']')}.html" for word in of_kind}
-    pages |= {path.relative_to(report).as_posix() for path in (*report.glob("*.html"), *report.glob("nights/*.html"))}
+    pages |= {path.relative_to(report).as_posix() for path in (*report.glob("*.html"), *report.glob("runs/*.html"))}
     with Served(report) as served:
         yield served, pages
 

@@ -1,6 +1,6 @@
-"""What 20 more rows of 46 nights cost ``pytest-gsw report``: every call from the history to the pages.
+"""What 20 more rows of 46 runs cost ``pytest-gsw report``: every call from the history to the pages.
 
-So many nights have all that a report asks of them: noise, levels, drift, what rows have in common, nodes and alarms.
+So many runs have all that a report asks of them: noise, levels, drift, what rows have in common, nodes and alarms.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tests.budget.budgets import Figures
 from tests.budget.counting import count
-from tests.unit.history.nights import job
-from tests.unit.reports.nights import RUN_ID, TONIGHT, history_of, row
+from tests.unit.history.runs import job
+from tests.unit.reports.records_of_runs import CURRENT_RUN, RUN_ID, history_of, row
 
 #: A report of so many rows, and one of so many more: what the start costs is in both.
 FEW, MORE = 10, 20
@@ -30,9 +30,9 @@ def calls(directory: Path, rows: int) -> Counter[str]:
     directory.mkdir()
     noise = random.Random(20)  # noqa: S311 - noise, not cryptography
     records = []
-    for number in range(TONIGHT + 1):
+    for number in range(CURRENT_RUN + 1):
         for each in range(rows):
-            slower = 1.08 if each == FEW and number > 32 else 1.2 if each == FEW + 1 and number == TONIGHT else 1.0
+            slower = 1.08 if each == FEW and number > 32 else 1.2 if each == FEW + 1 and number == CURRENT_RUN else 1.0
             ran = job(number, id=f"{number * 1000 + each}", nodes=f"n[{each % 8}-{each % 8 + 3}]")
             outcome = "regressed" if slower > 1.1 else "passed"
             judged_s = 4.5 * slower * math.exp(noise.gauss(0, 0.015))

@@ -20,7 +20,7 @@ SECONDS = (1.02, 1.03, 1.04, 1.05, 1.06)
 
 
 def record(table: Path, number: int, seconds: float, row: int = 0, **changes: Any) -> Record:
-    """What one night's job of one row of a table left."""
+    """What one run's job of one row of a table left."""
     baseline = load_table(table)[row]
     name = f"{table.parent.name}/{table.name}"
     whole = varied(
@@ -57,13 +57,13 @@ def remember(
     begin_s: float,
     row: int = 0,
     *,
-    of_night: Callable[[int], dict[str, Any]] = lambda _: {},
+    of_run: Callable[[int], dict[str, Any]] = lambda _: {},
     **changes: Any,
 ) -> None:
-    """Let a history know one night for each of these times, a day apart; it may be told of them again, and of more."""
+    """Let a history know one run for each of these times, a day apart; it may be told of them again, and of more."""
     records = []
     for number, each in enumerate(seconds):
-        one = record(table, number, each, row, **changes, **of_night(number))
+        one = record(table, number, each, row, **changes, **of_run(number))
         assert one.jobs.last is not None
         end_s = begin_s + 86400 * number
         job = replace(one.jobs.last, id=f"{row}{481220 + number}", start_s=end_s - 600, end_s=end_s)

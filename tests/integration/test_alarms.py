@@ -20,20 +20,20 @@ from tests.integration.runs import remember
 ROW = "tiny_1b_bf16[H100x8]"
 #: As fnmatch takes it.
 SHOWN = ROW.replace("[", "[[]")
-#: The first night, long enough ago.
+#: The first run, long enough ago.
 BEGIN_S = time.time() - 86400 * 60
 HISTORY = ".gsw/history.sqlite"
 UNTIL = "2999-12-31"
 ACKNOWLEDGED = ("--why=a switch", "--owner=ops", f"--until={UNTIL}")
 
 
-def nights(table: Path, slow: Sequence[int], count: int = 45, **changes: Any) -> None:
-    """Nights of a row with 1 % of noise, some of which regressed by 10 %; it may be asked again for more of them."""
+def runs(table: Path, slow: Sequence[int], count: int = 45, **changes: Any) -> None:
+    """Runs of a row with 1 % of noise, some of which regressed by 10 %; it may be asked again for more of them."""
     random = Random(7)  # noqa: S311 - noise, not cryptography
     seconds = [(1 + random.gauss(0, 0.01)) / (0.9 if number in slow else 1.0) for number in range(count)]
     outcomes = {True: {"outcome": "regressed"}, False: {"outcome": "passed"}}
     place = table.parent.parent / HISTORY
-    remember(place, table, seconds, BEGIN_S, of_night=lambda number: outcomes[number in slow], **changes)
+    remember(place, table, seconds, BEGIN_S, of_run=lambda number: outcomes[number in slow], **changes)
 
 
 def listed(table: Path, capsys: pytest.CaptureFixture[str], status: int = 1) -> list[dict[str, Any]]:
@@ -51,13 +51,13 @@ def junit_alarm(file: str) -> str:
 
 
 def test_a_regression_is_listed(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nights(table, (43, 44))
+    runs(table, (43, 44))
     assert main(["alarms", "--cluster=eos", f"--baselines={table}"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[1:5] == ["regression", "still", ROW, "eos"]
     assert lines[3:] == ["1 alarm, 1 to look at"]
     (one,) = listed(table, capsys)
-    assert (one["raised"]["run_id"], one["last"]["run_id"], one["nights"]) == ("night-043", "night-044", 2)
+    assert (one["raised"]["run_id"], one["last"]["run_id"], one["runs"]) == ("night-043", "night-044", 2)
     assert one["throughput_change"] == pytest.approx(-0.1, abs=0.04)
     assert one["acknowledged"] is None
 
@@ -65,7 +65,7 @@ def test_a_regression_is_listed(pytester: pytest.Pytester, table: Path, capsys: 
 def test_an_acknowledged_alarm_keeps_its_name_and_pages_no_more(
     pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nights(table, (43, 44))
+    runs(table, (43, 44))
     (before,) = listed(table, capsys)
     assert main(["alarms", "acknowledge", before["id"][:4], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
     assert capsys.readouterr().out == (
@@ -75,13 +75,13 @@ def test_an_acknowledged_alarm_keeps_its_name_and_pages_no_more(
     (known,) = listed(table, capsys)  # which does not turn green
     assert (known["id"], known["state"], known["pages"]) == (before["id"], "still", False)
     assert known["acknowledged"]["text"] == f"ops until {UNTIL}: a switch"
-    nights(table, (43, 44, 45, 46), 47)
+    runs(table, (43, 44, 45, 46), 47)
     (later,) = listed(table, capsys)
-    assert (later["id"], later["pages"], later["nights"]) == (before["id"], False, 4)
+    assert (later["id"], later["pages"], later["runs"]) == (before["id"], False, 4)
 
 
 def test_the_way_back(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nights(table, (43, 44))
+    runs(table, (43, 44))
     (before,) = listed(table, capsys)
     assert main(["alarms", "acknowledge", before["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
     assert main(["alarms", "reopen", before["id"], "--why=another switch", f"--baselines={table}"]) == 0
@@ -90,7 +90,7 @@ def test_the_way_back(pytester: pytest.Pytester, table: Path, capsys: pytest.Cap
 
 
 def test_a_mended_alarm_is_none(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nights(table, (42,))
+    runs(table, (42,))
     (mended,) = listed(table, capsys, 0)
     assert mended["state"] == "mended"
     assert main(["alarms", "acknowledge", mended["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 2
@@ -117,7 +117,7 @@ def test_what_is_wrong_is_said(
     arguments: Sequence[str],
     said: str,
 ) -> None:
-    nights(table, (44,))
+    runs(table, (44,))
     (one,) = listed(table, capsys)
     given = [one["id"] if argument == "ID" else argument for argument in arguments]
     assert main(["alarms", *given, f"--baselines={table}"]) == 2
@@ -129,7 +129,7 @@ def test_what_is_wrong_is_said(
 def test_a_row_that_was_never_fast_enough(
     pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nights(table, range(5), 5)
+    runs(table, range(5), 5)
     assert main(["alarms", f"--baselines={table}"]) == 1
     told = f"{ROW} was never within its tolerance on eos; if that is how it is: "
     line = capsys.readouterr().out.splitlines()[3]
@@ -142,8 +142,8 @@ def test_a_row_that_was_never_fast_enough(
 def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Simulated nights, as the demo's are.
-    nights(table, (43, 44), cluster="demo", simulated=True)
+    # Simulated runs, as the demo's are.
+    runs(table, (43, 44), cluster="demo", simulated=True)
     session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
     result = pytester.runpytest(*session, "--junitxml=j.xml")
     result.stdout.fnmatch_lines(["*= alarms =*", f"*  still regression of {SHOWN}: * since *, 3 runs"])
@@ -164,7 +164,7 @@ def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     assert text in (report / "index.html").read_text()
 
 
-def test_a_first_night_s_regression_is_said_by_its_row_alone(pytester: pytest.Pytester, table: Path) -> None:
+def test_a_first_run_s_regression_is_said_by_its_row_alone(pytester: pytest.Pytester, table: Path) -> None:
     session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
     result = pytester.runpytest(*session)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -172,10 +172,10 @@ def test_a_first_night_s_regression_is_said_by_its_row_alone(pytester: pytest.Py
 
 
 @pytest.mark.parametrize(("slow", "jobs"), [((43, 44), 1), ((43,), 3)])
-def test_no_jobs_confirm_what_the_night_before_has_shown(
+def test_no_jobs_confirm_what_the_run_before_has_shown(
     pytester: pytest.Pytester, table: Path, slow: Sequence[int], jobs: int
 ) -> None:
-    nights(table, slow, cluster="demo", simulated=True)
+    runs(table, slow, cluster="demo", simulated=True)
     session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
     result = pytester.runpytest(*session, "--gsw-confirm=4")
     assert result.ret == pytest.ExitCode.TESTS_FAILED

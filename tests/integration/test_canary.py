@@ -1,4 +1,4 @@
-"""Canary rows: a night in which they are too slow is inconclusive, not red."""
+"""Canary rows: a run in which they are too slow is inconclusive, not red."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_the_example_of_a_canary(pytester: pytest.Pytester, monkeypatch: pytest.
     assert result.ret == 6
 
 
-def test_a_row_of_a_canarys_night_is_inconclusive_when_it_is_replayed_alone(
+def test_a_row_of_a_canarys_run_is_inconclusive_when_it_is_replayed_alone(
     pytester: pytest.Pytester, table: Path
 ) -> None:
     run(pytester, table, "--gsw-demo=*=slow:20%")

@@ -14,7 +14,7 @@ from pytest_gsw.reports.ci import TEXTS
 from pytest_gsw.reports.ci.openmetrics import FAMILIES, openmetrics
 from pytest_gsw.results.record import write_record
 from pytest_gsw.session.options import OPTIONS
-from tests.unit.reports.ci.nights import NIGHT
+from tests.unit.reports.ci.nights import RUN
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs" / "ci.md").read_text()
@@ -52,7 +52,7 @@ def test_every_metric_is_documented() -> None:
     metrics = {family.name for family in FAMILIES} | set(re.findall(r'"(gsw_\w+)"', source))
     cells = re.findall(r"^\| (`gsw_.*?) \|", DOCUMENT, re.MULTILINE)
     assert metrics | SITES == {name for cell in cells for name in re.findall(r"`(gsw_\w+)`", cell)}
-    assert {family.name for family in text_string_to_metric_families(f"{openmetrics(NIGHT)}\n")} <= metrics
+    assert {family.name for family in text_string_to_metric_families(f"{openmetrics(RUN)}\n")} <= metrics
 
 
 def test_the_alerts_are_of_metrics_that_are_there() -> None:
@@ -68,7 +68,7 @@ def test_the_example_in_python(
 ) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
     (run_id,) = re.findall(r"\d{8}-\d{6}-[0-9a-f]{6}", example)
-    for record in NIGHT.records:
+    for record in RUN.records:
         write_record(tmp_path / ".gsw" / "runs" / run_id, record)
     monkeypatch.chdir(tmp_path)
     exec(example, {})  # noqa: S102 - our own document

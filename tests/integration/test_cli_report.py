@@ -1,4 +1,4 @@
-"""``pytest-gsw report``, as a user runs it on a night of the demo cluster."""
+"""``pytest-gsw report``, as a user runs it on a run of the demo cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.jobs.owners import leave_owner
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, table: Path) -> Path:
-    """A night of two rows, of which one is slow."""
+    """A run of two rows, of which one is slow."""
     pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100", "--gsw-demo=*x16]=slow:12%")
     (directory,) = Path(".gsw", "runs").iterdir()
     return directory
@@ -73,7 +73,7 @@ def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, capsys:
     assert main(["report", str(first), str(second), "-o", "out"]) == 0
     assert capsys.readouterr().out == "out/index.html: 2 runs\n"
     assert "All well: 2 rows" in page(Path("out/index.html"))
-    assert "1 regressed of 2 rows" in page(Path("out/nights") / first.name / "index.html")
+    assert "1 regressed of 2 rows" in page(Path("out/runs") / first.name / "index.html")
 
 
 def test_a_row_whose_record_cannot_be_read_is_one_error_and_was_judged(
@@ -147,8 +147,8 @@ def test_the_report_of_a_replay_names_its_run_and_draws_it_once(run: Path, pytes
     index = page(Path("out/index.html"))
     assert re.search(rf"1 regressed of 1 row on demo, \S+ \S+, replay of {run.name}\s", index)
     assert columns(Path("out/index.html")) == 1
-    assert "1 run, the newest first" in page(Path("out/nights.html"))
-    assert not list(Path("out/nights").glob("*.html"))
+    assert "1 run, the newest first" in page(Path("out/runs.html"))
+    assert not list(Path("out/runs").glob("*.html"))
 
 
 def test_the_last_run_is_no_replay(run: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,5 +175,5 @@ def test_a_replay_that_is_added_to_the_history_is_left_out(
     main(["report", "last", "-o", "out"])
     assert columns(Path("out/index.html")) == 2
     assert ", 2 runs" in page(Path("out/index.html"))
-    assert "2 runs, the newest first" in page(Path("out/nights.html"))
+    assert "2 runs, the newest first" in page(Path("out/runs.html"))
     assert "2 runs; throughput against" in page(Path("out/rows/tiny_1b_bf16_H100x16.html"))

@@ -14,7 +14,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.results.record import write_record
 from tests.integration.conftest import RunOnce
 from tests.integration.runs import record
-from tests.unit.reports.ci.nights import NIGHT
+from tests.unit.reports.ci.nights import RUN
 from tests.unit.results.records import SLOW, varied
 
 FORMATS = ("junit", "markdown", "openmetrics")
@@ -22,7 +22,7 @@ FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x5
 
 
 @pytest.fixture
-def night(pytester: pytest.Pytester, run_once: RunOnce, capsys: pytest.CaptureFixture[str]) -> Path:
+def run(pytester: pytest.Pytester, run_once: RunOnce, capsys: pytest.CaptureFixture[str]) -> Path:
     """The directory of a run with rows that passed, regressed, improved and failed."""
     options = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 or zero-id11", *FAULTS)
     run_once(pytester, lambda: pytester.runpytest(*options))
@@ -36,11 +36,11 @@ def exported(run: Path | str, form: str, capsys: pytest.CaptureFixture[str], *op
     return capsys.readouterr().out
 
 
-def test_markdown(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = exported(night, "markdown", capsys).splitlines()
+def test_markdown(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = exported(run, "markdown", capsys).splitlines()
     assert lines[0] == "### pytest-gsw: 2 rows need attention"
     assert lines[2].startswith(
-        f"`demo`, run `{night.name}`, 7 rows: 3 passed, 1 improved, 1 regressed, 1 error, 1 failed as documented, "
+        f"`demo`, run `{run.name}`, 7 rows: 3 passed, 1 improved, 1 regressed, 1 error, 1 failed as documented, "
     )
     assert lines[4] == "This is a simulation: no GPU was used, and its figures say nothing."
     (row,) = (line for line in lines if "| **regressed** |" in line)
@@ -48,9 +48,9 @@ def test_markdown(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--gsw-confirm=4" in row
 
 
-def test_metrics(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = night / "gsw.prom"
-    assert exported(night, "openmetrics", capsys, f"--output={path}") == f"{path}: openmetrics\n"
+def test_metrics(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run / "gsw.prom"
+    assert exported(run, "openmetrics", capsys, f"--output={path}") == f"{path}: openmetrics\n"
     found = {family.name: family for family in text_string_to_metric_families(path.read_text())}
     outcomes = {s.labels["row"]: s.labels["outcome"] for s in found["gsw_outcome"].samples if s.value}
     assert outcomes["llama2_70b_fp8[H100x128]"] == "regressed"
@@ -63,27 +63,27 @@ def test_metrics(night: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.fixture
-def slow_night(table: Path) -> Path:
-    """The third night of a row that was fast once and is slow since; two of them are in the history."""
-    nights = [
+def slow_run(table: Path) -> Path:
+    """The third run of a row that was fast once and is slow since; two of them are in the history."""
+    runs = [
         record(table, number, 1.2, outcome=outcome) for number, outcome in enumerate(["passed", *["regressed"] * 2])
     ]
     with History(SqliteDatabase(Path("history.sqlite"))) as history:
-        history.add(nights[:2])
-    write_record(Path("run"), nights[2])
+        history.add(runs[:2])
+    write_record(Path("run"), runs[2])
     return Path("run")
 
 
-def test_since_when_a_row_is_slow(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "| 2026-11-1" not in exported(slow_night, "markdown", capsys)
-    out = exported(slow_night, "markdown", capsys, "--history=history.sqlite")
+def test_since_when_a_row_is_slow(slow_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "| 2026-11-1" not in exported(slow_run, "markdown", capsys)
+    out = exported(slow_run, "markdown", capsys, "--history=history.sqlite")
     assert ", 2 runs |" in out
-    assert out == exported(slow_night, "markdown", capsys, "--history=history.sqlite")
+    assert out == exported(slow_run, "markdown", capsys, "--history=history.sqlite")
 
 
-def test_a_history_that_does_not_answer_hides_no_night(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_history_that_does_not_answer_hides_no_run(slow_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("broken.sqlite").write_text("no database, but long enough to be read as one " * 50)
-    assert main(["report", "--format=markdown", str(slow_night), "--history=broken.sqlite"]) == 0
+    assert main(["report", "--format=markdown", str(slow_run), "--history=broken.sqlite"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("### pytest-gsw: 1 row needs attention\n")
     assert err.startswith("pytest-gsw report: without the history: ")
@@ -98,7 +98,7 @@ def test_secrets_are_masked_and_control_characters_left_out(
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hunter2hunter2")
     text = "hunter2hunter2 \x1b[31m\u202e"
-    for number, one in enumerate(NIGHT.records):
+    for number, one in enumerate(RUN.records):
         job = replace(SLOW.jobs.last, nodes=text)  # type: ignore[type-var]
         odd = varied(one, fact=text, row=f"{text}{number}", job=job, drift=text, workload=text)
         write_record(tmp_path, odd)
@@ -108,6 +108,6 @@ def test_secrets_are_masked_and_control_characters_left_out(
     assert not {"\x1b", "\u202e"} & set(out)
 
 
-def test_a_text_is_of_one_run(slow_night: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--format=junit", str(slow_night), "other"]) == 2
+def test_a_text_is_of_one_run(slow_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--format=junit", str(slow_run), "other"]) == 2
     assert capsys.readouterr().err == "pytest-gsw report: --format=junit takes one run, not 2\n"

@@ -60,7 +60,7 @@ def test_every_documented_row_runs_on_the_demo(pytester: pytest.Pytester) -> Non
 def test_rows_that_nothing_runs_are_told_and_no_success(
     pytester: pytest.Pytester, table: Path, options: tuple[str, ...], last: str | None
 ) -> None:
-    """An option of CI that got lost; a night without a job would be green."""
+    """An option of CI that got lost; a run without a job would be green."""
     result = pytester.runpytest_subprocess("--gsw-baselines=site", "site", *options)
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     if last is not None:
@@ -92,7 +92,7 @@ def test_beside_rows_that_nothing_runs_the_status_of_other_tests_counts(
 
 
 def test_a_cluster_without_a_name_is_a_usage_error(pytester: pytest.Pytester, table: Path) -> None:
-    """A variable of CI that is not set; a night without a job would be green."""
+    """A variable of CI that is not set; a run without a job would be green."""
     result = pytester.runpytest("--gsw-cluster=", "--gsw-baselines=site")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(

@@ -12,7 +12,7 @@ import pytest
 from pytest_gsw.cli import main
 from pytest_gsw.history import open_history
 from pytest_gsw.results.record import Record, write_record
-from tests.unit.history.nights import night
+from tests.unit.history.runs import run_record
 
 DEFAULT = Path(".gsw", "history.sqlite")
 A, B = "20261113-210000-7f3a", "20261114-210000-7f3a"
@@ -29,11 +29,11 @@ def compare(*arguments: object) -> int:
 
 
 def row(name: str, number: int, judged_s: float = 5.0, **changes: Any) -> Record:
-    return night(number, judged_s, **{"row": name, "node_id": f"x.yaml::{name}", **changes})
+    return run_record(number, judged_s, **{"row": name, "node_id": f"x.yaml::{name}", **changes})
 
 
-def two_nights() -> list[Record]:
-    """Nights 12 and 13: one row slower, one faster, one as before, and three that cannot be compared."""
+def two_runs() -> list[Record]:
+    """Runs 12 and 13: one row slower, one faster, one as before, and three that cannot be compared."""
     return [
         row("slow", 12), row("slow", 13, 6.0),
         row("fast", 12), row("fast", 13, 4.0),
@@ -68,7 +68,7 @@ not compared: other has another definition: 0123456789ab and then ffffffffffff
 
 
 def test_the_worst_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(*two_nights())
+    fill(*two_runs())
     assert compare(A, B) == 1
     assert capsys.readouterr() == (TEXT, "")
 
@@ -91,7 +91,7 @@ def test_directories_are_compared_while_the_history_is_away(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for record in two_nights():
+    for record in two_runs():
         write_record(Path(".gsw", "runs", record.run.id), record)
     monkeypatch.setenv("GSW_HISTORY", named)
     Path("notes").write_text("no database" * 100)
@@ -139,7 +139,7 @@ def test_what_others_wrote_is_shown_without_control_characters(capsys: pytest.Ca
     ],
 )
 def test_what_is_asked_wrongly(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    fill(*two_nights())
+    fill(*two_runs())
     assert compare(*arguments) == 2
     assert capsys.readouterr() == ("", f"pytest-gsw compare: {message}\n")
 

@@ -16,30 +16,30 @@ from tests.integration.conftest import unwrapped
 from tests.integration.runs import remember
 
 CREEPS, STAYS = "tiny_1b_bf16[H100x8]", "tiny_1b_bf16[H100x16]"
-NIGHTS = 70
-#: The night, from 0, from which on the row loses about 1 % a week.
+RUNS = 70
+#: The run, from 0, from which on the row loses about 1 % a week.
 SUSPECT = 42
 
 
 def seconds(creep: float, level_s: float) -> list[float]:
-    """A step time for each night, with 1 % of noise."""
+    """A step time for each run, with 1 % of noise."""
     random = Random(7)  # noqa: S311 - noise, not cryptography
-    return [level_s * (1 + creep * max(0, n - SUSPECT + 1) / 7) * (1 + random.gauss(0, 0.01)) for n in range(NIGHTS)]
+    return [level_s * (1 + creep * max(0, n - SUSPECT + 1) / 7) * (1 + random.gauss(0, 0.01)) for n in range(RUNS)]
 
 
-def nights(table: Path, times_s: Sequence[float], row: int = 0, **changes: Any) -> None:
+def runs(table: Path, times_s: Sequence[float], row: int = 0, **changes: Any) -> None:
     def environment(number: int) -> dict[str, Any]:
         nccl = "2.21.5" if number < SUSPECT else "2.23.4"
         return {"environment": {"nccl": nccl, "driver": "550.54.15"}}
 
-    place, begin_s = table.parent.parent / ".gsw" / "history.sqlite", time.time() - 86400 * NIGHTS
-    remember(place, table, times_s, begin_s, row, of_night=environment, **changes)
+    place, begin_s = table.parent.parent / ".gsw" / "history.sqlite", time.time() - 86400 * RUNS
+    remember(place, table, times_s, begin_s, row, of_run=environment, **changes)
 
 
 @pytest.fixture
 def two_rows(pytester: pytest.Pytester, table: Path) -> Path:
-    nights(table, seconds(0.02, 1.0))
-    nights(table, seconds(0.0, 0.5), row=1)
+    runs(table, seconds(0.02, 1.0))
+    runs(table, seconds(0.0, 0.5), row=1)
     return table
 
 
@@ -60,8 +60,8 @@ def test_rows_that_do_not_creep(two_rows: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_a_session_warns_of_a_row_that_creeps_and_fails_nothing(pytester: pytest.Pytester, table: Path) -> None:
-    # Simulated nights, as the demo's are.
-    nights(table, seconds(0.012, 1.0), cluster="demo", simulated=True)
+    # Simulated runs, as the demo's are.
+    runs(table, seconds(0.012, 1.0), cluster="demo", simulated=True)
     result = pytester.runpytest(
         "--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:4%"
     )

@@ -16,15 +16,15 @@ from pytest_gsw.history.comparison import ClusterTold
 from pytest_gsw.history.row_history import Failing, Suspect
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from tests import grafana
-from tests.unit.reports.ci.nights import night_of
-from tests.unit.results.test_incident import night
+from tests.unit.reports.ci.nights import run_of
+from tests.unit.results.test_incident import run_records
 
 # ---- Prometheus -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def labels(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Mapping[str, frozenset[str]]:
-    """By metric, the labels of what ``export`` writes of a run, and of nights with what a single run does not have."""
+    """By metric, the labels of what ``export`` writes of a run, and of runs with what a single run does not have."""
     rows = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "--gsw-demo=*x128]=slow:12%", "--gsw-history=history.sqlite")
     for _ in range(2):
         pytester.runpytest(*rows)
@@ -33,7 +33,7 @@ def labels(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Map
     assert main(["report", str(run), "--format=openmetrics", "--history=history.sqlite"]) == 0
     suspect = Suspect(("n1",), -0.1, (), (), mended=False)
     odd = replace(
-        night_of(night([0.06] * 9 + [-0.01])),
+        run_of(run_records([0.06] * 9 + [-0.01])),
         slow_nodes={"eos": (suspect,)},
         blamed_nodes={"eos": (Failing(("n1",), 6, 8, 0.02, named=True),)},
         told={"eos": ClusterTold(drift="drifts")},

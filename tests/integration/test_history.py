@@ -1,4 +1,4 @@
-"""``pytest-gsw history``: what rows took, night by night, and what is added of older nights."""
+"""``pytest-gsw history``: what rows took, run by run, and what is added of older runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pytest_gsw.history.row_history import Past, pasts_of_records
 from pytest_gsw.results.record import Record
 from tests.integration.conftest import tiny_table
 from tests.integration.runs import record, write_runs
-from tests.unit.history.nights import FIRST_S, KEY, job, night, stored_points
+from tests.unit.history.runs import FIRST_S, KEY, job, run_record, stored_points
 from tests.unit.results.records import varied
 
 DEFAULT = Path(".gsw", "history.sqlite")
@@ -84,10 +84,10 @@ def fill(*records: Record, place: Path | str = DEFAULT) -> None:
         opened.add(records)
 
 
-def nights(count: int, **changes: Any) -> list[Record]:
-    """Nights between 4.9 and 5.1 s, the newest of which took 5.5 s."""
+def runs(count: int, **changes: Any) -> list[Record]:
+    """Runs between 4.9 and 5.1 s, the newest of which took 5.5 s."""
     times_s = [4.9 + 0.05 * (number % 5) for number in range(count - 1)] + [5.5]
-    return [night(number, judged_s, **changes) for number, judged_s in enumerate(times_s)]
+    return [run_record(number, judged_s, **changes) for number, judged_s in enumerate(times_s)]
 
 
 @pytest.fixture
@@ -122,13 +122,13 @@ def llmb(path: Path, *jobs: dict[str, Any], columns: str = LLMB_COLUMNS) -> Path
 
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(*nights(12), *nights(3, node_id="x.yaml::y", cluster="jz"))
+    fill(*runs(12), *runs(3, node_id="x.yaml::y", cluster="jz"))
     assert history() == 0
     assert capsys.readouterr() == (TABLE, "")
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(night(0, 5.0, reason="within tolerance", environment={"nccl": "2.21.5"}))
+    fill(run_record(0, 5.0, reason="within tolerance", environment={"nccl": "2.21.5"}))
     assert history("--json") == 0
     assert json.loads(capsys.readouterr().out) == [
         {
@@ -156,7 +156,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_csv(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(night(0, 5.0, image='=HYPERLINK("x")'), night(1, 5.25))
+    fill(run_record(0, 5.0, image='=HYPERLINK("x")'), run_record(1, 5.25))
     assert history("--csv") == 0
     first, second = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert first["image"] == '\'=HYPERLINK("x")'
@@ -164,7 +164,7 @@ def test_csv(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_times_are_those_of_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    fill(night(0, job=job(0, end_s=FIRST_S + 8 * 3600)))  # 2026-11-02 05:00 UTC
+    fill(run_record(0, job=job(0, end_s=FIRST_S + 8 * 3600)))  # 2026-11-02 05:00 UTC
     monkeypatch.setenv("TZ", "America/Los_Angeles")
     time.tzset()
     assert history() == 0
@@ -174,7 +174,7 @@ def test_times_are_those_of_the_reader(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_what_others_wrote_is_shown_without_control_characters_and_secrets(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(night(0, 5.0, job=replace(night(0).jobs.last, nodes="\x1b[31mn1 hf_AAAAbbbbCCCCdddd1111")))  # type: ignore[type-var]
+    fill(run_record(0, 5.0, job=replace(run_record(0).jobs.last, nodes="\x1b[31mn1 hf_AAAAbbbbCCCCdddd1111")))  # type: ignore[type-var]
     for form in ("--csv", "--json"):
         assert history(form) == 0
         out = capsys.readouterr().out
@@ -209,7 +209,7 @@ def test_what_others_wrote_is_shown_without_control_characters_and_secrets(capsy
     ],
 )
 def test_what_is_asked_wrongly(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    fill(*nights(3))
+    fill(*runs(3))
     assert history(*arguments) == 2
     assert capsys.readouterr().err.startswith(f"pytest-gsw history: {message}")
 
@@ -363,7 +363,7 @@ def test_a_file_that_is_no_database_of_llmb_run(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == "pytest-gsw history: notes cannot be read: file is not a database\n"
 
 
-def test_imported_nights_and_those_of_sessions_are_one_series(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_imported_runs_and_those_of_sessions_are_one_series(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ours = record(site, 0, 1.01, image=None)
     write_log(Path("logs"), 7)
     assert history("--from-logs=logs", "--cluster=eos", f"--baselines={site}") == 0
@@ -376,10 +376,10 @@ def test_imported_nights_and_those_of_sessions_are_one_series(site: Path, capsys
 # -- what changed, and runs that do not count --------------------------------------------------
 
 
-def test_the_nights_before_and_since_a_new_image_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    old = [night(n, 5 + n % 3 / 100, experiment="aaaaaaaaaaaa") for n in range(12)]
+def test_the_runs_before_and_since_a_new_image_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    old = [run_record(n, 5 + n % 3 / 100, experiment="aaaaaaaaaaaa") for n in range(12)]
     new = [
-        night(n, 5.5 + n % 3 / 100, experiment="aaaaaaaaaaaa", definition="ffffffffffff", image="new")
+        run_record(n, 5.5 + n % 3 / 100, experiment="aaaaaaaaaaaa", definition="ffffffffffff", image="new")
         for n in range(12, 17)
     ]
     fill(*old, *new)
@@ -395,8 +395,8 @@ def test_the_nights_before_and_since_a_new_image_are_compared(capsys: pytest.Cap
 
 
 def test_a_run_is_excluded_and_included_again(capsys: pytest.CaptureFixture[str]) -> None:
-    fill(*nights(9), night(9, 9.0))
-    run, kept = night(9).run.id, Past(points_in(DEFAULT)).nights
+    fill(*runs(9), run_record(9, 9.0))
+    run, kept = run_record(9).run.id, Past(points_in(DEFAULT)).runs
     assert history("exclude", run, "--why=a switch was down") == 0
     assert capsys.readouterr().out == (
         f".gsw/history.sqlite: {run} counts no more; to take that back: pytest-gsw history include {run} --why=TEXT\n"
@@ -404,22 +404,22 @@ def test_a_run_is_excluded_and_included_again(capsys: pytest.CaptureFixture[str]
     assert history() == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"not counted: run {run}: a switch was down"
     with open_history(DEFAULT) as opened:
-        (past,) = pasts_of_records(opened, [night(9)]).values()
-        assert past.nights == kept[:-1]
+        (past,) = pasts_of_records(opened, [run_record(9)]).values()
+        assert past.runs == kept[:-1]
     assert history("exclude", run, "--why=again") == 2
     assert capsys.readouterr().err == f"pytest-gsw history: run {run} is excluded already: a switch was down\n"
     assert history("include", run, "--why=it was not") == 0
     assert capsys.readouterr().out == f".gsw/history.sqlite: {run} counts again\n"
     with open_history(DEFAULT) as opened:
-        (past,) = pasts_of_records(opened, [night(9)]).values()
-        assert past.nights == kept
+        (past,) = pasts_of_records(opened, [run_record(9)]).values()
+        assert past.runs == kept
 
 
 @pytest.mark.parametrize(
     "arguments", [("exclude", "no"), ("exclude", "no", "--why=x"), ("include", "20261101-210000-7f3a", "--why=x")]
 )
 def test_what_cannot_be_excluded(arguments: tuple[str, ...]) -> None:
-    fill(night(0))
+    fill(run_record(0))
     assert history(*arguments) == 2
     assert points_in(DEFAULT)
 

@@ -1,4 +1,4 @@
-"""``--gsw-history``: what earlier nights measured decides with, and no record is lost when it is away."""
+"""``--gsw-history``: what earlier runs measured decides with, and no record is lost when it is away."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pytest_gsw.history.place import open_history
 from tests.integration.conftest import junit, properties, records, unwrapped
 from tests.integration.runs import record as record_of
-from tests.unit.history.nights import stored_points
+from tests.unit.history.runs import stored_points
 from tests.unit.results.records import varied
 
 NAME = "tiny_1b_bf16[H100x8]"
@@ -20,8 +20,8 @@ SESSION = ("--gsw-cluster=demo", "-k", "x8 and H100", "--junitxml=junit.xml")
 RESTLESS = (0.97, 1.03, 0.99, 1.04, 1.0, 0.96, 1.02, 0.98, 1.05, 1.01)
 
 
-def nights(table: Path, seconds: Sequence[float], history: Path | None = None, **changes: Any) -> None:
-    """Put one night for each of these times into the history, each with a job of its own."""
+def runs(table: Path, seconds: Sequence[float], history: Path | None = None, **changes: Any) -> None:
+    """Put one run for each of these times into the history, each with a job of its own."""
     simulated = {"cluster": "demo", "simulated": True, **changes}
     records = [varied(record_of(table, n, each), **simulated) for n, each in enumerate(seconds)]
     place = history or table.parent.parent / ".gsw" / "history.sqlite"
@@ -55,7 +55,7 @@ def test_a_replay_is_in_the_history_already(pytester: pytest.Pytester, table: Pa
 
 def test_a_loss_within_the_noise_of_the_row_is_inconclusive_and_says_so(pytester: pytest.Pytester, table: Path) -> None:
     run(pytester, table, "--gsw-demo=*=slow:7%", "--gsw-history=none").assert_outcomes(failed=1, deselected=2)
-    nights(table, RESTLESS)
+    runs(table, RESTLESS)
     result = run(pytester, table, "--gsw-demo=*=slow:7%", "-rs")
     result.assert_outcomes(skipped=1, deselected=2)
     assert result.ret == 6  # neither green nor red
@@ -82,13 +82,13 @@ def test_a_loss_within_the_noise_of_the_row_is_inconclusive_and_says_so(pytester
 
 
 def test_a_loss_within_the_noise_is_confirmed(pytester: pytest.Pytester, table: Path) -> None:
-    nights(table, RESTLESS)
+    runs(table, RESTLESS)
     run(pytester, table, "--gsw-demo=*=slow-once:7%", "--gsw-confirm=4").assert_outcomes(passed=1, deselected=2)
     assert 1 <= len(records(pytester.path)[-1]["repeats"]) <= 2
 
 
 def test_a_loss_beyond_the_noise_of_the_row_fails(pytester: pytest.Pytester, table: Path) -> None:
-    nights(table, RESTLESS)
+    runs(table, RESTLESS)
     run(pytester, table, "--gsw-demo=*=slow:20%").assert_outcomes(failed=1, deselected=2)
     assert records(pytester.path)[-1]["verdict"]["given_reason"] == "slower than allowed"
 
@@ -109,7 +109,7 @@ def test_a_history_that_is_away_keeps_its_records_waiting(pytester: pytest.Pytes
 
 def test_a_replay_judges_by_the_jobs_that_the_row_could_have_had(pytester: pytest.Pytester, table: Path) -> None:
     # Three of five jobs had run when the row had regressed: the limit was that of five.
-    nights(table, [1.0 + 0.026 * step for step in (-1.2, 0.4, 0.9, -0.5, 0.1, 1.3, -0.8, -0.2, 0.6, -0.6)] * 3)
+    runs(table, [1.0 + 0.026 * step for step in (-1.2, 0.4, 0.9, -0.5, 0.1, 1.3, -0.8, -0.2, 0.6, -0.6)] * 3)
     result = run(pytester, table, "--gsw-confirm=4", "--gsw-demo=*=slow:5.9%")
     first = records(pytester.path)[-1]
     directory = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
@@ -129,8 +129,8 @@ def test_a_replay_judges_by_the_jobs_that_the_row_could_have_had(pytester: pytes
 
 
 def test_a_session_that_is_resumed_does_not_count_its_own_jobs(pytester: pytest.Pytester, table: Path) -> None:
-    nights(table, RESTLESS[:7])
+    runs(table, RESTLESS[:7])
     run(pytester, table)
-    assert records(pytester.path)[-1]["verdict"]["noise"]["jobs"] == 0  # seven nights tell no noise yet
+    assert records(pytester.path)[-1]["verdict"]["noise"]["jobs"] == 0  # seven runs tell no noise yet
     pytester.runpytest("--gsw-resume=last", f"--gsw-baselines={table}", "-k", "x8 and H100")
     assert records(pytester.path)[-1]["verdict"]["noise"]["jobs"] == 0

@@ -48,7 +48,7 @@ def test_a_session_that_goes_on_adds_to_the_file(pytester: pytest.Pytester) -> N
     assert len({one["run_id"] for one in found if "run_id" in one}) == 1
 
 
-def test_the_night_on_one_screen(pytester: pytest.Pytester) -> None:
+def test_the_run_on_one_screen(pytester: pytest.Pytester) -> None:
     faults = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x512]=fast:12%")
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", *faults)
     result.stdout.re_match_lines(

@@ -46,7 +46,7 @@ def killed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_later_report_counts_its_rows_as_errors(pytester: pytest.Pytester, killed: Path) -> None:
     run(pytester, "--gsw-report=report").assert_outcomes(passed=6, deselected=135)
-    runs = re.sub(r"\s+", " ", text_of(Path("report/nights.html")))
+    runs = re.sub(r"\s+", " ", text_of(Path("report/runs.html")))
     assert re.search(rf"{killed.name} ✖ 2 ✔ 4 6 ", runs), runs
     index = text_of(Path("report/index.html"))
     assert "2 errors, 4 passed" in index

@@ -1,4 +1,4 @@
-"""``pytest-gsw nodes``: which nodes make jobs slow, by a history of many nights."""
+"""``pytest-gsw nodes``: which nodes make jobs slow, by a history of many runs."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from tests.integration.conftest import junit, properties, suite_properties
 from tests.integration.runs import record as record_of
 from tests.unit.results.records import varied
 
-NODES, NIGHTS, SUSPECT, SLOW = 16, 45, 30, 7
+NODES, RUNS, SUSPECT, SLOW = 16, 45, 30, 7
 BEGIN_S = 1794348000.0
 NAMES = [f"pool0-{number:04}" for number in range(NODES)]
 
 
-def nights(
+def runs(
     table: Path,
     slow: Mapping[int, tuple[int, int]],
     names: Sequence[str] = NAMES,
     begin_s: float = BEGIN_S,
     cluster: str = "eos",
-    last: int = NIGHTS,
+    last: int = RUNS,
     of_row: int = 0,
     failing: int | None = None,
 ) -> None:
-    """Two rows, each on four nodes at random or on its own; slow ones cost 10 % from one night until another."""
+    """Two rows, each on four nodes at random or on its own; slow ones cost 10 % from one run until another."""
     rng = Random(3)  # noqa: S311 - noise, not cryptography
     records = []
-    for night in range(last):
+    for run in range(last):
         for row in (0, 1):
             own = range(of_row * row, of_row * (row + 1))
             nodes = rng.sample(own or range(NODES), 4)
-            is_slow = any(since <= night < until for node, (since, until) in slow.items() if node in nodes)
+            is_slow = any(since <= run < until for node, (since, until) in slow.items() if node in nodes)
             seconds = (row + 1) * math.exp(rng.gauss(0, 0.01)) / (0.9 if is_slow else 1.0)
             one = record_of(table, 0, seconds, row, cluster=cluster)
             assert one.jobs.last is not None
             listed = ",".join(names[node] for node in sorted(nodes))
-            end_s = begin_s + 86400 * night
-            job = replace(one.jobs.last, id=f"{row}{481220 + night}", nodes=listed, start_s=end_s - 600, end_s=end_s)
+            end_s = begin_s + 86400 * run
+            job = replace(one.jobs.last, id=f"{row}{481220 + run}", nodes=listed, start_s=end_s - 600, end_s=end_s)
             lost = replace(job, id=f"9{job.id}", nodes=names[failing or 0], why_repeated="node failure", judged_s=None)
             attempts = (lost,) if failing in nodes else ()
-            records.append(varied(one, run_id=f"night-{night:03}", job=job, recorded_s=end_s, attempts=attempts))
+            records.append(varied(one, run_id=f"night-{run:03}", job=job, recorded_s=end_s, attempts=attempts))
     (table.parent.parent / ".gsw").mkdir(exist_ok=True)
     with open_history(table.parent.parent / ".gsw" / "history.sqlite") as history:
         assert history.add(records) == len(records)
@@ -57,7 +57,7 @@ def nights(
 
 @pytest.fixture
 def one_slow(pytester: pytest.Pytester, table: Path) -> Path:
-    nights(table, {SLOW: (SUSPECT, NIGHTS)})
+    runs(table, {SLOW: (SUSPECT, RUNS)})
     return table
 
 
@@ -90,7 +90,7 @@ def test_as_json(one_slow: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_node_that_fails_jobs_is_named(
     pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nights(table, {}, failing=5)
+    runs(table, {}, failing=5)
     assert main(["nodes", "--exclude-file=nodes.txt"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "no node makes jobs slow"
@@ -108,7 +108,7 @@ def test_a_node_that_fails_jobs_is_named(
 def test_a_repaired_node_is_told_and_not_excluded(
     pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nights(table, {SLOW: (15, 32)})
+    runs(table, {SLOW: (15, 32)})
     assert main(["nodes", "--exclude-file=nodes.txt"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split()[0] == "pool0-0007"
@@ -121,7 +121,7 @@ def test_a_repaired_node_is_told_and_not_excluded(
 
 
 def test_sound_nodes_are_not_named(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nights(table, {})
+    runs(table, {})
     assert main(["nodes"]) == 0
     assert capsys.readouterr().out == (
         "no node makes jobs slow\neos: 16 nodes cleared of a loss of 5.8 % or more by the last 30 runs\n"
@@ -139,7 +139,7 @@ def test_a_session_says_which_slow_node_explains_a_regression(
     pytester: pytest.Pytester, table: Path, here: int, said: str, without: str
 ) -> None:
     names = [*NAMES[:here], "localhost", *NAMES[here + 1 :]]
-    nights(table, {SLOW: (SUSPECT, NIGHTS)}, names, time.time() - (NIGHTS + 1) * 86400, "demo")
+    runs(table, {SLOW: (SUSPECT, RUNS)}, names, time.time() - (RUNS + 1) * 86400, "demo")
     row, asked = "llama2_70b_fp8[H100x64]", ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "--junitxml=j.xml")
     result = pytester.runpytest(*asked, "--gsw-demo=*=slow:12%", "--gsw-confirm=1", "--gsw-report=report")
     result.assert_outcomes(failed=1, deselected=140)

@@ -53,7 +53,7 @@ def test_a_failure_says_since_when_it_is_so(pytester: pytest.Pytester) -> None:
     again.stdout.re_match_lines(
         [r"throughput .* below .*", r"since      \d{4}-\d\d-\d\d \d\d:\d\d, 2 runs", r"baseline   .*"]
     )
-    # A row of which no other night is known says nothing.
+    # A row of which no other run is known says nothing.
     run(pytester, "slow:12%", "--gsw-history=none").stdout.no_re_match_line(r"since .*")
 
 

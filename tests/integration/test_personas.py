@@ -65,7 +65,7 @@ def gsw(pytester: pytest.Pytester, *arguments: str | Path) -> pytest.RunResult:
     return pytester.run(sys.executable, "-m", "pytest_gsw.cli", *map(str, arguments))
 
 
-def night(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess("--gsw-cluster=workstation", "--gsw-baselines=site", *options)
 
 
@@ -73,9 +73,9 @@ def test_who_changes_a_variable_of_a_cluster_reads_it_as_a_cause(pytester: pytes
     """Between two runs somebody sets variables in clusters.yaml, and a token is renewed, which no file may tell."""
     tokens = ("tk-first-0123456789", "tk-second-0123456789")
     set_variables(pytester, {"STEP_MS": "731", "HF_TOKEN": tokens[0], "TP_COMM": "ring"})
-    night(pytester).assert_outcomes(passed=1)
+    run(pytester).assert_outcomes(passed=1)
     set_variables(pytester, {"STEP_MS": "850", "HF_TOKEN": tokens[1], "NCCL_IB_DISABLE": "1"})
-    slower = night(pytester, "--junitxml=junit.xml", "--gsw-report=report")
+    slower = run(pytester, "--junitxml=junit.xml", "--gsw-report=report")
     slower.assert_outcomes(failed=1)
 
     changed = "NCCL_IB_DISABLE not set -> 1, STEP_MS 731 -> 850, TP_COMM ring -> not set"

@@ -10,7 +10,7 @@ SIX_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
 FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom")
 FILES = {
     "index.html",
-    "nights.html",
+    "runs.html",
     "jobs.html",
     "report.css",
     "summary.md",
@@ -62,4 +62,4 @@ def test_a_replay_has_a_report_too(pytester: pytest.Pytester) -> None:
     pytester.runpytest(f"--gsw-replay={run}", "--gsw-report=report")
     # Without a cluster there are no runs to list.
     found = {path.name for path in Path(pytester.path / "report").iterdir() if path.is_file()}
-    assert found == FILES - {"nights.html"}
+    assert found == FILES - {"runs.html"}

@@ -1,4 +1,4 @@
-"""The benchmark of decisions, in a small version: it lives through nights as sessions do."""
+"""The benchmark of decisions, in a small version: it lives through runs as sessions do."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pytest_gsw.history import open_history
 ROWS = 8
 
 
-def small(model: str, nights: int = 45, rows: int = ROWS) -> Life:
-    return life_of(MODELS[model], f"test {model}", rows, nights)
+def small(model: str, runs: int = 45, rows: int = ROWS) -> Life:
+    return life_of(MODELS[model], f"test {model}", rows, runs)
 
 
 @pytest.mark.parametrize("model", ["Gaussian 3%", "slow nodes 10%"])

@@ -1,4 +1,4 @@
-"""Rows of a cluster that are judged together: a night that is slow for all of them is one failure."""
+"""Rows of a cluster that are judged together: a run that is slow for all of them is one failure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tests.integration.conftest import junit, tiny_table
 
 ROWS = ("--gsw-cluster=demo", "-k", "H100x64 or H100x128 or H100x256", "--gsw-confirm=2", "--junitxml=junit.xml")
 BUNDLED = Path(__file__).parents[2] / "baselines"
-NIGHTS = 30
+RUNS = 30
 DAY_S = 86400
 MINUS = "\N{MINUS SIGN}"
 
 
-def night(record: Record, number: int, rng: random.Random, nights: int = NIGHTS, slower: float = 1.0) -> Record:
-    """The same row on an earlier night, with 1 % of noise."""
+def run_record(record: Record, number: int, rng: random.Random, runs: int = RUNS, slower: float = 1.0) -> Record:
+    """The same row on an earlier run, with 1 % of noise."""
     last, verdict = record.jobs.last, record.verdict
     assert last is not None
     assert last.judged_s is not None
     assert verdict is not None
     seconds = verdict.documented_s * (1 + rng.gauss(0, 0.01)) * slower
-    end_s = (last.end_s or 0.0) - DAY_S * (nights - number)
+    end_s = (last.end_s or 0.0) - DAY_S * (runs - number)
     job = replace(
         last, id=f"{number}-{last.id}", judged_s=seconds, start_s=end_s - 60, end_s=end_s, submit_s=end_s - 60
     )
@@ -58,17 +58,17 @@ def measured(pytester: pytest.Pytester, kept: list[Record]) -> list[Record]:
     return kept
 
 
-def remember(path: Path, records: Sequence[Record], nights: int, slower: Callable[[int], float]) -> None:
-    """Let a history know earlier nights of all rows."""
+def remember(path: Path, records: Sequence[Record], runs: int, slower: Callable[[int], float]) -> None:
+    """Let a history know earlier runs of all rows."""
     rng = random.Random(1)  # noqa: S311 - noise, not cryptography
     with open_history(path / "history.sqlite") as history:
-        history.add([night(one, number, rng, nights, slower(number)) for number in range(nights) for one in records])
+        history.add([run_record(one, number, rng, runs, slower(number)) for number in range(runs) for one in records])
 
 
 @pytest.fixture
 def rows(pytester: pytest.Pytester, measured: list[Record]) -> int:
-    """A history of thirty nights of all rows, and how many these are."""
-    remember(pytester.path, measured, NIGHTS, lambda _: 1.0)
+    """A history of thirty runs of all rows, and how many these are."""
+    remember(pytester.path, measured, RUNS, lambda _: 1.0)
     return len(measured)
 
 
@@ -79,14 +79,14 @@ def run(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, lis
     return result, [json.loads(Path(path).read_text()) for path in made.glob("records/*.json")]
 
 
-def test_a_night_like_the_others_is_none_to_be_told(pytester: pytest.Pytester, rows: int) -> None:
+def test_a_run_like_the_others_is_none_to_be_told(pytester: pytest.Pytester, rows: int) -> None:
     result, records = run(pytester)
 
     assert result.ret == 0
-    assert sum(record["verdict"]["night"] is not None for record in records if record["verdict"]) == rows >= 8
+    assert sum(record["verdict"]["cluster_effect"] is not None for record in records if record["verdict"]) == rows >= 8
 
 
-def test_a_night_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytester, rows: int) -> None:
+def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytester, rows: int) -> None:
     result, records = run(pytester, "--gsw-demo=*=slow:12%", "--gsw-report=report")
 
     assert result.ret == 1
@@ -135,7 +135,7 @@ def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: i
     assert not any((record["verdict"] or {}).get("given_reason") == "incident" for record in records)
 
 
-def test_an_incident_of_a_night_whose_canary_was_slow_fails_and_says_so(pytester: pytest.Pytester, rows: int) -> None:
+def test_an_incident_of_a_run_whose_canary_was_slow_fails_and_says_so(pytester: pytest.Pytester, rows: int) -> None:
     table = pytester.path / "canary.yaml"
     table.write_text(tiny_table("gpus: 128, step_time_s: 1.000, case: canary, canary: true, line: 10"))
 

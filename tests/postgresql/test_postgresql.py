@@ -14,7 +14,7 @@ from pytest_gsw.history import open_history
 from pytest_gsw.history.database import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.history.spool import Delivered, Spool
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour
-from tests.unit.history.nights import KEY, night, stored_points
+from tests.unit.history.runs import KEY, run_record, stored_points
 
 from .server import PASSWORD, PostgresqlServer
 
@@ -34,11 +34,11 @@ class TestSchema(SchemaBehaviour):
 def test_a_server_that_is_killed_mid_run_loses_nothing(mortal: PostgresqlServer, place: str, tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool")
     with open_history(place) as history:
-        spool.put(night(0))
+        spool.put(run_record(0))
         assert spool.deliver(history) == Delivered(1)
         mortal.kill()
         for number in (1, 2):
-            spool.put(night(number))
+            spool.put(run_record(number))
             delivered = spool.deliver(history)
             assert (delivered.count, delivered.left) == (0, number)
             assert delivered.why is not None
@@ -53,10 +53,10 @@ def test_a_server_that_is_killed_mid_run_loses_nothing(mortal: PostgresqlServer,
 
 def test_a_connection_that_the_server_has_ended_is_made_again(mortal: PostgresqlServer, place: str) -> None:
     with open_history(place) as history:
-        history.add([night(0)])
+        history.add([run_record(0)])
         mortal.stop()
         mortal.start()
-        history.add([night(1)])
+        history.add([run_record(1)])
         assert len(stored_points(history, KEY)) == 2
 
 
@@ -71,7 +71,7 @@ def test_a_transaction_that_is_cut_off_is_not_half_there(
     mortal: PostgresqlServer, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_history(place) as history:
-        history.add([night(0)])
+        history.add([run_record(0)])
         database = history._database
         real = database.execute_many
         ((process_id,),) = database.execute("SELECT pg_backend_pid()")
@@ -85,17 +85,17 @@ def test_a_transaction_that_is_cut_off_is_not_half_there(
         with monkeypatch.context() as patch:
             patch.setattr(database, "execute_many", cut_off)
             with pytest.raises(HistoryAwayError):
-                history.add([night(1)])
+                history.add([run_record(1)])
         mortal.start()
         assert len(history.runs()) == 1
-        history.add([night(1)])
+        history.add([run_record(1)])
         assert len(stored_points(history, KEY)) == 2
 
 
 def test_a_server_that_is_not_there_says_so_without_the_password(tmp_path: Path) -> None:
     url = f"postgresql://gsw:{PASSWORD}@/gsw?host={tmp_path}"
     with open_history(url) as history, pytest.raises(HistoryAwayError) as caught:
-        history.add([night(0)])
+        history.add([run_record(0)])
     # What follows is libpq's, and psycopg's releases begin it in different ways.
     assert str(caught.value).startswith(
         f"the history postgresql://***@/gsw?host={tmp_path} does not answer: connection "
@@ -121,14 +121,14 @@ def test_a_user_who_may_not_write_is_told_so(place: str) -> None:
         connection.execute("CREATE ROLE reader LOGIN PASSWORD 'reads'")
         connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     with open_history(place) as history:
-        history.add([night(0)])
+        history.add([run_record(0)])
         connection = history._database._connected()  # type: ignore[attr-defined]
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     url = place.replace(f"gsw:{PASSWORD}@", "reader:reads@")
     with open_history(url) as history:
         assert len(stored_points(history, KEY)) == 1
         with pytest.raises(HistoryError) as caught:
-            history.add([night(1)])
+            history.add([run_record(1)])
         assert str(caught.value) == f"the history {history.shown} refused: permission denied for table gsw_record"
         assert len(stored_points(history, KEY)) == 1  # the connection is still good
 
@@ -154,13 +154,13 @@ def test_a_database_that_does_not_keep_texts_as_they_are_is_refused(server: Post
         connection.execute("DROP DATABASE IF EXISTS plain")
         connection.execute("CREATE DATABASE plain ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
     with open_history(server.url_of("plain")) as history, pytest.raises(HistoryUnusableError) as caught:
-        history.add([night(0)])
+        history.add([run_record(0)])
     assert "the encoding SQL_ASCII, wanted UTF8\nnext: createdb --encoding=UTF8" in str(caught.value)
 
 
 @pytest.mark.parametrize("asked", ["&client_encoding=LATIN1", "&client_encoding=SQL_ASCII"])
 def test_texts_are_the_same_whatever_a_client_is_told(place: str, asked: str) -> None:
     with open_history(place + asked) as history:
-        history.add([night(0, row="lläma€")])
+        history.add([run_record(0, row="lläma€")])
         (key,) = history.series()
         assert key.row == "lläma€"

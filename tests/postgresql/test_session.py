@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.history import open_history
-from tests.unit.history.nights import points_of
+from tests.unit.history.runs import points_of
 
 from .server import PASSWORD, PostgresqlServer
 from .silent import SilentServer

@@ -17,7 +17,7 @@ import pytest
 from pytest_gsw.history import open_history, postgresql
 from pytest_gsw.history.database import HistoryAwayError
 from pytest_gsw.history.spool import Delivered, Spool
-from tests.unit.history.nights import KEY, night, stored_points
+from tests.unit.history.runs import KEY, run_record, stored_points
 
 from .server import PostgresqlServer
 from .silent import SilentServer
@@ -47,7 +47,7 @@ def stopped(process_id: int) -> Iterator[None]:
 @pytest.mark.parametrize("greets", [False, True])
 def test_a_server_that_is_silent_is_away(greets: bool, tmp_path: Path) -> None:
     spool = Spool(tmp_path)
-    spool.put(night(0))
+    spool.put(run_record(0))
     with SilentServer(greets=greets) as server, open_history(server.url) as history:
         why = f"the history {history.shown} does not answer: no answer within 1 s"
         assert spool.deliver(history) == Delivered(0, 1, why)
@@ -60,8 +60,8 @@ def test_a_server_that_is_stopped_is_away_and_takes_the_record_later(server: Pos
     assert server._server is not None
     with open_history(place) as history:
         with stopped(server._server.pid), pytest.raises(HistoryAwayError, match=r"no answer within 1 s$"):
-            history.add([night(0)])
-        assert history.add([night(0)]) == 1
+            history.add([run_record(0)])
+        assert history.add([run_record(0)]) == 1
 
 
 @pytest.mark.parametrize("statement", ["BEGIN", "SELECT"])
@@ -69,7 +69,7 @@ def test_a_connection_that_is_stopped_is_away_and_made_again(
     server: PostgresqlServer, place: str, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_history(place) as history:
-        history.add([night(0)])
+        history.add([run_record(0)])
         database = history._database
         ((process_id,),) = database.execute("SELECT pg_backend_pid()")
         if statement == "BEGIN":  # idle since before
@@ -85,7 +85,7 @@ def test_a_schema_that_another_session_makes_is_waited_for_longer(place: str) ->
     with open_history(place) as other, open_history(place) as history:
         with other._database.transaction(write=True):
             other._database.wait_for_schema()
-            asked = threading.Thread(target=history.add, args=([night(0)],))
+            asked = threading.Thread(target=history.add, args=([run_record(0)],))
             asked.start()
             time.sleep(1.5)
             assert asked.is_alive()
@@ -97,7 +97,7 @@ PROGRAM = """
 import sys
 from pytest_gsw.history import open_history, postgresql
 from pytest_gsw.history.database import HistoryError
-from tests.unit.history.nights import KEY, stored_points
+from tests.unit.history.runs import KEY, stored_points
 postgresql.CONNECT_TIMEOUT_S = int(sys.argv[2])
 print("asks", flush=True)
 try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_gsw.history.place import open_history
 from tests.integration.conftest import properties
-from tests.unit.history.nights import stored_points
+from tests.unit.history.runs import stored_points
 
 from .cluster import SlurmCluster
 from .sessions import PASSED, REGRESSED, ROW, Misfortune, Session, Site, error

@@ -420,7 +420,7 @@ def test_a_log_of_another_job_in_the_same_directory(told: Told) -> None:
 
 
 @job("SLURM_JOB_ID=$((SLURM_JOB_ID - 1)); log=${log/%_*.out/_$SLURM_JOB_ID.out}; perfect; touch -d yesterday $log")
-def test_last_nights_log_of_the_same_row(told: Told) -> None:
+def test_last_runs_log_of_the_same_row(told: Told) -> None:
     assert told.seen == error(f"no log of job {told.job}")
 
 
@@ -511,7 +511,7 @@ UNLESS_THERE = "if [[ ! -e $log ]]; then perfect; fi"
 
 
 @pytest.fixture(scope="module")
-def last_night(slurm8: SlurmCluster, alone: dict[str, Session], site: Site) -> Session:
+def last_run(slurm8: SlurmCluster, alone: dict[str, Session], site: Site) -> Session:
     """A good run twelve hours ago, since when the controller was installed anew."""
     site.wait()
     install_anew(slurm8)
@@ -522,29 +522,29 @@ def last_night(slurm8: SlurmCluster, alone: dict[str, Session], site: Site) -> S
     return session
 
 
-def test_last_nights_log_of_the_same_row_and_job_id(last_night: Session, slurm: SlurmCluster, site: Site) -> None:
-    before = last_night.end()
-    (log,) = last_night.directory.rglob("log-*.out")
+def test_last_runs_log_of_the_same_row_and_job_id(last_run: Session, slurm: SlurmCluster, site: Site) -> None:
+    before = last_run.end()
+    (log,) = last_run.directory.rglob("log-*.out")
     written = datetime.fromtimestamp(log.stat().st_mtime).strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ006 - as people read it
     install_anew(slurm)
-    told = site.run(slurm, Misfortune(UNLESS_THERE), last_night.directory).end()
+    told = site.run(slurm, Misfortune(UNLESS_THERE), last_run.directory).end()
     assert told.job == before.job
     assert told.seen == error(f"no log of job {told.job} but an older one: it was last written at {written}")
 
 
-def test_a_log_of_seconds_ago_of_the_same_row_and_job_id(last_night: Session, slurm: SlurmCluster, site: Site) -> None:
+def test_a_log_of_seconds_ago_of_the_same_row_and_job_id(last_run: Session, slurm: SlurmCluster, site: Site) -> None:
     """No clock is asked: the file was there before the submission."""
-    before = last_night.end()
-    (log,) = last_night.directory.rglob("log-*.out")
+    before = last_run.end()
+    (log,) = last_run.directory.rglob("log-*.out")
     log.touch()
     install_anew(slurm)
-    told = site.run(slurm, Misfortune(UNLESS_THERE), last_night.directory).end()
+    told = site.run(slurm, Misfortune(UNLESS_THERE), last_run.directory).end()
     assert told.job == before.job
     assert told.seen.message.startswith(f"no log of job {told.job} but an older one: it was last written at ")
 
 
 def test_accounting_answers_with_an_earlier_job_of_the_same_id(
-    last_night: Session, slurm: SlurmCluster, site: Site
+    last_run: Session, slurm: SlurmCluster, site: Site
 ) -> None:
     """The controller has lost its state, and our job with it before accounting heard of that."""
     install_anew(slurm)

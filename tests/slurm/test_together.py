@@ -13,7 +13,7 @@ import pytest
 from pytest_gsw.history.place import open_history
 from pytest_gsw.results.record import read_records
 from tests.integration.conftest import junit
-from tests.integration.test_together import NIGHTS, night
+from tests.integration.test_together import RUNS, run_record
 
 from .cluster import SlurmCluster
 from .test_resume import finish, jobs_by_name, project, start
@@ -25,15 +25,15 @@ ROWS = ("--gsw-cluster=here", "-k", "r0", "--gsw-history=history.sqlite", "--gsw
 
 @pytest.fixture
 def known(project: Path, slurm32: SlurmCluster) -> Path:
-    """The project, with thirty nights of ten of its rows."""
+    """The project, with thirty runs of ten of its rows."""
     out = finish(start(project, slurm32, *ROWS, "--gsw-history=first.sqlite", "--gsw-results=first"))
     assert "10 passed" in out, out
     (run,) = (project / "first" / "runs").iterdir()
     rng = random.Random(1)  # noqa: S311 - noise, not cryptography
-    # Simulated nights are of the cluster "demo", wherever they ran.
+    # Simulated runs are of the cluster "demo", wherever they ran.
     records = [replace(record, run=replace(record.run, simulated=False)) for record in read_records(run)]
     with open_history(project / "history.sqlite") as history:
-        history.add([night(record, number, rng) for number in range(NIGHTS) for record in records])
+        history.add([run_record(record, number, rng) for number in range(RUNS) for record in records])
     return project
 
 
@@ -42,7 +42,7 @@ def make_slow(project: Path, which: str) -> None:
     clusters.write_text(clusters.read_text().replace("environment: {", f"environment: {{GSW_DEMO: '{which}', "))
 
 
-def test_a_slow_night_is_one_failure_of_a_session_that_was_left_while_rows_waited(
+def test_a_slow_run_is_one_failure_of_a_session_that_was_left_while_rows_waited(
     known: Path, slurm32: SlurmCluster
 ) -> None:
     make_slow(known, "*=slow:12%")

@@ -136,12 +136,12 @@ def test_the_tutorial(shell: Shell) -> None:
     assert shell.run("git status --short; git -C ~/workspace status --short\n") == (0, "")
 
 
-def test_the_night_that_is_rehearsed_is_that_of_the_jenkinsfile() -> None:
+def test_the_run_that_is_rehearsed_is_that_of_the_jenkinsfile() -> None:
     jenkinsfile = (PAGE.parent / "examples" / "Jenkinsfile").read_text()
-    night = re.search(r"\.venv/bin/(pytest --gsw-cluster=.*?)\n *'''", jenkinsfile, re.DOTALL)
-    assert night is not None
+    run = re.search(r"\.venv/bin/(pytest --gsw-cluster=.*?)\n *'''", jenkinsfile, re.DOTALL)
+    assert run is not None
     (rehearsed,) = [block.commands for block in blocks(PAGE.read_text()) if block.commands.startswith("git clone")]
-    assert f" {_words(night[1])})" in _words(rehearsed)
+    assert f" {_words(run[1])})" in _words(rehearsed)
 
 
 def _words(commands: str) -> str:

@@ -1,4 +1,4 @@
-"""What a night's records say to whoever comes in the morning: what needs attention, the worst first."""
+"""What a run's records say to whoever comes in the morning: what needs attention, the worst first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_gsw.results.next_steps import next_command
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, inconclusive_line
 from pytest_gsw.results.run_id import RUNS
-from pytest_gsw.results.summary import OF_CLUSTER, WholeNight, counts_line
+from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
 
 #: Of which kind the alarm of a finding is.
 _ALARMS = {attention.REGRESSED.kind: Kind.REGRESSION, attention.DRIFT.kind: Kind.DRIFT}
@@ -46,7 +46,7 @@ class Finding:
     #: The table where neither the row nor its record says which: of all rows of a cluster, that of the first.
     table: str = ""
     #: The incident that it is.
-    whole: WholeNight | None = None
+    whole: ClusterResult | None = None
 
     @property
     def needs(self) -> Attention:
@@ -78,13 +78,14 @@ class Finding:
         return self.table or self.node_id.partition("::")[0], 1
 
 
-def findings(night: RunReport) -> tuple[Finding, ...]:
+def findings(report: RunReport) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
-    known = {(one.spell.kind, one.spell.subject, one.spell.cluster): one for one in night.alarms if one.stands}
-    of_rows = (row for row in night.rows if night.incident is None or row.record.reason != Reason.INCIDENT.value)
-    found = [*_of_cluster(night), *(_with_alarm(one, known) for row in of_rows for one in _of_row(row))]
+    known = {(one.spell.kind, one.spell.subject, one.spell.cluster): one for one in report.alarms if one.stands}
+    of_rows = (row for row in report.rows if report.incident is None or row.record.reason != Reason.INCIDENT.value)
+    found = [*_of_cluster(report), *(_with_alarm(one, known) for row in of_rows for one in _of_row(row))]
     found += [
-        Finding(attention.ERROR.kind, one.id, one.node_id, night.run.noted.cluster, one.why) for one in night.unrecorded
+        Finding(attention.ERROR.kind, one.id, one.node_id, report.run.noted.cluster, one.why)
+        for one in report.unrecorded
     ]
     return tuple(sorted(found, key=_rank))
 
@@ -103,16 +104,16 @@ def _with_alarm(finding: Finding, known: Mapping[tuple[Kind, str, str], Alarm]) 
     return replace(finding, alarm=known.get((kind, finding.row, cluster_of(finding.record))))
 
 
-def _of_cluster(night: RunReport) -> Iterator[Finding]:
+def _of_cluster(report: RunReport) -> Iterator[Finding]:
     """What there is of the whole cluster; its rows are named in it, and are no findings of their own."""
-    incident = night.incident
-    table = night.records[0].row.node_id.partition("::")[0] if night.records else ""
+    incident = report.incident
+    table = report.records[0].row.node_id.partition("::")[0] if report.records else ""
     if incident is not None:
         name, following = incident.cluster, command("pytest-gsw", "history", f"--cluster={incident.cluster}")
-        text = incident.text(night.incident_since)
+        text = incident.text(report.incident_since)
         kind = attention.INCIDENT.kind
         yield Finding(kind, f"cluster {name}", incident.node_id, name, text, following, table=table, whole=incident)
-    for name, told in night.told.items():
+    for name, told in report.told.items():
         if told.drift:
             following = command("pytest-gsw", "history", "--drift", f"--cluster={name}")
             kind = attention.DRIFT.kind
@@ -142,18 +143,18 @@ def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Fi
     return Finding(needs.kind, record.row.id, record.row.node_id, record.run.cluster, text, following, since, record)
 
 
-def counts_text(night: RunReport) -> str:
+def counts_text(report: RunReport) -> str:
     """How many rows there were and what they came to: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
-    missing = len(night.unrecorded)
-    return f"{counted(len(night.records) + missing, 'row')}: {counts_line(night.records, missing)}".removesuffix(": ")
+    missing = len(report.unrecorded)
+    return f"{counted(len(report.records) + missing, 'row')}: {counts_line(report.records, missing)}".removesuffix(": ")
 
 
-def github(night: RunReport) -> str:
-    """A workflow command for each finding, the worst first, and the night's counts as the last line.
+def github(report: RunReport) -> str:
+    """A workflow command for each finding, the worst first, and the run's counts as the last line.
 
     GitHub shows the first ten of each level that a step says; the others stay in its log.
     """
-    return "\n".join([*map(_command, findings(night)), one_line(counts_text(night))])
+    return "\n".join([*map(_command, findings(report)), one_line(counts_text(report))])
 
 
 def _command(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""A night in Markdown, as GitHub and GitLab show it: what needs attention, and every row in a compact table.
+"""A run in Markdown, as GitHub and GitLab show it: what needs attention, and every row in a compact table.
 
 What others have written (rows, nodes, facts) stands in code spans: nothing in one is markup, a link or a mention.
 """
@@ -32,35 +32,35 @@ _NAMED = 8
 _HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
 
 
-def markdown(night: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
-    """A summary of a night; what has no room in it is counted."""
-    found = findings(night)
-    head = _head(night, found)
+def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
+    """A summary of a run; what has no room in it is counted."""
+    found = findings(report)
+    head = _head(report, found)
     room = limit_bytes - _size(head)
-    rows = _overview(night.records, room // 2)
-    alarms = _alarms(night.alarms, room // 4)
+    rows = _overview(report.records, room // 2)
+    alarms = _alarms(report.alarms, room // 4)
     attention = _attention(found, room - _size(rows) - _size(alarms))
     return "\n".join([*head, *attention, *alarms, *rows]).rstrip("\n")
 
 
-def _head(night: RunReport, found: Sequence[Finding]) -> list[str]:
+def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
     title = f"{_what(found)} attention"
-    where = ", ".join(map(_code, night.clusters[:10]))
-    names = sorted({record.run.id for record in night.records}) or [night.run.directory.name]
+    where = ", ".join(map(_code, report.clusters[:10]))
+    names = sorted({record.run.id for record in report.records}) or [report.run.directory.name]
     runs = ", ".join(map(_code, names[:10]))
-    hours = f"{night.gpu_hours:,.1f} GPU-hours" if night.records else ""
-    parts = (where, f"run {runs}" if runs else "", counts_text(night), hours)
+    hours = f"{report.gpu_hours:,.1f} GPU-hours" if report.records else ""
+    parts = (where, f"run {runs}" if runs else "", counts_text(report), hours)
     head = [f"### pytest-gsw: {title}", "", ", ".join(filter(None, parts)), ""]
-    if any(record.run.simulated for record in night.records):
+    if any(record.run.simulated for record in report.records):
         head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
-    return [*head, *_turned(night)]
+    return [*head, *_turned(report)]
 
 
-def _turned(night: RunReport) -> list[str]:
+def _turned(report: RunReport) -> list[str]:
     """What is new, ongoing and fixed; nothing where no alarm is known."""
-    if not any(night.turned.values()):
+    if not any(report.turned.values()):
         return []
-    return [*(f"- **{state}** ({len(alarms)}){_names(alarms)}" for state, alarms in night.turned.items()), ""]
+    return [*(f"- **{state}** ({len(alarms)}){_names(alarms)}" for state, alarms in report.turned.items()), ""]
 
 
 def _names(alarms: Sequence[Alarm]) -> str:
@@ -85,7 +85,7 @@ def _attention(found: Sequence[Finding], room_bytes: int) -> list[str]:
 
 
 def _alarms(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
-    """What is known of more nights than this one, as far as there is room."""
+    """What is known of more runs than this one, as far as there is room."""
     if not alarms:
         return []
     heads = [column.removeprefix(">") for column in COLUMNS]

@@ -1,4 +1,4 @@
-"""A night as metrics: one text for whoever reads OpenMetrics, and for textfile collectors of Prometheus' node_exporter.
+"""A run as metrics: one text for whoever reads OpenMetrics, and for textfile collectors of Prometheus' node_exporter.
 
 A collector reads Prometheus' text format 0.0.4, to which OpenMetrics' last line is a comment; it refuses a whole file
 that has times.
@@ -59,7 +59,7 @@ def _of_figures() -> Iterator[_Metric]:
         yield _Metric(accepted, counts, _figure("accepted", metric.key))
 
 
-#: The families of every night, but for outcomes and times.
+#: The families of every run, but for outcomes and times.
 FAMILIES = (
     *_of_figures(),
     _Metric(
@@ -79,14 +79,14 @@ FAMILIES = (
 )
 
 
-def openmetrics(night: RunReport) -> str:
+def openmetrics(report: RunReport) -> str:
     """Gauges of each row, and when the run was recorded."""
-    records = {tuple(_labels(record).items()): record for record in night.records}  # no series twice
+    records = {tuple(_labels(record).items()): record for record in report.records}  # no series twice
     lines: list[str] = []
-    for metric in (*FAMILIES, *_of_sites(night)):
+    for metric in (*FAMILIES, *_of_sites(report)):
         values = ((dict(labels), metric.value(record)) for labels, record in records.items())
         lines += _gauge(metric.name, metric.help, ((of, value) for of, value in values if value is not None))
-    for name, text, samples in _of_run(records, night):
+    for name, text, samples in _of_run(records, report):
         lines += _gauge(name, text, samples)
     lines.append("# EOF")
     return "\n".join(lines)
@@ -100,9 +100,9 @@ def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
     return [f"# HELP {name} {escaped}", f"# TYPE {name} gauge", *lines] if lines else []
 
 
-def _of_sites(night: RunReport) -> Iterator[_Metric]:
+def _of_sites(report: RunReport) -> Iterator[_Metric]:
     """Families of the site's metrics, in the order of their keys."""
-    found = {one.metric.key: one.metric for record in night.records for one in record.metrics}
+    found = {one.metric.key: one.metric for record in report.records for one in record.metrics}
     for key, one in sorted(found.items()):
         what = f"{one.label} in {one.unit}, {one.direction.value}."
         yield _Metric(f"gsw_metric_{key}", f"Measured {what}", _site_figure("measured", key))
@@ -127,27 +127,27 @@ def _labels(record: Record) -> _Labels:
 
 
 def _of_run(
-    records: Mapping[tuple[tuple[str, str], ...], Record], night: RunReport
+    records: Mapping[tuple[tuple[str, str], ...], Record], report: RunReport
 ) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     """The families that are not of a record's figures: name, what it says, samples."""
-    yield "gsw_outcome", "Whether the row has this outcome.", _outcomes(records, night)
-    slow, failing = _each_node(night.slow_nodes), _each_node(night.blamed_nodes)
+    yield "gsw_outcome", "Whether the row has this outcome.", _outcomes(records, report)
+    slow, failing = _each_node(report.slow_nodes), _each_node(report.blamed_nodes)
     what = "What a slow node does to the throughput of jobs."
     yield "gsw_slow_node_throughput_change_ratio", what, ((labels, one.change) for labels, one in slow)
     what = "Share of a node's jobs that fail, where that is beyond chance."
     yield "gsw_failing_node_ratio", what, ((labels, one.failed / one.of) for labels, one in failing)
-    yield "gsw_alarm_pages", "Whether an alarm that stands is acknowledged by nobody.", _alarms(night)
-    whole = night.whole
+    yield "gsw_alarm_pages", "Whether an alarm that stands is acknowledged by nobody.", _alarms(report)
+    whole = report.whole
     if whole is not None:
-        of = {"cluster": cluster_of(night.records[0])}
+        of = {"cluster": cluster_of(report.records[0])}
         what = "Throughput of all rows together against usual runs, less one."
         yield "gsw_cluster_effect_ratio", what, [(of, whole.change)]
         what = "Whether the whole cluster is slower than its runs differ by."
         yield "gsw_cluster_incident", what, [(of, whole.is_incident)]
-    drifts = (({"cluster": name}, bool(told.drift)) for name, told in night.told.items() if told.drift is not None)
+    drifts = (({"cluster": name}, bool(told.drift)) for name, told in report.told.items() if told.drift is not None)
     yield "gsw_cluster_drift", "Whether the cluster's newest runs are slower than the first ones.", drifts
     newest: dict[str, float] = {}
-    for record in night.records:
+    for record in report.records:
         ended_s = record.run.recorded_s or (record.jobs.last and record.jobs.last.end_s)
         if ended_s:
             cluster = cluster_of(record)
@@ -156,30 +156,30 @@ def _of_run(
     yield "gsw_run_timestamp_seconds", "When the run's newest record was written.", times
 
 
-def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], night: RunReport) -> Iterator[_Sample]:
+def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], report: RunReport) -> Iterator[_Sample]:
     """A state set: one sample for each outcome that a row can have, 1 for the one that it has."""
     for labels, record in records.items():
         for outcome in _OUTCOMES:
             yield {**dict(labels), "outcome": outcome}, record.outcome == outcome
-    of_run = next((cluster_of(record) for record in night.records), night.run.noted.cluster)
-    for one in night.unrecorded:
+    of_run = next((cluster_of(record) for record in report.records), report.run.noted.cluster)
+    for one in report.unrecorded:
         where = {"cluster": of_run} if of_run else {}
         known = {"row": one.id, "table": one.node_id.partition("::")[0], **where, **one.facts}
         yield {**known, "outcome": ERROR.word}, 1
 
 
-def _alarms(night: RunReport) -> Iterator[_Sample]:
+def _alarms(report: RunReport) -> Iterator[_Sample]:
     """One sample for each alarm that stands, 0 where somebody looks after it; an alert is for those that are 1.
 
     A row that regresses by a site's metric has one for that, of no alarm: there is none that could be acknowledged.
     """
-    standing = [one for one in night.alarms if one.stands]
+    standing = [one for one in report.alarms if one.stands]
     for one in standing:
         spell = one.spell
         # By its row, an outcome that is acknowledged is told from one that is not.
         name = "row" if spell.kind in OF_ROWS else "subject"
         yield {"alarm": one.id, "kind": spell.kind.value, name: spell.subject, "cluster": spell.cluster}, one.pages
-    for record in night.records if standing else ():
+    for record in report.records if standing else ():
         of_row = {"kind": Kind.REGRESSION.value, "row": record.row.id, "cluster": cluster_of(record)}
         yield from (({"alarm": "", **of_row, "metric": key}, 1) for key in regressed_metrics(record))
 

@@ -1,4 +1,4 @@
-"""Pictures as SVG in the page, with legends beside them: axes, frames and marks; a row's steps and nights; scaling.
+"""Pictures as SVG in the page, with legends beside them: axes, frames and marks; a row's steps and runs; scaling.
 
 A picture is as wide as the page has room, and its text is as large as the page's: places from left to right are
 percentages, those from top to bottom are pixels. Its colours are those of the page's style sheet, by classes. What is
@@ -274,8 +274,8 @@ def _short(value: float) -> str:
     return f"{value:g}"
 
 
-#: The newest nights of a row that are drawn, and the most steps of a job: of more, the extremes of each few.
-SHOWN_NIGHTS = 200
+#: The newest runs of a row that are drawn, and the most steps of a job: of more, the extremes of each few.
+SHOWN_RUNS = 200
 _SHOWN_STEPS = 400
 #: Steps of a job of which each has a dot.
 _DOTTED_STEPS = 120
@@ -283,13 +283,13 @@ _DOTTED_STEPS = 120
 #: No time and no figure is as large.
 MOST = 1e15
 
-#: Nights beyond the picture whose values are told.
+#: Runs beyond the picture whose values are told.
 _NAMED_BEYOND = 3
 
 #: A statistic that was computed again is the recorded one if it differs by no more than this.
 _SAME = 1e-9
 
-#: How nights are drawn that were not passed, by the words of outcomes, the worst first: a class, and a shape.
+#: How runs are drawn that were not passed, by the words of outcomes, the worst first: a class, and a shape.
 _DRAWN = {
     one.word: (one.attention.in_report.kind, one.attention.shape)
     for one in sorted(OUTCOMES, key=lambda one: -one.severity)
@@ -383,36 +383,36 @@ def _thinned(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, flo
     return [place for some in few for place in sorted({min(some, key=itemgetter(1)), max(some, key=itemgetter(1))})]
 
 
-# -- a row's nights --------------------------------------------------------------------------------
+# -- a row's runs --------------------------------------------------------------------------------
 
 
 def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | None:
-    """The row's newest nights with their reference, what is allowed, and the first suspect night.
+    """The row's newest runs with their reference, what is allowed, and the first suspect run.
 
     Args:
         row: The row.
         pages: By run, the address of the row's page in it; empty for the one that shows the picture.
     """
-    possible = (night for night in row.past.measured if can_be_drawn(night.time_s) and can_be_drawn(night.judged_s))
-    nights = tuple(possible)[-SHOWN_NIGHTS:]
-    if not nights:
+    possible = (run for run in row.past.measured if can_be_drawn(run.time_s) and can_be_drawn(run.judged_s))
+    points = tuple(possible)[-SHOWN_RUNS:]
+    if not points:
         return None
-    first_s = nights[0].time_s
+    first_s = points[0].time_s
     failed = [one for one in row.failures if can_be_drawn(one.time_s) and one.time_s >= first_s]
-    if len(nights) + len(failed) < 2:
+    if len(points) + len(failed) < 2:
         return None
-    last_s = max([nights[-1].time_s, *(one.time_s for one in failed)])
+    last_s = max([points[-1].time_s, *(one.time_s for one in failed)])
     levels = _levels(row)
     addresses = {run_id: address for run_id, address in (pages or {}).items() if address}
     x = across(first_s, max(last_s, first_s + 1))
     held_s = [value for value, *_ in levels]
-    view = in_view([night.judged_s for night in nights], held_s, LEAST_SPAN * max(held_s, default=0.0))
+    view = in_view([run.judged_s for run in points], held_s, LEAST_SPAN * max(held_s, default=0.0))
     y = upright(view)
-    title = f"{row.record.judged_metric.label.capitalize()} of {counted(len(nights), 'run')} (s), lower is better"
-    if beyond := [f"{night.judged_s:.4g} s" for night in nights if not view[0] <= night.judged_s <= view[1]]:
+    title = f"{row.record.judged_metric.label.capitalize()} of {counted(len(points), 'run')} (s), lower is better"
+    if beyond := [f"{run.judged_s:.4g} s" for run in points if not view[0] <= run.judged_s <= view[1]]:
         title += f"; beyond the picture: {named(beyond, _NAMED_BEYOND)}"
     svg, legend = frame(y, _days(x)), []
-    frozen = [time_s for time_s in reference([night.time_s for night in row.past.counted]) if time_s >= first_s]
+    frozen = [time_s for time_s in reference([run.time_s for run in row.past.counted]) if time_s >= first_s]
     if len(frozen) > 1:
         svg.insert(0, band(max(x(frozen[0]) - 0.4, 0), x(frozen[-1]) + 0.4, "shade"))
         legend.append(key("runs of the reference", "shade", "band"))
@@ -425,17 +425,17 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     if suspect is not None and slower:
         svg.append(post(x(suspect.time_s), "suspect", slower))
         legend.append(key(slower, "suspect", "line"))
-    places = [(x(night.time_s), y(night.judged_s)) for night in nights]
-    usual = [place for place, night in zip(places, nights, strict=True) if night.reason not in UNUSUAL]
+    places = [(x(run.time_s), y(run.judged_s)) for run in points]
+    usual = [place for place, run in zip(places, points, strict=True) if run.reason not in UNUSUAL]
     svg.append(line(usual, "pale"))
-    outcomes = [night.outcome for night in nights]
-    for place, night in zip(places, nights, strict=True):
-        told = f"{night.judged_s:.4g} s, {minute(night.time_s)}, {jobs_text(night)}"
-        drawn = _DRAWN.get(night.outcome)
-        told += f", {night.outcome}" if drawn else ""
-        told += f": {night.reason}" if night.reason in UNUSUAL else ""
+    outcomes = [run.outcome for run in points]
+    for place, run in zip(places, points, strict=True):
+        told = f"{run.judged_s:.4g} s, {minute(run.time_s)}, {jobs_text(run)}"
+        drawn = _DRAWN.get(run.outcome)
+        told += f", {run.outcome}" if drawn else ""
+        told += f": {run.reason}" if run.reason in UNUSUAL else ""
         kind, mark = drawn or ("", "")
-        svg.append(point(*place, told, kind, mark, addresses.get(night.run_id)))
+        svg.append(point(*place, told, kind, mark, addresses.get(run.run_id)))
     for one in failed:
         fact, job = "", None
         if one.run_id == row.record.run.id:
@@ -446,7 +446,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     marks = [key(outcome, *drawn) for outcome, drawn in _DRAWN.items() if outcome in outcomes]
     marks += [key("error", "error", "cross")] if failed else []
     passed = [key("passed", "one")] if any(outcome not in _DRAWN for outcome in outcomes) else []
-    words = [f"{title}, the newest {nights[-1].judged_s:.4g} s"]
+    words = [f"{title}, the newest {points[-1].judged_s:.4g} s"]
     words += [f"{name} {value:.4g} s" for value, _, name in levels]
     words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
     words += [f"{counted(len(failed), 'run')} with an error"] if failed else []
@@ -454,7 +454,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
 
 
 def _levels(row: Row) -> list[tuple[float, str, str]]:
-    """The seconds that nights are held against: each with its class and what it is."""
+    """The seconds that runs are held against: each with its class and what it is."""
     record, judged, verdict = row.record, row.record.judged_metric.key, row.verdict
     documented, accepted = record.figures.documented.get(judged), record.figures.accepted.get(judged)
     allowed = (record.limit or record.row.tolerance) if verdict is None else verdict.allowed

@@ -225,7 +225,7 @@ def _name(name: str) -> str:
     return name.rstrip("_").replace("_", "-")
 
 
-# -- texts of rows, nights and jobs ----------------------------------------------------------------
+# -- texts of rows, runs and jobs ----------------------------------------------------------------
 
 #: What of an inconclusive row stands on its card in place of what its page explains.
 _SHORT = {
@@ -242,13 +242,13 @@ _NEGATIVE = re.compile(r"(?<![\w.\]])-(?=\d)")
 _LONGEST_NODES = 60
 
 
-def night_text(night: RunReport) -> str:
-    """What a night came to, in a few words: the same numbers as everywhere."""
-    counts = night.outcomes
+def report_text(report: RunReport) -> str:
+    """What a run came to, in a few words: the same numbers as everywhere."""
+    counts = report.outcomes
     bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
-    parts = ["1 incident"] if night.incident else []
+    parts = ["1 incident"] if report.incident else []
     parts += bad
-    if drifting := night.counts.get(attention.DRIFT.kind):
+    if drifting := report.counts.get(attention.DRIFT.kind):
         parts.append(f"{drifting} drifting")
     rows = counted(sum(counts.values()), "row")
     if not counts:
@@ -330,9 +330,9 @@ def nodes_fact(record: Record) -> tuple[str, str]:
     return "nodes" if jobs < 2 else f"nodes of {jobs} jobs", record.nodes
 
 
-def jobs_text(night: Point) -> str:
-    """The jobs of a night: ``job 481220``, ``median of jobs 481220, 481221, 481222``."""
-    return f"job {night.job_id}" if night.jobs == 1 else f"median of jobs {night.job_id}"
+def jobs_text(point: Point) -> str:
+    """The jobs of a run: ``job 481220``, ``median of jobs 481220, 481221, 481222``."""
+    return f"job {point.job_id}" if point.jobs == 1 else f"median of jobs {point.job_id}"
 
 
 def shown_nodes(nodes: str) -> str:

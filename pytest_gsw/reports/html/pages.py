@@ -1,7 +1,7 @@
-"""The pages of a night: the first one, those of its jobs and of each row, the index of runs, and how they are written.
+"""The pages of a run: the first one, those of its jobs and of each row, the index of runs, and how they are written.
 
-A report is written over that of the run before. Of each run its first page stays, ``nights/RUN.html``: what it came to
-is to be found again, and a page for each row of each night would be gigabytes. Every file is written whole, and the
+A report is written over that of the run before. Of each run its first page stays, ``runs/RUN.html``: what it came to
+is to be found again, and a page for each row of each run would be gigabytes. Every file is written whole, and the
 first page last, so that it never names what is not there yet.
 """
 
@@ -65,11 +65,11 @@ from pytest_gsw.reports.html.layout import (
     markup,
     minute,
     moment,
-    night_text,
     nodes_fact,
     page,
     percent,
     plain,
+    report_text,
     row_link,
     section,
     several,
@@ -100,7 +100,7 @@ from pytest_gsw.reports.run_report import (
 )
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import Attention
-from pytest_gsw.results.next_steps import again, next_command, next_commands, nights_command, offline
+from pytest_gsw.results.next_steps import again, history_command, next_command, next_commands, offline
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, telling_line
 from pytest_gsw.results.summary import cause_of, outcome_texts
@@ -108,7 +108,7 @@ from pytest_gsw.results.unjudged import resume_command
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import MFU, Metric
 
-#: The first page of a night, in its directory.
+#: The first page of a run, in its directory.
 INDEX = "index.html"
 
 _HEADED = [one for one in attention.ATTENTIONS if one.heading]
@@ -119,8 +119,8 @@ _AT_LENGTH, _NAMED = 40, 12
 _CAUSES, _MISSING = 40, 200
 
 
-def night_page(
-    night: RunReport,
+def run_page(
+    report: RunReport,
     others: Sequence[tuple[RunReport, str]],
     links: Sequence[tuple[str, str]],
     address_of: Callable[[str], str | None] = lambda _: None,
@@ -130,63 +130,63 @@ def night_page(
     """The first page of a run.
 
     Args:
-        night: The run.
-        others: Other nights of the same report.
-        links: Names of the night's pages, each with its address.
+        report: The run.
+        others: Other runs of the same report.
+        links: Names of the run's pages, each with its address.
         address_of: Where a run's page is; ``None`` where it has none that stays.
         places: Of the runs whose first pages are kept, this one among them, where these are, the oldest first.
         root: What leads to the report's directory.
     """
     pages = list((places or {}).values())
-    kept = (places or {}).get(night.run_id, "")
-    title = f"{night_text(night)} on {', '.join(night.clusters) or 'no cluster'}, {minute(night.begin_s)}"
-    title += f", replay of {night.replay_of}" if night.replay_of else ""
+    kept = (places or {}).get(report.run_id, "")
+    title = f"{report_text(report)} on {', '.join(report.clusters) or 'no cluster'}, {minute(report.begin_s)}"
+    title += f", replay of {report.replay_of}" if report.replay_of else ""
     main = [
         element("h1", title),
-        _counts(night),
-        element("p", *_run_facts(night, kept), class_="run"),
+        _counts(report),
+        element("p", *_run_facts(report, kept), class_="run"),
         beside(INDEX, pages, pages.index(kept) if kept else 0),
-        simulated_note(night.records),
-        turned_section(night),
-        _strip(night, address_of),
-        section("next", "What to type next", _next(night)),
-        section("cluster", "The cluster", _incident(night), *_drifting(night), *_nodes(night)),
-        _attention(night),
-        _improved(night),
-        section("alarms", "Alarms", *_alarms(night)),
-        section("verdicts", "Verdicts", *verdict_tables([*night.worst_first, *night.unrecorded])),
-        section("scaling", "Scaling", *_scaling(night)),
-        section("rows", "All rows", _all_rows(night)),
-        section("nights", "Other runs", _others(others)),
+        simulated_note(report.records),
+        turned_section(report),
+        _strip(report, address_of),
+        section("next", "What to type next", _next(report)),
+        section("cluster", "The cluster", _incident(report), *_drifting(report), *_nodes(report)),
+        _attention(report),
+        _improved(report),
+        section("alarms", "Alarms", *_alarms(report)),
+        section("verdicts", "Verdicts", *verdict_tables([*report.worst_first, *report.unrecorded])),
+        section("scaling", "Scaling", *_scaling(report)),
+        section("rows", "All rows", _all_rows(report)),
+        section("runs", "Other runs", _others(others)),
     ]
     return page(title, main, links, here="" if root else INDEX, root=root)
 
 
-def _strip(night: RunReport, address_of: Callable[[str], str | None]) -> ET.Element | None:
-    """The nights before and this one; nothing where none before is known. What is replayed is in its own column."""
-    tonight = night.as_listed
-    before = [one for one in night.listed if one.run_id != night.run_id and one.time_s <= tonight.time_s]
+def _strip(report: RunReport, address_of: Callable[[str], str | None]) -> ET.Element | None:
+    """The runs before and this one; nothing where none before is known. What is replayed is in its own column."""
+    current_run = report.as_listed
+    before = [one for one in report.listed if one.run_id != report.run_id and one.time_s <= current_run.time_s]
     if not before:
         return None
-    shown = before if night.replay_of else [*before, tonight]
-    return nights_strip(shown, address_of, night.replay_of or night.run_id)
+    shown = before if report.replay_of else [*before, current_run]
+    return history_strip(shown, address_of, report.replay_of or report.run_id)
 
 
-def _counts(night: RunReport) -> ET.Element:
+def _counts(report: RunReport) -> ET.Element:
     """How many rows there are of each outcome: the numbers of the session's last line."""
-    told = outcome_texts(night.records, len(night.unrecorded))
+    told = outcome_texts(report.records, len(report.unrecorded))
     entries = [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
-    if night.incident is not None:
+    if report.incident is not None:
         badge = element("a", sign(attention.REGRESSED.kind), " 1 incident", href="#cluster", class_="badge regressed")
         entries.insert(0, element("li", badge))
-    if drifting := night.counts.get(attention.DRIFT.kind):
+    if drifting := report.counts.get(attention.DRIFT.kind):
         entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
 
 
-def _scaling(night: RunReport) -> Iterator[ET.Element | None]:
+def _scaling(report: RunReport) -> Iterator[ET.Element | None]:
     """How each workload scales, beside the document's figures; a picture has as many curves as there are shapes."""
-    for workload, of_workload in workloads(night.rows).items():
+    for workload, of_workload in workloads(report.rows).items():
         for rule in Rule:
             curves = [curve for curve in of_workload if curve.rule is rule]
             for begin in range(0, len(curves), len(CURVES)):
@@ -198,19 +198,19 @@ def _badge(kind: str, text: str) -> ET.Element:
     return element("li", element("a", sign(kind), f" {text}", href=target, class_=f"badge {kind}"))
 
 
-def _next(night: RunReport) -> ET.Element | None:
+def _next(report: RunReport) -> ET.Element | None:
     """What to type next for the whole run."""
-    listed = next_commands(night.records, night.run.directory)
-    if left := night.left:
+    listed = next_commands(report.records, report.run.directory)
+    if left := report.left:
         what = f"go on with {counted(left, 'row')} that the session did not judge"
-        listed.insert(0, (what, resume_command(night.run.directory)))
+        listed.insert(0, (what, resume_command(report.run.directory)))
     return command_list(listed)
 
 
-def _nodes(night: RunReport) -> list[ET.Element | None]:
+def _nodes(report: RunReport) -> list[ET.Element | None]:
     """That nodes make jobs slow, or fail them."""
-    slow = [signed(suspect_text(one)) for of_cluster in night.slow_nodes.values() for one in of_cluster]
-    failing = [failing_text(one) for of_cluster in night.blamed_nodes.values() for one in of_cluster]
+    slow = [signed(suspect_text(one)) for of_cluster in report.slow_nodes.values() for one in of_cluster]
+    failing = [failing_text(one) for of_cluster in report.blamed_nodes.values() for one in of_cluster]
     return [
         _told("slow: ", slow, attention.REGRESSED.kind, "jobs.html#slow"),
         _told("fails jobs: ", failing, attention.ERROR.kind, "jobs.html#failing"),
@@ -224,16 +224,16 @@ def _told(what: str, nodes: Sequence[str], kind: str, where: str) -> ET.Element 
     return element("p", sign(kind), " ", told, class_=f"card {kind}")
 
 
-def _incident(night: RunReport) -> ET.Element | None:
+def _incident(report: RunReport) -> ET.Element | None:
     """That the whole cluster was slower, and the rows that are part of it."""
-    incident = night.incident
+    incident = report.incident
     if incident is None:
         return None
-    pages = {row.record.row.node_id: row for row in night.rows}
+    pages = {row.record.row.node_id: row for row in report.rows}
     parts = [row_link(pages[name]) for name in incident.parts if name in pages]
     return element(
         "div",
-        element("h3", sign(attention.REGRESSED.kind), f" {signed(incident.fact)}{night.incident_since}"),
+        element("h3", sign(attention.REGRESSED.kind), f" {signed(incident.fact)}{report.incident_since}"),
         fact_list([("canaries that were too slow as well", ", ".join(incident.canaries))]),
         element("p", "These rows are part of it, and inconclusive for that:") if parts else None,
         element("ul", *(element("li", link) for link in parts[:_AT_LENGTH]), class_="rows") if parts else None,
@@ -243,40 +243,40 @@ def _incident(night: RunReport) -> ET.Element | None:
     )
 
 
-def _drifting(night: RunReport) -> list[ET.Element]:
-    """That clusters have become slower, night by night."""
+def _drifting(report: RunReport) -> list[ET.Element]:
+    """That clusters have become slower, run by run."""
     kind = attention.DRIFT.kind
-    told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in night.told.items() if one.drift]
+    told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in report.told.items() if one.drift]
     return [element("p", sign(kind), text, class_=f"card {kind}") for text in told]
 
 
-def _run_facts(night: RunReport, kept: str) -> list[Content]:
-    name = element("code", night.run_id)
+def _run_facts(report: RunReport, kept: str) -> list[Content]:
+    name = element("code", report.run_id)
     parts: list[Content] = ["run ", element("a", name, href=kept) if kept else name]
-    if night.begin_s and night.end_s and moment(night.begin_s) and moment(night.end_s):
-        took = duration(night.end_s - night.begin_s)
-        parts += [", ", time_element(night.begin_s), " to ", time_element(night.end_s), f" ({took})"]
-    return [*parts, f", {night.gpu_hours:,.1f} GPU-hours, {_end_text(night)}"]
+    if report.begin_s and report.end_s and moment(report.begin_s) and moment(report.end_s):
+        took = duration(report.end_s - report.begin_s)
+        parts += [", ", time_element(report.begin_s), " to ", time_element(report.end_s), f" ({took})"]
+    return [*parts, f", {report.gpu_hours:,.1f} GPU-hours, {_end_text(report)}"]
 
 
-def _end_text(night: RunReport) -> str:
-    if night.goes_on:
+def _end_text(report: RunReport) -> str:
+    if report.goes_on:
         return "its session goes on"
-    if night.left and night.run.exit_status is None:
+    if report.left and report.run.exit_status is None:
         return "its session was ended before all rows were judged"
-    return f"exit status {night.exit_status}"
+    return f"exit status {report.exit_status}"
 
 
 # -- what needs attention --------------------------------------------------------------------------
 
 
-def _attention(night: RunReport) -> ET.Element | None:
-    groups = [_group(night, one.kind) for one in _HEADED if one.is_urgent and one.kind in night.counts]
+def _attention(report: RunReport) -> ET.Element | None:
+    groups = [_group(report, one.kind) for one in _HEADED if one.is_urgent and one.kind in report.counts]
     if groups:
         return section("attention", "What needs attention", *groups)
-    if not night.rows:
+    if not report.rows:
         return None
-    paging = sum(one.pages and one.stands for one in night.alarms)
+    paging = sum(one.pages and one.stands for one in report.alarms)
     told: list[Content] = [" Nothing needs attention."]
     if paging:
         stand = f"{counted(paging, 'alarm')} {'stands' if paging == 1 else 'stand'}"
@@ -284,30 +284,30 @@ def _attention(night: RunReport) -> ET.Element | None:
     return element("p", sign(attention.PASSED.kind), *told, class_="well")
 
 
-def _improved(night: RunReport) -> ET.Element | None:
+def _improved(report: RunReport) -> ET.Element | None:
     """Rows that need nobody, and whose documents are behind."""
-    groups = [_group(night, one.kind) for one in _HEADED if not one.is_urgent and one.kind in night.counts]
+    groups = [_group(report, one.kind) for one in _HEADED if not one.is_urgent and one.kind in report.counts]
     return section("faster", "Faster than allowed", *groups)
 
 
-def _group(night: RunReport, kind: str) -> ET.Element:
-    heading = element("h3", sign(kind), f" {_heading(night, kind)}", id=kind)
+def _group(report: RunReport, kind: str) -> ET.Element:
+    heading = element("h3", sign(kind), f" {_heading(report, kind)}", id=kind)
     if kind == attention.ERROR.kind:
-        shown = enumerate(night.causes[:_CAUSES], 1)
-        causes = [_cause_card(number, cause, night.run.directory) for number, cause in shown]
-        left = sum(len(cause.rows) for cause in night.causes[_CAUSES:])
-        return element("div", heading, *causes, _more(left), _missing(night), class_="group")
-    parts = frozenset(() if night.incident is None else night.incident.parts)
-    rows = [row for row in night.of(kind) if row.record.row.node_id not in parts]
-    told = len(night.of(kind)) - len(rows)
-    cards = element("ul", *(_card(row, night.run.directory) for row in rows[:_AT_LENGTH]), class_="cards")
+        shown = enumerate(report.causes[:_CAUSES], 1)
+        causes = [_cause_card(number, cause, report.run.directory) for number, cause in shown]
+        left = sum(len(cause.rows) for cause in report.causes[_CAUSES:])
+        return element("div", heading, *causes, _more(left), _missing(report), class_="group")
+    parts = frozenset(() if report.incident is None else report.incident.parts)
+    rows = [row for row in report.of(kind) if row.record.row.node_id not in parts]
+    told = len(report.of(kind)) - len(rows)
+    cards = element("ul", *(_card(row, report.run.directory) for row in rows[:_AT_LENGTH]), class_="cards")
     under = element("p", f"{told} of them are part of what the whole cluster has, above.") if told else None
     return element("div", heading, cards if rows else None, _more(len(rows) - _AT_LENGTH), under, class_="group")
 
 
-def _heading(night: RunReport, kind: str) -> str:
-    count = night.counts[kind]
-    ran = night.outcomes.get(outcomes.UNEXPECTED_SUCCESS.word, 0) if kind == attention.REGRESSED.kind else 0
+def _heading(report: RunReport, kind: str) -> str:
+    count = report.counts[kind]
+    ran = report.outcomes.get(outcomes.UNEXPECTED_SUCCESS.word, 0) if kind == attention.REGRESSED.kind else 0
     parts = [f"{attention.BY_KIND[kind].heading} ({count - ran})"] if count > ran else []
     parts += [f"Ran although documented to fail ({ran})"] if ran else []
     return ", ".join(parts)
@@ -359,8 +359,8 @@ def _error_row(row: Row) -> ET.Element:
     return element("li", row_link(row), f": {words}" if words else None)
 
 
-def _missing(night: RunReport) -> ET.Element | None:
-    missing = night.unrecorded
+def _missing(report: RunReport) -> ET.Element | None:
+    missing = report.unrecorded
     if not missing:
         return None
     entries = [element("li", element("code", one.node_id), f": {one.why}") for one in missing[:_MISSING]]
@@ -374,20 +374,20 @@ def _missing(night: RunReport) -> ET.Element | None:
     )
 
 
-def _alarms(night: RunReport) -> list[ET.Element | None]:
+def _alarms(report: RunReport) -> list[ET.Element | None]:
     """Those that stand, and behind a line those that are over."""
-    if not night.alarms:
+    if not report.alarms:
         return []
     heads = [column.removeprefix(">") for column in COLUMNS]
-    standing = [one for one in night.alarms if one.stands]
+    standing = [one for one in report.alarms if one.stands]
     paging = sum(one.pages for one in standing)
-    over = len(night.alarms) - len(standing)
+    over = len(report.alarms) - len(standing)
     caption = f"{counted(len(standing), 'alarm')}, {paging} to look at{f', {over} over' if over else ''}"
     caption += "; throughput of the newest run against those before"
     stand = table("alarms", caption, heads, map(_alarm_line, standing)) if standing else element("p", caption)
     if not over:
         return [stand]
-    ended = (one for one in night.alarms if not one.stands)
+    ended = (one for one in report.alarms if not one.stands)
     summary = element("summary", f"{counted(over, 'alarm')} of the last days, over or gone")
     return [stand, element("details", summary, table("over", "Alarms that are over", heads, map(_alarm_line, ended)))]
 
@@ -399,14 +399,14 @@ def _alarm_line(alarm: Alarm) -> list[Content]:
 # -- all verdicts ----------------------------------------------------------------------------------
 
 
-def _all_rows(night: RunReport) -> ET.Element | None:
-    if not night.rows and not night.unrecorded:
+def _all_rows(report: RunReport) -> ET.Element | None:
+    if not report.rows and not report.unrecorded:
         return None
     heads = ["row", "verdict", "throughput", "measured", "against", "MFU", "since", "nodes", "job", "ran"]
-    caption = f"{counted(len(night.rows) + len(night.unrecorded), 'row')}, the worst first"
+    caption = f"{counted(len(report.rows) + len(report.unrecorded), 'row')}, the worst first"
     places = {kind: place for place, kind in enumerate(KINDS)}
-    lines = [(places[row.kind], _list_line(row)) for row in night.worst_first]
-    lines += [(places[attention.ERROR.kind], _missing_line(one, len(heads))) for one in night.unrecorded]
+    lines = [(places[row.kind], _list_line(row)) for row in report.worst_first]
+    lines += [(places[attention.ERROR.kind], _missing_line(one, len(heads))) for one in report.unrecorded]
     return table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
 
 
@@ -436,8 +436,10 @@ def _others(others: Sequence[tuple[RunReport, str]]) -> ET.Element | None:
     if not others:
         return None
     entries = [
-        element("li", element("a", f"{minute(night.begin_s)} {night.run_id}", href=address), f": {night_text(night)}")
-        for night, address in others
+        element(
+            "li", element("a", f"{minute(report.begin_s)} {report.run_id}", href=address), f": {report_text(report)}"
+        )
+        for report, address in others
     ]
     return element("ul", *entries, class_="rows")
 
@@ -454,18 +456,18 @@ _OF_ALARMS = {
 }
 
 
-def turned_section(night: RunReport) -> ET.Element | None:
+def turned_section(report: RunReport) -> ET.Element | None:
     """Short lists with their counts; nothing where no alarm is known."""
-    if not any(night.turned.values()):
+    if not any(report.turned.values()):
         return None
-    cards = [_turned_card(state, alarms, night) for state, alarms in night.turned.items()]
+    cards = [_turned_card(state, alarms, report) for state, alarms in report.turned.items()]
     return section("lately", "New, ongoing and fixed", element("div", *cards, class_="turned"))
 
 
-def _turned_card(state: str, alarms: Sequence[Alarm], night: RunReport) -> ET.Element:
+def _turned_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.Element:
     left = len(alarms) - _TURNED
     more = element("li", f"and {left} more, ", element("a", "in the list of alarms", href="#alarms"))
-    shown = [*(_turned_alarm(one, night) for one in alarms[:_TURNED]), *([more] if left > 0 else [])]
+    shown = [*(_turned_alarm(one, report) for one in alarms[:_TURNED]), *([more] if left > 0 else [])]
     return element(
         "div",
         element("h3", f"{state.capitalize()} ({len(alarms)})"),
@@ -474,14 +476,14 @@ def _turned_card(state: str, alarms: Sequence[Alarm], night: RunReport) -> ET.El
     )
 
 
-def _turned_alarm(alarm: Alarm, night: RunReport) -> ET.Element:
+def _turned_alarm(alarm: Alarm, report: RunReport) -> ET.Element:
     address, what, kind = _OF_ALARMS[alarm.spell.kind]
     spell = alarm.spell
     name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
     figure = alarm.change
-    if spell.kind is Kind.INCIDENT and night.incident is not None and alarm.stands:
-        # Of an incident of this night there is one figure, the night's own.
-        address, what, figure = "#cluster", "the whole cluster is slower", night.incident.change
+    if spell.kind is Kind.INCIDENT and report.incident is not None and alarm.stands:
+        # Of an incident of this run there is one figure, the run's own.
+        address, what, figure = "#cluster", "the whole cluster is slower", report.incident.change
     change = "" if figure is None else f" {percent(figure)}"
     change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
     good = good_text(spell) if alarm.stands else ""
@@ -497,7 +499,7 @@ _NAMED_WORKLOADS = 4
 _FOLLOWS = frozenset({"dp", "fsdp"})
 
 
-#: A row of a night, with or without a record.
+#: A row of a run, with or without a record.
 _Any = Row | Unrecorded
 
 
@@ -625,33 +627,33 @@ JOBS = "jobs.html"
 _NODES, _ALL_CAUSES, _JOBS = 40, 100, 1500
 
 
-def jobs_page(night: RunReport, shown: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
-    """The night's jobs: GPU-hours, the time line, failures by cause and by node, and nodes that make jobs slow."""
-    title = f"Jobs of the run, {minute(night.begin_s)}"
+def jobs_page(report: RunReport, shown: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
+    """The run's jobs: GPU-hours, the time line, failures by cause and by node, and nodes that make jobs slow."""
+    title = f"Jobs of the run, {minute(report.begin_s)}"
     main = [
         element("h1", title),
-        simulated_note(night.records),
-        fact_list(_sums(night)),
+        simulated_note(report.records),
+        fact_list(_sums(report)),
         section("line", "Time line", figure(shown)),
-        section("causes", "Failures by cause", _causes(night)),
-        section("failing", "Failures by node", _failing(night), _blamed(night)),
-        section("slow", "Slow nodes", _slow(night), *_sound(night)),
-        section("jobs", "All jobs", _jobs(night)),
+        section("causes", "Failures by cause", _causes(report)),
+        section("failing", "Failures by node", _failing(report), _blamed(report)),
+        section("slow", "Slow nodes", _slow(report), *_sound(report)),
+        section("jobs", "All jobs", _jobs(report)),
     ]
     return page(title, main, links, here=JOBS)
 
 
-def _sums(night: RunReport) -> list[tuple[str, str]]:
-    jobs = night.jobs
+def _sums(report: RunReport) -> list[tuple[str, str]]:
+    jobs = report.jobs
     failed = sum(job.failed for job in jobs)
     waits_s = [job.facts.queue_s for job in jobs if job.facts.queue_s is not None]
     runs_s = [job.facts.run_s for job in jobs if job.facts.run_s is not None]
-    saved = sum(record.jobs.saved_gpu_hours or 0.0 for record in night.records)
+    saved = sum(record.jobs.saved_gpu_hours or 0.0 for record in report.records)
     return [
         ("jobs", f"{counted(len(jobs), 'job')}, {failed} failed"),
         (
             "GPU-hours",
-            f"{night.gpu_hours:,.1f}" + (f", about {saved:,.1f} saved by ending jobs early" if saved else ""),
+            f"{report.gpu_hours:,.1f}" + (f", about {saved:,.1f} saved by ending jobs early" if saved else ""),
         ),
         ("queue", _spread(waits_s)),
         ("run", _spread(runs_s)),
@@ -664,8 +666,8 @@ def _spread(times_s: Sequence[float]) -> str:
     return f"median {duration(statistics.median(times_s))}, longest {duration(max(times_s))}"
 
 
-def _causes(night: RunReport) -> ET.Element | None:
-    lines = [_cause(cause) for cause in night.causes[:_ALL_CAUSES]]
+def _causes(report: RunReport) -> ET.Element | None:
+    lines = [_cause(cause) for cause in report.causes[:_ALL_CAUSES]]
     return table("causes", "Why rows could not be measured", ["cause", "rows", "nodes", "advice"], lines)
 
 
@@ -674,18 +676,18 @@ def _cause(cause: Cause) -> Sequence[Content]:
     return cause.fact, f"{len(cause.rows)}", nodes, advice
 
 
-def _failing(night: RunReport) -> ET.Element | None:
-    nodes = night.failing_nodes
+def _failing(report: RunReport) -> ET.Element | None:
+    nodes = report.failing_nodes
     lines = [[node, f"{failed}", f"{ran}"] for node, failed, ran in nodes[:_NODES]]
     caption = f"{counted(len(nodes), 'node')} with failed jobs, the most failures among its jobs first"
     return table("failing", caption, ["node", "failed jobs", "of jobs"], lines)
 
 
-def _blamed(night: RunReport) -> ET.Element | None:
+def _blamed(report: RunReport) -> ET.Element | None:
     """The nodes that fail jobs, by all jobs of the history."""
     lines = [
         [one.name, cluster, f"{one.failed}", f"{one.of}", share(one.usual)]
-        for cluster, failing in night.blamed_nodes.items()
+        for cluster, failing in report.blamed_nodes.items()
         for one in failing
     ]
     heads = ["node", "cluster", "failed jobs", "of jobs", "usual"]
@@ -693,29 +695,29 @@ def _blamed(night: RunReport) -> ET.Element | None:
     return table("blamed", caption, heads, lines[:_NODES])
 
 
-def _slow(night: RunReport) -> ET.Element | None:
+def _slow(report: RunReport) -> ET.Element | None:
     """The nodes that make jobs slow, by all jobs of the history."""
     lines: list[list[Content]] = [
         [
             *(one.name, cluster, percent(one.change), time_element(one.accusing[0].begin_s)),
             *(f"{len(one.accusing)}", f"{len(one.clearing)}"),
         ]
-        for cluster, slow in night.slow_nodes.items()
+        for cluster, slow in report.slow_nodes.items()
         for one in slow
     ]
     heads = ["node", "cluster", "throughput", "since", "jobs that accuse", "that clear"]
     return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
 
 
-def _sound(night: RunReport) -> Iterator[ET.Element]:
+def _sound(report: RunReport) -> Iterator[ET.Element]:
     """How many nodes are known to be sound: that nobody is slow is not known before."""
-    for cluster, sound in night.sound_nodes.items():
-        slow = "" if cluster in night.slow_nodes else "no node is known to make jobs slow; "
+    for cluster, sound in report.sound_nodes.items():
+        slow = "" if cluster in report.slow_nodes else "no node is known to make jobs slow; "
         yield element("p", f"{cluster}: {slow}{sound_text(sound)}")
 
 
-def _jobs(night: RunReport) -> ET.Element | None:
-    jobs = night.jobs[:_JOBS]
+def _jobs(report: RunReport) -> ET.Element | None:
+    jobs = report.jobs[:_JOBS]
     heads = ["row", "job", "state", "nodes", "submitted", "queue", "ran", "GPU-hours"]
     caption = f"{counted(len(jobs), 'job')} in the order of their submission"
     return table("jobs", caption, heads, map(_job, jobs))
@@ -740,7 +742,7 @@ def _state(job: RunJob) -> str:
     return f"{'failed: ' if job.failed else ''}{job.facts.state}"
 
 
-#: Jobs of a night that are drawn, how high each is, and how many may bear their names.
+#: Jobs of a run that are drawn, how high each is, and how many may bear their names.
 _MOST_JOBS, _NAMED_JOBS = 200, 60
 _BAR, _NAMED_BAR, _NAME = 7, 25, 14
 #: Letters of a name there, with its job: a phone has room for as many; and of the job.
@@ -749,9 +751,9 @@ _LONGEST_NAME, _LONGEST_JOB = 44, 20
 _TIME_UNITS = (("seconds", 1), ("minutes", 60), ("hours", 3600))
 
 
-def jobs_plot(night: RunReport) -> Plot | None:
-    """The night's jobs over time: how long each waited, and how long it ran. The one that ended last comes last."""
-    jobs = sorted((job for job in night.jobs if _is_timed(job)), key=lambda one: one.facts.end_s or 0.0)
+def jobs_plot(report: RunReport) -> Plot | None:
+    """The run's jobs over time: how long each waited, and how long it ran. The one that ended last comes last."""
+    jobs = sorted((job for job in report.jobs if _is_timed(job)), key=lambda one: one.facts.end_s or 0.0)
     if not jobs:
         return None
     begin_s = min(job.begin_s for job in jobs)
@@ -832,7 +834,7 @@ _ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
 
 def row_page(
     row: Row,
-    night: RunReport,
+    report: RunReport,
     ends: Sequence[LogEnd],
     links: Sequence[tuple[str, str]],
     pages: Mapping[str, str],
@@ -842,7 +844,7 @@ def row_page(
 
     Args:
         row: The row.
-        night: Its run.
+        report: Its run.
         ends: The ends of its logs.
         links: Names of the run's pages, each with its address.
         pages: By run, the newest first, the addresses of its pages in others.
@@ -861,15 +863,15 @@ def row_page(
         fact_list([*_at_once(row, ends), *since_facts(row), *_notes(row)]),
         simulated_note([record]),
         first,
-        section("next", "What to type next", command_list(all_commands(row, night.run.directory))),
+        section("next", "What to type next", command_list(all_commands(row, report.run.directory))),
         section("figures", "Figures", _figures(row)),
-        section("nights", "Runs", figure(history_plot(row, pages)), _nights(row, pages, then_s)),
+        section("runs", "Runs", figure(history_plot(row, pages)), _runs_table(row, pages, then_s)),
         section("steps", "Steps", figure(steps_plot(record)), _steps(record)),
         section("jobs", "Jobs", _jobs_of_row(row)),
         last,
         section("facts", "Facts", fact_list(_facts(record))),
     ]
-    return page(f"{record.row.id}: {word} on {record.run.cluster}, {minute(night.begin_s)}", main, links, root="../")
+    return page(f"{record.row.id}: {word} on {record.run.cluster}, {minute(report.begin_s)}", main, links, root="../")
 
 
 def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
@@ -956,53 +958,55 @@ def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
     )
 
 
-# -- nights, steps, jobs ---------------------------------------------------------------------------
+# -- runs, steps, jobs ---------------------------------------------------------------------------
 
 
-def _nights(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
-    """The newest nights, those with an error among them, against what tonight is held against."""
-    nights: list[Point | Told] = [*row.past.measured, *row.failures]
-    nights.sort(key=lambda one: (one.time_s, one.run_id))
-    shown = nights[-LISTED_RUNS:][::-1]
+def _runs_table(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
+    """The newest runs, those with an error among them, against what in this run is held against."""
+    runs: list[Point | Told] = [*row.past.measured, *row.failures]
+    runs.sort(key=lambda one: (one.time_s, one.run_id))
+    shown = runs[-LISTED_RUNS:][::-1]
     held_s, held = held_today(row)
-    which = counted(len(nights), "run")
-    if len(shown) < len(nights):
+    which = counted(len(runs), "run")
+    if len(shown) < len(runs):
         which = f"The newest {len(shown)} of {which}"
     heads = ["when", "verdict", "throughput", f"{row.record.judged_metric.label} (s)", "nodes", "job", "run"]
     caption = which if held_s is None else f"{which}; throughput against {held}, {held_s:.4g} s"
     others = {one for one in then_s.values() if held_s is not None and f"{one:.4g}" != f"{held_s:.4g}"}
     caption += ", where no other figure is named" if others else ""
-    return table("nights", caption, heads, [_night(night, row, pages, then_s) for night in shown])
+    return table("runs", caption, heads, [_run_line(point, row, pages, then_s) for point in shown])
 
 
-def _night(night: Point | Told, row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> Sequence[Content]:
-    address = pages.get(night.run_id)
-    run: Content = night.run_id if not address else element("a", night.run_id, href=address)
-    when = time_element(night.begin_s)
-    if isinstance(night, Told):
+def _run_line(
+    point: Point | Told, row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]
+) -> Sequence[Content]:
+    address = pages.get(point.run_id)
+    run: Content = point.run_id if not address else element("a", point.run_id, href=address)
+    when = time_element(point.begin_s)
+    if isinstance(point, Told):
         last = row.record.jobs.last
-        job_id = last.id if last is not None and night.run_id == row.record.run.id else ""
+        job_id = last.id if last is not None and point.run_id == row.record.run.id else ""
         return when, kind_cell(attention.ERROR), "", "", "", job_id, run
-    known = outcomes.of(night.outcome)
+    known = outcomes.of(point.outcome)
     shown = known.attention.in_report.kind
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
     return (
         when,
         verdict,
-        _change(night, row, then_s),
-        f"{night.judged_s:.4g}",
-        several(shown_nodes(night.nodes)),
-        several(night.job_id),
+        _change(point, row, then_s),
+        f"{point.judged_s:.4g}",
+        several(shown_nodes(point.nodes)),
+        several(point.job_id),
         run,
     )
 
 
-def _change(night: Point, row: Row, then_s: Mapping[str, float]) -> str:
+def _change(point: Point, row: Row, then_s: Mapping[str, float]) -> str:
     """The change that a run's verdict is of, and against what, where that is not what the table's caption says."""
-    (today_s, _), held_s = held_today(row), held_then(row, night, then_s)
+    (today_s, _), held_s = held_today(row), held_then(row, point, then_s)
     if held_s is None:
         return ""
-    change, against = percent(held_s / night.judged_s - 1), f"{held_s:.4g} s"
+    change, against = percent(held_s / point.judged_s - 1), f"{held_s:.4g} s"
     return change if today_s is None or against == f"{today_s:.4g} s" else f"{change} against {against}"
 
 
@@ -1061,7 +1065,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
     ]
 
 
-_NIGHTS = "list its runs"
+_RUNS = "list its runs"
 
 #: What the one command does that is of what a row needs alone.
 _OF_NEED = {
@@ -1081,10 +1085,10 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
     if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
         runs = (row.since.good_run_id, record.run.id)
         listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
-    if row.past.nights:
-        listed.append((_NIGHTS, nights_command(record)))
+    if row.past.runs:
+        listed.append((_RUNS, history_command(record)))
     first = next_command(record, row.needs, directory)
-    known = {text: what for what, text in (*listed, (_NIGHTS, nights_command(record)))}
+    known = {text: what for what, text in (*listed, (_RUNS, history_command(record)))}
     too_good = row.needs is attention.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
     of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
     return [(known.get(first, of_need), first), *(pair for pair in listed if pair[1] != first)]
@@ -1166,7 +1170,7 @@ def _cause_in(path: Path) -> str:
 # -- runs beside each other ------------------------------------------------------------------------
 
 #: The index, and the folder of earlier runs' pages.
-NIGHTS, FOLDER = "nights.html", "nights"
+RUN_INDEX, FOLDER = "runs.html", "runs"
 
 #: First pages of so many runs are kept, and so many runs are listed.
 KEPT, _LISTED = 30, 200
@@ -1192,12 +1196,12 @@ def kept_page(run_id: str) -> str:
     return f"{FOLDER}/{folder_of(run_id)}.html"
 
 
-def listed_runs(nights: Iterable[RunReport]) -> tuple[Listed, ...]:
+def listed_runs(reports: Iterable[RunReport]) -> tuple[Listed, ...]:
     """The runs of the history and of a report, the oldest first; nothing where the history is not known."""
-    known = {one.run_id: one for night in nights for one in night.listed}
+    known = {one.run_id: one for report in reports for one in report.listed}
     if known:
-        tonight = (night.as_listed for night in nights if not night.replay_of)
-        known |= {one.run_id: replace(one, time_s=known.get(one.run_id, one).time_s) for one in tonight}
+        current_run = (report.as_listed for report in reports if not report.replay_of)
+        known |= {one.run_id: replace(one, time_s=known.get(one.run_id, one).time_s) for one in current_run}
     return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
 
 
@@ -1270,7 +1274,7 @@ def kept_text(root: ET.Element, run_id: str, clusters: Sequence[str]) -> str:
     return html_text(root)
 
 
-def nights_page(
+def run_index_page(
     runs: Sequence[Listed], pages: Mapping[str, str], cluster: str, links: Sequence[tuple[str, str]]
 ) -> ET.Element:
     """The index of runs, the newest first."""
@@ -1287,10 +1291,10 @@ def nights_page(
     caption = f"{counted(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
     main = [
         element("h1", title),
-        section("strip", "By verdict", nights_strip(runs, pages.get)),
+        section("strip", "By verdict", history_strip(runs, pages.get)),
         section("runs", "All runs", table("runs", caption, heads, lines)),
     ]
-    return page(title, main, links, here=NIGHTS)
+    return page(title, main, links, here=RUN_INDEX)
 
 
 def _line(run: Listed, kinds: Iterable[str], address: str | None) -> list[Content]:
@@ -1304,7 +1308,7 @@ def _count_cell(needs: Attention, count: int) -> ET.Element:
     return element("td", f"{needs.sign} {count}", class_=needs.kind) if count else element("td")
 
 
-#: Nights that are shown, and how high a column is, and how wide, in its own units.
+#: Runs that are shown, and how high a column is, and how wide, in its own units.
 SHOWN = 30
 _HIGH, _WIDE, _LEAST = 60, 20, 3
 
@@ -1329,22 +1333,22 @@ def counts_of(words: Mapping[str, int]) -> str:
     )
 
 
-def nights_strip(nights: Iterable[Listed], address_of: Callable[[str], str | None], here: str = "") -> ET.Element:
-    """A column for each of the newest nights, the newest at the right; each with its counts, and a link to its page."""
-    shown = list(nights)[-SHOWN:]
-    most = max((sum(night.outcomes.values()) for night in shown), default=1)
-    labels = _labels([night.time_s for night in shown])
+def history_strip(runs: Iterable[Listed], address_of: Callable[[str], str | None], here: str = "") -> ET.Element:
+    """A column for each of the newest runs, the newest at the right; each with its counts, and a link to its page."""
+    shown = list(runs)[-SHOWN:]
+    most = max((sum(run.outcomes.values()) for run in shown), default=1)
+    labels = _labels([run.time_s for run in shown])
     columns = [
         _column(
-            night,
+            run,
             most,
-            None if night.run_id == here else address_of(night.run_id),
+            None if run.run_id == here else address_of(run.run_id),
             label,
-            is_here=night.run_id == here,
+            is_here=run.run_id == here,
         )
-        for night, label in zip(shown, labels, strict=True)
+        for run, label in zip(shown, labels, strict=True)
     ]
-    kinds = {kind for night in shown for kind in by_kind(night.outcomes)}
+    kinds = {kind for run in shown for kind in by_kind(run.outcomes)}
     legend = [_swatch(kind) for kind in KINDS if kind in kinds]
     strip = element("ol", *columns, class_="strip", aria_label="Runs by verdict, the newest last")
     caption = f"The newest runs by verdict, until {minute(shown[-1].time_s)}" if shown else None
@@ -1367,11 +1371,11 @@ def _labels(times_s: Sequence[float]) -> list[str]:
     ]
 
 
-def _column(night: Listed, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
-    counts = by_kind(night.outcomes)
-    told = f"{minute(night.time_s)}: {'1 incident, ' if night.had_incident else ''}{counts_of(night.outcomes)}"
+def _column(run: Listed, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
+    counts = by_kind(run.outcomes)
+    told = f"{minute(run.time_s)}: {'1 incident, ' if run.had_incident else ''}{counts_of(run.outcomes)}"
     worst = attention.BY_KIND[next(iter(counts))].sign if counts else ""
-    worst = attention.REGRESSED.sign if night.had_incident else worst
+    worst = attention.REGRESSED.sign if run.had_incident else worst
     parts = [
         _bars(counts, most),
         element("span", worst, aria_hidden="true"),
@@ -1384,7 +1388,7 @@ def _column(night: Listed, most: int, address: str | None, label: str, *, is_her
 
 
 def _bars(counts: Mapping[str, int], most: int) -> ET.Element:
-    """The counts of one night, the worst on top."""
+    """The counts of one run, the worst on top."""
     bars = []
     bottom = float(_HIGH)
     for kind in reversed(list(counts)):
@@ -1406,32 +1410,32 @@ def _swatch(kind: str) -> ET.Element:
 
 
 def row_curve(row: Row) -> ET.Element | None:
-    """Throughput over a row's newest nights against what the row is held against; those with errors have crosses.
+    """Throughput over a row's newest runs against what the row is held against; those with errors have crosses.
 
-    Nights that say nothing of the row are squares beside the line.
+    Runs that say nothing of the row are squares beside the line.
     """
     verdict = row.verdict
-    nights = row.past.measured[-SHOWN:]
-    if verdict is None or len(nights) < 2:
+    runs = row.past.measured[-SHOWN:]
+    if verdict is None or len(runs) < 2:
         return None
-    changes = [verdict.reference_s / night.judged_s - 1 for night in nights]
-    failed = [one for one in row.earlier if one.outcome == outcomes.ERROR.word and one.time_s >= nights[0].time_s]
-    when = sorted([*(night.time_s for night in nights), *(one.time_s for one in failed)])
+    changes = [verdict.reference_s / point.judged_s - 1 for point in runs]
+    failed = [one for one in row.earlier if one.outcome == outcomes.ERROR.word and one.time_s >= runs[0].time_s]
+    when = sorted([*(point.time_s for point in runs), *(one.time_s for one in failed)])
     x = Scale(0, max(len(when) - 1, 1), _ROOM, _CURVE_WIDE - _ROOM)
     place = {time_s: x(number) for number, time_s in enumerate(when)}
     low, high = in_view(changes, [0.0], _LEAST_SPAN)
     room = max(0.0, _LEAST_SPAN - (high - low)) / 2
     up = Scale(low - room, high + room, _CURVE_HIGH - _ROOM, _ROOM)
-    places = [(place[night.time_s], up(change)) for night, change in zip(nights, changes, strict=True)]
-    told = f"Throughput of {len(nights)} runs from {percent(min(changes))} to {percent(max(changes))}"
+    places = [(place[point.time_s], up(change)) for point, change in zip(runs, changes, strict=True)]
+    told = f"Throughput of {len(runs)} runs from {percent(min(changes))} to {percent(max(changes))}"
     told += f", {percent(changes[-1])} in the newest"
     told += f"; {len(failed)} with errors" if failed else ""
     zero = element("line", x1=0, x2=_CURVE_WIDE, y1=up(0.0), y2=up(0.0), class_="reference")
-    line = element("polyline", class_="nights")
-    drawn = list(zip(places, nights, strict=True))
-    usual = [place for place, night in drawn if night.reason not in UNUSUAL]
+    line = element("polyline", class_="runs")
+    drawn = list(zip(places, runs, strict=True))
+    usual = [place for place, point in drawn if point.reason not in UNUSUAL]
     line.set("points", " ".join(f"{x:g},{y:g}" for x, y in usual))  # no text, and longer than texts may be
-    marks = [_mark(place, night, row) for place, night in drawn if night.reason in UNUSUAL or night is nights[-1]]
+    marks = [_mark(place, point, row) for place, point in drawn if point.reason in UNUSUAL or point is runs[-1]]
     crosses = [arm for one in failed for arm in _cross(place[one.time_s])]
     return element(
         "svg",
@@ -1443,17 +1447,17 @@ def row_curve(row: Row) -> ET.Element | None:
     )
 
 
-def _mark(place: tuple[float, float], night: Point, row: Row) -> ET.Element:
-    """A night by what it came to: a dot, or a square where it says nothing of the row."""
+def _mark(place: tuple[float, float], point: Point, row: Row) -> ET.Element:
+    """A run by what it came to: a dot, or a square where it says nothing of the row."""
     x, y = place
-    kind = row.kind if night.run_id == row.record.run.id else outcomes.of(night.outcome).attention.in_report.kind
-    if night.reason in UNUSUAL:
+    kind = row.kind if point.run_id == row.record.run.id else outcomes.of(point.outcome).attention.in_report.kind
+    if point.reason in UNUSUAL:
         return element("rect", x=round(x - 3, 1), y=round(y - 3, 1), width=6, height=6, class_=kind)
     return element("circle", cx=x, cy=y, r=3, class_=kind)
 
 
 def _cross(x: float) -> list[ET.Element]:
-    """A night with an error, at the foot."""
+    """A run with an error, at the foot."""
     y, arm = _CURVE_HIGH - _ROOM - 1, 3
     slopes = ((y - arm, y + arm), (y + arm, y - arm))
     return [element("line", x1=x - arm, x2=x + arm, y1=y1, y2=y2, class_="failed") for y1, y2 in slopes]
@@ -1465,11 +1469,11 @@ def _cross(x: float) -> list[ET.Element]:
 _ROWS = "rows"
 
 
-def write_report(nights: Sequence[RunReport], directory: Path, history: History | None = None) -> Path:
+def write_report(reports: Sequence[RunReport], directory: Path, history: History | None = None) -> Path:
     """Write the pages of one run or of several; the newest is on the first page, which is returned.
 
     Args:
-        nights: The reports of the runs, the newest first.
+        reports: The reports of the runs, the newest first.
         directory: Where to write; it is made if it is not there.
         history: The runs before; ``None`` where there are none.
 
@@ -1477,25 +1481,25 @@ def write_report(nights: Sequence[RunReport], directory: Path, history: History 
         HistoryError: The history did not answer.
         OSError: A file cannot be written.
     """
-    then_s = {} if history is None else judged_by((row for night in nights for row in night.rows), history)
-    newest, *others = nights
+    then_s = {} if history is None else judged_by((row for report in reports for row in report.rows), history)
+    newest, *others = reports
     written = {
         newest.run_id: INDEX,
-        **{night.run_id: f"{FOLDER}/{folder_of(night.run_id)}/{INDEX}" for night in others},
+        **{report.run_id: f"{FOLDER}/{folder_of(report.run_id)}/{INDEX}" for report in others},
     }
-    runs_known = listed_runs(nights)
-    pages = _pages_of_rows(nights, written)
-    for night in others:
-        siblings = [(other, f"../../{written[other.run_id]}") for other in nights if other is not night]
-        home = directory / FOLDER / folder_of(night.run_id)
-        _write_night(night, home, siblings, pages, then_s, root="../../", has_index=bool(runs_known))
-    siblings = [(night, written[night.run_id]) for night in others]
-    links = _write_night(newest, directory, siblings, pages, then_s, has_index=bool(runs_known))
+    runs_known = listed_runs(reports)
+    pages = _pages_of_rows(reports, written)
+    for report in others:
+        siblings = [(other, f"../../{written[other.run_id]}") for other in reports if other is not report]
+        home = directory / FOLDER / folder_of(report.run_id)
+        _write_run(report, home, siblings, pages, then_s, root="../../", has_index=bool(runs_known))
+    siblings = [(report, written[report.run_id]) for report in others]
+    links = _write_run(newest, directory, siblings, pages, then_s, has_index=bool(runs_known))
     link_rows(directory, newest.clusters, {f"{_ROWS}/{row.name}.html" for row in newest.rows})
     # A replay is no run among the others.
     kept = {newest.run_id: kept_page(newest.run_id)} if runs_known and not newest.replay_of else {}
     for run_id, address in kept.items():
-        own = night_page(newest, (), [("Newest run", INDEX), ("Runs", NIGHTS)], lambda _: None, root="../")
+        own = run_page(newest, (), [("Newest run", INDEX), ("Runs", RUN_INDEX)], lambda _: None, root="../")
         make_directory(directory / FOLDER)
         write_whole(directory / address, kept_text(own, run_id, newest.clusters))
         for path in sorted((directory / FOLDER).glob("*.html"))[:-KEPT]:  # names of runs begin with their time
@@ -1503,25 +1507,25 @@ def write_report(nights: Sequence[RunReport], directory: Path, history: History 
     there = pages_there(directory, runs_known, written)
     if runs_known:
         link_beside(directory, {**there, **kept})
-        clusters = sorted({cluster for night in nights for cluster in night.clusters})
-        _write_page(directory / NIGHTS, nights_page(runs_known, there, enumerated(clusters), links))
-    first = night_page(newest, siblings, links, there.get, places={**there, **kept} if kept else None)
+        clusters = sorted({cluster for report in reports for cluster in report.clusters})
+        _write_page(directory / RUN_INDEX, run_index_page(runs_known, there, enumerated(clusters), links))
+    first = run_page(newest, siblings, links, there.get, places={**there, **kept} if kept else None)
     _write_page(directory / INDEX, first)
     return directory / INDEX
 
 
-def _pages_of_rows(nights: Iterable[RunReport], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+def _pages_of_rows(reports: Iterable[RunReport], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
     """By row and run, the newest first, where the row's page is, as seen from the report's directory."""
     found: dict[str, dict[str, str]] = {}
-    for night in nights:
-        home = addresses[night.run_id].removesuffix(INDEX)
-        for row in night.rows:
-            found.setdefault(row.record.row.node_id, {})[night.run_id] = f"{home}{_ROWS}/{row.name}.html"
+    for report in reports:
+        home = addresses[report.run_id].removesuffix(INDEX)
+        for row in report.rows:
+            found.setdefault(row.record.row.node_id, {})[report.run_id] = f"{home}{_ROWS}/{row.name}.html"
     return found
 
 
-def _write_night(
-    night: RunReport,
+def _write_run(
+    report: RunReport,
     directory: Path,
     others: Sequence[tuple[RunReport, str]],
     pages: Mapping[str, Mapping[str, str]],
@@ -1530,25 +1534,25 @@ def _write_night(
     *,
     has_index: bool,
 ) -> list[tuple[str, str]]:
-    """Write the pages of a night, from which the root leads to the report's directory; the names of its pages.
+    """Write the pages of a run, from which the root leads to the report's directory; the names of its pages.
 
-    The first page of the newest night comes last of all.
+    The first page of the newest run comes last of all.
     """
     make_directory(directory / _ROWS)
     style = resources.files(__package__ or "").joinpath("report.css").read_text(encoding="utf-8")
     write_whole(directory / "report.css", style)
     links = [("This run", INDEX), ("Jobs", JOBS)]
-    links += [("Runs", f"{root}{NIGHTS}")] if has_index else []
-    for row in night.rows:
+    links += [("Runs", f"{root}{RUN_INDEX}")] if has_index else []
+    for row in report.rows:
         of_runs = pages[row.record.row.node_id].items()
         # The page itself is no link, and stands among the others.
-        beside = {run_id: "" if run_id == night.run_id else f"../{root}{address}" for run_id, address in of_runs}
-        ends = log_ends_of(row, night.run.directory)
+        beside = {run_id: "" if run_id == report.run_id else f"../{root}{address}" for run_id, address in of_runs}
+        ends = log_ends_of(row, report.run.directory)
         of_row = then_s.get((row.record.row.id, cluster_of(row.record)), {})
-        _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, night, ends, links, beside, of_row))
-    _write_page(directory / JOBS, jobs_page(night, jobs_plot(night), links))
+        _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, report, ends, links, beside, of_row))
+    _write_page(directory / JOBS, jobs_page(report, jobs_plot(report), links))
     if root:
-        _write_page(directory / INDEX, night_page(night, others, links))
+        _write_page(directory / INDEX, run_page(report, others, links))
     return links
 
 

@@ -49,7 +49,7 @@ def row_of(table: Path) -> Baseline:
 
 
 def record(table: Path, seconds: float | None = 1.6, number: int = 0, **changes: Any) -> Record:
-    """The record of one night's job of the first row."""
+    """The record of one run's job of the first row."""
     image = changes.get("image", NEMO)
     job = replace(JOB, id=str(481220 + number), end_s=1795212692.0 + number * DAY_S)
     whole = varied(
@@ -69,7 +69,7 @@ def record(table: Path, seconds: float | None = 1.6, number: int = 0, **changes:
     return varied(whole, **changes)
 
 
-def nights(table: Path, seconds: Mapping[int, float] | tuple[float, ...] = FIVE, **changes: Any) -> list[Record]:
+def runs(table: Path, seconds: Mapping[int, float] | tuple[float, ...] = FIVE, **changes: Any) -> list[Record]:
     return [record(table, each, number, **changes) for number, each in enumerate(seconds)]  # type: ignore[arg-type]
 
 
@@ -90,25 +90,25 @@ def test_the_median_of_five_jobs_with_all_that_it_is_made_of(table: Path, tables
         definition=definition_hash(row, NEMO),
         image=NEMO,
     )
-    assert propose(nights(table), tables) == Proposals((Proposal(row, accepted, 1.59, 1.65),))
+    assert propose(runs(table), tables) == Proposals((Proposal(row, accepted, 1.59, 1.65),))
     assert Proposal(row, accepted, 1.59, 1.65).documented_s == 1.5
 
 
 def test_the_order_of_runs_does_not_matter(table: Path, tables: Find) -> None:
-    records = nights(table)
+    records = runs(table)
     assert propose(reversed(records), tables) == propose(records, tables)
 
 
 def test_a_row_that_is_judged_by_its_checkpoints(table: Path) -> None:
     table.write_text(TINY.replace("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9"))
     saves = {"documented": {"checkpoint_save_time_s": 17.9}, "measured": {"checkpoint_save_time_s": 18.5}}
-    records = nights(table, metric="checkpoint_save_time", **saves)
+    records = runs(table, metric="checkpoint_save_time", **saves)
     (found,) = propose(records, lambda _: table).proposed
     assert (found.accepted.judged_s, found.accepted.spread) == (18.5, 0.0)
 
 
 def test_too_few_jobs(table: Path, tables: Find) -> None:
-    four = nights(table)[:4]
+    four = runs(table)[:4]
     assert why(propose(four, tables)) == [f"{ROW} on eos: 4 jobs, at least 5 needed (--min-jobs)"]
     assert why(propose(four[:1], tables)) == [f"{ROW} on eos: 1 job, at least 5 needed (--min-jobs)"]
     assert propose(four, tables, Rules(min_jobs=4)).proposed[0].accepted.jobs == 4
@@ -116,18 +116,18 @@ def test_too_few_jobs(table: Path, tables: Find) -> None:
 
 
 def test_a_job_that_was_judged_again_counts_once(table: Path, tables: Find) -> None:
-    four = nights(table)[:4]
+    four = runs(table)[:4]
     again = [varied(one, run_id="20261201-090000-0000") for one in four]
     assert why(propose([*four, *again], tables)) == [f"{ROW} on eos: 4 jobs, at least 5 needed (--min-jobs)"]
 
 
 def test_a_job_id_that_came_back_is_another_job(table: Path, tables: Find) -> None:
-    same_id = [varied(one, job=replace(one.jobs.last, id="7")) for one in nights(table) if one.jobs.last]
+    same_id = [varied(one, job=replace(one.jobs.last, id="7")) for one in runs(table) if one.jobs.last]
     assert propose(same_id, tables).proposed[0].accepted.job_ids == "7, 7, 7, 7, 7"
 
 
 def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Find) -> None:
-    bimodal = nights(table, (1.5, 1.5, 1.5, 1.65, 1.65))
+    bimodal = runs(table, (1.5, 1.5, 1.5, 1.65, 1.65))
     before = [varied(one, environment={"nccl": "2.21.5"}, variables={"A": "1"}) for one in bimodal[:3]]
     after = [varied(one, environment={"nccl": "2.27.0", "driver": "550"}, variables={}) for one in bimodal[3:]]
     assert why(propose([*before, *after], tables)) == [
@@ -168,21 +168,21 @@ def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Fin
 )  # fmt: skip
 def test_runs_that_are_no_points(table: Path, tables: Find, changes: dict[str, Any], reason: str) -> None:
     other = record(table, 1.6, 9, **changes)
-    found = propose([*nights(table), other, varied(other, run_id="20261201-221000-7f3a")], tables)
-    assert found.proposed == propose(nights(table), tables).proposed
+    found = propose([*runs(table), other, varied(other, run_id="20261201-221000-7f3a")], tables)
+    assert found.proposed == propose(runs(table), tables).proposed
     reason = reason.format(now=definition_hash(row_of(table), NEMO))
     assert found.left_out == (LeftOut(other.row.id, other.run.cluster, reason, 2),)
 
 
 def test_a_table_that_is_wrong_by_now(table: Path, tables: Find) -> None:
-    records = nights(table)
+    records = runs(table)
     table.write_text(TINY.replace("gpus: 8,", "gpus: x,"))
     fault = f"{table} is wrong: 12:16   tables[0].rows[0].gpus: got 'x', wanted a whole number above 0, such as 64"
     assert why(propose(records, tables)) == [f"{ROW} on eos: {fault} (5 runs)"]
 
 
 def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Find) -> None:
-    records = nights(table)
+    records = runs(table)
     table.write_text(TINY.replace("step_time_s: 1.5", "expected_failure: out_of_memory"))
     assert why(propose(records, tables)) == [
         f"{ROW} on eos: the documented figure has changed since, from 1.5 s to none (5 runs)"
@@ -192,28 +192,28 @@ def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Find) -> None
 def test_clusters_and_rows_are_kept_apart(table: Path, tables: Find) -> None:
     jobs = [
         varied(one, job=replace(one.jobs.last, id=f"9{one.jobs.last.id}"))
-        for one in nights(table, (1.4,) * 5)
+        for one in runs(table, (1.4,) * 5)
         if one.jobs.last
     ]
     selene = [varied(one, cluster="selene") for one in jobs]
-    found = propose([*nights(table)[:3], *selene, *nights(table)[3:]], tables)
+    found = propose([*runs(table)[:3], *selene, *runs(table)[3:]], tables)
     assert [(one.accepted.cluster, one.accepted.judged_s) for one in found.proposed] == [("eos", 1.61), ("selene", 1.4)]
 
 
 def test_the_newest_image_counts(table: Path, tables: Find) -> None:
     newer = [record(table, seconds, 10 + number, image="x.sqsh") for number, seconds in enumerate(FIVE)]
-    found = propose([*newer, *nights(table)], tables)
+    found = propose([*newer, *runs(table)], tables)
     assert [one.accepted.image for one in found.proposed] == ["x.sqsh"]
     assert [str(one) for one in found.left_out] == [
         f"{ROW} on eos: ran another image than the newest run, x.sqsh (5 runs)"
     ]
-    few = propose([*newer[:1], *nights(table)], tables)
+    few = propose([*newer[:1], *runs(table)], tables)
     assert why(few) == [
         f"{ROW} on eos: ran another image than the newest run, x.sqsh (5 runs)",
         f"{ROW} on eos: 1 job, at least 5 needed (--min-jobs)",
     ]
     unknown = record(table, 1.6, 20, image=None)
-    assert why(propose([*nights(table), unknown], tables))[0] == (
+    assert why(propose([*runs(table), unknown], tables))[0] == (
         f"{ROW} on eos: ran another image than the newest run, an image that is not known (5 runs)"
     )
 
@@ -221,7 +221,7 @@ def test_the_newest_image_counts(table: Path, tables: Find) -> None:
 def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tables: Find) -> None:
     timeless = [
         varied(one, job=replace(one.jobs.last, end_s=None, start_s=None, submit_s=None))
-        for one in nights(table)
+        for one in runs(table)
         if one.jobs.last
     ]
     assert propose(timeless, tables).proposed[0].accepted.date == "2026-11-24"
@@ -230,7 +230,7 @@ def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tabl
 
 
 def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables: Find) -> None:
-    pool0 = nights(table, cluster="pool0")
+    pool0 = runs(table, cluster="pool0")
     taken = [varied(one, run_id="20261201-090000-0000", cluster="eos") for one in pool0]
     found = propose([*taken, *pool0], tables)
     assert [one.accepted.cluster for one in found.proposed] == ["pool0"]
@@ -249,11 +249,11 @@ def test_two_tables_with_a_row_of_the_same_id(table: Path, tmp_path: Path) -> No
             baseline="site/other.yaml:12",
             job=replace(one.jobs.last, id=f"9{one.jobs.last.id}"),
         )
-        for one in nights(table, (2.0,) * 5)
+        for one in runs(table, (2.0,) * 5)
         if one.jobs.last
     ]
     both = {"site/tiny.yaml": table, "site/other.yaml": other}.get
-    found = propose([*nights(table), *theirs], both)
+    found = propose([*runs(table), *theirs], both)
     assert [(one.row.location.path, one.accepted.judged_s, one.accepted.jobs) for one in found.proposed] == [
         (other, 2.0, 5),
         (table, 1.61, 5),
@@ -262,19 +262,19 @@ def test_two_tables_with_a_row_of_the_same_id(table: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("image_from", ["table", ""])
 def test_an_image_that_the_table_does_not_name_any_more(table: Path, tables: Find, image_from: str) -> None:
-    records = nights(table, image_from=image_from)
+    records = runs(table, image_from=image_from)
     table.write_text(TINY.replace("steps: 20", "steps: 20, image: /new/y.sqsh"))
     assert why(propose(records, tables)) == [
         f"{ROW} on eos: ran the image {NEMO}, and the table names y.sqsh now (5 runs)"
     ]
     # What logs and environments name, the next run may name as well.
-    said = nights(table, image_from="log")
+    said = runs(table, image_from="log")
     assert propose(said, lambda _: table).proposed[0].accepted.image == NEMO
 
 
 def test_a_spread_is_told_with_the_digits_that_tell_it_from_the_limit(table: Path, tables: Find) -> None:
     values = (1.0, 1.0, 1.0, 1.0, 1.0671)
-    assert why(propose(nights(table, values), tables)) == [
+    assert why(propose(runs(table, values), tables)) == [
         f"{ROW} on eos: the spread of 5 jobs is 3.001 % (1 to 1.067 s), at most 3 % allowed (--max-spread)"
     ]
 
@@ -292,23 +292,23 @@ def test_each_job_of_a_row_that_ran_several_times_counts(table: Path, tables: Fi
 
 
 def accept(table: Path, tables: Find, **changes: Any) -> None:
-    """Put what the nights give into the file beside the table, changed."""
-    accepted = replace(propose(nights(table), tables).proposed[0].accepted, **changes)
+    """Put what the runs give into the file beside the table, changed."""
+    accepted = replace(propose(runs(table), tables).proposed[0].accepted, **changes)
     accepted_file(table).write_text(accepted_text(table, [(row_of(table), accepted)]))
 
 
 def test_what_is_accepted_already_is_not_proposed_again(table: Path, tables: Find) -> None:
     accept(table, tables)
-    assert why(propose(nights(table), tables)) == [f"{ROW} on eos: the figure of 5 jobs is accepted already"]
-    assert propose([*nights(table), record(table, 1.6, 9)], tables).proposed[0].accepted.jobs == 6
-    assert propose(nights(table), tables, Rules(documented=True)).proposed
+    assert why(propose(runs(table), tables)) == [f"{ROW} on eos: the figure of 5 jobs is accepted already"]
+    assert propose([*runs(table), record(table, 1.6, 9)], tables).proposed[0].accepted.jobs == 6
+    assert propose(runs(table), tables, Rules(documented=True)).proposed
 
 
 def test_older_runs_do_not_replace_a_newer_figure(table: Path, tables: Find) -> None:
     accept(table, tables, date="2026-11-25")
-    assert why(propose(nights(table), tables)) == [
+    assert why(propose(runs(table), tables)) == [
         f"{ROW} on eos: the newest of 5 jobs ended on 2026-11-24, and the accepted figure is of 2026-11-25"
     ]
     newest = replace(row_of(table).accepted["eos"], date="2026-11-24", jobs=4)
     accepted_file(table).write_text(accepted_text(table, [(row_of(table), newest)]))
-    assert propose(nights(table), tables).proposed
+    assert propose(runs(table), tables).proposed

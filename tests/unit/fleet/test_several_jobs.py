@@ -71,7 +71,7 @@ class Slurm(FakeLauncher):
 
 
 @dataclass
-class Night:
+class Session:
     """Sessions of one run, each after the death of the one before."""
 
     launcher: Slurm
@@ -120,151 +120,151 @@ class Night:
 
 
 @pytest.fixture
-def night(tmp_path: Path) -> Night:
+def session(tmp_path: Path) -> Session:
     clock = Clock()
-    return Night(Slurm(clock), clock, tmp_path)
+    return Session(Slurm(clock), clock, tmp_path)
 
 
 def ids(fleet: Fleet) -> list[str]:
     return [job.job_id for job in fleet.take("a").jobs]
 
 
-def until(fleet: Fleet, submissions: int, night: Night) -> None:
+def until(fleet: Fleet, submissions: int, session: Session) -> None:
     """Let the session go on until it has submitted so many jobs."""
-    while len(night.launcher.submitted) < submissions:
+    while len(session.launcher.submitted) < submissions:
         fleet._pump()
-        if len(night.launcher.submitted) < submissions:
+        if len(session.launcher.submitted) < submissions:
             fleet._wait()
 
 
 # -- --gsw-retries and Slurm's own requeue --------------------------------------------------------
 
 
-def test_a_requeue_within_a_retried_job_is_the_same_job(night: Night) -> None:
-    night.retries = 2
-    night.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, RUNNING, DONE]}
-    fleet = night.begin()
+def test_a_requeue_within_a_retried_job_is_the_same_job(session: Session) -> None:
+    session.retries = 2
+    session.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, RUNNING, DONE]}
+    fleet = session.begin()
     assert ids(fleet) == ["101"]
     assert [attempt.job_id for attempt in fleet.attempts("a")] == ["100"]
-    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+    assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
 
 
-def test_a_session_that_died_while_a_retried_job_was_requeued_takes_that_up(night: Night) -> None:
-    night.retries = 1
-    night.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, RUNNING, DONE]}
-    fleet = night.begin()
-    until(fleet, 2, night)
-    resumed, problem = night.resume()
+def test_a_session_that_died_while_a_retried_job_was_requeued_takes_that_up(session: Session) -> None:
+    session.retries = 1
+    session.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, RUNNING, DONE]}
+    fleet = session.begin()
+    until(fleet, 2, session)
+    resumed, problem = session.resume()
     assert problem is None
     assert ids(resumed) == ["101"]
-    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+    assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
     assert [(attempt.job_id, attempt.why) for attempt in resumed.attempts("a")] == [("100", "node failure")]
 
 
-def test_a_retried_job_that_loses_its_node_again_counts_against_the_retries_of_both_sessions(night: Night) -> None:
-    night.retries = 1
-    night.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, LOST]}
-    until(night.begin(), 2, night)
-    resumed, _ = night.resume()
+def test_a_retried_job_that_loses_its_node_again_counts_against_the_retries_of_both_sessions(session: Session) -> None:
+    session.retries = 1
+    session.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, LOST]}
+    until(session.begin(), 2, session)
+    resumed, _ = session.resume()
     assert resumed.take("a").status.state is JobState.NODE_FAIL
-    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+    assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
 
 
 # -- an id that is given out again ----------------------------------------------------------------
 
 
-def test_a_further_job_with_an_id_that_was_given_out_before_is_an_error(night: Night) -> None:
-    night.jobs, night.launcher.ids = 2, ["7", "7"]
-    fleet = night.begin()
+def test_a_further_job_with_an_id_that_was_given_out_before_is_an_error(session: Session) -> None:
+    session.jobs, session.launcher.ids = 2, ["7", "7"]
+    fleet = session.begin()
     with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
         fleet.take("a")
-    assert night.launcher.cancelled == [["a"]]
+    assert session.launcher.cancelled == [["a"]]
 
 
-def test_so_it_is_where_the_first_job_was_an_earlier_sessions(night: Night) -> None:
-    night.jobs, night.launcher.ids = 2, ["7", "7"]
-    night.launcher.lost_answers = {2}
-    fleet = night.begin()
-    until(fleet, 2, night)
-    night.launcher.jobs.pop()  # the second one did not get through, and the controller loses its state
-    night.launcher.ids = ["7"]
-    resumed, problem = night.resume()
+def test_so_it_is_where_the_first_job_was_an_earlier_sessions(session: Session) -> None:
+    session.jobs, session.launcher.ids = 2, ["7", "7"]
+    session.launcher.lost_answers = {2}
+    fleet = session.begin()
+    until(fleet, 2, session)
+    session.launcher.jobs.pop()  # the second one did not get through, and the controller loses its state
+    session.launcher.ids = ["7"]
+    resumed, problem = session.resume()
     assert problem is None
     with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
         resumed.take("a")
 
 
-def test_a_lost_answer_whose_id_was_given_out_before_is_not_followed_by_another_submission(night: Night) -> None:
-    night.jobs, night.launcher.ids, night.launcher.lost_answers = 2, ["7", "7"], {2}
-    fleet = night.begin()
+def test_a_lost_answer_whose_id_was_given_out_before_is_not_followed_by_another_submission(session: Session) -> None:
+    session.jobs, session.launcher.ids, session.launcher.lost_answers = 2, ["7", "7"], {2}
+    fleet = session.begin()
     with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
         fleet.take("a")
-    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+    assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
 
 
-def test_a_resumed_row_whose_id_was_given_out_again_is_not_submitted_once_more(night: Night) -> None:
-    night.jobs, night.launcher.ids = 2, ["7", "7"]
-    night.launcher.lost_answers = {2}
+def test_a_resumed_row_whose_id_was_given_out_again_is_not_submitted_once_more(session: Session) -> None:
+    session.jobs, session.launcher.ids = 2, ["7", "7"]
+    session.launcher.lost_answers = {2}
     done = replace(DONE, submit_s=900.0, start_s=901.0, end_s=999.0)
-    night.launcher.stand = {1: [done], 2: [RUNNING]}
-    until(night.begin(), 2, night)
-    _, problem = night.resume()
+    session.launcher.stand = {1: [done], 2: [RUNNING]}
+    until(session.begin(), 2, session)
+    _, problem = session.resume()
     assert isinstance(problem, SubmissionError)
     assert problem.fact == "the scheduler gave the id 7 twice: job 7 had ended before again2.gsw-a was submitted"
-    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+    assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
 
 
 # -- --gsw-repeat and a resume in between ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("submissions", [1, 2, 3])
-def test_a_row_of_three_jobs_has_three_however_often_its_session_dies(night: Night, submissions: int) -> None:
-    night.jobs = 3
-    until(night.begin(), submissions, night)
-    resumed, problem = night.resume()
+def test_a_row_of_three_jobs_has_three_however_often_its_session_dies(session: Session, submissions: int) -> None:
+    session.jobs = 3
+    until(session.begin(), submissions, session)
+    resumed, problem = session.resume()
     assert problem is None
-    until(resumed, 3, night)
-    resumed, _ = night.resume()
+    until(resumed, 3, session)
+    resumed, _ = session.resume()
     assert ids(resumed) == ["100", "101", "102"]
-    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
+    assert session.launcher.submitted == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
 
 
-def test_so_it_has_where_the_answer_of_one_was_lost(night: Night) -> None:
-    night.jobs, night.launcher.lost_answers = 3, {2}
-    until(night.begin(), 2, night)
-    resumed, _ = night.resume()
+def test_so_it_has_where_the_answer_of_one_was_lost(session: Session) -> None:
+    session.jobs, session.launcher.lost_answers = 3, {2}
+    until(session.begin(), 2, session)
+    resumed, _ = session.resume()
     assert ids(resumed) == ["100", "101", "102"]
-    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
-    assert night.told == ["gsw: a: found 1 job that the journal lacks: 101"]
+    assert session.launcher.submitted == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
+    assert session.told == ["gsw: a: found 1 job that the journal lacks: 101"]
 
 
-def test_a_further_job_that_failed_while_nobody_looked_ends_the_row(night: Night) -> None:
-    night.jobs = 3
-    night.launcher.stand = {2: [RUNNING, JobStatus(JobState.FAILED, exit_code=1)]}
-    until(night.begin(), 2, night)
-    resumed, _ = night.resume()
+def test_a_further_job_that_failed_while_nobody_looked_ends_the_row(session: Session) -> None:
+    session.jobs = 3
+    session.launcher.stand = {2: [RUNNING, JobStatus(JobState.FAILED, exit_code=1)]}
+    until(session.begin(), 2, session)
+    resumed, _ = session.resume()
     run = resumed.take("a")
     assert (run.status.state, [job.job_id for job in run.earlier]) == (JobState.FAILED, ["100"])
-    assert night.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+    assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
 
 
-def test_one_log_is_not_two_measured_jobs_after_a_resume(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    night.jobs = 2
-    until(night.begin(), 2, night)
+def test_one_log_is_not_two_measured_jobs_after_a_resume(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.jobs = 2
+    until(session.begin(), 2, session)
     monkeypatch.setattr(Slurm, "find_log", lambda *_: Path("/stage/shared.out"))
-    resumed, _ = night.resume()
+    resumed, _ = session.resume()
     with pytest.raises(LogError, match=r"^one log is that of two jobs, of two jobs of a\n"):
         resumed.take("a")
 
 
-def test_a_measured_job_and_a_retry_between_two_sessions(night: Night) -> None:
-    night.jobs, night.retries = 2, 1
-    night.launcher.stand = {2: [LOST]}
-    until(night.begin(), 3, night)
-    resumed, _ = night.resume()
+def test_a_measured_job_and_a_retry_between_two_sessions(session: Session) -> None:
+    session.jobs, session.retries = 2, 1
+    session.launcher.stand = {2: [LOST]}
+    until(session.begin(), 3, session)
+    resumed, _ = session.resume()
     assert ids(resumed) == ["100", "102"]
     assert [attempt.job_id for attempt in resumed.attempts("a")] == ["101"]
-    assert night.past.submissions["a"].attempts == (
+    assert session.past.submissions["a"].attempts == (
         Attempt("100", DONE, "1 of 2", measured=True),
         Attempt("101", LOST, "node failure", ("n17",)),
     )

@@ -17,7 +17,7 @@ from pytest_gsw.history.model import IMPORTED, LineKey, RunSummary, SeriesKey
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.history.store import Event, History, read_events
 from pytest_gsw.results.record import Record
-from tests.unit.history.nights import DAY_S, FIRST_S, KEY, job, night, points_of, stored_points
+from tests.unit.history.runs import DAY_S, FIRST_S, KEY, job, points_of, run_record, stored_points
 from tests.unit.results.records import SLOW, varied
 
 WRITERS = 4
@@ -55,11 +55,15 @@ def database_of(history: History) -> Database:
 class StoreBehaviour:
     """Records go in, points and records come out."""
 
-    def test_a_night_is_a_point(self, place: str) -> None:
+    def test_a_run_is_a_point(self, place: str) -> None:
         with open_history(place) as history:
             assert (
                 history.add(
-                    [night(0, 5.11, outcome="regressed", reason="slower than allowed", environment={"nccl": "2.21"})]
+                    [
+                        run_record(
+                            0, 5.11, outcome="regressed", reason="slower than allowed", environment={"nccl": "2.21"}
+                        )
+                    ]
                 )
                 == 1
             )
@@ -73,13 +77,13 @@ class StoreBehaviour:
     @pytest.mark.parametrize("variables", [{}, {"NCCL_IB_DISABLE": "1", "HF_TOKEN": "*** 5e884898"}])
     def test_a_point_has_the_variables_of_its_job(self, place: str, variables: dict[str, str]) -> None:
         with open_history(place) as history:
-            history.add([night(0, variables=variables)])
+            history.add([run_record(0, variables=variables)])
             (point,) = stored_points(history, KEY)
             (record,) = history.records("20261101-210000-7f3a")
         assert point.variables == record.run.variables == variables
 
     def test_records_come_back_whole(self, place: str) -> None:
-        whole = night(0, attempts=(job(0),), repeats=(job(1, 5.0),), environment={"driver": "550"}, canary=True)
+        whole = run_record(0, attempts=(job(0),), repeats=(job(1, 5.0),), environment={"driver": "550"}, canary=True)
         with open_history(place) as history:
             history.add([whole, varied(SLOW, node_id="a.yaml::b")])
             assert history.records(whole.run.id) == (whole,)
@@ -88,7 +92,7 @@ class StoreBehaviour:
 
     def test_every_measured_job_is_a_point(self, place: str) -> None:
         with open_history(place) as history:
-            history.add([night(9, 5.2, repeats=(job(1, 5.1), job(2, 5.3)), job=job(3, 5.2))])
+            history.add([run_record(9, 5.2, repeats=(job(1, 5.1), job(2, 5.3)), job=job(3, 5.2))])
             assert [(point.job_id, point.judged_s) for point in stored_points(history, KEY)] == [
                 ("481221", 5.1),
                 ("481222", 5.3),
@@ -98,14 +102,14 @@ class StoreBehaviour:
     def test_every_job_that_the_infrastructure_failed_is_kept(self, place: str) -> None:
         failed = job(8, state="NODE_FAIL", nodes="pool0-[0017-0018]", why_repeated="node failure")
         with open_history(place) as history:
-            history.add([night(0, attempts=(failed,)), night(1)])
+            history.add([run_record(0, attempts=(failed,)), run_record(1)])
             (one,) = history.failures("eos")
             assert (one.row, one.run_id, one.job_id) == (KEY.row, "20261101-210000-7f3a", "481228")
             assert (one.time_s, one.nodes, one.why) == (failed.end_s, "pool0-[0017-0018]", "node failure")
             assert history.failures("eos", one.time_s + 1) == history.failures("selene") == ()
 
     def test_a_failed_job_counts_once_however_often_it_was_recorded(self, place: str) -> None:
-        ran = night(0, attempts=(job(8, state="NODE_FAIL", why_repeated="node failure"),))
+        ran = run_record(0, attempts=(job(8, state="NODE_FAIL", why_repeated="node failure"),))
         replayed = varied(ran, run_id="20261115-090000-aaaa")
         with open_history(place) as history:
             history.add([replayed])
@@ -117,9 +121,9 @@ class StoreBehaviour:
             assert [one.run_id for one in history.failures("eos")] == [replayed.run.id]
 
     def test_a_replayed_job_counts_once_and_is_its_first_run_s(self, place: str) -> None:
-        ran = night(0, 5.0)
+        ran = run_record(0, 5.0)
         replayed = varied(ran, run_id="20261115-090000-aaaa", measured={"step_time_s": 5.5})
-        for order in itertools.permutations([ran, replayed, night(1, 6.0)]):
+        for order in itertools.permutations([ran, replayed, run_record(1, 6.0)]):
             with open_history(place) as history:
                 for record in order:
                     history.add([record])
@@ -129,7 +133,7 @@ class StoreBehaviour:
                 ]
 
     def test_a_replay_stands_in_where_the_first_run_has_no_point_any_more(self, place: str) -> None:
-        ran = night(0, 5.0)
+        ran = run_record(0, 5.0)
         replayed = varied(ran, run_id="20261115-090000-aaaa")
         with open_history(place) as history:
             history.add([ran, replayed])
@@ -138,7 +142,7 @@ class StoreBehaviour:
 
     @pytest.mark.parametrize("later_s", [-86400.0, 1.3, 86400.0])
     def test_an_imported_job_counts_once_when_its_session_s_record_arrives(self, place: str, later_s: float) -> None:
-        ran = night(3, 5.0)
+        ran = run_record(3, 5.0)
         imported = imported_of(ran, later_s)
         for order in ([imported, ran], [ran, imported]):
             with open_history(place) as history:
@@ -148,26 +152,26 @@ class StoreBehaviour:
 
     def test_an_imported_job_of_another_year_counts(self, place: str) -> None:
         with open_history(place) as history:
-            history.add([night(3), imported_of(night(3), -100 * 86400.0), imported_of(night(2), 60.0)])
+            history.add([run_record(3), imported_of(run_record(3), -100 * 86400.0), imported_of(run_record(2), 60.0)])
             assert len(stored_points(history, KEY)) == 3
 
     def test_ids_of_jobs_come_back_in_other_years(self, place: str) -> None:
         with open_history(place) as history:
-            history.add([night(0), night(1, job=job(0, end_s=FIRST_S + 400 * 86400))])
+            history.add([run_record(0), run_record(1, job=job(0, end_s=FIRST_S + 400 * 86400))])
             assert len(stored_points(history, KEY)) == 2
 
     @pytest.mark.parametrize(
         "unusable",
         [
-            night(0, outcome="error"),
-            night(0, outcome="profiled", not_comparable="nsight"),
-            night(0, not_comparable="nsight"),
-            night(0, outcome="expected_failure"),
-            night(0, definition=""),
-            night(0, cluster="replay"),
-            night(0, job=None),
-            night(0, job=job(0, state="FAILED")),
-            night(0, job=job(0, state="REPLAYED")),
+            run_record(0, outcome="error"),
+            run_record(0, outcome="profiled", not_comparable="nsight"),
+            run_record(0, not_comparable="nsight"),
+            run_record(0, outcome="expected_failure"),
+            run_record(0, definition=""),
+            run_record(0, cluster="replay"),
+            run_record(0, job=None),
+            run_record(0, job=job(0, state="FAILED")),
+            run_record(0, job=job(0, state="REPLAYED")),
         ],
         ids=[
             "error", "profiled", "not comparable", "expected failure", "no definition", "no cluster",
@@ -183,12 +187,12 @@ class StoreBehaviour:
     @pytest.mark.parametrize("outcome", ["passed", "improved", "regressed", "inconclusive"])
     def test_what_was_judged_is_a_point(self, place: str, outcome: str) -> None:
         with open_history(place) as history:
-            history.add([night(0, outcome=outcome)])
+            history.add([run_record(0, outcome=outcome)])
             assert [point.outcome for point in stored_points(history, KEY)] == [outcome]
 
     def test_simulated_runs_are_the_demo_s_whatever_they_were_called(self, place: str) -> None:
         with open_history(place) as history:
-            history.add([night(0), night(1, simulated=True), night(2, simulated=True, cluster="demo")])
+            history.add([run_record(0), run_record(1, simulated=True), run_record(2, simulated=True, cluster="demo")])
             assert [(key.cluster, len(stored_points(history, key))) for key in history.series()] == [
                 ("demo", 2),
                 ("eos", 1),
@@ -196,7 +200,7 @@ class StoreBehaviour:
 
     def test_a_new_definition_is_a_new_series(self, place: str) -> None:
         with open_history(place) as history:
-            history.add([night(0), night(1), night(2, definition="ffffffffffff")])
+            history.add([run_record(0), run_record(1), run_record(2, definition="ffffffffffff")])
             assert history.series() == (replace(KEY, definition="ffffffffffff"), KEY)
 
     def test_rows_are_chosen_by_patterns_and_clusters(self, place: str) -> None:
@@ -209,7 +213,7 @@ class StoreBehaviour:
         keys = [SeriesKey(row, cluster, "0123456789ab") for row, cluster in rows]
         with open_history(place) as history:
             history.add(
-                night(number, row=row, node_id=f"x.yaml::{row}{cluster}", cluster=cluster)
+                run_record(number, row=row, node_id=f"x.yaml::{row}{cluster}", cluster=cluster)
                 for number, (row, cluster) in enumerate(rows)
             )
             assert history.series() == tuple(keys)
@@ -221,12 +225,12 @@ class StoreBehaviour:
     def test_what_the_last_runs_of_a_cluster_came_to_for_each_row(self, place: str) -> None:
         with open_history(place) as history:
             assert history.outcomes("eos", 2) == {}
-            history.add([night(0), night(1, outcome="error"), night(2), imported_of(night(3), 0.0)])
-            history.add([varied(night(2), cluster="selene", run_id="another")])
+            history.add([run_record(0), run_record(1, outcome="error"), run_record(2), imported_of(run_record(3), 0.0)])
+            history.add([varied(run_record(2), cluster="selene", run_id="another")])
             (told,) = history.outcomes("eos", 2).values()
             assert [(one.run_id, one.time_s, one.outcome) for one in told] == [
-                (night(1).run.id, FIRST_S + 86400, "error"),
-                (night(2).run.id, FIRST_S + 2 * 86400, "passed"),
+                (run_record(1).run.id, FIRST_S + 86400, "error"),
+                (run_record(2).run.id, FIRST_S + 2 * 86400, "passed"),
             ]
 
     def test_runs_are_counted_by_outcome(self, place: str) -> None:
@@ -234,10 +238,10 @@ class StoreBehaviour:
             assert history.runs() == ()
             history.add(
                 [
-                    night(0, node_id="a"),
-                    night(0, node_id="b"),
-                    night(0, node_id="c", outcome="error", job=None, recorded_s=FIRST_S + 7),
-                    night(1),
+                    run_record(0, node_id="a"),
+                    run_record(0, node_id="b"),
+                    run_record(0, node_id="c", outcome="error", job=None, recorded_s=FIRST_S + 7),
+                    run_record(1),
                 ]
             )
             first = RunSummary("20261101-210000-7f3a", "eos", FIRST_S, FIRST_S + 7, {"passed": 2, "error": 1})
@@ -246,23 +250,23 @@ class StoreBehaviour:
             assert history.runs(last=1) == (second,)
 
     def test_adding_again_changes_nothing(self, place: str) -> None:
-        nights = [night(number, 5 + number / 100) for number in range(5)]
+        runs = [run_record(number, 5 + number / 100) for number in range(5)]
         with open_history(place) as history:
-            history.add(nights)
+            history.add(runs)
             once = everything(history)
-            assert history.add(nights) == 0
-            assert history.add(nights[2:3]) == 0
+            assert history.add(runs) == 0
+            assert history.add(runs[2:3]) == 0
             assert everything(history) == once
 
     def test_what_has_changed_anything_is_counted(self, place: str) -> None:
         with open_history(place) as history:
-            assert history.add([night(0), night(1)]) == 2
-            assert history.add([night(0), night(1, recorded_s=3e9), night(2)]) == 2
-            assert history.add([night(1)]) == 0  # an older one
+            assert history.add([run_record(0), run_record(1)]) == 2
+            assert history.add([run_record(0), run_record(1, recorded_s=3e9), run_record(2)]) == 2
+            assert history.add([run_record(1)]) == 0  # an older one
 
     def test_a_resumed_run_s_later_record_takes_the_earlier_one_s_place(self, place: str) -> None:
-        earlier = night(0, outcome="error", fact="the session ended", measured={}, job=None, recorded_s=10.0)
-        later = night(0, 5.0, recorded_s=20.0)
+        earlier = run_record(0, outcome="error", fact="the session ended", measured={}, job=None, recorded_s=10.0)
+        later = run_record(0, 5.0, recorded_s=20.0)
         for order in ([earlier, later], [later, earlier]):
             with open_history(place) as history:
                 for record in order:
@@ -272,8 +276,8 @@ class StoreBehaviour:
 
     @pytest.mark.parametrize("judged", ["passed", "regressed", "inconclusive", "profiled"])
     def test_a_clock_that_went_back_loses_no_measurement(self, place: str, judged: str) -> None:
-        interrupted = night(0, outcome="error", fact="interrupted", measured={}, recorded_s=2e9)
-        resumed = night(0, 5.0, outcome=judged, recorded_s=1.9e9)
+        interrupted = run_record(0, outcome="error", fact="interrupted", measured={}, recorded_s=2e9)
+        resumed = run_record(0, 5.0, outcome=judged, recorded_s=1.9e9)
         for order in ([interrupted, resumed], [resumed, interrupted], [[resumed, interrupted]]):
             with open_history(place) as history:
                 for some in order:
@@ -282,7 +286,7 @@ class StoreBehaviour:
                 assert [dict(run.outcomes) for run in history.runs()] == [{judged: 1}]
 
     def test_of_two_errors_the_later_one_stands(self, place: str) -> None:
-        first = night(0, outcome="error", fact="interrupted", measured={}, recorded_s=10.0)
+        first = run_record(0, outcome="error", fact="interrupted", measured={}, recorded_s=10.0)
         second = varied(first, fact="job 481220 ended FAILED", recorded_s=20.0)
         for order in ([first, second], [second, first]):
             with open_history(place) as history:
@@ -292,7 +296,7 @@ class StoreBehaviour:
 
     def test_of_one_delivery_the_later_record_stands(self, place: str) -> None:
         with open_history(place) as history:
-            assert history.add([night(0, 5.0, recorded_s=20.0), night(0, 7.0, recorded_s=10.0)]) == 1
+            assert history.add([run_record(0, 5.0, recorded_s=20.0), run_record(0, 7.0, recorded_s=10.0)]) == 1
             assert [point.judged_s for point in stored_points(history, KEY)] == [5.0]
 
     def test_no_record_is_no_question_to_the_database(self, place: str) -> None:
@@ -300,7 +304,7 @@ class StoreBehaviour:
 
     def test_hostile_texts_are_kept(self, place: str) -> None:
         texts = "\x00\ud800'; DROP TABLE gsw_record; -- ? %s \u202e"
-        hostile = night(
+        hostile = run_record(
             0, 5.0, run_id=f"r{texts}", node_id=f"n{texts}", row=f"x{texts}", outcome="passed", image=texts, reason=texts,
             environment={"driver": texts}, fact=texts, job=job(0, id=f"1{texts}", nodes=texts),
         )  # fmt: skip
@@ -311,67 +315,67 @@ class StoreBehaviour:
             (key,) = history.series()
             (point,) = stored_points(history, key)
             assert point.nodes == "\ufffd'; DROP TABLE gsw_record; -- ? %s "
-            assert [*history.nights(hostile.run.cluster).values()] == [(point,)]
+            assert [*history.cluster_points(hostile.run.cluster).values()] == [(point,)]
             assert point.environment == {"driver": texts}
 
     def test_whole_numbers_that_no_database_has_keep_no_run_out(self, place: str) -> None:
         with open_history(place) as history:
-            assert history.add([night(1, recorded_s=2**70, job=job(1, 2**63)), night(2)]) == 2
+            assert history.add([run_record(1, recorded_s=2**70, job=job(1, 2**63)), run_record(2)]) == 2
             assert sorted(point.judged_s for point in stored_points(history, KEY)) == [5.0, 2.0**63]
 
     def test_a_failure_takes_nothing_in(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with open_history(place) as history:
-            history.add([night(0)])
+            history.add([run_record(0)])
             before = everything(history)
             with pytest.raises(ValueError, match="not JSON compliant"):
-                history.add([night(1), replace(night(2), row=replace(SLOW.row, tolerance=float("inf")))])
+                history.add([run_record(1), replace(run_record(2), row=replace(SLOW.row, tolerance=float("inf")))])
             assert everything(history) == before
-            history.add([night(1)])
+            history.add([run_record(1)])
             assert len(stored_points(history, KEY)) == 2
 
     def test_whether_a_job_is_known(self, place: str) -> None:
         with open_history(place) as history:
-            history.add([night(0)])
+            history.add([run_record(0)])
             assert history.has_job(KEY.row, "eos", "481220")
             assert not history.has_job(KEY.row, "eos", "481221")
             assert not history.has_job(KEY.row, "jz", "481220")
             assert not history.has_job("other", "eos", "481220")
 
-    def test_all_nights_of_a_cluster_by_row_and_experiment(self, place: str) -> None:
+    def test_all_runs_of_a_cluster_by_row_and_experiment(self, place: str) -> None:
         kept = [
-            night(1, 5.1, experiment="aaaaaaaaaaaa"),
-            night(2, 5.2, experiment="aaaaaaaaaaaa", definition="ffffffffffff", image="new"),
-            night(3, 5.3, row="other"),
-            night(4, 5.4, cluster="jz"),
-            varied(night(1, 5.1), run_id="20261115-090000-aaaa"),
+            run_record(1, 5.1, experiment="aaaaaaaaaaaa"),
+            run_record(2, 5.2, experiment="aaaaaaaaaaaa", definition="ffffffffffff", image="new"),
+            run_record(3, 5.3, row="other"),
+            run_record(4, 5.4, cluster="jz"),
+            varied(run_record(1, 5.1), run_id="20261115-090000-aaaa"),
         ]
         with open_history(place) as history:
             history.add(kept)
             one, other = LineKey(KEY.row, "eos", "aaaaaaaaaaaa"), LineKey("other", "eos", "0123456789ab")
-            found = history.nights("eos")
+            found = history.cluster_points("eos")
             assert {key: [point.judged_s for point in points] for key, points in found.items()} == {
                 one: [5.1, 5.2],
                 other: [5.3],
             }
             assert [point.definition for point in found[one]] == ["0123456789ab", "ffffffffffff"]
             assert [point.image for point in found[one]] == ["nvcr.io/nvidia/jax:24.12", "new"]
-            since = history.nights("eos", since_s=FIRST_S + 1.5 * DAY_S)
+            since = history.cluster_points("eos", since_s=FIRST_S + 1.5 * DAY_S)
             assert [len(points) for points in since.values()] == [1, 1]
 
     def test_an_older_series_has_the_experiment_of_the_first_record_that_says_one(self, place: str) -> None:
         with open_history(place) as history:
-            history.add([night(0)])
-            assert list(history.nights("eos")) == [LineKey(KEY.row, "eos", "0123456789ab")]
-            history.add([night(1, experiment="aaaaaaaaaaaa")])
-            history.add([night(2, experiment="bbbbbbbbbbbb")])
-            ((key, points),) = history.nights("eos").items()
+            history.add([run_record(0)])
+            assert list(history.cluster_points("eos")) == [LineKey(KEY.row, "eos", "0123456789ab")]
+            history.add([run_record(1, experiment="aaaaaaaaaaaa")])
+            history.add([run_record(2, experiment="bbbbbbbbbbbb")])
+            ((key, points),) = history.cluster_points("eos").items()
             assert (key.experiment, len(points)) == ("aaaaaaaaaaaa", 3)
 
     def test_points_say_when_they_came_and_a_later_record_of_the_same_changes_nothing_of_it(self, place: str) -> None:
         with open_history(place) as history:
-            history.add([night(3)])
+            history.add([run_record(3)])
             (first,) = stored_points(history, KEY)
-            history.add([night(1), night(2), night(3, 5.5, recorded_s=FIRST_S * 2)])
+            history.add([run_record(1), run_record(2), run_record(3, 5.5, recorded_s=FIRST_S * 2)])
             one, two, again = stored_points(history, KEY)
             assert again.judged_s == 5.5
             assert 0 < first.added_s == again.added_s <= one.added_s == two.added_s
@@ -406,7 +410,7 @@ class WriterBehaviour:
         context = multiprocessing.get_context("spawn")
         start_s = time.time() + 2.0
         with context.Pool(WRITERS) as pool:
-            taken = pool.starmap(write_nights, [(place, seed, start_s) for seed in range(WRITERS)])
+            taken = pool.starmap(write_runs, [(place, seed, start_s) for seed in range(WRITERS)])
         assert sum(taken) == 60  # each was new to one of them
         with open_history(place) as history:
             assert len(history.series()) == 3
@@ -416,7 +420,7 @@ class WriterBehaviour:
     def test_sessions_that_deliver_at_the_same_time_deliver_all(self, place: str, tmp_path: Path) -> None:
         spool = Spool(tmp_path / "spool")
         for number in range(40):
-            spool.put(night(number))
+            spool.put(run_record(number))
         context = multiprocessing.get_context("spawn")
         start_s = time.time() + 2.0
         with context.Pool(WRITERS) as pool:
@@ -427,12 +431,12 @@ class WriterBehaviour:
             assert len(stored_points(history, KEY)) == 40
 
 
-def write_nights(place: str, seed: int, start_s: float) -> int:
+def write_runs(place: str, seed: int, start_s: float) -> int:
     """One of several sessions that write the same 60 records, each in an order of its own; how many were new."""
     numbers = random.Random(seed).sample(range(60), 60)  # noqa: S311
     time.sleep(max(0.0, start_s - time.time()))
     with open_history(place) as history:
-        return sum(history.add([night(number, row=f"row{number % 3}")]) for number in numbers)
+        return sum(history.add([run_record(number, row=f"row{number % 3}")]) for number in numbers)
 
 
 def deliver(place: str, spool: Path, start_s: float) -> int:
@@ -447,10 +451,10 @@ class SchemaBehaviour:
 
     def test_a_database_of_a_later_release_is_refused(self, place: str) -> None:
         with open_history(place) as history:
-            history.add([night(0)])
+            history.add([run_record(0)])
             database_of(history).execute("UPDATE gsw_schema SET version = 7")
         with open_history(place) as history:
-            for ask in (lambda: history.add([night(1)]), lambda: stored_points(history, KEY), history.runs):
+            for ask in (lambda: history.add([run_record(1)]), lambda: stored_points(history, KEY), history.runs):
                 with pytest.raises(HistoryUnusableError) as caught:
                     ask()
                 assert str(caught.value) == (
@@ -460,7 +464,7 @@ class SchemaBehaviour:
 
     def test_a_point_that_somebody_has_damaged_is_an_error_of_the_history(self, place: str) -> None:
         with open_history(place) as history:
-            history.add([night(0)])
+            history.add([run_record(0)])
             database_of(history).execute("UPDATE gsw_point SET environment = 'x'")
             with pytest.raises(HistoryError) as caught:
                 stored_points(history, KEY)

@@ -1,4 +1,4 @@
-"""Alarms have one identity over nights, and who acknowledges one is not called for it again."""
+"""Alarms have one identity over runs, and who acknowledges one is not called for it again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_gsw.history.comparison import acknowledged_text, cells, explaining, 
 from pytest_gsw.history.row_history import Suspect
 from pytest_gsw.history.store import Event
 from pytest_gsw.performance.verdict import Outcome, Verdict
-from tests.unit.history.test_drifting import DAY_S, FIRST_S, night
+from tests.unit.history.test_drifting import DAY_S, FIRST_S, run
 
 ROW = "llama2_70b_fp8[H100x64]"
 
@@ -33,15 +33,15 @@ def seen(number: int, loss: float = 0.1) -> Seen:
     return Seen(f"night-{number:03}", FIRST_S + DAY_S * number, -math.log1p(-loss))
 
 
-def spell(*nights: Seen, **changes: object) -> Spell:
+def spell(*runs: Seen, **changes: object) -> Spell:
     given: dict[str, object] = {
         "kind": Kind.REGRESSION,
         "cluster": "eos",
         "subject": ROW,
         "things": frozenset({f"{ROW} 0123"}),
         "token": "0123 night-040",
-        "nights": nights,
-        "begin_s": nights[0].time_s,
+        "runs": runs,
+        "begin_s": runs[0].time_s,
         "sd": 0.01,
         "is_newest": True,
         "last_s": 0.0,
@@ -69,7 +69,7 @@ def test_new_then_still_then_mended() -> None:
     assert len({only(one).id for one in (first, later, mended)}) == 1
 
 
-def test_a_night_that_was_good_is_not_the_alarm_s_newest() -> None:
+def test_a_run_that_was_good_is_not_the_alarm_s_newest() -> None:
     assert only(spell(seen(40), is_newest=False)).state is State.STILL
 
 
@@ -83,14 +83,14 @@ def test_what_is_of_something_else_is_another_alarm(changes: dict[str, object]) 
 
 
 def test_worse_is_told_once_by_more_than_noise() -> None:
-    nights = [seen(40), seen(41, 0.11), seen(42, 0.2), seen(43, 0.21)]
-    assert [only(spell(*nights[:count])).state for count in (1, 2, 3, 4)] == [
+    runs = [seen(40), seen(41, 0.11), seen(42, 0.2), seen(43, 0.21)]
+    assert [only(spell(*runs[:count])).state for count in (1, 2, 3, 4)] == [
         State.NEW,
         State.STILL,
         State.WORSE,
         State.STILL,
     ]
-    assert only(spell(*nights[:3], sd=0.05)).state is State.STILL
+    assert only(spell(*runs[:3], sd=0.05)).state is State.STILL
 
 
 def test_what_becomes_slowly_worse_is_held_against_what_was_told() -> None:
@@ -173,20 +173,20 @@ def test_texts() -> None:
     assert acknowledged_text(alarm).startswith("ops until 2026-")
     assert acknowledged_text(only(one, known(one, until_s), now_s=until_s)).endswith("a switch (pages again)")
     assert line_of(only(one)).startswith(f"{alarm.id}  still regression of {ROW}: -10.0 % since 2026-")
-    once = only(replace(one, good_nights=1, ends_after=2, is_newest=False))
+    once = only(replace(one, good_runs=1, ends_after=2, is_newest=False))
     assert cells(once)[2] == "still (1 of 2 passes)"
     assert line_of(once).startswith(f"{alarm.id}  still (1 of 2 passes) regression of {ROW}: -10.0 % since 2026-")
-    incident = only(replace(one, kind=Kind.INCIDENT, good_nights=1, ends_after=3, is_newest=False))
+    incident = only(replace(one, kind=Kind.INCIDENT, good_runs=1, ends_after=3, is_newest=False))
     assert cells(incident)[2] == "still (1 of 3 runs without it)"
-    over = only(replace(one, good_nights=0, mended_s=seen(43).time_s))
+    over = only(replace(one, good_runs=0, mended_s=seen(43).time_s))
     assert cells(over)[2] == f"over since {minute(seen(43).time_s)}"
     assert line_of(over) == f"{over.id}  regression of {ROW}: {cells(over)[2]}"
     assert acknowledged_text(only(one)) == ""
 
 
 def test_a_row_that_was_never_fast_enough_is_told_how_to_accept_that() -> None:
-    nights = [seen(number) for number in range(3)]
-    always = spell(*nights, usual=None, is_always=True)
+    seen_runs = [seen(number) for number in range(3)]
+    always = spell(*seen_runs, usual=None, is_always=True)
     assert only(always).change is None
     never = f"{ROW} was never within its tolerance on eos; if that is how it is"
     assert next_line(only(always)) == f"{never}, 5 runs tell the figure that it may have there"
@@ -195,11 +195,11 @@ def test_a_row_that_was_never_fast_enough_is_told_how_to_accept_that() -> None:
     assert next_line(only(six)) == f"{never}: pytest-gsw baseline propose '--row={ROW}' --cluster=eos {runs}"
     on_demo = replace(six, cluster="demo")
     assert next_line(only(on_demo)) == ""
-    assert next_line(only(spell(*nights[:2], usual=None, is_always=True))) == ""
-    assert next_line(only(spell(*nights))) == ""
+    assert next_line(only(spell(*seen_runs[:2], usual=None, is_always=True))) == ""
+    assert next_line(only(spell(*seen_runs))) == ""
 
 
-ACCUSING = tuple(night(number, nodes="n[1-4]") for number in range(41))
+ACCUSING = tuple(run(number, nodes="n[1-4]") for number in range(41))
 SLOW = Suspect(("n2",), -0.098, ACCUSING, (), mended=False)
 NOW_S = ACCUSING[-1].time_s + 86400
 

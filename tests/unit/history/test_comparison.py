@@ -12,13 +12,13 @@ from pytest_gsw.history.comparison import RowRatio, compare_runs, deviations_of,
 from pytest_gsw.history.model import series_key
 from pytest_gsw.performance.noise import PRIOR, Noise, noise_of
 from pytest_gsw.results.record import Record
-from tests.unit.history.nights import KEY, key_of, night
+from tests.unit.history.runs import KEY, key_of, run_record
 
 TIMES_S = st.floats(1e-3, 1e4)
 
 
 def rows(times_s: list[float], number: int) -> list[Record]:
-    return [night(number, one, row=f"row{index}", node_id=f"x::{index}") for index, one in enumerate(times_s)]
+    return [run_record(number, one, row=f"row{index}", node_id=f"x::{index}") for index, one in enumerate(times_s)]
 
 
 @given(pairs=st.lists(st.tuples(TIMES_S, TIMES_S), max_size=8))
@@ -42,7 +42,7 @@ def test_the_worst_is_first_and_every_row_is_there(pairs: list[tuple[float, floa
 
 
 def test_the_interval_is_that_of_two_jobs_that_differ_by_noise() -> None:
-    before, after = [night(0, 5.0)], [night(1, 5.0)]
+    before, after = [run_record(0, 5.0)], [run_record(1, 5.0)]
     (one,) = compare_runs(before, after, {KEY: Noise(0.03, 0)}).rows
     assert one.high == pytest.approx(math.exp(1.959964 * 0.03 * math.sqrt(2)))
     (one,) = compare_runs(before, after, {KEY: Noise(0.03, 20)}).rows
@@ -63,7 +63,7 @@ def test_four_jobs_are_too_few_to_say_by_how_much_they_differ() -> None:
         deviations_of(2.0, 4)
 
 
-def test_a_row_of_few_nights_that_is_surer_than_one_of_many_is_tested_first() -> None:
+def test_a_row_of_few_runs_that_is_surer_than_one_of_many_is_tested_first() -> None:
     # Of 30 rows the surest is told beyond 3.144 standard deviations that are known, and the next one beyond 3.134.
     few, many = Noise(0.01, 8), Noise(0.01, 30)
     sure, next_sure = (
@@ -78,7 +78,7 @@ def test_a_row_of_few_nights_that_is_surer_than_one_of_many_is_tested_first() ->
 
 
 def test_the_noisier_of_two_clusters_counts() -> None:
-    before, after = [night(0, 5.0)], [night(1, 5.0, cluster="jz")]
+    before, after = [run_record(0, 5.0)], [run_record(1, 5.0, cluster="jz")]
     noises = {series_key(before[0]): Noise(0.01, 9), series_key(after[0]): Noise(0.05, 9)}
     assert compare_runs(before, after, noises).rows[0].noise.sigma == 0.05
     assert compare_runs(before, after).rows[0].noise == PRIOR
@@ -86,9 +86,9 @@ def test_the_noisier_of_two_clusters_counts() -> None:
 
 @pytest.mark.parametrize("judged_s", [0.0, -1.0, math.nan, math.inf])
 def test_what_is_no_time_is_not_compared(judged_s: float) -> None:
-    after = night(1)
+    after = run_record(1)
     after = replace(after, figures=replace(after.figures, measured={"step_time_s": judged_s}))
-    found = compare_runs([night(0, 5.0)], [after])
+    found = compare_runs([run_record(0, 5.0)], [after])
     assert found.rows == ()
     assert found.others[0].lost
 
@@ -98,7 +98,7 @@ def test_two_equal_runs_of_thirty_rows_are_equal() -> None:
     rng, sigma = random.Random(16), 0.02  # noqa: S311 - noise, not cryptography
     slower = changed = 0
     for _ in range(80):
-        noises = {  # as thirty nights tell it
+        noises = {  # as thirty runs tell it
             key_of(record): noise_of([math.exp(rng.gauss(0, sigma)) for _ in range(30)])
             for record in rows([1.0] * 30, 0)
         }
@@ -114,7 +114,7 @@ def test_two_equal_runs_of_thirty_rows_are_equal() -> None:
     ("usual_s", "digits", "sigma"), [(0.43, 2, 0.01), (0.86, 2, 0.01), (4.3, 1, 0.01), (0.43, 2, 0.02)]
 )
 def test_two_equal_runs_whose_times_have_few_digits_are_equal(usual_s: float, digits: int, sigma: float) -> None:
-    # Where most nights show the same number, their distances alone say that jobs hardly differ: 80 to 100 of 100 pairs.
+    # Where most runs show the same number, their distances alone say that jobs hardly differ: 80 to 100 of 100 pairs.
     rng, changed = random.Random(7), 0  # noqa: S311 - noise, not cryptography
     for _ in range(40):
         levels_s = [usual_s * rng.uniform(0.98, 1.02) for _ in range(30)]
@@ -141,21 +141,21 @@ def test_a_row_that_is_slower_is_found_among_thirty_all_the_same() -> None:
 
 
 def test_runs_of_two_images_are_compared_and_what_changed_is_named() -> None:
-    old = night(0, 5.0, experiment="aaaaaaaaaaaa", environment={"driver": "550", "nccl": "2.21", "slurm": ""})
-    new = night(
+    old = run_record(0, 5.0, experiment="aaaaaaaaaaaa", environment={"driver": "550", "nccl": "2.21", "slurm": ""})
+    new = run_record(
         1, 5.5, experiment="aaaaaaaaaaaa", definition="ffffffffffff", image="new",
         environment={"driver": "560", "nccl": "2.21", "slurm": "23.11"},
     )  # fmt: skip
     (one,) = compare_runs([old], [new]).rows
     assert one.changes == {"driver": ("550", "560"), "image": ("nvcr.io/nvidia/jax:24.12", "new")}
-    other = night(1, 5.5, experiment="bbbbbbbbbbbb", definition="ffffffffffff")
+    other = run_record(1, 5.5, experiment="bbbbbbbbbbbb", definition="ffffffffffff")
     assert compare_runs([old], [other]).rows == ()
-    assert compare_runs([night(0)], [night(1, definition="ffffffffffff")]).rows == ()
+    assert compare_runs([run_record(0)], [run_record(1, definition="ffffffffffff")]).rows == ()
 
 
 def test_what_makes_another_definition_of_a_row_is_named_where_its_jobs_had_it() -> None:
-    old = night(0, variables={"TP": "4", "HF_TOKEN": "***"})
-    new = night(1, variables={"TP": "8", "CP": "", "HF_TOKEN": "***"}, definition="ffffffffffff")
+    old = run_record(0, variables={"TP": "4", "HF_TOKEN": "***"})
+    new = run_record(1, variables={"TP": "8", "CP": "", "HF_TOKEN": "***"}, definition="ffffffffffff")
     (one,) = compare_runs([old], [new]).others
     assert one.why == "has another definition: 0123456789ab and then ffffffffffff (CP not set -> empty, TP 4 -> 8)"
 
@@ -176,5 +176,5 @@ def test_what_makes_another_definition_of_a_row_is_named_where_its_jobs_had_it()
 def test_a_variable_that_is_another_in_the_second_run_is_named(
     before: dict[str, str] | None, after: dict[str, str] | None, changes: dict[str, tuple[str, str]]
 ) -> None:
-    (one,) = compare_runs([night(0, variables=before)], [night(1, 5.5, variables=after)]).rows
+    (one,) = compare_runs([run_record(0, variables=before)], [run_record(1, 5.5, variables=after)]).rows
     assert one.changes == changes

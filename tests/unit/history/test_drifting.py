@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import Drifting, changes_at, changes_within, drifting, nights_of, since
+from pytest_gsw.history.row_history import Drifting, changes_at, changes_within, drifting, runs_of, since
 from pytest_gsw.performance.drift import Drift
 from pytest_gsw.tables.model import Accepted
 
@@ -18,7 +18,7 @@ DAY_S = 86400.0
 FIRST_S = datetime(2026, 9, 1, 22, tzinfo=timezone.utc).timestamp()
 
 
-def night(number: int, seconds: float = 1.0, **changes: object) -> Point:
+def run(number: int, seconds: float = 1.0, **changes: object) -> Point:
     facts: dict[str, object] = {
         "run_id": f"night-{number:03}",
         "job_id": str(481200 + number),
@@ -36,23 +36,23 @@ def accepted(job_ids: str, date: str) -> Accepted:
     return Accepted("eos", 1.0, jobs=5, spread=0.01, job_ids=job_ids, date=date, definition="3f2a9c1d0e4b")
 
 
-def test_a_night_is_its_first_job() -> None:
-    points = [night(0), night(1, 1.2), night(1, 1.0, job_id="77"), night(2)]
-    assert [(one.run_id, one.judged_s) for one in nights_of(points)] == [
+def test_a_run_is_its_first_job() -> None:
+    points = [run(0), run(1, 1.2), run(1, 1.0, job_id="77"), run(2)]
+    assert [(one.run_id, one.judged_s) for one in runs_of(points)] == [
         ("night-000", 1.0),
         ("night-001", 1.2),
         ("night-002", 1.0),
     ]
 
 
-def test_a_night_with_a_slow_canary_is_none() -> None:
-    assert nights_of([night(0), night(1, reason="canary"), night(2, reason="too noisy")]) == (
-        night(0),
-        night(2, reason="too noisy"),
+def test_a_run_with_a_slow_canary_is_none() -> None:
+    assert runs_of([run(0), run(1, reason="canary"), run(2, reason="too noisy")]) == (
+        run(0),
+        run(2, reason="too noisy"),
     )
 
 
-NIGHTS = [night(number) for number in range(20)]
+RUNS = [run(number) for number in range(20)]
 
 
 @pytest.mark.parametrize(
@@ -65,46 +65,42 @@ NIGHTS = [night(number) for number in range(20)]
     ],
 )
 def test_what_a_cluster_accepts_begins_the_reference_anew(figure: Accepted | None, start: int) -> None:
-    assert since(NIGHTS, figure) == tuple(NIGHTS[start:])
+    assert since(RUNS, figure) == tuple(RUNS[start:])
 
 
-def test_a_night_that_was_accepted_by_its_last_job_counts_from_that_on() -> None:
-    points = [night(0), night(1, 1.2, job_id="77"), night(1, 1.0, job_id="78"), night(2)]
-    assert [one.job_id for one in nights_of(since(points, accepted("78", "2026-12-01")))] == ["78", "481202"]
+def test_a_run_that_was_accepted_by_its_last_job_counts_from_that_on() -> None:
+    points = [run(0), run(1, 1.2, job_id="77"), run(1, 1.0, job_id="78"), run(2)]
+    assert [one.job_id for one in runs_of(since(points, accepted("78", "2026-12-01")))] == ["78", "481202"]
 
 
-def test_what_changed_in_a_night() -> None:
-    before = [night(number, nodes=f"n{number}") for number in range(5)]
-    now = night(5, image="jax-25.02", environment={"nccl": "2.23.4", "driver": "560.28"}, nodes="n9")
+def test_what_changed_in_a_run() -> None:
+    before = [run(number, nodes=f"n{number}") for number in range(5)]
+    now = run(5, image="jax-25.02", environment={"nccl": "2.23.4", "driver": "560.28"}, nodes="n9")
     assert changes_at([*before, now], 5) == {
         "nccl": ("2.21.5", "2.23.4"),
         "image": ("jax-24.12", "jax-25.02"),
     }
 
 
-def test_what_one_of_the_nights_does_not_know_is_no_change() -> None:
+def test_what_one_of_the_runs_does_not_know_is_no_change() -> None:
     known, unknown = {"nccl": "2.21.5", "driver": "560.28"}, {"nccl": "2.21.5"}
-    assert (
-        changes_at([night(number, environment=known) for number in range(5)] + [night(5, environment=unknown)], 5) == {}
-    )
-    assert (
-        changes_at([night(number, environment=unknown) for number in range(5)] + [night(5, environment=known)], 5) == {}
-    )
+    assert changes_at([run(number, environment=known) for number in range(5)] + [run(5, environment=unknown)], 5) == {}
+    assert changes_at([run(number, environment=unknown) for number in range(5)] + [run(5, environment=known)], 5) == {}
 
 
 def test_nodes_that_were_always_the_same_are_worth_a_word() -> None:
-    assert changes_at([*NIGHTS, night(20, nodes="n2")], 20) == {"nodes": ("n1", "n2")}
+    assert changes_at([*RUNS, run(20, nodes="n2")], 20) == {"nodes": ("n1", "n2")}
 
 
 @pytest.mark.parametrize("number", [0, 1, 19])
 def test_nothing_changed(number: int) -> None:
-    assert changes_at(NIGHTS, number) == {}
+    assert changes_at(RUNS, number) == {}
 
 
-def test_a_step_is_found_with_its_night_and_what_changed_then() -> None:
+def test_a_step_is_found_with_its_run_and_what_changed_then() -> None:
     noise = [1.0, 1.004, 0.997, 1.002, 0.995, 1.006, 0.999]
-    points = [night(n, noise[n % 7]) for n in range(40)]
-    points += [night(n, 1.05 * noise[n % 7], environment={"nccl": "2.23.4"}) for n in range(40, 60)]
+    points = [run(n, noise[n % 7]) for n in range(40)]
+    points += [run(n, 1.05 * noise[n % 7], environment={"nccl": "2.23.4"}) for n in range(40, 60)]
     found = drifting(points)
     assert found is not None
     assert (found.since.run_id, dict(found.changes)) == ("night-040", {"nccl": ("2.21.5", "2.23.4")})
@@ -113,14 +109,12 @@ def test_a_step_is_found_with_its_night_and_what_changed_then() -> None:
     assert drifting(since(points, accepted("481240", "2026-10-11"))) is None
 
 
-def test_what_changed_is_looked_for_in_each_night_that_it_may_have_been() -> None:
+def test_what_changed_is_looked_for_in_each_run_that_it_may_have_been() -> None:
     shown = 0
     for seed in range(10):
         rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
         points = [
-            night(
-                n, math.exp(rng.gauss(0.05 * (n >= 45), 0.02)), environment={"nccl": "2.23.4" if n >= 45 else "2.21.5"}
-            )
+            run(n, math.exp(rng.gauss(0.05 * (n >= 45), 0.02)), environment={"nccl": "2.23.4" if n >= 45 else "2.21.5"})
             for n in range(80)
         ]
         found = drifting(points)
@@ -130,19 +124,19 @@ def test_what_changed_is_looked_for_in_each_night_that_it_may_have_been() -> Non
 
 
 def test_what_changed_twice_is_told_from_before_to_since() -> None:
-    points = [night(n, environment={"nccl": "a" if n < 5 else "b" if n < 9 else "c", "driver": "1"}) for n in range(12)]
+    points = [run(n, environment={"nccl": "a" if n < 5 else "b" if n < 9 else "c", "driver": "1"}) for n in range(12)]
     assert changes_within(points, 3, 10) == {"nccl": ("a", "c")}
     assert changes_within(points, 6, 8) == {}
 
 
-def test_steady_nights_are_no_drift() -> None:
+def test_steady_runs_are_no_drift() -> None:
     noise = [1.0, 1.004, 0.997, 1.002, 0.995, 1.006, 0.999]
-    assert drifting([night(n, noise[n % 7]) for n in range(90)]) is None
+    assert drifting([run(n, noise[n % 7]) for n in range(90)]) is None
 
 
-def test_a_variable_that_changed_in_a_night_is_named() -> None:
-    unknown, unset = [night(0), night(1)], [night(number, variables={"TP": "4"}) for number in range(2, 6)]
-    now = night(6, variables={"TP": "4", "NCCL_IB_DISABLE": "1"})
+def test_a_variable_that_changed_in_a_run_is_named() -> None:
+    unknown, unset = [run(0), run(1)], [run(number, variables={"TP": "4"}) for number in range(2, 6)]
+    now = run(6, variables={"TP": "4", "NCCL_IB_DISABLE": "1"})
     assert changes_at([*unknown, *unset, now], 6) == {"NCCL_IB_DISABLE": ("not set", "1")}
     assert changes_at([*unset, now, replace(now, variables={"TP": "8"})], 5) == {
         "NCCL_IB_DISABLE": ("1", "not set"),
@@ -153,9 +147,9 @@ def test_a_variable_that_changed_in_a_night_is_named() -> None:
 
 
 def drivers(values: str) -> list[Point]:
-    """A night for each letter, which is its driver; ``?`` is a night that does not know it."""
+    """A run for each letter, which is its driver; ``?`` is a run that does not know it."""
     return [
-        night(number, environment={} if driver == "?" else {"driver": driver}) for number, driver in enumerate(values)
+        run(number, environment={} if driver == "?" else {"driver": driver}) for number, driver in enumerate(values)
     ]
 
 
@@ -178,22 +172,22 @@ def drivers(values: str) -> list[Point]:
     ],
 )
 def test_what_is_taken_back_is_a_change_as_well(values: str, events: dict[int, str]) -> None:
-    nights = drivers(values)
-    found = {number: changes_at(nights, number) for number in range(len(nights))}
+    runs = drivers(values)
+    found = {number: changes_at(runs, number) for number in range(len(runs))}
     assert {number: change for number, change in found.items() if change} == {
         number: {"driver": tuple(change)} for number, change in events.items()
     }
 
 
 def test_nodes_that_come_back_are_not_worth_a_word() -> None:
-    nights = [night(number, nodes="n2" if number == 4 else "n1") for number in range(6)]
-    assert [changes_at(nights, number) for number in (4, 5)] == [{"nodes": ("n1", "n2")}, {}]
+    runs = [run(number, nodes="n2" if number == 4 else "n1") for number in range(6)]
+    assert [changes_at(runs, number) for number in (4, 5)] == [{"nodes": ("n1", "n2")}, {}]
 
 
-def test_what_is_taken_back_within_some_nights_has_not_changed_in_them() -> None:
-    nights = drivers("AAABAAA")
-    assert changes_within(nights, 1, 3) == {"driver": ("A", "B")}
-    assert changes_within(nights, 1, 5) == {}
+def test_what_is_taken_back_within_some_runs_has_not_changed_in_them() -> None:
+    runs = drivers("AAABAAA")
+    assert changes_within(runs, 1, 3) == {"driver": ("A", "B")}
+    assert changes_within(runs, 1, 5) == {}
 
 
 def test_a_drift_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
 from pytest_gsw.history.store import decode, encode
 from pytest_gsw.results.record import MetricFacts, Record
-from tests.unit.history.nights import FIRST_S, job, night
+from tests.unit.history.runs import FIRST_S, job, run_record
 from tests.unit.results.records import varied
 from tests.unit.results.test_record import RECORDS
 
@@ -50,7 +50,7 @@ def test_an_error_takes_no_measurement_s_place(records: list[Record], seed: obje
 def test_a_row_s_further_metrics_come_back_and_its_points_are_of_its_own() -> None:
     memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
     of_job = replace(job(0), metrics={"peak_memory_gib": 70.1})
-    record = varied(night(0), outcome="regressed", own_outcome="passed", metrics=(memory,), job=of_job)
+    record = varied(run_record(0), outcome="regressed", own_outcome="passed", metrics=(memory,), job=of_job)
     assert decode(encode(record)) == record
     (one,) = points_of(record)
     assert (one.point.outcome, one.point.metrics) == ("passed", {"peak_memory_gib": 70.1})
@@ -80,14 +80,14 @@ def los_angeles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("los_angeles")
 def test_a_run_is_named_after_the_local_time() -> None:
-    unknown = varied(night(0), job=None, recorded_s=None, run_id="20261101-210000-7f3a")
+    unknown = varied(run_record(0), job=None, recorded_s=None, run_id="20261101-210000-7f3a")
     assert time.strftime("%Y-%m-%d %H:%M", time.localtime(record_time_s(unknown))) == "2026-11-01 21:00"
 
 
 def test_times_are_those_of_jobs_else_of_records_else_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    record = night(0, recorded_s=FIRST_S + 60)
+    record = run_record(0, recorded_s=FIRST_S + 60)
     assert record_time_s(record) == FIRST_S
     nameless = job(0, end_s=None, start_s=None, submit_s=None)
     assert job_time_s(replace(nameless, start_s=FIRST_S - 5), record) == FIRST_S - 5

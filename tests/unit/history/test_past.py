@@ -1,4 +1,4 @@
-"""Which nights of a row count, and what follows from them."""
+"""Which runs of a row count, and what follows from them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pytest_gsw.history.row_history import Lines, Past, Suspect, Together, newes
 from pytest_gsw.history.store import Event
 from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise, prior_for
 from pytest_gsw.tables.model import Accepted
-from tests.unit.history.nights import KEY
-from tests.unit.history.nights import night as record
-from tests.unit.history.test_drifting import drivers, night
+from tests.unit.history.runs import KEY
+from tests.unit.history.runs import run_record as record
+from tests.unit.history.test_drifting import drivers, run
 
 
 def restless(count: int, level_s: float = 1.0, begin: int = 0, sigma: float = 0.02) -> list[Point]:
     rng = random.Random(5)  # noqa: S311 - noise, not cryptography
-    return [night(begin + number, level_s * (1 + rng.gauss(0, sigma))) for number in range(count)]
+    return [run(begin + number, level_s * (1 + rng.gauss(0, sigma))) for number in range(count)]
 
 
 def sigma_of(points: list[Point], **changes: object) -> float:
@@ -32,32 +32,30 @@ def sigma_of(points: list[Point], **changes: object) -> float:
     return noise.sigma
 
 
-def test_a_row_without_nights_has_no_noise_and_one_with_few_what_its_tolerance_says() -> None:
+def test_a_row_without_runs_has_no_noise_and_one_with_few_what_its_tolerance_says() -> None:
     assert Past().noise(0.02) is None
-    assert Past((night(0),)).noise(0.02) == prior_for(0.02)
+    assert Past((run(0),)).noise(0.02) == prior_for(0.02)
 
 
 def test_a_loss_does_not_widen_its_own_interval() -> None:
-    # 45 good nights, then two at -10 % with three jobs each.
+    # 45 good runs, then two at -10 % with three jobs each.
     good = restless(45)
-    slow = [night(n, 1.11, job_id=f"{n}-{job}", outcome="regressed") for n in (45, 46) for job in range(3)]
+    slow = [run(n, 1.11, job_id=f"{n}-{job}", outcome="regressed") for n in (45, 46) for job in range(3)]
     assert sigma_of([*good, *slow]) == sigma_of(good)
 
 
-def test_a_spell_is_told_by_the_nights_own_level_and_not_by_outcomes() -> None:
-    # All nights failed, because the row's document is of a faster cluster.
-    nights = [replace(one, outcome="regressed") for one in restless(20)]
-    assert Past(tuple(nights)).noise() == Past(tuple(restless(20))).noise()
+def test_a_spell_is_told_by_the_runs_own_level_and_not_by_outcomes() -> None:
+    # All runs failed, because the row's document is of a faster cluster.
+    runs = [replace(one, outcome="regressed") for one in restless(20)]
+    assert Past(tuple(runs)).noise() == Past(tuple(restless(20))).noise()
 
 
 def test_an_accepted_figure_keeps_the_noise() -> None:
-    # 20 nights of three jobs each, slower than the document, whose last three nights were accepted.
-    nights = [
-        replace(one, job_id=f"{one.job_id}-{job}", outcome="regressed") for one in restless(20) for job in range(3)
-    ]
-    ids = ", ".join(one.job_id for one in nights[-9:])
+    # 20 runs of three jobs each, slower than the document, whose last three runs were accepted.
+    runs = [replace(one, job_id=f"{one.job_id}-{job}", outcome="regressed") for one in restless(20) for job in range(3)]
+    ids = ", ".join(one.job_id for one in runs[-9:])
     figure = Accepted("eos", 1.0, jobs=9, spread=0.01, job_ids=ids, date="2026-09-20", definition="3f2a9c1d0e4b")
-    past = Past(tuple(nights), figure)
+    past = Past(tuple(runs), figure)
     assert len(past.counted) == 3
     found = past.noise()
     assert found is not None
@@ -65,18 +63,18 @@ def test_an_accepted_figure_keeps_the_noise() -> None:
     assert found.sigma == pytest.approx(0.02, rel=0.3)
 
 
-def test_six_faster_nights_do_not_keep_a_row_inconclusive_for_ever() -> None:
-    nights = [replace(one, judged_s=one.judged_s * (0.8 if 10 <= n < 16 else 1)) for n, one in enumerate(restless(30))]
-    assert sigma_of(nights) == pytest.approx(0.02, rel=0.2)
+def test_six_faster_runs_do_not_keep_a_row_inconclusive_for_ever() -> None:
+    runs = [replace(one, judged_s=one.judged_s * (0.8 if 10 <= n < 16 else 1)) for n, one in enumerate(restless(30))]
+    assert sigma_of(runs) == pytest.approx(0.02, rel=0.2)
 
 
-def test_an_import_of_older_nights_does_not_move_a_complete_reference() -> None:
+def test_an_import_of_older_runs_does_not_move_a_complete_reference() -> None:
     kept = [replace(one, added_s=100.0 + n) for n, one in enumerate(restless(40, begin=50))]
     older = [replace(one, added_s=1000.0) for one in restless(50, level_s=0.9)]
     past = Past((*older, *kept))
     assert past.reference == tuple(kept[:REFERENCE_JOBS])
     assert past.counted == tuple(kept)
-    assert past.nights == (*older, *kept)  # they are shown all the same
+    assert past.runs == (*older, *kept)  # they are shown all the same
     assert past.noise() == Past(tuple(kept)).noise()
 
 
@@ -86,24 +84,24 @@ def test_an_import_completes_a_reference_that_was_not() -> None:
     assert Past((*older, *kept)).reference == tuple(older[:REFERENCE_JOBS])
 
 
-def test_nights_of_one_import_come_together() -> None:
-    nights = restless(50)
-    assert Past(tuple(nights)).counted == tuple(nights)
+def test_runs_of_one_import_come_together() -> None:
+    runs = restless(50)
+    assert Past(tuple(runs)).counted == tuple(runs)
 
 
-def test_tonight_comes_last() -> None:
+def test_current_run_comes_last() -> None:
     kept = restless(40)
-    tonight = night(41, 1.5)
-    assert Past(tuple(kept)).with_tonight([tonight]).counted == (*kept, tonight)
-    assert Past((*kept, tonight)).without(tonight.run_id).points == tuple(kept)
+    current_run = run(41, 1.5)
+    assert Past(tuple(kept)).including_run([current_run]).counted == (*kept, current_run)
+    assert Past((*kept, current_run)).without(current_run.run_id).points == tuple(kept)
     assert Past(tuple(kept)).without("", kept[3].time_s).points == tuple(kept[:4])
 
 
 def test_excluded_runs_do_not_count() -> None:
-    nights = restless(12)
-    past = Past(tuple(nights), excluded={nights[3].run_id})
-    assert past.nights == past.counted == (*nights[:3], *nights[4:])
-    assert past.points == tuple(nights)
+    runs = restless(12)
+    past = Past(tuple(runs), excluded={runs[3].run_id})
+    assert past.runs == past.counted == (*runs[:3], *runs[4:])
+    assert past.points == tuple(runs)
 
 
 def with_slow_node(points: list[Point], *numbers: int) -> tuple[Past, Suspect]:
@@ -121,7 +119,7 @@ def test_jobs_with_a_slow_node_are_no_drift_of_their_row() -> None:
     assert replace(past, slow=()).drifting is not None
     assert past.drifting is None
     assert past.counted == past.points[:38]
-    assert past.nights == past.points  # they are shown all the same
+    assert past.runs == past.points  # they are shown all the same
 
 
 def test_jobs_with_a_slow_node_are_no_noise_of_their_row() -> None:
@@ -130,7 +128,7 @@ def test_jobs_with_a_slow_node_are_no_noise_of_their_row() -> None:
     assert past.noise() == Past((*points[:3], *points[4::2])).noise() != replace(past, slow=()).noise()
 
 
-def test_the_first_job_of_a_night_that_ran_without_a_slow_node_is_the_night() -> None:
+def test_the_first_job_of_a_run_that_ran_without_a_slow_node_is_the_run() -> None:
     past, _ = with_slow_node(restless(12), 11)
     other = replace(past.points[11], job_id="77", nodes="n[3-4]", judged_s=1.0)
     assert replace(past, points=(*past.points, other)).counted == (*past.points[:11], other)
@@ -147,15 +145,15 @@ def test_a_slow_node_says_nothing_against_the_jobs_before_it_and_those_of_others
     assert [several.ran_in(nodes, past.points[8].time_s) for nodes in ("n2", "n[2-3]")] == [False, True]
 
 
-def test_tonight_with_a_slow_node_says_nothing_of_its_row() -> None:
+def test_current_run_with_a_slow_node_says_nothing_of_its_row() -> None:
     past, _ = with_slow_node(restless(12), 11)
-    tonight = night(13, 1.2, nodes="n[2-5]")
-    assert past.with_tonight([tonight]).counted == past.points[:11]
-    assert past.with_tonight([replace(tonight, nodes="n[3-6]")]).counted[-1].time_s == tonight.time_s
+    current_run = run(13, 1.2, nodes="n[2-5]")
+    assert past.including_run([current_run]).counted == past.points[:11]
+    assert past.including_run([replace(current_run, nodes="n[3-6]")]).counted[-1].time_s == current_run.time_s
 
 
 def test_a_line_is_of_an_experiment_and_of_its_definition() -> None:
-    old, new, other = night(0, definition="old"), night(1, definition="new"), night(2, definition="other")
+    old, new, other = run(0, definition="old"), run(1, definition="new"), run(2, definition="other")
     lines = Lines(
         {
             LineKey("row", "eos", "old"): (old,),
@@ -170,7 +168,7 @@ def test_a_line_is_of_an_experiment_and_of_its_definition() -> None:
     assert lines.past("row", "newer", "") == lines.past("none", "new", "one") == Past()
 
 
-def test_a_new_image_goes_on_with_the_nights_of_the_old_one(tmp_path: Path) -> None:
+def test_a_new_image_goes_on_with_the_runs_of_the_old_one(tmp_path: Path) -> None:
     kept = [record(number, 5 + number % 3 / 50, experiment="aaaaaaaaaaaa") for number in range(12)]
     renewed = record(12, 5.1, experiment="aaaaaaaaaaaa", definition="ffffffffffff", image="new")
     with open_history(tmp_path / "h.sqlite") as history:
@@ -183,31 +181,30 @@ def test_a_new_image_goes_on_with_the_nights_of_the_old_one(tmp_path: Path) -> N
             "ffffffffffff": 13
         }
         history.decide(Event("exclude", kept[0].run.id, "eos", 1.0, {"why": "a switch was down"}))
-        assert len(pasts_of_records(history, kept)[KEY].nights) == 12
+        assert len(pasts_of_records(history, kept)[KEY].runs) == 12
     assert pasts_of_records(history, []) == {}
 
 
-def test_the_jobs_of_a_newest_night_that_failed() -> None:
-    slow = [night(12, 1.1 + job / 100, job_id=f"{job}", outcome="regressed") for job in range(3)]
+def test_the_jobs_of_a_newest_run_that_failed() -> None:
+    slow = [run(12, 1.1 + job / 100, job_id=f"{job}", outcome="regressed") for job in range(3)]
     assert Past((*restless(12), *slow)).failed_before_s == (1.1, 1.11, 1.12)
-    assert Past((*restless(12), *slow, night(13))).failed_before_s == ()
+    assert Past((*restless(12), *slow, run(13))).failed_before_s == ()
     assert Past((*restless(12), *slow), excluded={slow[0].run_id}).failed_before_s == ()
     assert Past().failed_before_s == ()
 
 
 def compared(values: str) -> list[tuple[str, int, int]]:
-    """Of each event of these drivers what changed, and how many nights are compared: before, since."""
+    """Of each event of these drivers what changed, and how many runs are compared: before, since."""
     return [
-        ("".join(one.named["driver"]), one.nights_before, one.nights_since)
-        for one in Past(tuple(drivers(values))).changes
+        ("".join(one.named["driver"]), one.runs_before, one.runs_since) for one in Past(tuple(drivers(values))).changes
     ]
 
 
 def test_a_setting_that_is_taken_back_keeps_what_it_cost() -> None:
-    nights = [replace(one, judged_s=1.1 if number == 4 else 1.0) for number, one in enumerate(drivers("AAAABAAAA"))]
-    on, off = Past(tuple(nights)).changes
-    assert (on.named, on.nights_before, on.nights_since) == ({"driver": ("A", "B")}, 4, 1)
-    assert (off.named, off.nights_before, off.nights_since) == ({"driver": ("B", "A")}, 1, 4)
+    runs = [replace(one, judged_s=1.1 if number == 4 else 1.0) for number, one in enumerate(drivers("AAAABAAAA"))]
+    on, off = Past(tuple(runs)).changes
+    assert (on.named, on.runs_before, on.runs_since) == ({"driver": ("A", "B")}, 4, 1)
+    assert (off.named, off.runs_before, off.runs_since) == ({"driver": ("B", "A")}, 1, 4)
     assert (on.ratio, off.ratio) == (pytest.approx(1 / 1.1), pytest.approx(1.1))
 
 
@@ -229,17 +226,17 @@ def test_runs_are_compared_that_had_the_values_of_an_event(values: str, counts: 
 ROWS = [f"row{number}" for number in range(10)]
 
 
-def cluster(nights: int, slower: Callable[[int], float] = lambda _: 1.0, rows: int = 10, slow: int = 10) -> Together:
-    """Rows of one to ten seconds, with 1 % of noise; so many of them are slower in some nights."""
+def cluster(runs: int, slower: Callable[[int], float] = lambda _: 1.0, rows: int = 10, slow: int = 10) -> Together:
+    """Rows of one to ten seconds, with 1 % of noise; so many of them are slower in some runs."""
     rng = random.Random(3)  # noqa: S311 - noise, not cryptography
     pasts = {}
     for number, row in enumerate(ROWS[:rows]):
         points = []
-        for n in range(nights):
+        for n in range(runs):
             factor = slower(n) if number < slow else 1.0
             driver = {"driver": "560.28" if factor > 1 else "550.54"}
             seconds = (number + 1) * math.exp(rng.gauss(0, 0.01)) * factor
-            points.append(replace(night(n, seconds), environment=driver, added_s=float(n)))
+            points.append(replace(run(n, seconds), environment=driver, added_s=float(n)))
         pasts[row] = Past(tuple(points))
     return Together(pasts)
 
@@ -253,12 +250,12 @@ def test_a_quiet_cluster_has_no_incident_and_no_drift() -> None:
     assert quiet.drifting is None
 
 
-def test_an_incident_is_told_with_its_first_night_and_what_changed_under_most_rows() -> None:
+def test_an_incident_is_told_with_its_first_run_and_what_changed_under_most_rows() -> None:
     slow = cluster(40, lambda n: 1.06 if n >= 37 else 1.0)
 
     first = slow.since()
 
-    assert first is slow.nights[37]
+    assert first is slow.runs[37]
     assert slow.changed(first) == {"driver": ("550.54", "560.28")}
     effect = slow.before.effect(39)
     assert effect is not None
@@ -269,7 +266,7 @@ def test_what_changed_under_few_rows_is_not_what_changed() -> None:
     slow = cluster(40, lambda n: 1.06 if n >= 37 else 1.0, slow=4)
 
     assert slow.since() is None
-    assert slow.changed(slow.nights[37]) == {}
+    assert slow.changed(slow.runs[37]) == {}
 
 
 def test_a_creep_that_rows_share_is_found_of_the_cluster() -> None:
@@ -277,22 +274,22 @@ def test_a_creep_that_rows_share_is_found_of_the_cluster() -> None:
 
     assert found is not None
     assert found.drift.shift > 0.02
-    assert found.since.time_s >= night(36, 1.0).time_s
+    assert found.since.time_s >= run(36, 1.0).time_s
 
 
-@pytest.mark.parametrize(("nights", "rows"), [(7, 10), (40, 7)])
-def test_few_nights_or_rows_say_nothing(nights: int, rows: int) -> None:
-    few = cluster(nights, rows=rows)
+@pytest.mark.parametrize(("runs", "rows"), [(7, 10), (40, 7)])
+def test_few_runs_or_rows_say_nothing(runs: int, rows: int) -> None:
+    few = cluster(runs, rows=rows)
 
     assert few.before.noise is None
-    assert few.before.effect(nights - 1) is None
+    assert few.before.effect(runs - 1) is None
     assert few.since() is None
     assert few.drifting is None
 
 
-def test_rows_that_are_missing_tonight_are_waited_for() -> None:
+def test_rows_that_are_missing_current_run_are_waited_for() -> None:
     known = cluster(30)
 
-    assert known.tonight({"row0": 1.0}, missing=9).says_something
-    assert not known.tonight({"row0": 1.0}, missing=6).says_something
-    assert "new" not in known.tonight({"row0": 1.0, "new": 1.0}).over
+    assert known.current_run({"row0": 1.0}, missing=9).says_something
+    assert not known.current_run({"row0": 1.0}, missing=6).says_something
+    assert "new" not in known.current_run({"row0": 1.0, "new": 1.0}).over

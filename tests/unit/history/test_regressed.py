@@ -1,4 +1,4 @@
-"""A row that was called regressed never widens its own noise or level: nights that are judged by those before."""
+"""A row that was called regressed never widens its own noise or level: runs that are judged by those before."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pytest_gsw.history.row_history import Past, Together
 from pytest_gsw.performance.decision import Outcome, decide
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.performance.together import decide_beside
-from tests.unit.history.test_drifting import night
+from tests.unit.history.test_drifting import run
 
-#: Good nights, and those that are slower by a tenth or, in capitals, by a fifth.
+#: Good runs, and those that are slower by a tenth or, in capitals, by a fifth.
 PATTERNS = [
     "....sssss..s",
     ".s" * 10,
@@ -34,7 +34,7 @@ LOSSES = {".": 1.0, "s": 0.9, "S": 0.8}
 
 
 def lived(pattern: str, rows: int, slow: Collection[int], sigma: float = 0.008) -> tuple[list[str], list[Past]]:
-    """How the first row was judged on each night with --gsw-confirm=4, ``incident`` where the cluster is; the pasts."""
+    """How the first row was judged on each run with --gsw-confirm=4, ``incident`` where the cluster is; the pasts."""
     rng = random.Random(pattern)  # noqa: S311 - noise, not cryptography
     points: list[list[Point]] = [[] for _ in range(rows)]
     said = []
@@ -45,9 +45,9 @@ def lived(pattern: str, rows: int, slow: Collection[int], sigma: float = 0.008) 
         ]
         pasts = [Past(tuple(one)) for one in points]
         together = Together({f"{row}": past for row, past in enumerate(pasts)})
-        tonight = together.tonight({f"{row}": jobs[row][0] for row in range(rows)})
+        current_run = together.current_run({f"{row}": jobs[row][0] for row in range(rows)})
         for row, past in enumerate(pasts):
-            beside = tonight.beside(f"{row}", 0.05)
+            beside = current_run.beside(f"{row}", 0.05)
             count, outcome, reason = 0, Outcome.INCONCLUSIVE, ""
             more = 1
             while more:
@@ -60,7 +60,7 @@ def lived(pattern: str, rows: int, slow: Collection[int], sigma: float = 0.008) 
                     joint = decide_beside(jobs[row][:count], 1.0, 0.05, beside, confirm=4)
                     outcome, more, reason = joint.outcome, joint.more, "incident" if joint.is_part else ""
             points[row] += [
-                night(number, job_s, job_id=f"{number}-{row}-{job}", outcome=outcome.value, reason=reason)
+                run(number, job_s, job_id=f"{number}-{row}-{job}", outcome=outcome.value, reason=reason)
                 for job, job_s in enumerate(jobs[row][:count])
             ]
             if row == 0:
@@ -95,5 +95,5 @@ def test_a_cluster_that_was_slow_before_is_found_again(pattern: str) -> None:
 def test_the_old_alarm_is_back() -> None:
     _, (past,) = lived("....sssss..s", 1, {0})
     (alarm,) = regressions(LineKey("row", "eos", "0123"), past)
-    assert [seen.run_id for seen in alarm.nights] == [f"night-{number:03}" for number in (4, 5, 6, 7, 8, 11)]
+    assert [seen.run_id for seen in alarm.runs] == [f"night-{number:03}" for number in (4, 5, 6, 7, 8, 11)]
     assert alarm.mended_s is None

@@ -1,4 +1,4 @@
-"""On which nights something was wrong, by a row's points."""
+"""On which runs something was wrong, by a row's points."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from pytest_gsw.history.alarms import (
 )
 from pytest_gsw.history.model import LineKey, Point
 from pytest_gsw.history.row_history import Nodes, Past, Suspect
-from tests.unit.history.test_drifting import night
+from tests.unit.history.test_drifting import run
 from tests.unit.history.test_past import restless
 
 KEY = LineKey("llama2_70b_fp8[H100x64]", "eos", "0123")
 
 
 def slow(number: int, seconds: float = 1.12, **changes: object) -> Point:
-    return night(number, seconds, outcome="regressed", **changes)
+    return run(number, seconds, outcome="regressed", **changes)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "good_nights", "found"),
+    ("wrong", "good_runs", "found"),
     [
         ("", 1, ()),
         ("...", 1, ()),
@@ -53,17 +53,17 @@ def slow(number: int, seconds: float = 1.12, **changes: object) -> Point:
         ("x..x.?", 3, (Episode((0, 3, 5), None, good=1),)),
     ],
 )
-def test_episodes(wrong: str, good_nights: int, found: tuple[Episode, ...]) -> None:
-    assert episodes([{"x": True, ".": False, "?": None}[one] for one in wrong], good_nights) == found
+def test_episodes(wrong: str, good_runs: int, found: tuple[Episode, ...]) -> None:
+    assert episodes([{"x": True, ".": False, "?": None}[one] for one in wrong], good_runs) == found
 
 
-def of(nights: Sequence[Point]) -> tuple[Spell, ...]:
-    return tuple(regressions(KEY, Past(tuple(nights))))
+def of(runs: Sequence[Point]) -> tuple[Spell, ...]:
+    return tuple(regressions(KEY, Past(tuple(runs))))
 
 
-def test_a_regression_has_one_identity_on_all_its_nights() -> None:
-    nights = [*restless(40), *(slow(number) for number in range(40, 46))]
-    found = [of(nights[:count]) for count in range(41, 47)]
+def test_a_regression_has_one_identity_on_all_its_runs() -> None:
+    runs = [*restless(40), *(slow(number) for number in range(40, 46))]
+    found = [of(runs[:count]) for count in range(41, 47)]
     assert [len(one) for one in found] == [1] * 6
     assert len({identity(one) for (one,) in found}) == 1
     states = [alarms(one, (), 0.0)[0].state for one in found]
@@ -73,33 +73,33 @@ def test_a_regression_has_one_identity_on_all_its_nights() -> None:
 
 
 def test_a_regression_that_comes_back_within_a_week_goes_on() -> None:
-    nights = [*restless(40), slow(40), *restless(8, begin=41), slow(49)]
-    (mended,) = of(nights[:43])
-    (back,) = of(nights)
-    assert (mended.mended_s, back.mended_s) == (nights[42].time_s, None)
+    runs = [*restless(40), slow(40), *restless(8, begin=41), slow(49)]
+    (mended,) = of(runs[:43])
+    (back,) = of(runs)
+    assert (mended.mended_s, back.mended_s) == (runs[42].time_s, None)
     assert identity(mended) == identity(back)
-    assert [one.run_id for one in back.nights] == ["night-040", "night-049"]
+    assert [one.run_id for one in back.runs] == ["night-040", "night-049"]
 
 
 def test_a_regression_that_is_mended_and_comes_back_is_another() -> None:
-    nights = [*restless(40), slow(40), *restless(9, begin=41), slow(50)]
-    mended, back = of(nights)
-    assert mended.mended_s == nights[42].time_s
+    runs = [*restless(40), slow(40), *restless(9, begin=41), slow(50)]
+    mended, back = of(runs)
+    assert mended.mended_s == runs[42].time_s
     assert back.mended_s is None
     assert identity(mended) != identity(back)
-    assert back.begin_s > mended.nights[-1].time_s
+    assert back.begin_s > mended.runs[-1].time_s
 
 
-def test_one_good_night_mends_nothing() -> None:
+def test_one_good_run_mends_nothing() -> None:
     (one,) = of([*restless(40), slow(40), *restless(1, begin=41)])
-    assert (one.mended_s, one.is_newest, one.good_nights, one.ends_after) == (None, False, 1, 2)
+    assert (one.mended_s, one.is_newest, one.good_runs, one.ends_after) == (None, False, 1, 2)
 
 
-def test_a_night_has_the_median_of_its_jobs_and_nights_that_say_nothing_do_not_count() -> None:
+def test_a_run_has_the_median_of_its_jobs_and_runs_that_say_nothing_do_not_count() -> None:
     jobs = [slow(40, seconds, job_id=f"{seconds}") for seconds in (1.3, 1.12, 1.11)]
     (one,) = of([*restless(40), *jobs, slow(41, 2.0, reason="canary")])
-    assert [seen.run_id for seen in one.nights] == ["night-040"]
-    assert one.nights[0].level == pytest.approx(math.log(1.12))
+    assert [seen.run_id for seen in one.runs] == ["night-040"]
+    assert one.runs[0].level == pytest.approx(math.log(1.12))
     assert one.is_newest
 
 
@@ -107,26 +107,26 @@ def test_a_cluster_that_was_never_fast_enough() -> None:
     (one,) = of([slow(number) for number in range(5)])
     assert one.is_always
     assert one.usual is None
-    (one,) = of([slow(0), night(1), slow(2)])
+    (one,) = of([slow(0), run(1), slow(2)])
     assert not one.is_always
 
 
 def creep(count: int, begin: int = 45, seed: int = 0) -> list[Point]:
     rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
     return [
-        night(number, math.exp(rng.gauss(0, 0.01) + 0.002 * max(0, number - begin)), definition="0123")
+        run(number, math.exp(rng.gauss(0, 0.01) + 0.002 * max(0, number - begin)), definition="0123")
         for number in range(count)
     ]
 
 
-def of_drift(nights: Sequence[Point]) -> tuple[Spell, ...]:
-    return tuple(drifts(KEY, Past(tuple(nights))))
+def of_drift(runs: Sequence[Point]) -> tuple[Spell, ...]:
+    return tuple(drifts(KEY, Past(tuple(runs))))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_creep_has_one_identity_although_its_beginning_is_found_more_sharply(seed: int) -> None:
-    nights = creep(93, seed=seed)
-    found = [of_drift(nights[:count]) for count in range(40, 94)]
+    runs = creep(93, seed=seed)
+    found = [of_drift(runs[:count]) for count in range(40, 94)]
     spells = [one[-1] for one in found if one]
     assert len(spells) > 20
     assert len({identity(one) for one in spells}) == 1
@@ -138,26 +138,26 @@ def test_a_creep_has_one_identity_although_its_beginning_is_found_more_sharply(s
 def test_a_drift_that_is_mended_and_comes_back_is_another() -> None:
     rng = random.Random(3)  # noqa: S311 - noise, not cryptography
     levels = [0.0] * 40 + [0.05] * 25 + [0.0] * 40 + [0.05] * 25
-    nights = [night(number, math.exp(level + rng.gauss(0, 0.01))) for number, level in enumerate(levels)]
-    mended, back = of_drift(nights)
+    runs = [run(number, math.exp(level + rng.gauss(0, 0.01))) for number, level in enumerate(levels)]
+    mended, back = of_drift(runs)
     assert mended.mended_s is not None
     assert back.mended_s is None
     assert mended.mended_s <= back.begin_s
     assert identity(mended) != identity(back)
 
 
-def of_row(slow_until: int, nights: int) -> tuple[Spell, ...]:
-    """A row that is a tenth slower from night 45 on, until it is mended."""
+def of_row(slow_until: int, runs: int) -> tuple[Spell, ...]:
+    """A row that is a tenth slower from run 45 on, until it is mended."""
     rng = random.Random(3)  # noqa: S311 - noise, not cryptography
     return spells_of("eos", {KEY: [
         slow(number, math.exp(0.11 + rng.gauss(0, 0.01)), definition="0123") if 45 <= number < slow_until
-        else night(number, math.exp(rng.gauss(0, 0.01)), definition="0123")
-        for number in range(nights)
+        else run(number, math.exp(rng.gauss(0, 0.01)), definition="0123")
+        for number in range(runs)
     ]})  # fmt: skip
 
 
 def test_a_drift_is_part_of_the_regression_of_its_row() -> None:
-    for until, count in ((90, 54), (90, 70), (60, 63)):  # it lasts, and it was mended two nights ago
+    for until, count in ((90, 54), (90, 70), (60, 63)):  # it lasts, and it was mended two runs ago
         found = alarms(of_row(until, count), (), 0.0)
         regression, drift = sorted(found, key=lambda one: one.spell.kind is Kind.DRIFT)
         assert (regression.spell.kind, drift.spell.kind) == (Kind.REGRESSION, Kind.DRIFT)
@@ -173,8 +173,8 @@ def test_a_drift_that_outlasts_the_regression_of_its_row_calls() -> None:
 
 
 def suspect(*nodes: str, first: int = 30, mended: bool = False) -> Suspect:
-    accusing = tuple(night(number) for number in range(first, first + 4))
-    return Suspect(nodes, -0.1, accusing, (night(first + 6),) if mended else (), mended)
+    accusing = tuple(run(number) for number in range(first, first + 4))
+    return Suspect(nodes, -0.1, accusing, (run(first + 6),) if mended else (), mended)
 
 
 def test_a_node_is_new_where_it_was_not_named_before() -> None:
@@ -187,26 +187,26 @@ def test_a_node_is_new_where_it_was_not_named_before() -> None:
 
 def test_a_node_that_is_mended_and_comes_back_is_another() -> None:
     mended, back = slow_nodes("eos", [suspect("n1", first=50), suspect("n1", first=30, mended=True)], [])
-    assert mended.mended_s == night(36).time_s
+    assert mended.mended_s == run(36).time_s
     assert identity(mended) != identity(back)
-    assert back.begin_s == night(50).time_s
+    assert back.begin_s == run(50).time_s
 
 
 def test_all_that_is_wrong_on_a_cluster() -> None:
-    nights = {
+    runs = {
         KEY: [*restless(40), *(slow(number) for number in range(40, 46))],
         replace(KEY, row="other"): restless(46),
     }
-    found = spells_of("eos", nights)
+    found = spells_of("eos", runs)
     assert [(one.kind, one.subject) for one in found] == [(Kind.REGRESSION, KEY.row)]
-    assert spells_of("eos", nights, excluded=[f"night-{number:03}" for number in range(40, 46)]) == ()
+    assert spells_of("eos", runs, excluded=[f"night-{number:03}" for number in range(40, 46)]) == ()
     assert spells_of("eos", {}) == ()
 
 
 def test_what_was_mended_long_ago_is_not_told() -> None:
-    nights = [*restless(40), slow(40), *restless(4, begin=41)]
-    assert len(spells_of("eos", {KEY: nights})) == 1
-    assert spells_of("eos", {KEY: [*nights, *restless(10, begin=45)]}) == ()
+    runs = [*restless(40), slow(40), *restless(4, begin=41)]
+    assert len(spells_of("eos", {KEY: runs})) == 1
+    assert spells_of("eos", {KEY: [*runs, *restless(10, begin=45)]}) == ()
 
 
 def test_an_experiment_that_is_run_no_more_is_not_wrong_any_more() -> None:
@@ -216,31 +216,31 @@ def test_an_experiment_that_is_run_no_more_is_not_wrong_any_more() -> None:
 
 
 def on_nodes(count: int, slow_node: str = "n1", *, is_pinned: bool = False) -> dict[LineKey, list[Point]]:
-    """Nights of rows that run on a few nodes in turns, one of which is slow from the thirtieth night on.
+    """Runs of rows that run on a few nodes in turns, one of which is slow from the thirtieth run on.
 
     One row mostly runs on that node, where it is pinned.
     """
     rng = random.Random(1)  # noqa: S311 - noise, not cryptography
-    nights: dict[LineKey, list[Point]] = {}
+    runs: dict[LineKey, list[Point]] = {}
     for number in range(count):
         for row in range(9):
             nodes = [f"n{node}" for node in rng.sample(range(24), 4)]
             nodes = [slow_node, *nodes[1:]] if is_pinned and row == 0 and number % 8 else nodes
             loss = 0.1 if slow_node in nodes and number >= 30 else 0.0
-            one = night(number, math.exp(rng.gauss(0, 0.01) + loss), definition="0123", nodes=",".join(nodes))
+            one = run(number, math.exp(rng.gauss(0, 0.01) + loss), definition="0123", nodes=",".join(nodes))
             job = replace(one, time_s=one.time_s + row, job_id=f"{number}-{row}")
-            nights.setdefault(replace(KEY, row=f"row{row}"), []).append(job)
-    return nights
+            runs.setdefault(replace(KEY, row=f"row{row}"), []).append(job)
+    return runs
 
 
 def test_a_regression_that_a_slow_node_explains_is_part_of_the_node_s_alarm() -> None:
-    nights = on_nodes(60)
+    runs = on_nodes(60)
     key = replace(KEY, row="row0")
-    newest = replace(nights[key][-1], outcome="regressed", judged_s=1.1, nodes="n1,n30")
+    newest = replace(runs[key][-1], outcome="regressed", judged_s=1.1, nodes="n1,n30")
     other = replace(newest, judged_s=1.25)
     of_others = replace(newest, nodes="n30,n31")
     for point, is_part in ((newest, True), (other, False), (of_others, False)):
-        found = alarms(spells_of("eos", {**nights, key: [*nights[key][:-1], point]}), (), 0.0)
+        found = alarms(spells_of("eos", {**runs, key: [*runs[key][:-1], point]}), (), 0.0)
         node = next(one for one in found if one.spell.kind is Kind.NODE)
         (row,) = [one for one in found if one.spell.kind is Kind.REGRESSION]
         assert (row.part_of, row.pages) == ((node.id, False) if is_part else ("", True))
@@ -252,14 +252,14 @@ def test_a_regression_that_a_slow_node_explains_is_part_of_the_node_s_alarm() ->
 
 
 def test_nodes_that_are_known_to_be_slow_are_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    nights = on_nodes(45)
+    runs = on_nodes(45)
     asked: list[object] = []
     monkeypatch.setattr(whole, "Nodes", lambda *args: asked.append(args) or Nodes(*args))
-    (new,) = [one for one in spells_of("eos", nights, slow_before=()) if one.kind is Kind.NODE]
+    (new,) = [one for one in spells_of("eos", runs, slow_before=()) if one.kind is Kind.NODE]
     assert (new.subject, new.is_new, len(asked)) == ("n1", True, 1)
-    (still,) = [one for one in spells_of("eos", nights, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]
+    (still,) = [one for one in spells_of("eos", runs, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]
     assert (still.is_new, len(asked)) == (False, 2)
-    (found,) = [one for one in spells_of("eos", nights) if one.kind is Kind.NODE]
+    (found,) = [one for one in spells_of("eos", runs) if one.kind is Kind.NODE]
     assert (found.is_new, len(asked)) == (False, 4)
 
 
@@ -279,53 +279,53 @@ def test_what_a_slow_node_costs_is_no_drift_of_rows() -> None:
     ],
 )
 def test_a_row_that_is_run_no_more(days: int, is_away: bool, states: list[State]) -> None:
-    nights = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(41 + days)}
-    found = alarms(spells_of("eos", nights), (), 0.0)
+    runs = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(41 + days)}
+    found = alarms(spells_of("eos", runs), (), 0.0)
     assert [one.state for one in found] == states
     for one in found:
         assert one.spell.is_away == is_away
-        assert one.spell.last_s == night(40).time_s
+        assert one.spell.last_s == run(40).time_s
         assert one.stands == one.pages == (states != [State.GONE])
 
 
 def test_a_row_that_is_run_again_and_is_still_slow_has_the_alarm_that_it_had() -> None:
-    nights = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(75)}
-    (gone,) = alarms(spells_of("eos", nights), (), 0.0)
-    (back,) = alarms(spells_of("eos", {**nights, KEY: [*nights[KEY], slow(75)]}), (), 0.0)
+    runs = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(75)}
+    (gone,) = alarms(spells_of("eos", runs), (), 0.0)
+    (back,) = alarms(spells_of("eos", {**runs, KEY: [*runs[KEY], slow(75)]}), (), 0.0)
     assert (gone.state, back.state) == (State.GONE, State.STILL)
     assert gone.id == back.id
 
 
 def test_a_slow_node_that_runs_no_job_any_more() -> None:
-    nights = on_nodes(45)
+    runs = on_nodes(45)
     more = on_nodes(80, slow_node="n24")  # nobody is
     away = {
         key: [*points, *(one for one in more[key] if one.time_s > points[-1].time_s and "n1," not in f"{one.nodes},")]
-        for key, points in nights.items()
+        for key, points in runs.items()
     }
     (one,) = [one for one in spells_of("eos", away) if one.kind is Kind.NODE]
-    assert one.last_s < night(45).time_s + 9
+    assert one.last_s < run(45).time_s + 9
     assert one.gone_s == one.last_s + 30 * 86400
 
 
-def of_cluster(nights: int, slower: Callable[[int], float]) -> dict[LineKey, list[Point]]:
-    """Nights of ten rows with 1 % of noise that are slower together."""
+def of_cluster(runs: int, slower: Callable[[int], float]) -> dict[LineKey, list[Point]]:
+    """Runs of ten rows with 1 % of noise that are slower together."""
     rng = random.Random(3)  # noqa: S311 - noise, not cryptography
     return {
         replace(KEY, row=f"row{row}"): [
             replace(
-                night(number, math.exp(rng.gauss(0, 0.01)) * slower(number), definition="0123"),
+                run(number, math.exp(rng.gauss(0, 0.01)) * slower(number), definition="0123"),
                 environment={"driver": "560.28" if slower(number) > 1 else "550.54"},
             )
-            for number in range(nights)
+            for number in range(runs)
         ]
         for row in range(10)
     }
 
 
 def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
-    nights = of_cluster(60, lambda number: 1.06 if number >= 45 else 1.0)
-    found = [spells_of("eos", {key: points[:count] for key, points in nights.items()}) for count in (46, 47, 60)]
+    runs = of_cluster(60, lambda number: 1.06 if number >= 45 else 1.0)
+    found = [spells_of("eos", {key: points[:count] for key, points in runs.items()}) for count in (46, 47, 60)]
     incident, creep = alarms(found[-1], (), 0.0)
     assert (incident.pages, creep.pages, creep.part_of) == (True, False, incident.id)
     assert [[(one.kind, one.subject) for one in spells] for spells in found] == [
@@ -341,30 +341,30 @@ def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
 
 
 def test_an_incident_that_comes_each_monday_is_one_that_goes_on() -> None:
-    nights = of_cluster(63, lambda number: 1.06 if number % 7 == 6 and number > 30 else 1.0)
-    (incident,) = [one for one in spells_of("eos", nights) if one.kind is Kind.INCIDENT]
-    assert [one.run_id for one in incident.nights] == [f"night-0{number}" for number in (34, 41, 48, 55, 62)]
-    first = {key: points[:35] for key, points in nights.items()}
+    runs = of_cluster(63, lambda number: 1.06 if number % 7 == 6 and number > 30 else 1.0)
+    (incident,) = [one for one in spells_of("eos", runs) if one.kind is Kind.INCIDENT]
+    assert [one.run_id for one in incident.runs] == [f"night-0{number}" for number in (34, 41, 48, 55, 62)]
+    first = {key: points[:35] for key, points in runs.items()}
     (new,) = alarms(spells_of("eos", first), (), 0.0)
     said = acknowledgements([replace(acknowledge(new, why="x", owner="y", until_s=2e10, time_s=1.0), id=1)])
     for count, state in ((36, State.STILL), (40, State.MENDED), (42, State.STILL), (63, State.STILL)):
-        (one,) = alarms(spells_of("eos", {key: points[:count] for key, points in nights.items()}), said, 0.0)
+        (one,) = alarms(spells_of("eos", {key: points[:count] for key, points in runs.items()}), said, 0.0)
         assert (one.id, one.state, one.pages) == (new.id, state, False)
 
 
-def test_an_incident_that_is_mended_by_two_nights_and_comes_back_is_another() -> None:
-    nights = of_cluster(53, lambda number: 1.06 if number in {40, 42, 52} else 1.0)
-    (mended,) = spells_of("eos", {key: points[:46] for key, points in nights.items()})
-    (back,) = spells_of("eos", nights)
-    assert [one.run_id for one in mended.nights] == ["night-040", "night-042"]
-    assert mended.mended_s == night(44).time_s
+def test_an_incident_that_is_mended_by_two_runs_and_comes_back_is_another() -> None:
+    runs = of_cluster(53, lambda number: 1.06 if number in {40, 42, 52} else 1.0)
+    (mended,) = spells_of("eos", {key: points[:46] for key, points in runs.items()})
+    (back,) = spells_of("eos", runs)
+    assert [one.run_id for one in mended.runs] == ["night-040", "night-042"]
+    assert mended.mended_s == run(44).time_s
     assert back.mended_s is None
     assert identity(mended) != identity(back)
 
 
 def test_a_creep_of_the_whole_cluster_is_one_alarm() -> None:
-    nights = of_cluster(80, lambda number: 1.01 ** (max(0, number - 40) / 7))
-    found = [one for one in spells_of("eos", nights) if one.mended_s is None]
+    runs = of_cluster(80, lambda number: 1.01 ** (max(0, number - 40) / 7))
+    found = [one for one in spells_of("eos", runs) if one.mended_s is None]
     assert {(one.kind, one.subject) for one in found} <= {
         (Kind.DRIFT, "cluster eos"),
         (Kind.INCIDENT, "cluster eos"),

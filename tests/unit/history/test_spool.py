@@ -15,7 +15,7 @@ from pytest_gsw.history.database import HistoryAwayError, HistoryError, SqliteDa
 from pytest_gsw.history.spool import Delivered, Spool
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record, read_record, write_record
-from tests.unit.history.nights import KEY, night, stored_points
+from tests.unit.history.runs import KEY, run_record, stored_points
 
 
 class Killed(BaseException):
@@ -49,7 +49,7 @@ def killed_after(steps: int) -> Iterator[None]:
 
 
 class Away(History):
-    """A history that does not answer, or takes nothing of some nights."""
+    """A history that does not answer, or takes nothing of some runs."""
 
     def __init__(self, place: str, bad: set[str]) -> None:
         super().__init__(open_history(place)._database)
@@ -77,21 +77,21 @@ def waiting(spool: Spool) -> list[str]:
     return sorted(path.name for path in spool._directory.iterdir()) if spool._directory.is_dir() else []
 
 
-def nights(place: str) -> list[str]:
+def runs(place: str) -> list[str]:
     with open_history(place) as history:
         return [point.run_id for point in stored_points(history, KEY)]
 
 
 def test_what_is_put_waits_and_is_delivered(spool: Spool, place: str) -> None:
-    path = spool.put(night(0))
-    spool.put(night(1))
+    path = spool.put(run_record(0))
+    spool.put(run_record(1))
     assert path.is_file()
     assert len(waiting(spool)) == 2
     with open_history(place) as history:
         assert spool.deliver(history) == Delivered(2)
         assert spool.deliver(history) == Delivered()
     assert waiting(spool) == []
-    assert nights(place) == [night(0).run.id, night(1).run.id]
+    assert runs(place) == [run_record(0).run.id, run_record(1).run.id]
 
 
 def test_nothing_to_deliver_asks_nothing_of_the_history(spool: Spool, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_nothing_to_deliver_asks_nothing_of_the_history(spool: Spool, tmp_path: 
 
 def test_a_history_that_is_away_leaves_all_where_it_is(spool: Spool, place: str) -> None:
     for number in range(3):
-        spool.put(night(number))
+        spool.put(run_record(number))
     with Away(place, set()) as history:
         history.away = True
         assert spool.deliver(history) == Delivered(0, 3, "no answer")
@@ -111,15 +111,15 @@ def test_a_history_that_is_away_leaves_all_where_it_is(spool: Spool, place: str)
 
 def test_a_record_that_the_history_does_not_take_keeps_no_other_from_it(spool: Spool, place: str) -> None:
     for number in range(4):
-        spool.put(night(number))
-    with Away(place, {night(1).run.id}) as history:
+        spool.put(run_record(number))
+    with Away(place, {run_record(1).run.id}) as history:
         assert spool.deliver(history) == Delivered(3, 1, "not this one")
     assert len(waiting(spool)) == 1
-    assert nights(place) == [night(number).run.id for number in (0, 2, 3)]
+    assert runs(place) == [run_record(number).run.id for number in (0, 2, 3)]
 
 
 def test_a_file_that_is_no_record_stays_and_is_named(spool: Spool, place: str, tmp_path: Path) -> None:
-    spool.put(night(0))
+    spool.put(run_record(0))
     (tmp_path / "spool" / "0.json").write_text("{")
     (tmp_path / "spool" / "1.json").write_bytes(b"")
     (tmp_path / "spool" / ".draft.json.4711").write_text("{")
@@ -134,8 +134,8 @@ def test_a_file_that_is_no_record_stays_and_is_named(spool: Spool, place: str, t
 
 
 def test_a_later_record_of_the_same_row_is_another_file(spool: Spool, place: str) -> None:
-    spool.put(night(0, 5.0, recorded_s=1.0))
-    spool.put(night(0, 6.0, recorded_s=2.0))
+    spool.put(run_record(0, 5.0, recorded_s=1.0))
+    spool.put(run_record(0, 6.0, recorded_s=2.0))
     assert len(waiting(spool)) == 2
     with open_history(place) as history:
         assert spool.deliver(history) == Delivered(2)
@@ -144,22 +144,22 @@ def test_a_later_record_of_the_same_row_is_another_file(spool: Spool, place: str
 
 def test_what_waits_for_one_history_does_not_go_to_another(place: str, tmp_path: Path) -> None:
     server = Spool(tmp_path / "spool", "postgresql://***@db/gsw")
-    server.put(night(0))
+    server.put(run_record(0))
     with open_history(place) as history:
         file = Spool(tmp_path / "spool", history.place)
-        file.put(night(1))
+        file.put(run_record(1))
         assert file.deliver(history) == Delivered(1)
-        assert [point.run_id for point in stored_points(history, KEY)] == [night(1).run.id]
+        assert [point.run_id for point in stored_points(history, KEY)] == [run_record(1).run.id]
         assert server.deliver(history) == Delivered(1)  # as the server would have it
 
 
 def test_a_record_that_is_written_already_gets_a_second_name(spool: Spool, place: str, tmp_path: Path) -> None:
-    written = write_record(tmp_path, night(0))
-    assert spool.put(night(0), written).samefile(written)
+    written = write_record(tmp_path, run_record(0))
+    assert spool.put(run_record(0), written).samefile(written)
     with open_history(place) as history:
         spool.deliver(history)
         assert len(stored_points(history, KEY)) == 1
-    assert read_record(written) == night(0)
+    assert read_record(written) == run_record(0)
 
 
 def test_where_files_have_one_name_only_a_record_is_written_again(
@@ -169,10 +169,10 @@ def test_where_files_have_one_name_only_a_record_is_written_again(
         raise OSError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    written = write_record(tmp_path, night(0))
-    kept = spool.put(night(0), written)
+    written = write_record(tmp_path, run_record(0))
+    kept = spool.put(run_record(0), written)
     assert not kept.samefile(written)
-    assert read_record(kept) == read_record(written) == night(0)
+    assert read_record(kept) == read_record(written) == run_record(0)
 
 
 def test_a_full_disk_says_so(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,16 +181,16 @@ def test_a_full_disk_says_so(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="No space left"):
-        spool.put(night(0))
+        spool.put(run_record(0))
     assert waiting(spool) == []
 
 
 def test_a_file_that_cannot_be_removed_is_told_and_delivered_again(
     spool: Spool, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stays = spool.put(night(0))
+    stays = spool.put(run_record(0))
     for number in (1, 2):
-        spool.put(night(number))
+        spool.put(run_record(number))
     real = Path.unlink
 
     def refused(self: Path, missing_ok: bool = False) -> None:
@@ -207,11 +207,11 @@ def test_a_file_that_cannot_be_removed_is_told_and_delivered_again(
                 )
         assert waiting(spool) == [stays.name]
         assert spool.deliver(history) == Delivered(1)
-    assert nights(place) == [night(number).run.id for number in range(3)]
+    assert runs(place) == [run_record(number).run.id for number in range(3)]
 
 
 def test_a_spool_that_cannot_be_looked_at_is_told(spool: Spool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    spool.put(night(0))
+    spool.put(run_record(0))
 
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
@@ -224,10 +224,10 @@ def test_a_spool_that_cannot_be_looked_at_is_told(spool: Spool, place: str, monk
 def test_more_than_one_batch_is_delivered(spool: Spool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_gsw.history.spool._BATCH", 3)
     for number in range(10):
-        spool.put(night(number))
+        spool.put(run_record(number))
     with open_history(place) as history:
         assert spool.deliver(history) == Delivered(10)
-    assert len(nights(place)) == 10
+    assert len(runs(place)) == 10
 
 
 @settings(deadline=None, max_examples=60)
@@ -243,7 +243,7 @@ def test_nothing_is_lost_whenever_a_session_is_killed(
         try:
             with killed_after(steps):
                 for number in range(count):
-                    record = night(generation * 10 + number)
+                    record = run_record(generation * 10 + number)
                     spool.put(record)
                     kept.append(record)
                     spool.deliver(history)

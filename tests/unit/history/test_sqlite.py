@@ -16,7 +16,7 @@ from pytest_gsw.history import open_history
 from pytest_gsw.history.database import HistoryAwayError, HistoryError, HistoryUnusableError
 from pytest_gsw.results.record import Record
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything
-from tests.unit.history.nights import KEY, night, stored_points
+from tests.unit.history.runs import KEY, run_record, stored_points
 
 
 class TestStore(StoreBehaviour):
@@ -31,9 +31,9 @@ class TestSchema(SchemaBehaviour):
     pass
 
 
-#: Nights, replays of them in later runs, and what the same row of the same run was recorded as later.
+#: Runs, replays of them in later runs, and what the same row of the same run was recorded as later.
 RECORDS = st.builds(
-    lambda number, run, recorded_s, outcome, definition: night(
+    lambda number, run, recorded_s, outcome, definition: run_record(
         number,
         5.0 + number / 10 + recorded_s / 1000,
         run_id=f"202611{run:02d}-210000-7f3a",
@@ -72,7 +72,7 @@ def test_neither_order_nor_repetition_matters(records: list[Record], seed: rando
 
 def test_the_journal_works_on_network_file_systems(place: str) -> None:
     with open_history(place) as history:
-        history.add([night(0)])
+        history.add([run_record(0)])
     with contextlib.closing(sqlite3.connect(place)) as connection, connection:
         assert connection.execute("PRAGMA journal_mode").fetchall() == [("delete",)]
     connection.close()
@@ -84,7 +84,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path, monkeypat
         connection.execute("CREATE TABLE jobs (job_id INTEGER)")
     connection.close()
     with open_history("jobs.sqlite3") as history, pytest.raises(HistoryUnusableError) as caught:
-        history.add([night(0)])
+        history.add([run_record(0)])
     assert str(caught.value) == (
         "jobs.sqlite3 is the database of another program: it has the tables jobs\n"
         "next: name another file with --history=FILE"
@@ -103,11 +103,11 @@ def test_a_file_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     Path("results").write_text("a file")
     with open_history("results/history.sqlite") as history, pytest.raises(HistoryAwayError) as caught:
-        history.add([night(0)])
+        history.add([run_record(0)])
     assert str(caught.value) == "results/history.sqlite cannot be made: File exists"
     Path("results").unlink()
     with history:
-        assert history.add([night(0)]) == 1  # it may be asked again
+        assert history.add([run_record(0)]) == 1  # it may be asked again
 
 
 def test_a_link_that_leads_to_itself_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_a_directory_that_is_a_link_to_itself_says_so(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     Path("loop").symlink_to("loop")
     with open_history("loop/history.sqlite") as history, pytest.raises(HistoryAwayError) as caught:
-        history.add([night(0)])
+        history.add([run_record(0)])
     assert str(caught.value).startswith("loop/history.sqlite cannot be made: ")
 
 
@@ -136,13 +136,13 @@ def test_a_name_that_is_none_says_so() -> None:
 def test_a_locked_file_is_away_and_takes_the_record_later(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_gsw.history.database.BUSY_TIMEOUT_S", 0.1)
     with open_history(place) as history:
-        history.add([night(0)])
+        history.add([run_record(0)])
         other = sqlite3.connect(place, isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(HistoryAwayError) as caught:
-            history.add([night(1)])
+            history.add([run_record(1)])
         assert str(caught.value) == f"the history {place} cannot be used now: database is locked"
         other.execute("ROLLBACK")
         other.close()
-        history.add([night(1)])
+        history.add([run_record(1)])
         assert len(stored_points(history, KEY)) == 2

@@ -107,7 +107,7 @@ def put_in_order(stage: Path, texts: Mapping[int, str]) -> list[FoundLog]:
 
 
 def test_a_longer_job_does_not_come_before_a_newer_one(tmp_path: Path) -> None:
-    """An old job of 500 steps that was fast says nothing of tonight's of 50 that is slow."""
+    """An old job of 500 steps that was fast says nothing of this run's of 50 that is slow."""
     put_in_order(tmp_path, {7: steps(499), 8: steps(49)})
     assert ReplayLauncher(tmp_path, choose=newest).submit(SPEC).id == "8"
 

@@ -19,7 +19,7 @@ NOISES = st.builds(Noise, st.floats(0, 0.3), st.integers(0, 30))
 CONFIRM = st.integers(0, 6)
 
 
-def night(times_s: list[float], noise: Noise = PRIOR, confirm: int = 2, first: int = 1) -> tuple[Decision, int]:
+def run(times_s: list[float], noise: Noise = PRIOR, confirm: int = 2, first: int = 1) -> tuple[Decision, int]:
     """What becomes of a row whose jobs would take these times, and how many of them ran."""
     ran = first
     while True:
@@ -46,7 +46,7 @@ def night(times_s: list[float], noise: Noise = PRIOR, confirm: int = 2, first: i
     ],
 )
 def test_a_row_with_at_most_two_more_jobs(times_s: list[float], outcome: Outcome, ran: int) -> None:
-    decision, jobs = night(times_s)
+    decision, jobs = run(times_s)
     assert (decision.outcome, jobs) == (outcome, ran)
     assert decision.median_s == statistics.median(times_s[:ran])
 
@@ -63,18 +63,18 @@ def test_a_row_with_at_most_two_more_jobs(times_s: list[float], outcome: Outcome
     ],
 )
 def test_a_row_with_at_most_four_more_jobs(times_s: list[float], outcome: Outcome, ran: int) -> None:
-    decision, jobs = night(times_s, confirm=4)
+    decision, jobs = run(times_s, confirm=4)
     assert (decision.outcome, jobs) == (outcome, ran)
 
 
 def test_without_more_jobs_the_first_is_held_against_its_own_limit() -> None:
     noise = Noise(0.03, 30)
     assert limit(TOLERANCE, noise) == pytest.approx(0.0888, abs=1e-4)
-    assert night([1.05], noise, confirm=0)[0].outcome == Outcome.PASSED
-    assert night([1.06], noise, confirm=0)[0].outcome == Outcome.INCONCLUSIVE
-    assert night([1.09], noise, confirm=0)[0].outcome == Outcome.INCONCLUSIVE
-    assert night([1.10], noise, confirm=0)[0].outcome == Outcome.REGRESSED
-    assert night([1.10], noise, confirm=0)[0].limit == limit(TOLERANCE, noise)
+    assert run([1.05], noise, confirm=0)[0].outcome == Outcome.PASSED
+    assert run([1.06], noise, confirm=0)[0].outcome == Outcome.INCONCLUSIVE
+    assert run([1.09], noise, confirm=0)[0].outcome == Outcome.INCONCLUSIVE
+    assert run([1.10], noise, confirm=0)[0].outcome == Outcome.REGRESSED
+    assert run([1.10], noise, confirm=0)[0].limit == limit(TOLERANCE, noise)
 
 
 def test_repeats_from_the_start_all_run_and_their_median_counts() -> None:
@@ -112,17 +112,17 @@ def test_a_run_exactly_on_the_limit_passes(reference_s: float, tolerance: float)
 
 def test_on_a_noisy_cluster_a_loss_within_the_limit_is_inconclusive() -> None:
     noisy = Noise(0.08, 30)
-    assert night([1.04], noisy)[0].outcome == Outcome.PASSED
+    assert run([1.04], noisy)[0].outcome == Outcome.PASSED
     # A few more jobs would tell nothing: one within the screen is the only one.
-    assert night([1.10], noisy) == (decide([1.10], 1.0, TOLERANCE, noisy, confirm=2), 1)
-    assert night([1.10], noisy)[0].outcome == Outcome.INCONCLUSIVE
-    assert night([1.10], noisy)[0].limit == limit(TOLERANCE, noisy)
-    assert night([1.30, 1.12, 1.13], noisy)[0].outcome == Outcome.INCONCLUSIVE
-    assert night([1.30, 1.32, 1.33], noisy)[0].outcome == Outcome.REGRESSED
+    assert run([1.10], noisy) == (decide([1.10], 1.0, TOLERANCE, noisy, confirm=2), 1)
+    assert run([1.10], noisy)[0].outcome == Outcome.INCONCLUSIVE
+    assert run([1.10], noisy)[0].limit == limit(TOLERANCE, noisy)
+    assert run([1.30, 1.12, 1.13], noisy)[0].outcome == Outcome.INCONCLUSIVE
+    assert run([1.30, 1.32, 1.33], noisy)[0].outcome == Outcome.REGRESSED
     assert screen(TOLERANCE, noisy) == pytest.approx(1 - math.exp(-1.5 * 0.08))
     # Up to a noise of 5 %, the screen is the tolerance.
     assert screen(TOLERANCE, Noise(0.05, 30)) == TOLERANCE
-    assert night([1.06, 1.00], Noise(0.05, 30))[1] == 2
+    assert run([1.06, 1.00], Noise(0.05, 30))[1] == 2
 
 
 @pytest.mark.parametrize(
@@ -140,22 +140,22 @@ def test_on_a_noisy_cluster_a_loss_within_the_limit_is_inconclusive() -> None:
 def test_a_loss_between_tolerance_and_limit_asks_for_more_jobs(
     times_s: list[float], outcome: Outcome, ran: int
 ) -> None:
-    decision, jobs = night(times_s, Noise(0.045, 30), confirm=4)
+    decision, jobs = run(times_s, Noise(0.045, 30), confirm=4)
     assert (decision.outcome, jobs) == (outcome, ran)
 
 
 @given(TIMES, NOISES, CONFIRM)
 def test_a_first_job_within_the_tolerance_is_the_only_one_and_passes(time_s: float, noise: Noise, confirm: int) -> None:
-    # benchmarks/decisions.py relies on it, to ask about the other nights only.
+    # benchmarks/decisions.py relies on it, to ask about the other runs only.
     if 1 / time_s >= 1 - TOLERANCE:
-        decision, ran = night([time_s], noise, confirm)
+        decision, ran = run([time_s], noise, confirm)
         assert ran == 1
         assert decision.outcome in (Outcome.PASSED, Outcome.IMPROVED)
 
 
 @given(st.lists(TIMES, min_size=7, max_size=7), NOISES, CONFIRM)
 def test_jobs_that_have_run_all_count(times_s: list[float], noise: Noise, confirm: int) -> None:
-    decision, ran = night(times_s, noise, confirm)
+    decision, ran = run(times_s, noise, confirm)
     assert 1 <= ran <= 1 + confirm
     assert decision.median_s == statistics.median(times_s[:ran])
     assert decision.loss == pytest.approx(1 - 1 / decision.median_s)
@@ -171,7 +171,7 @@ def test_jobs_that_have_run_all_count(times_s: list[float], noise: Noise, confir
 def test_jobs_that_are_saved_could_not_have_made_a_failed_row_pass(
     times_s: list[float], noise: Noise, confirm: int
 ) -> None:
-    decision, ran = night(times_s, noise, confirm)
+    decision, ran = run(times_s, noise, confirm)
     if decision.outcome == Outcome.REGRESSED:
         fastest = [*times_s[:ran], *[0.01] * (1 + confirm - ran)]
         assert decide(fastest, 1.0, TOLERANCE, noise, confirm=confirm).outcome == Outcome.REGRESSED
@@ -181,7 +181,7 @@ def test_jobs_that_are_saved_could_not_have_made_a_failed_row_pass(
 def test_jobs_that_are_saved_could_not_have_changed_what_is_not_passed(
     times_s: list[float], others_s: list[float], noise: Noise, confirm: int
 ) -> None:
-    decision, ran = night(times_s, noise, confirm)
+    decision, ran = run(times_s, noise, confirm)
     if decision.outcome in {Outcome.REGRESSED, Outcome.INCONCLUSIVE} and not noise.noisy:
         every = [*times_s[:ran], *others_s[ran : 1 + confirm]]
         assert decide(every, 1.0, TOLERANCE, noise, confirm=confirm).outcome == decision.outcome
@@ -213,19 +213,19 @@ def test_what_cannot_be_decided() -> None:
 
 
 def simulated(loss: float, confirm: int, history: int, series: int, sigma: float = 0.03) -> tuple[float, float]:
-    """The share of nights that fail, and jobs a night; 20 nights for each history. Seeded, so never flaky."""
+    """The share of runs that fail, and jobs a run; 20 runs for each history. Seeded, so never flaky."""
     rng = random.Random(f"{loss} {confirm} {history}")  # noqa: S311 - noise, not cryptography
     failed = jobs = 0
     for _ in range(series):
         noise = noise_of([math.exp(rng.gauss(0, sigma)) for _ in range(history)])
         for _ in range(20):
             times_s = [math.exp(rng.gauss(0, sigma)) / (1 - loss) for _ in range(1 + confirm)]
-            decision, ran = night(times_s, noise, confirm)
+            decision, ran = run(times_s, noise, confirm)
             failed, jobs = failed + (decision.outcome == Outcome.REGRESSED), jobs + ran
     return failed / series / 20, jobs / series / 20
 
 
-# The measured figures, of 200,000 nights, are in docs/notes/decisions.md; these few nights notice a rule that is broken.
+# The measured figures, of 200,000 runs, are in docs/notes/decisions.md; these few runs notice a rule that is broken.
 @pytest.mark.parametrize(("confirm", "history"), [(4, 30), (4, 8), (4, 0), (2, 30)])
 def test_false_failures_and_jobs_at_a_noise_of_three_percent(confirm: int, history: int) -> None:
     failed, jobs = simulated(0.0, confirm, history, series=300)
@@ -256,7 +256,7 @@ KNOWN = Noise(0.01, 30)
         ([1.11], [], KNOWN, False),
     ],
 )
-def test_a_loss_that_is_known_from_the_night_before(
+def test_a_loss_that_is_known_from_the_run_before(
     times_s: list[float], before_s: list[float], noise: Noise, known: bool
 ) -> None:
     assert is_known(times_s, 1.0, TOLERANCE, noise, before_s) is known

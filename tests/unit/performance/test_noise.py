@@ -85,7 +85,7 @@ def test_jobs_that_are_all_alike_do_not_make_a_limit_of_nothing() -> None:
         ([0.43] * 25 + [0.44] * 3 + [0.42] * 2, 0.01),
         ([0.4] * 28 + [0.41] * 2, 0.01),
         ([0.43] * 30, 0.0),  # nobody knows
-        ([5.0] * 29 + [5.5], 0.0),  # an odd night, and no grid
+        ([5.0] * 29 + [5.5], 0.0),  # an odd run, and no grid
         ([0.43 + number / 7000 for number in range(30)], 0.0),
     ],
 )
@@ -98,10 +98,10 @@ def test_what_is_rounded_off_is_part_of_the_noise(times_s: list[float], grid: fl
 
 @pytest.mark.parametrize("slow", [3, 4, 5, 6])
 def test_a_row_of_two_levels_is_noisy(slow: int) -> None:
-    # 52B on 64 GPUs in the GPT-2 document, on four days: 129, 217, 125, 225 s. Of as many slow nights as quick ones, and
-    # of fewer, the median absolute deviation would see none, and every slow night would fail.
+    # 52B on 64 GPUs in the GPT-2 document, on four days: 129, 217, 125, 225 s. Of as many slow runs as quick ones, and
+    # of fewer, the median absolute deviation would see none, and every slow run would fail.
     times_s = [129.0, 125.0] * 5
-    for number in range(slow):  # between the others: nights in a row are a spell
+    for number in range(slow):  # between the others: runs in a row are a spell
         times_s.insert(number * 13 // slow, [217.0, 225.0][number % 2])
     assert noise_of(times_s).sigma > 0.3
     assert noise_of(times_s).noisy
@@ -174,7 +174,7 @@ def test_a_limit_is_one_of_throughput() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
-def test_noise_alone_is_beyond_the_limit_in_one_of_a_thousand_nights(count: int) -> None:
+def test_noise_alone_is_beyond_the_limit_in_one_of_a_thousand_runs(count: int) -> None:
     away = noises.K * median_sd(count)
     beyond = statistics.NormalDist().cdf(-away)
     most = sum(math.comb(count, k) * beyond**k * (1 - beyond) ** (count - k) for k in range(count // 2 + 1, count + 1))
@@ -208,7 +208,7 @@ def test_the_reference_never_moves() -> None:
 
 
 @given(st.lists(TIMES, min_size=40, max_size=60), st.lists(TIMES, max_size=20))
-def test_later_nights_do_not_change_the_noise(times_s: list[float], later: list[float]) -> None:
+def test_later_runs_do_not_change_the_noise(times_s: list[float], later: list[float]) -> None:
     assert noise_of(reference([*times_s, *later])) == noise_of(reference(times_s))
 
 
@@ -272,7 +272,7 @@ def test_the_interval_is_the_narrowest_that_has_so_much(count: int) -> None:
 
 @pytest.mark.parametrize("tolerance", [0.005, 0.01, 0.02, 0.04, 0.05, 0.1, 0.5])
 def test_a_tolerance_is_not_taken_away_by_the_usual_noise(tolerance: float) -> None:
-    # A tolerance of 2 % was one of 5 % on a row's nights 2 to 8.
+    # A tolerance of 2 % was one of 5 % on a row's runs 2 to 8.
     prior = prior_for(tolerance)
     assert limit(tolerance, prior) == pytest.approx(tolerance)
     assert noise_of([4.5] * (FEWEST_JOBS - 1), prior) == prior
@@ -285,7 +285,7 @@ def test_a_tolerance_beyond_that_of_the_prior_keeps_it() -> None:
 
 
 RUNS = 60
-Nights = Callable[[random.Random], list[float]]
+Runs = Callable[[random.Random], list[float]]
 
 
 def normal(rng: random.Random, sigma: float = 0.02, count: int = 30) -> list[float]:
@@ -313,24 +313,24 @@ def scale(values: list[float]) -> float:
     return spread(usual(values))
 
 
-def median_scale(nights: Nights) -> float:
+def median_scale(runs: Runs) -> float:
     rng = random.Random(16)  # noqa: S311 - noise, not cryptography
-    return statistics.median(scale(nights(rng)) for _ in range(RUNS))
+    return statistics.median(scale(runs(rng)) for _ in range(RUNS))
 
 
 @pytest.mark.parametrize(
-    "nights",
+    "runs",
     [
         normal,
         lambda rng: normal(rng, count=12),
-        lambda rng: away(normal(rng), in_a_row(rng, 6), -0.18),  # six nights 20 % faster
+        lambda rng: away(normal(rng), in_a_row(rng, 6), -0.18),  # six runs 20 % faster
         lambda rng: away(normal(rng), in_a_row(rng, 6), 0.1),
         lambda rng: away(normal(rng), rng.sample(range(30), 6), 0.15),
     ],
     ids=["quiet", "12 nights", "6 fast in a row", "6 slow in a row", "6 scattered"],
 )
-def test_a_fifth_of_odd_nights_is_no_noise(nights: Nights) -> None:
-    assert median_scale(nights) == pytest.approx(0.02, rel=0.12)
+def test_a_fifth_of_odd_runs_is_no_noise(runs: Runs) -> None:
+    assert median_scale(runs) == pytest.approx(0.02, rel=0.12)
 
 
 def test_the_spread_alone_would_take_them_for_noise() -> None:
@@ -349,12 +349,12 @@ def test_two_levels_that_alternate_are_noise(share: float) -> None:
 
 
 @pytest.mark.parametrize(("rho", "sigma", "least"), [(0.5, 0.02, 0.9), (0.5, 0.03, 0.9), (0.8, 0.02, 0.75)])
-def test_nights_that_hang_together_are_not_taken_for_steps(rho: float, sigma: float, least: float) -> None:
-    # Thirty such nights do not show all of it: of 0.8, the median of what they show is 0.86.
+def test_runs_that_hang_together_are_not_taken_for_steps(rho: float, sigma: float, least: float) -> None:
+    # Thirty such runs do not show all of it: of 0.8, the median of what they show is 0.86.
     assert median_scale(lambda rng: wandering(rng, rho, sigma)) / sigma > least
 
 
-def test_nights_that_all_rows_share_are_noise() -> None:
+def test_runs_that_all_rows_share_are_noise() -> None:
     found = median_scale(lambda rng: [a + b for a, b in zip(normal(rng, 0.03), normal(rng), strict=True)])
     assert found == pytest.approx(math.hypot(0.03, 0.02), rel=0.1)
 

@@ -61,26 +61,26 @@ def test_rank_sum(seed: int) -> None:
 @seeds(30)
 def test_likelihood_of_levels_that_wander(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311
-    nights, common = rng.choice((8, 30, 70, 150)), Common(rng.uniform(0, 0.9), rng.uniform(0.3, 0.97))
-    begin = rng.randint(1, nights - 4)
-    change = [0.0 if night < begin else 1.0 + (seed % 2) * (night - begin) for night in range(nights)]
+    runs, common = rng.choice((8, 30, 70, 150)), Common(rng.uniform(0, 0.9), rng.uniform(0.3, 0.97))
+    begin = rng.randint(1, runs - 4)
+    change = [0.0 if run < begin else 1.0 + (seed % 2) * (run - begin) for run in range(runs)]
     scores = [rng.gauss(0, 1) + 0.3 * course for course in change]
-    apart = numpy.abs(numpy.subtract.outer(numpy.arange(nights), numpy.arange(nights)))
-    covariance = common.share * common.decay**apart + (1 - common.share) * numpy.eye(nights)
+    apart = numpy.abs(numpy.subtract.outer(numpy.arange(runs), numpy.arange(runs)))
+    covariance = common.share * common.decay**apart + (1 - common.share) * numpy.eye(runs)
 
     def fitted(*courses: list[float]) -> float:
-        """The logarithm of the likelihood, less what is the same for each model of so many nights."""
+        """The logarithm of the likelihood, less what is the same for each model of so many runs."""
         by = numpy.array(courses).T
         weights = numpy.linalg.inv(covariance)
         mean = by @ numpy.linalg.solve(by.T @ weights @ by, by.T @ weights @ numpy.array(scores))
         left = numpy.array(scores) - mean
-        variance = left @ weights @ left / nights
+        variance = left @ weights @ left / runs
         whole = stats.multivariate_normal.logpdf(scores, mean, variance * covariance)
-        return float(whole + nights / 2 * (math.log(2 * math.pi / nights) + 1))
+        return float(whole + runs / 2 * (math.log(2 * math.pi / runs) + 1))
 
     quiet, changed = _log_likelihoods(scores, change, common)
-    assert quiet == near(fitted([1.0] * nights), 6)
-    assert changed == near(fitted([1.0] * nights, change), 6)
+    assert quiet == near(fitted([1.0] * runs), 6)
+    assert changed == near(fitted([1.0] * runs, change), 6)
 
 
 @pytest.mark.parametrize("jobs", [1, 3, 5, 7, 9, 11, 15, 25, 51, 101])

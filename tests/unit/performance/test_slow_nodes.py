@@ -13,7 +13,7 @@ SLOW = -math.log1p(-0.1)
 #: The nodes of each row's jobs.
 SIZES = (4, 8, 16, 32)
 
-#: Which nodes are slow, from which night on and until which, and the logarithm of how much.
+#: Which nodes are slow, from which run on and until which, and the logarithm of how much.
 Slow = Mapping[int, tuple[int, int, float]]
 Noise = Callable[[random.Random], float]
 
@@ -37,15 +37,15 @@ def odd_jobs(rng: random.Random) -> float:
     return rng.gauss(0, 0.02) + (rng.uniform(0.05, 0.3) if rng.random() < 0.05 else 0)
 
 
-def history(seed: int, nights: int, slow: Slow | None = None, noise: Noise = gaussian, rows: int = ROWS) -> list[Timed]:
+def history(seed: int, runs: int, slow: Slow | None = None, noise: Noise = gaussian, rows: int = ROWS) -> list[Timed]:
     """Jobs on random nodes, each row with a level of its own."""
     rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
     jobs = []
-    for night in range(nights):
+    for run in range(runs):
         for row in range(rows):
             nodes = set(rng.sample(range(NODES), SIZES[row % len(SIZES)]))
-            excess = (d for node, (since, until, d) in (slow or {}).items() if node in nodes and since <= night < until)
-            jobs.append(Timed(night, row, row + max(excess, default=0.0) + noise(rng), sum(1 << n for n in nodes)))
+            excess = (d for node, (since, until, d) in (slow or {}).items() if node in nodes and since <= run < until)
+            jobs.append(Timed(run, row, row + max(excess, default=0.0) + noise(rng), sum(1 << n for n in nodes)))
     return jobs
 
 
@@ -64,12 +64,12 @@ def test_a_slow_node_is_named() -> None:
     assert found.excess == pytest.approx(SLOW, abs=0.02)
     assert found.since in range(30, 33)
     assert not found.mended
-    theirs = [index for index, job in enumerate(jobs) if job.nodes >> 17 & 1 and job.night >= found.since]
+    theirs = [index for index, job in enumerate(jobs) if job.nodes >> 17 & 1 and job.run >= found.since]
     assert sorted(found.accusing + found.clearing) == theirs
     assert len(found.clearing) <= 1
 
 
-def test_it_is_named_within_seven_nights() -> None:
+def test_it_is_named_within_seven_runs() -> None:
     found = [named(history(seed, 37, {17: (30, 99, SLOW)})) for seed in range(20)]
     assert found.count([(17,)]) >= 19
 
@@ -97,7 +97,7 @@ def test_two_slow_nodes_are_both_named() -> None:
 def test_nodes_that_always_run_together_are_named_together() -> None:
     pair = 1 << 17 | 1 << 18
     jobs = [
-        Timed(job.night, job.row, job.log_s, job.nodes | pair if job.nodes & 1 << 17 else job.nodes & ~pair)
+        Timed(job.run, job.row, job.log_s, job.nodes | pair if job.nodes & 1 << 17 else job.nodes & ~pair)
         for job in history(4, 40, {17: (30, 99, SLOW)})
     ]
     assert named(jobs) == [(17, 18)]
@@ -106,7 +106,7 @@ def test_nodes_that_always_run_together_are_named_together() -> None:
 def test_a_slower_row_accuses_no_node() -> None:
     """Its nodes run in no other row's jobs: nobody can tell it from them."""
     jobs = [
-        Timed(job.night, job.row, job.log_s + (SLOW if job.row == 0 and job.night >= 30 else 0), 15 << 4 * job.row)
+        Timed(job.run, job.row, job.log_s + (SLOW if job.row == 0 and job.run >= 30 else 0), 15 << 4 * job.row)
         for job in history(5, 60)
     ]
     assert culprits(jobs) == ()
@@ -114,13 +114,13 @@ def test_a_slower_row_accuses_no_node() -> None:
 
 def test_a_slower_cluster_accuses_no_node() -> None:
     jobs = history(6, 60, rows=3)
-    slower = [Timed(one.night, one.row, one.log_s + (SLOW if one.night >= 40 else 0), one.nodes) for one in jobs]
+    slower = [Timed(one.run, one.row, one.log_s + (SLOW if one.run >= 40 else 0), one.nodes) for one in jobs]
     assert culprits(slower) == ()
 
 
-def test_a_slow_night_accuses_no_node() -> None:
+def test_a_slow_run_accuses_no_node() -> None:
     jobs = history(7, 60)
-    slower = [Timed(one.night, one.row, one.log_s + (0.2 if one.night % 9 == 0 else 0), one.nodes) for one in jobs]
+    slower = [Timed(one.run, one.row, one.log_s + (0.2 if one.run % 9 == 0 else 0), one.nodes) for one in jobs]
     assert culprits(slower) == ()
 
 
@@ -134,15 +134,15 @@ def test_no_history_names_nobody() -> None:
 FEW = 32
 
 
-def month(nights: int, sigma: float = 0.02, slow: Mapping[int, float] | None = None, seed: int = 1) -> list[Timed]:
-    """Six rows on four to sixteen of 32 nodes at random, some of which are slow from the first night on."""
+def month(runs: int, sigma: float = 0.02, slow: Mapping[int, float] | None = None, seed: int = 1) -> list[Timed]:
+    """Six rows on four to sixteen of 32 nodes at random, some of which are slow from the first run on."""
     rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
     jobs = []
-    for night in range(nights):
+    for run in range(runs):
         for row in range(6):
             ran = rng.sample(range(FEW), (4, 8, 16)[row % 3])
             excess = max((loss for node, loss in (slow or {}).items() if node in ran), default=0.0)
-            jobs.append(Timed(night, row, row + excess + rng.gauss(0, sigma), sum(1 << node for node in ran)))
+            jobs.append(Timed(run, row, row + excess + rng.gauss(0, sigma), sum(1 << node for node in ran)))
     return jobs
 
 
@@ -151,11 +151,11 @@ def test_a_month_clears_all_nodes() -> None:
     assert (found.cleared, found.untold) == ((1 << FEW) - 1, 0)
 
 
-@pytest.mark.parametrize("nights", [1, 2, 3])
-def test_a_history_without_levels_clears_nobody(nights: int) -> None:
-    found = find(month(nights))
+@pytest.mark.parametrize("runs", [1, 2, 3])
+def test_a_history_without_levels_clears_nobody(runs: int) -> None:
+    found = find(month(runs))
     assert found.cleared == 0
-    assert {*bits(found.untold)} == {node for job in month(nights) for node in bits(job.nodes)}
+    assert {*bits(found.untold)} == {node for job in month(runs) for node in bits(job.nodes)}
 
 
 def test_noise_takes_longer() -> None:
@@ -165,7 +165,7 @@ def test_noise_takes_longer() -> None:
 
 def test_a_row_that_always_runs_on_the_same_nodes_clears_none_of_them() -> None:
     """Its level is theirs, whether one of them is slow or not."""
-    found = find([Timed(one.night, one.row, one.log_s, 15 << 4 * one.row) for one in month(40)])
+    found = find([Timed(one.run, one.row, one.log_s, 15 << 4 * one.row) for one in month(40)])
     assert (found.cleared, found.untold) == (0, (1 << 24) - 1)
 
 
@@ -178,14 +178,14 @@ def test_a_slow_node_is_not_cleared() -> None:
 
 def test_a_slow_node_is_not_cleared_by_what_was_before() -> None:
     jobs = [
-        Timed(one.night, one.row, one.log_s + SLOW * (one.night >= 30 and one.nodes >> 7 & 1), one.nodes)
+        Timed(one.run, one.row, one.log_s + SLOW * (one.run >= 30 and one.nodes >> 7 & 1), one.nodes)
         for one in month(40)
     ]
     found = find(jobs)
     assert not (found.cleared | found.untold) >> 7 & 1  # it is known
 
 
-def test_a_node_that_became_slow_last_night_is_not_cleared_by_the_nights_before() -> None:
+def test_a_node_that_became_slow_last_run_is_not_cleared_by_the_runs_before() -> None:
     jobs = month(40, 0.01)
     last = [Timed(40, row, row + SLOW, 1 << 7 | 1 << 20 + row) for row in range(3)]
     found = find(jobs + last)
@@ -194,5 +194,5 @@ def test_a_node_that_became_slow_last_night_is_not_cleared_by_the_nights_before(
 
 
 def test_a_node_that_has_not_run_for_a_month_is_not_among_them() -> None:
-    found = find([one for one in month(60) if one.night < 25 or not one.nodes & 1 << 7])
+    found = find([one for one in month(60) if one.run < 25 or not one.nodes & 1 << 7])
     assert not (found.cleared | found.untold) >> 7 & 1

@@ -14,10 +14,10 @@ from pytest_gsw.performance.noise import K, Noise, deviations, limit, median_sd
 from pytest_gsw.performance.together import (
     LEAST_EFFECT,
     Before,
+    ClusterEffect,
+    CurrentRun,
     Effect,
     Joint,
-    Night,
-    Tonight,
     decide_beside,
     effects_of,
     level_of,
@@ -28,18 +28,18 @@ ROWS = [f"row{number}" for number in range(30)]
 TOLERANCE = 0.05
 
 
-def nights_of(rng: random.Random, night_sd: float, job_sd: float, nights: int = 30) -> list[dict[str, float]]:
+def runs_of(rng: random.Random, run_sd: float, job_sd: float, runs: int = 30) -> list[dict[str, float]]:
     """The seconds of rows that usually take one, two, three ... seconds."""
     found = []
-    for _ in range(nights):
-        effect = rng.gauss(0, night_sd)
+    for _ in range(runs):
+        effect = rng.gauss(0, run_sd)
         found.append({row: number * math.exp(effect + rng.gauss(0, job_sd)) for number, row in enumerate(ROWS, 1)})
     return found
 
 
-def before(rng: random.Random, night_sd: float, job_sd: float, nights: int = 30) -> Before:
-    seconds = nights_of(rng, night_sd, job_sd, nights)
-    levels = {row: level_of([night[row] for night in seconds]) for row in ROWS}
+def before(rng: random.Random, run_sd: float, job_sd: float, runs: int = 30) -> Before:
+    seconds = runs_of(rng, run_sd, job_sd, runs)
+    levels = {row: level_of([run[row] for run in seconds]) for row in ROWS}
     return Before(seconds, {row: level for row, level in levels.items() if level is not None})
 
 
@@ -48,37 +48,37 @@ def rng_of(seed: object) -> random.Random:
 
 
 def quiet(rows: int = 30, spread: float = 0.01) -> Before:
-    """Thirty nights without an effect of any, whose rows differ a little."""
+    """Thirty runs without an effect of any, whose rows differ a little."""
     names = ROWS[:rows]
-    night = [{row: 1 + spread * ((number + place) % 3 - 1) for place, row in enumerate(names)} for number in range(30)]
-    return Before(night, dict.fromkeys(names, 0.0))
+    run = [{row: 1 + spread * ((number + place) % 3 - 1) for place, row in enumerate(names)} for number in range(30)]
+    return Before(run, dict.fromkeys(names, 0.0))
 
 
 def slower(loss: float) -> float:
     return -math.log1p(-loss)
 
 
-def lost(rows: int, loss: float, missing: int = 0, **others: float) -> Tonight:
-    """A night in which all rows have lost as much, but some others."""
+def lost(rows: int, loss: float, missing: int = 0, **others: float) -> CurrentRun:
+    """A run in which all rows have lost as much, but some others."""
     over = {row: slower(others.get(row, loss)) for row in ROWS[:rows]}
-    return Tonight(quiet(), over, missing)
+    return CurrentRun(quiet(), over, missing)
 
 
-def is_incident(tonight: Tonight) -> bool:
-    effect = tonight.effect()
+def is_incident(current_run: CurrentRun) -> bool:
+    effect = current_run.effect()
     return effect is not None and effect.is_incident
 
 
 # -- effects ----------------------------------------------------------------------------------
 
 
-def test_a_night_has_an_effect_from_eight_rows_on() -> None:
-    nights = {1: dict(enumerate([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])), 2: dict(enumerate([0.1] * 5 + [9.0] * 3))}
+def test_a_run_has_an_effect_from_eight_rows_on() -> None:
+    runs = {1: dict(enumerate([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])), 2: dict(enumerate([0.1] * 5 + [9.0] * 3))}
 
-    assert effects_of(nights) == {2: 0.1}
+    assert effects_of(runs) == {2: 0.1}
 
 
-def test_nights_differ_by_what_their_rows_have_in_common() -> None:
+def test_runs_differ_by_what_their_rows_have_in_common() -> None:
     sds = [one.sigma for seed in range(20) if (one := before(rng_of(seed), 0.03, 0.02).noise) is not None]
     lefts = [before(rng_of(seed), 0.03, 0.02).noise_of_left("row3", TOLERANCE).sigma for seed in range(20)]
 
@@ -86,26 +86,26 @@ def test_nights_differ_by_what_their_rows_have_in_common() -> None:
     assert statistics.median(lefts) == pytest.approx(0.02, rel=0.15)
 
 
-def test_the_spread_of_nights_is_that_of_the_first_thirty() -> None:
-    known = before(rng_of(1), 0.01, 0.02, nights=30)
-    later = [{row: 3 * seconds for row, seconds in night.items()} for night in nights_of(rng_of(2), 0.1, 0.02)]
+def test_the_spread_of_runs_is_that_of_the_first_thirty() -> None:
+    known = before(rng_of(1), 0.01, 0.02, runs=30)
+    later = [{row: 3 * seconds for row, seconds in run.items()} for run in runs_of(rng_of(2), 0.1, 0.02)]
 
-    assert replace(known, nights=(*known.nights, *later)).noise == known.noise
+    assert replace(known, runs=(*known.runs, *later)).noise == known.noise
 
 
-@pytest.mark.parametrize(("nights", "rows"), [(7, 30), (30, 7)])
-def test_with_few_nights_or_rows_nothing_is_said(nights: int, rows: int) -> None:
-    found = nights_of(rng_of(1), 0.01, 0.02, nights)
-    few = Before([{row: night[row] for row in ROWS[:rows]} for night in found], dict.fromkeys(ROWS[:rows], 0.0))
-    tonight = Tonight(few, dict.fromkeys(ROWS[:rows], slower(0.5)))
+@pytest.mark.parametrize(("runs", "rows"), [(7, 30), (30, 7)])
+def test_with_few_runs_or_rows_nothing_is_said(runs: int, rows: int) -> None:
+    found = runs_of(rng_of(1), 0.01, 0.02, runs)
+    few = Before([{row: run[row] for row in ROWS[:rows]} for run in found], dict.fromkeys(ROWS[:rows], 0.0))
+    current_run = CurrentRun(few, dict.fromkeys(ROWS[:rows], slower(0.5)))
 
     assert few.noise is None
-    assert tonight.effect() is None
-    assert not tonight.says_something
-    assert tonight.bounds("row0", TOLERANCE) == ()
+    assert current_run.effect() is None
+    assert not current_run.says_something
+    assert current_run.bounds("row0", TOLERANCE) == ()
 
 
-def test_a_row_of_few_nights_has_no_level() -> None:
+def test_a_row_of_few_runs_has_no_level() -> None:
     assert level_of([1.0] * 7) is None
     assert level_of([1.0] * 8) == 0.0
 
@@ -122,13 +122,13 @@ def test_an_incident_is_beyond_its_noise_and_beyond_the_least_effect() -> None:
     assert not Effect(LEAST_EFFECT - 1e-9, Noise(0.0001, 30), 30, 30).is_incident
 
 
-@pytest.mark.parametrize("nights", [8, 15, 30])
-def test_with_few_nights_incidents_are_as_seldom(nights: int) -> None:
-    rng, false = rng_of(nights), 0
+@pytest.mark.parametrize("runs", [8, 15, 30])
+def test_with_few_runs_incidents_are_as_seldom(runs: int) -> None:
+    rng, false = rng_of(runs), 0
     for _ in range(300):
-        known = before(rng, 0.02, 0.02, nights)
-        for night in nights_of(rng, 0.02, 0.02, nights=2):
-            false += is_incident(Tonight(known, {row: math.log(night[row]) - known.levels[row] for row in ROWS}))
+        known = before(rng, 0.02, 0.02, runs)
+        for run in runs_of(rng, 0.02, 0.02, runs=2):
+            false += is_incident(CurrentRun(known, {row: math.log(run[row]) - known.levels[row] for row in ROWS}))
 
     assert false <= 10  # of 600
 
@@ -138,15 +138,15 @@ def test_half_of_the_rows_make_no_incident() -> None:
     assert is_incident(lost(30, 0.0, **dict.fromkeys(ROWS[:16], 0.3)))
 
 
-@pytest.mark.parametrize(("night_sd", "job_sd"), [(0.0, 0.03), (0.01, 0.03), (0.02, 0.02), (0.03, 0.02)])
-def test_quiet_nights_are_seldom_incidents_and_a_loss_of_the_cluster_is_one(night_sd: float, job_sd: float) -> None:
-    rng, false, found = rng_of((night_sd, job_sd)), 0, 0
+@pytest.mark.parametrize(("run_sd", "job_sd"), [(0.0, 0.03), (0.01, 0.03), (0.02, 0.02), (0.03, 0.02)])
+def test_quiet_runs_are_seldom_incidents_and_a_loss_of_the_cluster_is_one(run_sd: float, job_sd: float) -> None:
+    rng, false, found = rng_of((run_sd, job_sd)), 0, 0
     for _ in range(20):
-        known = before(rng, night_sd, job_sd)
-        for night in nights_of(rng, night_sd, job_sd, nights=25):
-            over = {row: math.log(seconds) - known.levels[row] for row, seconds in night.items()}
-            false += is_incident(Tonight(known, over))
-            found += is_incident(Tonight(known, {row: one + slower(0.15) for row, one in over.items()}))
+        known = before(rng, run_sd, job_sd)
+        for run in runs_of(rng, run_sd, job_sd, runs=25):
+            over = {row: math.log(seconds) - known.levels[row] for row, seconds in run.items()}
+            false += is_incident(CurrentRun(known, over))
+            found += is_incident(CurrentRun(known, {row: one + slower(0.15) for row, one in over.items()}))
 
     assert false <= 5  # of 500; 0.1 % is the rate with noise that is known
     assert found >= 450
@@ -155,15 +155,15 @@ def test_quiet_nights_are_seldom_incidents_and_a_loss_of_the_cluster_is_one(nigh
 # -- one row ----------------------------------------------------------------------------------
 
 
-def night(effect: float = 0.0, sigma: float = 0.02, shared: float = 0.03, *, is_incident: bool = False) -> Night:
-    return Night(effect, effect, is_incident, 0.09, 30, 1.0, Noise(sigma, 30, shared))
+def run(effect: float = 0.0, sigma: float = 0.02, shared: float = 0.03, *, is_incident: bool = False) -> ClusterEffect:
+    return ClusterEffect(effect, effect, is_incident, 0.09, 30, 1.0, Noise(sigma, 30, shared))
 
 
-def decided(times_s: Sequence[float], beside: Night, confirm: int = 4) -> Joint:
+def decided(times_s: Sequence[float], beside: ClusterEffect, confirm: int = 4) -> Joint:
     return decide_beside(times_s, 1.0, TOLERANCE, beside, confirm=confirm)
 
 
-def test_what_a_night_shares_does_not_average_out() -> None:
+def test_what_a_run_shares_does_not_average_out() -> None:
     shared = Noise(0.02, 30, shared=0.03)
 
     assert shared.of_median(1) == pytest.approx(math.hypot(0.03, 0.02))
@@ -175,7 +175,7 @@ def test_a_row_slower_than_the_others_is_found_by_what_is_left() -> None:
     times_s = [math.exp(slower(0.06) - 0.03)] * 3
 
     assert decide(times_s, 1.0, TOLERANCE, Noise(0.033, 30), confirm=4).outcome is Outcome.PASSED
-    assert decided(times_s, night(-0.03, 0.015)).outcome is Outcome.REGRESSED
+    assert decided(times_s, run(-0.03, 0.015)).outcome is Outcome.REGRESSED
 
 
 @pytest.mark.parametrize("effect", [0.0, 0.02, 0.05, 0.1, 0.3])
@@ -183,53 +183,53 @@ def test_a_row_slower_than_the_others_is_found_by_what_is_left() -> None:
 def test_no_row_beyond_its_tolerance_passes_by_what_the_others_took(effect: float, jobs: int) -> None:
     times_s = [math.exp(slower(0.051))] * jobs
     for is_incident in (False, True):
-        found = decided(times_s, night(effect, 0.01, is_incident=is_incident))
+        found = decided(times_s, run(effect, 0.01, is_incident=is_incident))
         assert found.outcome in {Outcome.REGRESSED, Outcome.INCONCLUSIVE}
 
 
 def test_a_row_that_is_slow_with_the_others_is_part_of_the_incident_and_has_no_further_job() -> None:
-    found = decided([math.exp(0.2)], night(0.2, is_incident=True))
+    found = decided([math.exp(0.2)], run(0.2, is_incident=True))
 
     assert (found.outcome, found.more, found.is_part) == (Outcome.INCONCLUSIVE, 0, True)
 
 
 def test_a_row_that_is_slower_than_the_incident_is_a_failure_of_its_own() -> None:
     times_s = [math.exp(0.2 + slower(0.1))]
-    beside = night(0.2, is_incident=True)
+    beside = run(0.2, is_incident=True)
 
     assert decided(times_s, beside).more == 1
     found = decided(times_s * 3, beside)
     assert (found.outcome, found.more, found.is_part) == (Outcome.REGRESSED, 0, False)
 
 
-def test_no_further_job_is_asked_for_where_a_usual_one_would_be_too_slow_tonight() -> None:
-    slow_night = decided([math.exp(0.07)], night(0.06))
-    slow_job = decided([math.exp(0.06)], night(0.02))
+def test_no_further_job_is_asked_for_where_a_usual_one_would_be_too_slow_current_run() -> None:
+    slow_run = decided([math.exp(0.07)], run(0.06))
+    slow_job = decided([math.exp(0.06)], run(0.02))
 
-    assert (slow_night.outcome, slow_night.more) == (Outcome.INCONCLUSIVE, 0)
+    assert (slow_run.outcome, slow_run.more) == (Outcome.INCONCLUSIVE, 0)
     assert slow_job.more == 1
 
 
-def test_further_jobs_of_the_same_bad_night_make_no_failure() -> None:
+def test_further_jobs_of_the_same_bad_run_make_no_failure() -> None:
     times_s = [math.exp(0.08)] * 5
 
     assert decide(times_s, 1.0, TOLERANCE, Noise(0.036, 30), confirm=4).outcome is Outcome.REGRESSED
-    found = decided(times_s, night(0.08))
+    found = decided(times_s, run(0.08))
     assert found.outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_row_beyond_its_own_limit_fails_without_an_incident() -> None:
-    found = decided([math.exp(0.2)], night(0.19), confirm=0)
+    found = decided([math.exp(0.2)], run(0.19), confirm=0)
 
     assert (found.outcome, found.is_part) == (Outcome.REGRESSED, False)
 
 
 @pytest.mark.parametrize("loss", [-0.2, -0.03, -0.01])
 def test_a_row_does_not_have_to_gain_with_the_others(loss: float) -> None:
-    # Of rows that gained on different nights of the first month, all later nights are a little faster than usual.
-    tonight = lost(30, loss, row0=0.0)
+    # Of rows that gained on different runs of the first month, all later runs are a little faster than usual.
+    current_run = lost(30, loss, row0=0.0)
 
-    (beside,) = tonight.bounds("row0", TOLERANCE)
+    (beside,) = current_run.bounds("row0", TOLERANCE)
 
     assert (beside.effect, beside.taken) == (pytest.approx(slower(loss)), 0.0)
     assert decided([1.0], beside).outcome is Outcome.PASSED
@@ -237,9 +237,9 @@ def test_a_row_does_not_have_to_gain_with_the_others(loss: float) -> None:
 
 
 def test_what_was_too_slow_widens_no_noise() -> None:
-    known = before(rng_of(1), 0.01, 0.02, nights=20)
-    night_s = [{row: 1.3 * seconds for row, seconds in known.nights[n].items()} for n in range(0, 20, 2)]
-    slow = Before([*known.nights, *night_s], known.levels, [*[()] * 20, *[ROWS] * 10])
+    known = before(rng_of(1), 0.01, 0.02, runs=20)
+    run_s = [{row: 1.3 * seconds for row, seconds in known.runs[n].items()} for n in range(0, 20, 2)]
+    slow = Before([*known.runs, *run_s], known.levels, [*[()] * 20, *[ROWS] * 10])
 
     assert slow.noise == known.noise
     assert slow.noise_of_left("row0", TOLERANCE) == known.noise_of_left("row0", TOLERANCE)
@@ -251,20 +251,20 @@ def test_what_was_too_slow_widens_no_noise() -> None:
 
 
 def test_a_gain_counts_by_the_row_itself() -> None:
-    gained = decided([math.exp(-0.2)], night(-0.2))
-    slow_night = decided([1.0], night(0.09))
+    gained = decided([math.exp(-0.2)], run(-0.2))
+    slow_run = decided([1.0], run(0.09))
 
     assert gained.outcome is Outcome.IMPROVED
-    assert slow_night.outcome is Outcome.PASSED
+    assert slow_run.outcome is Outcome.PASSED
 
 
 # -- rows that wait ---------------------------------------------------------------------------
 
 
-def outcome_of(tonight: Tonight, row: str, time_s: float, reference_s: float = 1.0) -> object:
+def outcome_of(current_run: CurrentRun, row: str, time_s: float, reference_s: float = 1.0) -> object:
     """What comes of a row, ``None`` as long as the others may change that."""
-    nights = tonight.bounds(row, TOLERANCE)
-    found = [decide_beside([time_s], reference_s, TOLERANCE, one, confirm=4) for one in nights]
+    runs = current_run.bounds(row, TOLERANCE)
+    found = [decide_beside([time_s], reference_s, TOLERANCE, one, confirm=4) for one in runs]
     said = {(one.outcome, one.more, one.is_part) for one in found}
     return said.pop() if len(said) == 1 else None
 
@@ -277,11 +277,11 @@ def test_a_usual_row_is_settled_once_more_than_half_of_the_others_are_there() ->
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_settled_row_comes_out_as_at_the_end_of_the_night(seed: int) -> None:
+def test_a_settled_row_comes_out_as_at_the_end_of_the_run(seed: int) -> None:
     rng = rng_of(seed)
     known = before(rng, 0.02, 0.02)
     effect = rng.choice([0.0, 0.0, slower(0.04), slower(0.08), slower(0.15), -0.1])
-    (seconds,) = nights_of(rng, 0.02, 0.02, nights=1)
+    (seconds,) = runs_of(rng, 0.02, 0.02, runs=1)
     over = {row: math.log(one) - known.levels[row] + effect for row, one in seconds.items()}
     ended = rng.sample(ROWS, len(ROWS))
     row = ended[0]
@@ -291,7 +291,7 @@ def test_a_settled_row_comes_out_as_at_the_end_of_the_night(seed: int) -> None:
     def at(count: int) -> object:
         partly: Mapping[str, float] = {name: over[name] for name in ended[:count]}
         return outcome_of(
-            Tonight(known, partly, len(ROWS) - count), row, reference_s * math.exp(over[row]), reference_s
+            CurrentRun(known, partly, len(ROWS) - count), row, reference_s * math.exp(over[row]), reference_s
         )
 
     at_last = at(len(ROWS))
@@ -304,30 +304,30 @@ def test_a_settled_row_comes_out_as_at_the_end_of_the_night(seed: int) -> None:
 
 def test_a_creep_that_rows_share_is_found_sooner() -> None:
     rng = rng_of("creep")
-    known = before(rng, 0.005, 0.03, nights=30)
+    known = before(rng, 0.005, 0.03, runs=30)
     creeping = [
-        {row: one * math.exp(0.01 / 7 * number) for row, one in night.items()}
-        for number, night in enumerate(nights_of(rng, 0.005, 0.03, nights=24))
+        {row: one * math.exp(0.01 / 7 * number) for row, one in run.items()}
+        for number, run in enumerate(runs_of(rng, 0.005, 0.03, runs=24))
     ]
-    seen = replace(known, nights=(*known.nights, *creeping))
+    seen = replace(known, runs=(*known.runs, *creeping))
 
     assert drift([math.exp(effect) for effect in seen.effects.values()]) is not None
-    assert sum(drift([night[row] for night in seen.nights]) is not None for row in ROWS) < len(ROWS) / 2
+    assert sum(drift([run[row] for run in seen.runs]) is not None for row in ROWS) < len(ROWS) / 2
     assert not any(drift(own_s(seen, row)) for row in ROWS)
 
 
 def own_s(seen: Before, row: str) -> list[float]:
-    return [night[row] * math.exp(-seen.taken[number]) for number, night in enumerate(seen.nights)]
+    return [run[row] * math.exp(-seen.taken[number]) for number, run in enumerate(seen.runs)]
 
 
 @pytest.mark.parametrize("own", [0.0, 0.03])
 def test_what_a_row_has_lost_is_told_of_the_cluster_or_of_the_row_and_never_of_nobody(own: float) -> None:
     rng = rng_of("shares")
-    nights = nights_of(rng, 0.005, 0.01, nights=55)
-    late = {number: {row: one * 1.04 for row, one in night.items()} for number, night in enumerate(nights)}
-    whole = [late[number] if number >= 35 else night for number, night in enumerate(nights)]
-    slow = [{**night, "row0": night["row0"] * (1 + own * (number >= 35))} for number, night in enumerate(whole)]
-    seen = replace(before(rng, 0.005, 0.01), nights=slow)
+    runs = runs_of(rng, 0.005, 0.01, runs=55)
+    late = {number: {row: one * 1.04 for row, one in run.items()} for number, run in enumerate(runs)}
+    whole = [late[number] if number >= 35 else run for number, run in enumerate(runs)]
+    slow = [{**run, "row0": run["row0"] * (1 + own * (number >= 35))} for number, run in enumerate(whole)]
+    seen = replace(before(rng, 0.005, 0.01), runs=slow)
 
     found = drift(own_s(seen, "row0"))
     of_cluster = drift([math.exp(effect) for effect in seen.effects.values()])
@@ -338,20 +338,20 @@ def test_what_a_row_has_lost_is_told_of_the_cluster_or_of_the_row_and_never_of_n
     assert found is None or found.shift == pytest.approx(own, abs=0.01)
 
 
-@pytest.mark.parametrize("nights", [39, 40])
-def test_nothing_is_taken_before_the_cluster_itself_can_be_asked(nights: int) -> None:
-    effects = [0.0] * 30 + [0.05] * (nights - 30)
+@pytest.mark.parametrize("runs", [39, 40])
+def test_nothing_is_taken_before_the_cluster_itself_can_be_asked(runs: int) -> None:
+    effects = [0.0] * 30 + [0.05] * (runs - 30)
 
     taken = taken_before_drift(effects)
 
-    assert taken == (effects if nights >= 40 else [0.0] * nights)
+    assert taken == (effects if runs >= 40 else [0.0] * runs)
 
 
-def test_what_is_taken_counts_from_the_cluster_s_own_first_nights() -> None:
+def test_what_is_taken_counts_from_the_cluster_s_own_first_runs() -> None:
     assert taken_before_drift([0.03] * 30 + [0.05] * 10) == pytest.approx([0.0] * 30 + [0.02] * 10)
 
 
-def test_a_gain_of_the_others_that_lasts_is_no_loss_of_a_row_and_a_fast_night_is_one_of_all() -> None:
+def test_a_gain_of_the_others_that_lasts_is_no_loss_of_a_row_and_a_fast_run_is_one_of_all() -> None:
     lasts = taken_before_drift([0.0] * 30 + [-0.05] * 20)
     once = taken_before_drift([0.0] * 35 + [-0.05] + [0.0] * 10)
 
@@ -359,16 +359,14 @@ def test_a_gain_of_the_others_that_lasts_is_no_loss_of_a_row_and_a_fast_night_is
     assert once[35] == -0.05
 
 
-def test_a_row_s_own_creep_is_found_where_nights_differ_by_more() -> None:
+def test_a_row_s_own_creep_is_found_where_runs_differ_by_more() -> None:
     found = {"raw": 0, "own": 0}
     for seed in range(12):
         rng = rng_of(f"creep {seed}")
-        nights = nights_of(rng, 0.03, 0.01, nights=70)
-        slow = [
-            {**night, "row0": night["row0"] * math.exp(0.01 / 7 * max(0, n - 35))} for n, night in enumerate(nights)
-        ]
-        levels = {row: level_of([night[row] for night in slow[:30]]) or 0.0 for row in ROWS}
-        found["raw"] += drift([night["row0"] for night in slow]) is not None
+        runs = runs_of(rng, 0.03, 0.01, runs=70)
+        slow = [{**run, "row0": run["row0"] * math.exp(0.01 / 7 * max(0, n - 35))} for n, run in enumerate(runs)]
+        levels = {row: level_of([run[row] for run in slow[:30]]) or 0.0 for row in ROWS}
+        found["raw"] += drift([run["row0"] for run in slow]) is not None
         found["own"] += drift(own_s(Before(slow, levels), "row0")) is not None
 
     assert found["own"] >= 11
@@ -376,7 +374,7 @@ def test_a_row_s_own_creep_is_found_where_nights_differ_by_more() -> None:
 
 
 def test_of_many_rows_that_are_tested_together_each_may_be_slower_by_noise() -> None:
-    beside = night(0.0, sigma=0.035, shared=0.0)
+    beside = run(0.0, sigma=0.035, shared=0.0)
     times_s = [math.exp(0.0595)] * 5
 
     alone, together = (decide_beside(times_s, 1.0, TOLERANCE, replace(beside, tested=rows)) for rows in (1, 30))
@@ -387,7 +385,7 @@ def test_of_many_rows_that_are_tested_together_each_may_be_slower_by_noise() -> 
 
 
 def test_what_is_taken_from_a_row_is_known_as_a_median_of_the_others_is() -> None:
-    of_few, of_many = (replace(night(0.02, sigma=0.04), rows=rows) for rows in (9, 1000))
+    of_few, of_many = (replace(run(0.02, sigma=0.04), rows=rows) for rows in (9, 1000))
     times_s = [math.exp(0.02 + 0.0675)] * 5
 
     few, many = (decide_beside(times_s, 1.0, TOLERANCE, one) for one in (of_few, of_many))

@@ -14,7 +14,7 @@ from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
-from tests.unit.reports.nights import BROKEN, PASSED, SLOW, drawn, row
+from tests.unit.reports.records_of_runs import BROKEN, PASSED, SLOW, drawn, row
 from tests.unit.results.records import varied
 
 JOB = JobFacts("1", "slurm", "COMPLETED", submit_s=1e9, end_s=1e9 + 60)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.together import Night
+from pytest_gsw.performance.together import ClusterEffect
 from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.results.record import Record, read_record, write_record
 from pytest_gsw.results.summary import incident_of
@@ -21,7 +21,7 @@ LIMIT = 0.02
 
 def row(number: int, slower: float, reason: Reason = Reason.WITHIN_TOLERANCE) -> Record:
     """A row that usually takes five seconds."""
-    night = Night(slower, slower, slower > LIMIT, LIMIT, 10, 5.0, Noise(0.01, 30, 0.005))
+    cluster_effect = ClusterEffect(slower, slower, slower > LIMIT, LIMIT, 10, 5.0, Noise(0.01, 30, 0.005))
     seconds = 5.0 * math.exp(slower)
     assert SLOW.verdict is not None
     assert SLOW.jobs.last is not None
@@ -32,28 +32,28 @@ def row(number: int, slower: float, reason: Reason = Reason.WITHIN_TOLERANCE) ->
         outcome=outcome.value,
         jobs=replace(SLOW.jobs, last=replace(SLOW.jobs.last, judged_s=seconds), repeats=(), attempts=()),
         figures=replace(SLOW.figures, measured={**SLOW.figures.measured, "step_time_s": seconds}),
-        verdict=replace(SLOW.verdict, outcome=outcome, given_reason=reason, night=night),
+        verdict=replace(SLOW.verdict, outcome=outcome, given_reason=reason, cluster_effect=cluster_effect),
     )
 
 
 def with_a_slow_node(record: Record) -> Record:
     """The same, where a slow node was in the row's first job."""
     assert record.verdict is not None
-    assert record.verdict.night is not None
-    apart = replace(record.verdict.night, is_counted=False)
-    return replace(record, verdict=replace(record.verdict, night=apart))
+    assert record.verdict.cluster_effect is not None
+    apart = replace(record.verdict.cluster_effect, is_counted=False)
+    return replace(record, verdict=replace(record.verdict, cluster_effect=apart))
 
 
-def night(slower: Sequence[float], reason: Reason = Reason.WITHIN_TOLERANCE) -> list[Record]:
+def run_records(slower: Sequence[float], reason: Reason = Reason.WITHIN_TOLERANCE) -> list[Record]:
     return [row(number, one, reason) for number, one in enumerate(slower)]
 
 
-def test_a_usual_night_has_none() -> None:
-    assert incident_of(night([0.01, -0.01] * 5)) is None
+def test_a_usual_run_has_none() -> None:
+    assert incident_of(run_records([0.01, -0.01] * 5)) is None
 
 
-def test_a_slow_night_is_one_even_where_every_row_passes() -> None:
-    found = incident_of(night([0.03] * 9 + [-0.01]))
+def test_a_slow_run_is_one_even_where_every_row_passes() -> None:
+    found = incident_of(run_records([0.03] * 9 + [-0.01]))
 
     assert found is not None
     assert found.fact == "cluster eos: 9 of 10 rows slower, -3.0 % (an incident beyond -2.0 %)"
@@ -62,7 +62,7 @@ def test_a_slow_night_is_one_even_where_every_row_passes() -> None:
 
 
 def test_rows_that_are_part_of_it_are_named() -> None:
-    found = incident_of([*night([0.03] * 8), row(8, 0.1, Reason.INCIDENT)])
+    found = incident_of([*run_records([0.03] * 8), row(8, 0.1, Reason.INCIDENT)])
 
     assert found is not None
     assert found.text().splitlines()[2:] == [
@@ -73,9 +73,9 @@ def test_rows_that_are_part_of_it_are_named() -> None:
 
 @pytest.mark.parametrize("rows", [1, 7])
 def test_few_rows_have_none_but_never_where_a_row_was_left_to_it(rows: int) -> None:
-    assert incident_of(night([0.1] * rows)) is None
-    assert incident_of(night([0.1] * rows, Reason.INCIDENT)) is not None
-    assert incident_of(night([0.0] * 10 + [0.0] * rows, Reason.INCIDENT)) is not None
+    assert incident_of(run_records([0.1] * rows)) is None
+    assert incident_of(run_records([0.1] * rows, Reason.INCIDENT)) is not None
+    assert incident_of(run_records([0.0] * 10 + [0.0] * rows, Reason.INCIDENT)) is not None
 
 
 def test_a_row_whose_job_had_a_slow_node_is_not_one_of_those_that_tell_it() -> None:
@@ -101,7 +101,7 @@ def test_a_canary_that_was_too_slow_as_well_is_named() -> None:
     canary = replace(slow, row=replace(slow.row, node_id="t.yaml::canary", canary=True))
     excused = replace(slow, row=replace(slow.row, node_id="t.yaml::excused"))
 
-    found = incident_of([*night([0.03] * 9), canary, excused])
+    found = incident_of([*run_records([0.03] * 9), canary, excused])
 
     assert found is not None
     assert found.text().splitlines() == [found.fact, "the canary t.yaml::canary was too slow as well"]

@@ -25,7 +25,7 @@ def test_junit_has_what_pytest_makes_of_an_outcome(outcome: outcomes.Outcome) ->
     assert outcome.attention.in_report.sign
 
 
-def test_only_a_row_that_pytest_reports_as_failed_or_as_an_error_is_an_error_of_the_night() -> None:
+def test_only_a_row_that_pytest_reports_as_failed_or_as_an_error_is_an_error_of_the_run() -> None:
     red = {one.word for one in outcomes.OUTCOMES if one.attention.level is attention.Level.ERROR}
     assert red == {one.word for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"}}
 

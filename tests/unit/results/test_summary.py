@@ -1,4 +1,4 @@
-"""The night on one screen, to the letter: its plan, its progress, its rows, its errors."""
+"""The run on one screen, to the letter: its plan, its progress, its rows, its errors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def failed(job_id: str, nodes: str, why: str = "NCCL time-out") -> Record:
 
 
 def test_errors_by_cause_and_node() -> None:
-    night = [
+    run = [
         failed("1", "n[1-2]"),
         failed("2", "n[2-3]"),
         failed("3", "n2"),
@@ -93,7 +93,7 @@ def test_errors_by_cause_and_node() -> None:
         varied(row("error", 7, None), fact="sbatch refused the job: Invalid account", job=None),
         RUN[0],
     ]
-    assert summary.error_lines(night) == [
+    assert summary.error_lines(run) == [
         (
             "job failed with exit code 1: NCCL time-out: 4 rows (llama2_70b_fp8[H100x1], llama2_70b_fp8[H100x2], "
             "llama2_70b_fp8[H100x3], llama2_70b_fp8[H100x4]) on n2 (4), n[1,3]"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.session.nights import Nights, Others
+from pytest_gsw.session.session_history import Others, SessionHistory
 from tests.unit.history.test_past import ROWS, cluster
 
 
@@ -18,7 +18,7 @@ def over() -> set[str]:
 
 @pytest.fixture
 def others(tmp_path: Path, over: set[str]) -> Others:
-    found = Others(Nights(None, tmp_path, None), (), "tonight", over.__contains__)
+    found = Others(SessionHistory(None, tmp_path, None), (), "tonight", over.__contains__)
     vars(found)["together"] = cluster(30)
     return found
 
@@ -29,7 +29,7 @@ def end(others: Others, *rows: str, factor: float = 1.0) -> None:
 
 
 def test_without_a_history_they_say_nothing(tmp_path: Path) -> None:
-    alone = Others(Nights(None, tmp_path, None), (), "tonight", lambda _: False)
+    alone = Others(SessionHistory(None, tmp_path, None), (), "tonight", lambda _: False)
     alone.note("row0", 1.0)
 
     assert not alone.may_speak
@@ -68,10 +68,10 @@ def test_the_first_job_of_a_row_counts(others: Others) -> None:
     end(others, *ROWS)
     end(others, *ROWS, factor=2.0)
 
-    night = others.now("row0", 0.05)
-    assert night is not None
-    assert abs(night.effect) < 0.02
-    assert not night.is_incident
+    run = others.now("row0", 0.05)
+    assert run is not None
+    assert abs(run.effect) < 0.02
+    assert not run.is_incident
 
 
 def test_a_row_whose_job_had_a_slow_node_hears_the_others_and_has_no_say(others: Others) -> None:
@@ -79,11 +79,11 @@ def test_a_row_whose_job_had_a_slow_node_hears_the_others_and_has_no_say(others:
     others.note("row0", 2.0, had_slow_node=True)
     others.note("row1", 4.0, had_slow_node=True)
 
-    (night,) = others.bounds("row0", 0.05)
+    (run,) = others.bounds("row0", 0.05)
 
-    assert night is not None
-    assert not night.is_counted
-    assert abs(night.effect) < 0.02
+    assert run is not None
+    assert not run.is_counted
+    assert abs(run.effect) < 0.02
     (counted,) = others.bounds("row5", 0.05)
     assert counted is not None
     assert (counted.rows, counted.is_counted) == (8, True)
@@ -98,7 +98,7 @@ def test_where_most_jobs_had_a_slow_node_they_say_nothing(others: Others) -> Non
     assert others.bounds("row9", 0.05) == (None,)
 
 
-def test_a_row_of_which_no_nights_are_known_is_judged_by_itself(others: Others) -> None:
+def test_a_row_of_which_no_runs_are_known_is_judged_by_itself(others: Others) -> None:
     end(others, *ROWS)
     others.note("new", 1.0)
 

@@ -18,8 +18,8 @@ from pytest_gsw.performance.decision import Repeats
 from pytest_gsw.performance.noise import Noise
 from pytest_gsw.runs.agreement import Evidence
 from pytest_gsw.runs.run import Run
-from pytest_gsw.session.nights import Nights
 from pytest_gsw.session.row import LiveRow, ReplayedRow
+from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.model import definition_hash
 from tests.unit.results.records import JOB, SLOW, varied
@@ -28,7 +28,7 @@ from tests.unit.runs.ended import GOOD, IDENTITY
 
 IMAGE = "nvcr.io/nvidia/nemo:24.12"
 FLUX = cast("Launcher", SimpleNamespace(name="flux", version="0.62"))
-NIGHTS = Nights(None, Path("/nowhere"), None)
+RUNS = SessionHistory(None, Path("/nowhere"), None)
 
 
 def settings(replay: Path | None = None) -> Settings:
@@ -42,11 +42,11 @@ def live(
     replay: Path | None = None,
     evidence: tuple[Evidence, ...] = (),
 ) -> LiveRow:
-    return LiveRow(ROW, settings(replay), FLUX, NIGHTS, {}, spec, submitted)
+    return LiveRow(ROW, settings(replay), FLUX, RUNS, {}, spec, submitted)
 
 
 def recorded(**changed: object) -> ReplayedRow:
-    return ReplayedRow(ROW, settings(Path("/run")), FLUX, NIGHTS, {}, None, varied(SLOW, **changed))
+    return ReplayedRow(ROW, settings(Path("/run")), FLUX, RUNS, {}, None, varied(SLOW, **changed))
 
 
 def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None:

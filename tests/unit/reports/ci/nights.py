@@ -1,4 +1,4 @@
-"""Nights to export, one of them with every outcome, and texts that somebody else has written."""
+"""Runs to export, one of them with every outcome, and texts that somebody else has written."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def record(gpus: int, seconds: float | None = None, **changes: object) -> Record
     return varied(one, **changes)
 
 
-def night_of(
+def run_of(
     records: Iterable[Record], missing: Mapping[str, str] | None = None, since: Mapping[str, Since] | None = None
 ) -> RunReport:
-    """A night of these rows; by node id, why others have no record, and since when rows are slow."""
+    """A run of these rows; by node id, why others have no record, and since when rows are slow."""
     rows = (Row(one, one.row.id, since=(since or {}).get(one.row.node_id)) for one in records)
     return RunReport("", Run(Path(), missing or {}), tuple(rows))
 
@@ -56,7 +56,7 @@ IMPROVED = record(2048, 3.5, outcome="improved", fact="throughput 3 tokens/s is 
 NOON_S = 1794312000.0
 #: When the row that regressed first did so.
 SINCE = minute(NOON_S + 8 * 86400)
-NIGHT = night_of(
+RUN = run_of(
     (PASSED, REGRESSED, ERROR, INCONCLUSIVE, DRIFTING, IMPROVED),
     since={REGRESSED.row.node_id: Since(NOON_S + 8 * 86400, "first", "1", 3, "before")},
 )
@@ -81,8 +81,8 @@ HOSTILE = (
 texts = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(exclude_categories=("C",)) | st.just("\n")))
 
 
-def hostile_night(text: str) -> RunReport:
-    """A night in which everything that others write is one text."""
+def hostile_run(text: str) -> RunReport:
+    """A run in which everything that others write is one text."""
     job = replace(JOB, nodes=text, reason=text)
     rows = [
         varied(
@@ -100,7 +100,7 @@ def hostile_night(text: str) -> RunReport:
             log=text,
             job=job,
         )
-        for number, one in enumerate(NIGHT.records)
+        for number, one in enumerate(RUN.records)
     ]
     odd = varied(rows[0], node_id=f"{text}::odd", outcome="profiled", baseline=text)
-    return night_of((*rows, odd), {f"{text}::gone": text})
+    return run_of((*rows, odd), {f"{text}::gone": text})

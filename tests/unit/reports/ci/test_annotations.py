@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.common.words import escaped
 from pytest_gsw.reports.ci.findings import github
-from tests.unit.reports.ci.nights import NIGHT, SINCE, hostile_night, night_of, texts
+from tests.unit.reports.ci.nights import RUN, SINCE, hostile_run, run_of, texts
 
 #: In the order in which the runner puts them back, https://github.com/actions/runner, ActionCommand.cs.
 DATA = {"%0D": "\r", "%0A": "\n", "%25": "%"}
@@ -40,7 +40,7 @@ def parsed(line: str) -> Command | None:
 
 
 def test_a_command_for_each_finding() -> None:
-    lines = github(NIGHT).splitlines()
+    lines = github(RUN).splitlines()
     assert lines[0] == (
         "::error file=baselines/maxtext/llama2_70b.yaml,line=128,title=regressed%3A llama2_70b_fp8[H100x128]::"
         "throughput 205,201 tokens/s is 10.8 %25 below the documented 230,153 (allowed 5 %25)%0A"
@@ -58,8 +58,8 @@ def test_a_command_for_each_finding() -> None:
     ]
 
 
-def test_a_quiet_night_has_no_command() -> None:
-    assert github(night_of(())) == "0 rows"
+def test_a_quiet_run_has_no_command() -> None:
+    assert github(run_of(())) == "0 rows"
 
 
 @given(st.text())
@@ -71,8 +71,8 @@ def test_the_runner_reads_what_was_written(text: str) -> None:
 
 @given(texts)
 def test_nobody_gives_commands_but_us(text: str) -> None:
-    night = hostile_night(text)
-    lines = github(night).split("\n")
+    run = hostile_run(text)
+    lines = github(run).split("\n")
     commands = [command for line in lines if (command := parsed(line)) is not None]
     assert len(commands) == len(lines) - 1
     assert {command.name for command in commands} <= {"error", "warning", "notice"}

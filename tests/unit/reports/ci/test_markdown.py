@@ -14,18 +14,18 @@ from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.ci.markdown import markdown
 from tests.unit.reports.ci.nights import (
     HOSTILE,
-    NIGHT,
     NOON_S,
     PASSED,
     REGRESSED,
+    RUN,
     SINCE,
-    hostile_night,
-    night_of,
+    hostile_run,
     record,
+    run_of,
     texts,
 )
 from tests.unit.results.records import PASSED_BY_ACCEPTED, varied
-from tests.unit.results.test_incident import night
+from tests.unit.results.test_incident import run_records
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False})
 
@@ -65,21 +65,21 @@ def test_alarms_by_what_became_of_them_come_first() -> None:
         *(an_alarm("d", State.MENDED, mended_by=PASSED.run.id), an_alarm("e", State.MENDED, mended_by="earlier")),
         *(an_alarm("f", State.NEW, part_of="1f0c92ab"), an_alarm("g", State.GONE)),
     )
-    assert markdown(replace(NIGHT, alarms=alarms)).splitlines()[3:8] == [
+    assert markdown(replace(RUN, alarms=alarms)).splitlines()[3:8] == [
         "",
         "- **new** (2): `regression of a`, `regression of b`",
         "- **ongoing** (1): `regression of c`",
         "- **fixed** (1): `regression of d`",
         "",
     ]
-    assert "**new**" not in markdown(replace(NIGHT, alarms=alarms[-3:]))
+    assert "**new**" not in markdown(replace(RUN, alarms=alarms[-3:]))
     named = ", ".join(f"`regression of row{n}`" for n in range(8))
     many = tuple(an_alarm(f"row{n}", State.NEW) for n in range(9))
-    assert f"- **new** (9): {named} and 1 more\n" in markdown(replace(NIGHT, alarms=many))
+    assert f"- **new** (9): {named} and 1 more\n" in markdown(replace(RUN, alarms=many))
 
 
 def test_the_whole_summary() -> None:
-    assert markdown(NIGHT) == "\n".join(
+    assert markdown(RUN) == "\n".join(
         [
             "### pytest-gsw: 4 rows need attention",
             "",
@@ -129,12 +129,12 @@ def test_the_whole_summary() -> None:
 def test_columns_are_of_cpus_where_no_row_of_so_many_has_a_gpu() -> None:
     rows = [("t::1", 1, "CPU"), ("t::2", 2, "CPU"), ("t::3", 2, "H100")]
     records = [varied(PASSED, row=name, node_id=name, gpus=gpus, accelerator=kind) for name, gpus, kind in rows]
-    assert "| workload | dtype | accelerator | 1 CPU | 2 GPUs |" in markdown(night_of(records))
+    assert "| workload | dtype | accelerator | 1 CPU | 2 GPUs |" in markdown(run_of(records))
 
 
 def test_rows_that_nobody_must_look_at_are_listed_and_need_no_attention() -> None:
     accepted = [varied(PASSED_BY_ACCEPTED, row=f"row{n}", node_id=f"t.yaml::row{n}", gpus=8 << n) for n in range(2)]
-    text = markdown(night_of((REGRESSED, *accepted)))
+    text = markdown(run_of((REGRESSED, *accepted)))
     assert text.startswith("### pytest-gsw: 1 row needs attention\n")
     assert "3 rows: 2 passed (2 by an accepted figure), 1 regressed, " in text
     assert (
@@ -143,16 +143,16 @@ def test_rows_that_nobody_must_look_at_are_listed_and_need_no_attention() -> Non
     assert "| -4.1 % accepted | -4.1 % accepted |" in text
 
 
-def test_a_quiet_night() -> None:
-    assert markdown(night_of((PASSED,))).splitlines()[:3] == [
+def test_a_quiet_run() -> None:
+    assert markdown(run_of((PASSED,))).splitlines()[:3] == [
         "### pytest-gsw: no row needs attention",
         "",
         "`eos`, run `20261120-221000-7f3a`, 1 row: 1 passed, 11.8 GPU-hours",
     ]
 
 
-def test_a_night_of_which_nothing_is_left() -> None:
-    assert cells(markdown(night_of((), {"t.yaml::one": "the session ended"})))[1:] == [
+def test_a_run_of_which_nothing_is_left() -> None:
+    assert cells(markdown(run_of((), {"t.yaml::one": "the session ended"})))[1:] == [
         ["one", "error the session ended", "", "", "", "", ""]
     ]
 
@@ -164,7 +164,7 @@ def test_rows_of_one_cell_are_counted_the_bad_ones_first() -> None:
         varied(PASSED, node_id="c", outcome="regressed"),
         varied(PASSED, node_id="d", outcome="error"),
     )
-    assert cells(markdown(night_of(rows)))[-1] == [
+    assert cells(markdown(run_of(rows)))[-1] == [
         "llama2_70b",
         "fp8",
         "H100",
@@ -177,7 +177,7 @@ def test_the_summary_is_as_long_as_it_may_be(limit_bytes: int) -> None:
     rows = tuple(
         record(gpus, 9.0, outcome="regressed", workload=f"w{gpus}", node_id=f"t::{gpus}") for gpus in range(500)
     )
-    text = markdown(night_of(rows), limit_bytes)
+    text = markdown(run_of(rows), limit_bytes)
     assert len(text.encode()) <= limit_bytes
     shown = [row for row in cells(text) if row[0].startswith("llama2")]
     if len(shown) < 500:
@@ -186,15 +186,15 @@ def test_the_summary_is_as_long_as_it_may_be(limit_bytes: int) -> None:
 
 
 def test_a_slow_cluster_is_counted_as_one() -> None:
-    whole = night([0.06] * 10, Reason.INCIDENT)
-    assert markdown(night_of(whole)).startswith("### pytest-gsw: 1 cluster needs attention\n")
+    whole = run_records([0.06] * 10, Reason.INCIDENT)
+    assert markdown(run_of(whole)).startswith("### pytest-gsw: 1 cluster needs attention\n")
     own = varied(REGRESSED, node_id="t.yaml::own")
-    assert markdown(night_of((*whole, own))).startswith("### pytest-gsw: 1 cluster and 1 row need attention\n")
+    assert markdown(run_of((*whole, own))).startswith("### pytest-gsw: 1 cluster and 1 row need attention\n")
 
 
 @given(texts)
 def test_what_others_write_is_text(text: str) -> None:
-    shown = markdown(hostile_night(text))
+    shown = markdown(hostile_run(text))
     kinds = {token.type for token in inline(shown)}
     assert kinds <= {"text", "code_inline", "strong_open", "strong_close"}
     assert {token.type for token in PARSER.parse(shown)}.isdisjoint({"html_block", "fence", "code_block", "hr"})
@@ -207,4 +207,4 @@ def test_what_others_write_is_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", [one for one in HOSTILE if one and "\n" not in one and "\\|" not in one])
 def test_what_others_write_can_be_read(text: str) -> None:
-    assert cells(markdown(night_of((varied(PASSED, outcome="error", fact=text, job=None),))))[1][1] == f"error {text}"
+    assert cells(markdown(run_of((varied(PASSED, outcome="error", fact=text, job=None),))))[1][1] == f"error {text}"

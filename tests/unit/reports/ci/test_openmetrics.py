@@ -17,14 +17,14 @@ from pytest_gsw.performance.verdict import MetricVerdict, Outcome
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.tables.metrics import Direction, Metric
-from tests.unit.reports.ci.nights import DRIFTING, ERROR, NIGHT, PASSED, REGRESSED, hostile_night, night_of, texts
+from tests.unit.reports.ci.nights import DRIFTING, ERROR, PASSED, REGRESSED, RUN, hostile_run, run_of, texts
 from tests.unit.results.records import varied
-from tests.unit.results.test_incident import night
+from tests.unit.results.test_incident import run_records
 
 
-def families(night: RunReport) -> dict[str, Family]:
+def families(run: RunReport) -> dict[str, Family]:
     """What both parsers read: the strict one of OpenMetrics, and that of the text format for textfile collectors."""
-    text = f"{openmetrics(night)}\n"
+    text = f"{openmetrics(run)}\n"
     strict, lenient = ({family.name: family for family in parse(text)} for parse in (strictly, leniently))
     assert {name: family.samples for name, family in strict.items()} == {
         name: family.samples for name, family in lenient.items()
@@ -33,24 +33,24 @@ def families(night: RunReport) -> dict[str, Family]:
     return strict
 
 
-def values(night: RunReport, name: str) -> dict[str, float]:
-    return {sample.labels["row"]: sample.value for sample in families(night)[name].samples}
+def values(run: RunReport, name: str) -> dict[str, float]:
+    return {sample.labels["row"]: sample.value for sample in families(run)[name].samples}
 
 
 def test_an_incident_is_a_sample_of_the_cluster() -> None:
-    slow = families(night_of(night([0.06] * 9 + [-0.01])))
-    usual = families(night_of(night([0.01, -0.01] * 5)))
+    slow = families(run_of(run_records([0.06] * 9 + [-0.01])))
+    usual = families(run_of(run_records([0.01, -0.01] * 5)))
 
     (effect,) = slow["gsw_cluster_effect_ratio"].samples
     assert effect.labels == {"cluster": "eos"}
     assert effect.value == pytest.approx(math.expm1(-0.06))
     assert [found["gsw_cluster_incident"].samples[0].value for found in (slow, usual)] == [1, 0]
-    assert "gsw_cluster_incident" not in families(night_of(night([0.06] * 7)))
+    assert "gsw_cluster_incident" not in families(run_of(run_records([0.06] * 7)))
 
 
 @pytest.mark.parametrize(("drift", "value"), [("creeps", [1.0]), ("", [0.0]), (None, [])])
 def test_a_cluster_that_creeps_is_a_sample_where_that_is_known(drift: str | None, value: list[float]) -> None:
-    told = replace(night_of((PASSED,)), told={"eos": ClusterTold(drift=drift)})
+    told = replace(run_of((PASSED,)), told={"eos": ClusterTold(drift=drift)})
     found = families(told).get("gsw_cluster_drift")
     assert [sample.value for sample in (found.samples if found else ())] == value
 
@@ -60,7 +60,7 @@ def test_a_sample() -> None:
         '{row="llama2_70b_fp8[H100x128]",table="baselines/maxtext/llama2_70b.yaml",cluster="eos",workload="llama2_70b",'
         'framework="maxtext",dtype="fp8",accelerator="H100",gpus="128"}'
     )
-    lines = openmetrics(night_of((REGRESSED,))).splitlines()
+    lines = openmetrics(run_of((REGRESSED,))).splitlines()
     assert lines[:4] == [
         "# HELP gsw_step_time_seconds Measured time of a training step.",
         "# TYPE gsw_step_time_seconds gauge",
@@ -72,7 +72,7 @@ def test_a_sample() -> None:
 
 
 def test_units_are_base_units() -> None:
-    found = families(NIGHT)
+    found = families(RUN)
     assert set(found) == {
         "gsw_step_time_seconds",
         "gsw_documented_step_time_seconds",
@@ -90,26 +90,26 @@ def test_units_are_base_units() -> None:
 
 
 def test_what_was_measured() -> None:
-    assert values(NIGHT, "gsw_step_time_seconds")[REGRESSED.row.id] == 5.11
-    assert ERROR.row.id not in values(NIGHT, "gsw_step_time_seconds")
-    assert values(NIGHT, "gsw_throughput_change_ratio")[REGRESSED.row.id] == pytest.approx(-0.1084, abs=1e-4)
-    assert values(NIGHT, "gsw_allowed_loss_ratio")[REGRESSED.row.id] == 0.05
-    assert {row for row, value in values(NIGHT, "gsw_drift").items() if value} == {DRIFTING.row.id}
+    assert values(RUN, "gsw_step_time_seconds")[REGRESSED.row.id] == 5.11
+    assert ERROR.row.id not in values(RUN, "gsw_step_time_seconds")
+    assert values(RUN, "gsw_throughput_change_ratio")[REGRESSED.row.id] == pytest.approx(-0.1084, abs=1e-4)
+    assert values(RUN, "gsw_allowed_loss_ratio")[REGRESSED.row.id] == 0.05
+    assert {row for row, value in values(RUN, "gsw_drift").items() if value} == {DRIFTING.row.id}
 
 
 def test_every_row_has_one_outcome_of_all() -> None:
     by_row: dict[str, dict[str, float]] = {}
-    for sample in families(NIGHT)["gsw_outcome"].samples:
+    for sample in families(RUN)["gsw_outcome"].samples:
         by_row.setdefault(sample.labels["row"], {})[sample.labels["outcome"]] = sample.value
     assert {row: {name for name, value in states.items() if value} for row, states in by_row.items()} == {
-        record.row.id: {record.outcome} for record in NIGHT.records
+        record.row.id: {record.outcome} for record in RUN.records
     }
     assert {len(states) for states in by_row.values()} == {8}
 
 
 def test_rows_without_a_record_are_errors() -> None:
-    night = night_of((PASSED,), {"t.yaml::one": "the session ended", PASSED.row.node_id: "has a record"})
-    samples = families(night)["gsw_outcome"].samples
+    run = run_of((PASSED,), {"t.yaml::one": "the session ended", PASSED.row.node_id: "has a record"})
+    samples = families(run)["gsw_outcome"].samples
     assert [sample.labels for sample in samples if sample.labels["row"] == "one"] == [
         {"row": "one", "table": "t.yaml", "cluster": "eos", "outcome": "error"}
     ]
@@ -117,21 +117,21 @@ def test_rows_without_a_record_are_errors() -> None:
 
 
 def test_the_time_is_that_of_the_newest_record_of_a_cluster() -> None:
-    night = night_of(
+    run = run_of(
         (
             varied(PASSED, recorded_s=5.0),
             varied(REGRESSED, recorded_s=7.0),
             varied(ERROR, simulated=True, recorded_s=6.0),
         )
     )
-    samples = families(night)["gsw_run_timestamp_seconds"].samples
+    samples = families(run)["gsw_run_timestamp_seconds"].samples
     assert {sample.labels["cluster"]: sample.value for sample in samples} == {"eos": 7.0, "demo": 6.0}
 
 
 def test_slow_nodes_are_told_with_what_they_cost() -> None:
     one = Suspect(("n1",), -0.1, (), (), mended=False)
     several = Suspect(("n1", "n2"), -0.05, (), (), mended=False)
-    samples = families(replace(NIGHT, slow_nodes={"eos": (one, several)}))[
+    samples = families(replace(RUN, slow_nodes={"eos": (one, several)}))[
         "gsw_slow_node_throughput_change_ratio"
     ].samples
     assert [(sample.labels, sample.value) for sample in samples] == [
@@ -142,30 +142,30 @@ def test_slow_nodes_are_told_with_what_they_cost() -> None:
 
 def test_nodes_that_fail_jobs_are_told_with_their_share() -> None:
     one = Failing(("n1",), 6, 8, 0.02, named=True)
-    samples = families(replace(NIGHT, blamed_nodes={"eos": (one,)}))["gsw_failing_node_ratio"].samples
+    samples = families(replace(RUN, blamed_nodes={"eos": (one,)}))["gsw_failing_node_ratio"].samples
     assert [(sample.labels, sample.value) for sample in samples] == [
         ({"cluster": "eos", "node": "n1", "one_of": "1"}, 0.75)
     ]
 
 
 def test_nothing_is_nothing() -> None:
-    assert openmetrics(night_of(())) == "# EOF"
-    assert families(night_of(())) == {}
+    assert openmetrics(run_of(())) == "# EOF"
+    assert families(run_of(())) == {}
 
 
 def test_a_label_of_a_site_in_a_help_is_read_by_both() -> None:
     odd = Metric("peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, 'a "peak"\\n of \\ memory')
     assert REGRESSED.verdict is not None
     verdict = replace(REGRESSED.verdict, metrics=(MetricVerdict(odd, Outcome.PASSED, 70.1, 70.0, 0.05),))
-    found = families(night_of((replace(REGRESSED, verdict=verdict),)))
+    found = families(run_of((replace(REGRESSED, verdict=verdict),)))
     help_text = "Measured a 'peak'\\n of \\ memory in GiB, lower is better."
     assert found["gsw_metric_peak_memory_gib"].documentation == help_text
 
 
 @given(texts)
 def test_labels_come_back_as_they_were(text: str) -> None:
-    night = hostile_night(text)
-    found = families(night)
+    run = hostile_run(text)
+    found = families(run)
     drifts = found["gsw_drift"].samples
     assert {sample.labels["workload"] for sample in drifts} == {text}
     assert {sample.labels["row"] for sample in drifts} == {text}

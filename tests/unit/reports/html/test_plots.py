@@ -24,15 +24,15 @@ from pytest_gsw.reports.html.charts import (
     ticks,
     window_of,
 )
-from pytest_gsw.reports.html.pages import jobs_plot, nights_strip, row_curve
+from pytest_gsw.reports.html.pages import history_strip, jobs_plot, row_curve
 from pytest_gsw.reports.run_report import Listed, Row
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import parse_statistic
-from tests.unit.reports.nights import (
+from tests.unit.reports.records_of_runs import (
     BROKEN,
+    CURRENT_RUN,
     PASSED,
     SLOW,
-    TONIGHT,
     attempt,
     drawn,
     failed,
@@ -112,14 +112,14 @@ def test_of_very_many_steps_the_extremes_are_drawn() -> None:
     assert min(heights) < 60 < max(heights)
 
 
-def nights_of_slow(directory: Path, *before: Record) -> Row:
+def runs_of_slow(directory: Path, *before: Record) -> Row:
     return report_of(SLOW, before=before, directory=directory).rows[0]
 
 
-def test_the_nights_of_a_row(tmp_path: Path) -> None:
-    before = [row(SLOW.row.id, number) for number in range(TONIGHT - 1)]
-    before += [row(SLOW.row.id, TONIGHT - 1, 5.2, outcome="inconclusive")]
-    plot = drawn(history_plot(nights_of_slow(tmp_path, *before)))
+def test_the_runs_of_a_row(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, number) for number in range(CURRENT_RUN - 1)]
+    before += [row(SLOW.row.id, CURRENT_RUN - 1, 5.2, outcome="inconclusive")]
+    plot = drawn(history_plot(runs_of_slow(tmp_path, *before)))
     assert (
         plot.alt == "Step time of 46 runs (s), lower is better, the newest 5 s; documented 4.5 s; limit 4.737 s; "
         "1 regressed; 1 inconclusive"
@@ -129,25 +129,25 @@ def test_the_nights_of_a_row(tmp_path: Path) -> None:
         *("runs of the reference", "documented 4.5 s", "limit 4.737 s"),
     ]
     assert len(list(plot.svg.iter("polygon"))) == 2
-    assert told_of(plot)[-1] == f"5 s, {minute_of(TONIGHT)}, job 481265, regressed"
+    assert told_of(plot)[-1] == f"5 s, {minute_of(CURRENT_RUN)}, job 481265, regressed"
 
 
-def test_a_night_leads_to_the_rows_page_in_it(tmp_path: Path) -> None:
-    found = nights_of_slow(tmp_path, row(SLOW.row.id, TONIGHT - 2), row(SLOW.row.id, TONIGHT - 1))
-    plot = drawn(history_plot(found, {found.past.nights[1].run_id: "../nights/x/rows/y.html"}))
+def test_a_run_leads_to_the_rows_page_in_it(tmp_path: Path) -> None:
+    found = runs_of_slow(tmp_path, row(SLOW.row.id, CURRENT_RUN - 2), row(SLOW.row.id, CURRENT_RUN - 1))
+    plot = drawn(history_plot(found, {found.past.runs[1].run_id: "../runs/x/rows/y.html"}))
     (link,) = plot.svg.iter("a")
-    assert link.get("href") == "../nights/x/rows/y.html"
+    assert link.get("href") == "../runs/x/rows/y.html"
     assert link.get("aria-label") == link.findtext(".//title")
 
 
-def test_a_night_with_an_error_is_a_cross_on_the_edge(tmp_path: Path) -> None:
-    before = [row(BROKEN.row.id, number) for number in range(TONIGHT - 2)]
-    before += [failed(BROKEN.row.id, "job 7 ended NODE_FAIL", TONIGHT - 1)]
-    night = report_of(BROKEN, before=before, directory=tmp_path)
-    plot = drawn(history_plot(night.rows[0]))
+def test_a_run_with_an_error_is_a_cross_on_the_edge(tmp_path: Path) -> None:
+    before = [row(BROKEN.row.id, number) for number in range(CURRENT_RUN - 2)]
+    before += [failed(BROKEN.row.id, "job 7 ended NODE_FAIL", CURRENT_RUN - 1)]
+    run = report_of(BROKEN, before=before, directory=tmp_path)
+    plot = drawn(history_plot(run.rows[0]))
     assert [told for told in told_of(plot) if told.startswith("error")] == [
-        f"error, {minute_of(TONIGHT - 1)}",
-        f"error: job 481265 failed with exit code 1: NCCL error, job 481265, {minute_of(TONIGHT)}",
+        f"error, {minute_of(CURRENT_RUN - 1)}",
+        f"error: job 481265 failed with exit code 1: NCCL error, job 481265, {minute_of(CURRENT_RUN)}",
     ]
     assert "error" in legend(plot)
     assert plot.alt.endswith("; 2 runs with an error")
@@ -155,24 +155,24 @@ def test_a_night_with_an_error_is_a_cross_on_the_edge(tmp_path: Path) -> None:
     assert places == [96.8, 99.0]  # the row does not seem to end the day before
 
 
-def test_a_night_that_is_not_believed_is_shown_beside_the_line(tmp_path: Path) -> None:
-    before = [row(SLOW.row.id, number) for number in range(TONIGHT - 4, TONIGHT)]
+def test_a_run_that_is_not_believed_is_shown_beside_the_line(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, number) for number in range(CURRENT_RUN - 4, CURRENT_RUN)]
     too_good = {"outcome": "inconclusive", "reason": Reason.TOO_GOOD.value}
-    tonight = varied(SLOW, measured={"step_time_s": 3.6}, series_s=(3.6,) * 5, **too_good)
-    night = report_of(tonight, before=before, directory=tmp_path)
-    plot = drawn(history_plot(night.rows[0]))
+    current_run = varied(SLOW, measured={"step_time_s": 3.6}, series_s=(3.6,) * 5, **too_good)
+    run = report_of(current_run, before=before, directory=tmp_path)
+    plot = drawn(history_plot(run.rows[0]))
     assert "Step time of 5 runs (s), lower is better, the newest 3.6 s;" in plot.alt
     assert plot.alt.endswith("; 1 inconclusive")
-    assert told_of(plot)[-1] == f"3.6 s, {minute_of(TONIGHT)}, job 481265, inconclusive: too good to be true"
+    assert told_of(plot)[-1] == f"3.6 s, {minute_of(CURRENT_RUN)}, job 481265, inconclusive: too good to be true"
     (curve,) = plot.svg.iter("polyline")
     assert len((curve.get("points") or "").split()) == 4
-    assert night.rows[0].past.judged == night.rows[0].past.measured[:-1]  # it says nothing of the row
+    assert run.rows[0].past.judged == run.rows[0].past.measured[:-1]  # it says nothing of the row
 
 
-def test_one_outlier_leaves_the_other_nights_their_axis(tmp_path: Path) -> None:
-    before = [row(SLOW.row.id, number, 4.5 + number % 5 / 100) for number in range(TONIGHT - 30, TONIGHT)]
-    before[7] = row(SLOW.row.id, TONIGHT - 23, 4500.0, outcome="regressed")
-    plot = drawn(history_plot(nights_of_slow(tmp_path, *before)))
+def test_one_outlier_leaves_the_other_runs_their_axis(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, number, 4.5 + number % 5 / 100) for number in range(CURRENT_RUN - 30, CURRENT_RUN)]
+    before[7] = row(SLOW.row.id, CURRENT_RUN - 23, 4500.0, outcome="regressed")
+    plot = drawn(history_plot(runs_of_slow(tmp_path, *before)))
     assert plot.title == "Step time of 31 runs (s), lower is better; beyond the picture: 4500 s"
     (curve,) = plot.svg.iter("polyline")
     heights = [float(place.partition(",")[2]) for place in (curve.get("points") or "").split()]
@@ -185,30 +185,33 @@ def test_one_outlier_leaves_the_other_nights_their_axis(tmp_path: Path) -> None:
     assert documented - limit > 20
 
 
-def test_one_night_is_no_picture(tmp_path: Path) -> None:
-    assert history_plot(nights_of_slow(tmp_path)) is None
+def test_one_run_is_no_picture(tmp_path: Path) -> None:
+    assert history_plot(runs_of_slow(tmp_path)) is None
 
 
-def test_the_first_suspect_night_is_marked(tmp_path: Path) -> None:
+def test_the_first_suspect_run_is_marked(tmp_path: Path) -> None:
     drift = [
-        row(SLOW.row.id, number, (4.5 if number < 32 else 4.62) * (1 + number % 5 / 1000)) for number in range(TONIGHT)
+        row(SLOW.row.id, number, (4.5 if number < 32 else 4.62) * (1 + number % 5 / 1000))
+        for number in range(CURRENT_RUN)
     ]
-    found = nights_of_slow(tmp_path, *drift)
+    found = runs_of_slow(tmp_path, *drift)
     plot = drawn(history_plot(found))
     assert f"slower since about {minute_of(32)}" in legend(plot)
     assert plot.alt.endswith(f"; 1 regressed; slower since about {minute_of(32)}")
 
 
-def test_the_newest_200_nights_are_drawn(tmp_path: Path) -> None:
-    plot = drawn(history_plot(nights_of_slow(tmp_path, *(row(SLOW.row.id, number) for number in range(-300, TONIGHT)))))
+def test_the_newest_200_runs_are_drawn(tmp_path: Path) -> None:
+    plot = drawn(
+        history_plot(runs_of_slow(tmp_path, *(row(SLOW.row.id, number) for number in range(-300, CURRENT_RUN))))
+    )
     assert "200 runs" in plot.alt
     assert "runs of the reference" not in legend(plot)  # they were before
 
 
-def test_the_jobs_of_a_night() -> None:
+def test_the_jobs_of_a_run() -> None:
     again = varied(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
-    night = report_of(again, SLOW, BROKEN)
-    plot = drawn(jobs_plot(night))
+    run = report_of(again, SLOW, BROKEN)
+    plot = drawn(jobs_plot(run))
     assert plot.alt == "4 jobs of the run; pale bars are time in the queue, others run time, crosses failed"
     assert sum(shape.get("class") == "failed" for shape in plot.svg.iter("rect")) == 2
     assert len(list(plot.svg.iter("polygon"))) == 2  # and not by their colour alone
@@ -218,13 +221,13 @@ def test_the_jobs_of_a_night() -> None:
 
 
 def test_jobs_of_one_row_are_told_apart_on_the_time_line() -> None:
-    night = report_of(of_second("20"), of_second("9", 256))
-    plot = drawn(jobs_plot(night))
+    run = report_of(of_second("20"), of_second("9", 256))
+    plot = drawn(jobs_plot(run))
     names = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
     assert names == ["llama2_70b_fp8[H100x256], job 9", "llama2_70b_fp8[H100x128], job 20"]  # ended in one second
     long = of_second("12345678", name="a_workload_with_a_name_that_is_very_long_fp8")
-    night = report_of(long)
-    plot = drawn(jobs_plot(night))
+    run = report_of(long)
+    plot = drawn(jobs_plot(run))
     (name,) = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
     assert name == "a_workload_with_a_name_that_i…, job 12345678"
 
@@ -238,8 +241,8 @@ def of_second(job_id: str, gpus: int = 128, name: str = "llama2_70b_fp8") -> Rec
 
 def test_of_a_thousand_jobs_those_that_ended_last_are_drawn() -> None:
     many = [varied(SLOW, node_id=f"t::{number}") for number in range(1000)]
-    night = report_of(*many)
-    plot = drawn(jobs_plot(night))
+    run = report_of(*many)
+    plot = drawn(jobs_plot(run))
     assert plot.alt.startswith("The 200 jobs that ended last;")
 
 
@@ -247,10 +250,10 @@ def test_of_a_thousand_jobs_those_that_ended_last_are_drawn() -> None:
 
 
 def test_what_an_axis_is_made_for() -> None:
-    nights = [4.5, 4.51, 4.49] * 10
-    assert in_view([*nights, 4500.0], (4.737,), 0.27) == (min(nights), 4.737)
-    assert in_view([*nights, 5.0], (4.737,), 0.27) == (min(nights), 5.0)
-    assert in_view([*nights, 0.01], (4.737,), 0.27) == (min(nights), 4.737)
+    runs = [4.5, 4.51, 4.49] * 10
+    assert in_view([*runs, 4500.0], (4.737,), 0.27) == (min(runs), 4.737)
+    assert in_view([*runs, 5.0], (4.737,), 0.27) == (min(runs), 5.0)
+    assert in_view([*runs, 0.01], (4.737,), 0.27) == (min(runs), 4.737)
     assert in_view([4.5, 4500.0], (4.5, 4.737), 0.27) == (4.5, 4.737)
     assert in_view([4.5, 4500.0], (), 0.27) == (4.5, 4500.0)
     steps = [4.5] * 10 + [45.0] * 10  # a row that has another level since
@@ -292,8 +295,8 @@ TOO_GOOD = varied(
 )
 
 
-def curve(directory: Path, tonight: Record, *before: Record) -> ET.Element:
-    found = row_curve(report_of(tonight, before=before, directory=directory).rows[0])
+def curve(directory: Path, current_run: Record, *before: Record) -> ET.Element:
+    found = row_curve(report_of(current_run, before=before, directory=directory).rows[0])
     assert found is not None
     return found
 
@@ -307,16 +310,16 @@ def last_of_line(svg: ET.Element) -> list[str]:
     return (line.get("points") or "").split()[-1].split(",")
 
 
-def test_the_last_dot_is_of_tonight(tmp_path: Path) -> None:
-    svg = curve(tmp_path, SLOW, *(row(SLOW.row.id, TONIGHT - number) for number in (3, 2, 1)))
+def test_the_last_dot_is_of_current_run(tmp_path: Path) -> None:
+    svg = curve(tmp_path, SLOW, *(row(SLOW.row.id, CURRENT_RUN - number) for number in (3, 2, 1)))
     (dot,) = svg.iter("circle")
     assert (dot.get("class"), [dot.get("cx"), dot.get("cy")]) == ("regressed", last_of_line(svg))
     assert told(svg) == "Throughput of 4 runs from \N{MINUS SIGN}10.0 % to +0.0 %, \N{MINUS SIGN}10.0 % in the newest"
 
 
-def test_one_outlier_leaves_the_other_nights_their_height(tmp_path: Path) -> None:
-    before = [row(SLOW.row.id, TONIGHT - number, 4.5 + number % 5 / 50) for number in range(20, 0, -1)]
-    before[7] = row(SLOW.row.id, TONIGHT - 13, 0.045, outcome="improved")
+def test_one_outlier_leaves_the_other_runs_their_height(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, CURRENT_RUN - number, 4.5 + number % 5 / 50) for number in range(20, 0, -1)]
+    before[7] = row(SLOW.row.id, CURRENT_RUN - 13, 0.045, outcome="improved")
     svg = curve(tmp_path, SLOW, *before)
     (line,) = svg.iter("polyline")
     heights = [float(place.partition(",")[2]) for place in (line.get("points") or "").split()]
@@ -326,7 +329,7 @@ def test_one_outlier_leaves_the_other_nights_their_height(tmp_path: Path) -> Non
 
 
 def test_what_is_not_believed_is_a_square_beside_the_line(tmp_path: Path) -> None:
-    svg = curve(tmp_path, TOO_GOOD, *(row(SLOW.row.id, TONIGHT - number) for number in (3, 2, 1)))
+    svg = curve(tmp_path, TOO_GOOD, *(row(SLOW.row.id, CURRENT_RUN - number) for number in (3, 2, 1)))
     assert list(svg.iter("circle")) == []
     (square,) = svg.iter("rect")
     assert square.get("class") == "inconclusive"
@@ -335,9 +338,9 @@ def test_what_is_not_believed_is_a_square_beside_the_line(tmp_path: Path) -> Non
     assert told(svg) == "Throughput of 4 runs from +0.0 % to +25.0 %, +25.0 % in the newest"
 
 
-def test_a_night_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
-    doubted = row(SLOW.row.id, TONIGHT - 1, 3.6, outcome="inconclusive", reason=Reason.TOO_GOOD.value)
-    svg = curve(tmp_path, SLOW, row(SLOW.row.id, TONIGHT - 2), doubted)
+def test_a_run_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
+    doubted = row(SLOW.row.id, CURRENT_RUN - 1, 3.6, outcome="inconclusive", reason=Reason.TOO_GOOD.value)
+    svg = curve(tmp_path, SLOW, row(SLOW.row.id, CURRENT_RUN - 2), doubted)
     assert [(one.tag, one.get("class")) for one in svg if one.tag in {"rect", "circle"}] == [
         ("rect", "inconclusive"),
         ("circle", "regressed"),
@@ -355,5 +358,5 @@ def test_a_night_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
 )
 def test_a_run_is_labelled_by_what_tells_it_from_the_one_before(times: list[str], labels: list[str]) -> None:
     begun = [datetime.strptime(f"2026-11-{one}", "%Y-%m-%d %H:%M").astimezone().timestamp() for one in times]
-    strip = nights_strip([Listed(f"{time_s}", time_s, {"passed": 6}) for time_s in begun], lambda _: None)
+    strip = history_strip([Listed(f"{time_s}", time_s, {"passed": 6}) for time_s in begun], lambda _: None)
     assert [column[0][2].text or "" for column in strip.iter("li")] == labels

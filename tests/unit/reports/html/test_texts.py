@@ -16,8 +16,8 @@ from pytest_gsw.reports.html.layout import (
     html_text,
     limit_text,
     minute,
-    night_text,
     percent,
+    report_text,
     since_facts,
     since_text,
 )
@@ -25,11 +25,11 @@ from pytest_gsw.reports.html.pages import all_commands, log_ends, verdict_tables
 from pytest_gsw.reports.run_report import Row, Since
 from pytest_gsw.results import next_steps
 from pytest_gsw.results.record import Record
-from tests.unit.history.nights import FIRST_S
-from tests.unit.reports.ci.nights import night_of
-from tests.unit.reports.nights import BROKEN, FAST, PASSED, RUN_ID, SLOW, report_of, row
+from tests.unit.history.runs import FIRST_S
+from tests.unit.reports.ci.nights import run_of
+from tests.unit.reports.records_of_runs import BROKEN, FAST, PASSED, RUN_ID, SLOW, report_of, row
 from tests.unit.results.records import varied
-from tests.unit.results.test_incident import night as slow_for_all
+from tests.unit.results.test_incident import run_records as slow_for_all
 
 RUN = Path(".gsw/runs/20261216-210000-7f3a")
 NODE = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8"
@@ -52,23 +52,23 @@ def shown(record: Record, since: Since | None = None) -> Row:
         ((PASSED, SLOW, BROKEN), "1 regressed, 1 error of 3 rows"),
     ],
 )
-def test_a_night_in_a_few_words(records: tuple[Record, ...], said: str) -> None:
-    assert night_text(report_of(*records)) == said
+def test_a_run_in_a_few_words(records: tuple[Record, ...], said: str) -> None:
+    assert report_text(report_of(*records)) == said
 
 
 def test_an_incident_comes_first() -> None:
-    assert night_text(night_of(slow_for_all([0.06] * 10, Reason.INCIDENT))) == "1 incident, 10 inconclusive of 10 rows"
+    assert report_text(run_of(slow_for_all([0.06] * 10, Reason.INCIDENT))) == "1 incident, 10 inconclusive of 10 rows"
 
 
 def test_since_when() -> None:
-    tonight = Since(FIRST_S, RUN_ID, "1", 1)
-    assert since_text(tonight) == "no run before is known"
-    assert since_text(replace(tonight, nights=3)) == f"{minute(FIRST_S)} or before, 3 runs"
+    current_run = Since(FIRST_S, RUN_ID, "1", 1)
+    assert since_text(current_run) == "no run before is known"
+    assert since_text(replace(current_run, runs=3)) == f"{minute(FIRST_S)} or before, 3 runs"
     good = {"good_run_id": "r", "good_time_s": FIRST_S - 86400, "good_s": 4.5561}
-    assert since_text(replace(tonight, **good), 4.5) == (
+    assert since_text(replace(current_run, **good), 4.5) == (
         f"this run; before that throughput \N{MINUS SIGN}1.2\N{NO-BREAK SPACE}% at {minute(FIRST_S - 86400)}"
     )
-    several = replace(tonight, **good, nights=3)
+    several = replace(current_run, **good, runs=3)
     assert since_text(several, 4.6) == (
         f"{minute(FIRST_S)}, 3 runs; before that throughput +1.0\N{NO-BREAK SPACE}% at {minute(FIRST_S - 86400)}"
     )

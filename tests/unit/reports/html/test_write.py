@@ -19,14 +19,14 @@ from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
 from pytest_gsw.reports.html import pages
 from pytest_gsw.reports.run_report import Run, page_names
 from pytest_gsw.results.record import JobFacts, Record
-from tests.unit.history.nights import FIRST_S, job
-from tests.unit.reports.nights import (
+from tests.unit.history.runs import FIRST_S, job
+from tests.unit.reports.records_of_runs import (
     BROKEN,
+    CURRENT_RUN,
     FAST,
     PASSED,
     RUN_ID,
     SLOW,
-    TONIGHT,
     attempt,
     failed,
     history_of,
@@ -147,7 +147,7 @@ def check(home: Path) -> None:
 
 
 def written(directory: Path, records: Iterable[Record], before: Iterable[Record] | None = None, **facts: Any) -> Path:
-    """The first page of a run's report, with a history of the nights before where these are given."""
+    """The first page of a run's report, with a history of the runs before where these are given."""
     with nullcontext() if before is None else history_of(directory, *before) as history:
         index = write_report(records, history, directory / "out", runs=runs(directory, **facts))
     assert index == directory / "out" / "index.html"
@@ -159,12 +159,12 @@ def text_of(page: Path) -> str:
     return "".join(Checked(page, page.parent if page.name == "index.html" else page.parent.parent).text)
 
 
-def test_a_night_with_a_history(tmp_path: Path) -> None:
-    before = [row(SLOW.row.id, number) for number in range(TONIGHT)]
-    before += [failed(BROKEN.row.id, BROKEN.fact, TONIGHT - 1)]
+def test_a_run_with_a_history(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, number) for number in range(CURRENT_RUN)]
+    before += [failed(BROKEN.row.id, BROKEN.fact, CURRENT_RUN - 1)]
     index = written(tmp_path, [PASSED, SLOW, BROKEN], before)
     text = text_of(index)
-    assert f"this run; before that throughput +0.0\N{NO-BREAK SPACE}% at {minute_of(TONIGHT - 1)}" in text
+    assert f"this run; before that throughput +0.0\N{NO-BREAK SPACE}% at {minute_of(CURRENT_RUN - 1)}" in text
     assert ": 1 error, 1 passed" in text
     assert "Throughput of 30 runs from" in text
     page = index.parent / "rows" / "llama2_70b_fp8_H100x128.html"
@@ -180,7 +180,7 @@ def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_
         subject="a_row_that_drifts",
         things=frozenset(),
         token=seen.run_id,
-        nights=(seen,),
+        runs=(seen,),
         begin_s=0.0,
         sd=0.01,
         is_newest=True,
@@ -189,7 +189,7 @@ def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_
     )
     over = replace(drift, kind=Kind.REGRESSION, subject="a_mended_row", mended_s=FIRST_S, mended_by=SLOW.run.id)
     alarms = (Alarm("1f0c92ab", drift, State.NEW, pages=True), Alarm("2f0c92ab", over, State.MENDED, pages=False))
-    index = written(tmp_path, [SLOW], [row(SLOW.row.id, TONIGHT - 1)], alarms=alarms)
+    index = written(tmp_path, [SLOW], [row(SLOW.row.id, CURRENT_RUN - 1)], alarms=alarms)
     text, change = text_of(index), "\N{MINUS SIGN}4.3\N{NO-BREAK SPACE}%"
     assert f"New (1)↘ a_row_that_drifts: drifts {change} against its first runs, since 2026-11-01" in text
     assert "Ongoing (0)nothingFixed (1)▼ a_mended_row: regressed" in text
@@ -212,10 +212,10 @@ def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> 
         sd=0.01,
         is_newest=False,
         last_s=FIRST_S,
-        good_nights=1,
+        good_runs=1,
         ends_after=2,
     )
-    before = row(PASSED.row.id, TONIGHT - 1, 5.0, outcome="regressed")
+    before = row(PASSED.row.id, CURRENT_RUN - 1, 5.0, outcome="regressed")
 
     def told(alarm: Alarm) -> str:
         with history_of(tmp_path, before) as history:
@@ -254,38 +254,41 @@ def of_three_jobs(number: int, *jobs_s: float, **changes: Any) -> Record:
 
 
 def test_a_run_of_several_jobs_has_one_figure_on_all_pages_and_the_nodes_of_all_its_jobs(tmp_path: Path) -> None:
-    before, tonight = of_three_jobs(TONIGHT - 1, 5.3, 5.2, 5.1), of_three_jobs(TONIGHT, 5.05, 5.0, 4.98)
-    good = of_three_jobs(TONIGHT - 2, 4.8, 4.5, 4.4, outcome="passed")
-    index = written(tmp_path, [tonight], [good, before])
+    before, current_run = of_three_jobs(CURRENT_RUN - 1, 5.3, 5.2, 5.1), of_three_jobs(CURRENT_RUN, 5.05, 5.0, 4.98)
+    good = of_three_jobs(CURRENT_RUN - 2, 4.8, 4.5, 4.4, outcome="passed")
+    index = written(tmp_path, [current_run], [good, before])
     page = index.parent / "rows" / "llama2_70b_fp8_H100x128.html"
     text, first = text_of(page), text_of(index)
     nodes = "pool0-0011, pool0-0012, pool0-0013"
     change = "\N{MINUS SIGN}10.0\N{NO-BREAK SPACE}%"
-    jobs = f"{TONIGHT}001,\n{TONIGHT}002,\n{TONIGHT}003"
+    jobs = f"{CURRENT_RUN}001,\n{CURRENT_RUN}002,\n{CURRENT_RUN}003"
     lines = nodes.replace(" ", "\n")
-    night = f"▼ regressed{change}5{lines}{jobs}{RUN_ID}"
-    assert night in text
+    run = f"▼ regressed{change}5{lines}{jobs}{RUN_ID}"
+    assert run in text
     assert "▼ regressed\N{MINUS SIGN}13.5\N{NO-BREAK SPACE}%5.2pool0-0011" in text
-    assert f"5 s, {minute_of(TONIGHT)}, median of jobs {TONIGHT}001, {TONIGHT}002, {TONIGHT}003, regressed" in text
+    assert (
+        f"5 s, {minute_of(CURRENT_RUN)}, median of jobs {CURRENT_RUN}001, {CURRENT_RUN}002, {CURRENT_RUN}003, regressed"
+        in text
+    )
     for of_page in (text, first):
         assert f"{change} throughput" in of_page
         assert f"nodes of 3 jobs{nodes}" in of_page
-        assert f"before that throughput +0.0\N{NO-BREAK SPACE}% at {minute_of(TONIGHT - 2)}" in of_page
+        assert f"before that throughput +0.0\N{NO-BREAK SPACE}% at {minute_of(CURRENT_RUN - 2)}" in of_page
     assert f"{lines}{jobs}" in first.partition("the worst first")[2]
     assert f"{change} in the newest" in first
 
 
 def test_the_pages_of_a_row_in_several_runs_lead_to_each_other(tmp_path: Path) -> None:
-    nights = [row(SLOW.row.id, 3, outcome="regressed"), row(SLOW.row.id, 4), SLOW]
-    with history_of(tmp_path, *nights) as history:
-        index = write_report(nights, history, tmp_path / "out")
+    runs = [row(SLOW.row.id, 3, outcome="regressed"), row(SLOW.row.id, 4), SLOW]
+    with history_of(tmp_path, *runs) as history:
+        index = write_report(runs, history, tmp_path / "out")
     check(index.parent)
     name = "rows/llama2_70b_fp8_H100x128.html"
-    newest, middle = index.parent / name, index.parent / "nights" / "night-004" / name
+    newest, middle = index.parent / name, index.parent / "runs" / "night-004" / name
     assert [link for link in links_of(newest) if "night-" in link] == [
-        "../nights/night-004/rows/llama2_70b_fp8_H100x128.html",  # beside it
-        *[f"../nights/night-{night}/rows/llama2_70b_fp8_H100x128.html" for night in ("003", "004")],  # in the picture
-        *[f"../nights/night-{night}/rows/llama2_70b_fp8_H100x128.html" for night in ("004", "003")],  # in the table
+        "../runs/night-004/rows/llama2_70b_fp8_H100x128.html",  # beside it
+        *[f"../runs/night-{run}/rows/llama2_70b_fp8_H100x128.html" for run in ("003", "004")],  # in the picture
+        *[f"../runs/night-{run}/rows/llama2_70b_fp8_H100x128.html" for run in ("004", "003")],  # in the table
     ]
     assert "../../../rows/llama2_70b_fp8_H100x128.html" in links_of(middle)
     assert f"run after: {RUN_ID}" in "".join(Checked(middle, index.parent).text)
@@ -326,8 +329,8 @@ def row_names(*records: Record) -> list[str]:
     return list(page_names(record.row.node_id for record in records).values())
 
 
-def night_after_night(directory: Path, numbers: Iterable[int]) -> Path:
-    """The report of the last of some nights, written over those of the others."""
+def run_after_run(directory: Path, numbers: Iterable[int]) -> Path:
+    """The report of the last of some runs, written over those of the others."""
     home = directory / "out"
     for number in numbers:
         records = [row(SLOW.row.id, number), row(PASSED.row.id, number)]
@@ -338,20 +341,20 @@ def night_after_night(directory: Path, numbers: Iterable[int]) -> Path:
 
 
 def test_a_report_that_is_written_over_another_one_leads_to_the_runs_before_and_after(tmp_path: Path) -> None:
-    home = night_after_night(tmp_path, (1, 2, 3))
-    assert sorted(path.name for path in (home / "nights").iterdir()) == [f"night-00{n}.html" for n in (1, 2, 3)]
+    home = run_after_run(tmp_path, (1, 2, 3))
+    assert sorted(path.name for path in (home / "runs").iterdir()) == [f"night-00{n}.html" for n in (1, 2, 3)]
 
     def links(page: str) -> set[str]:
         return set(re.findall(r'href="([^"#]+)', (home / page).read_text()))
 
     beside = {f"night-00{n}.html" for n in (1, 3)}
-    assert {one for one in links("nights/night-002.html") if "night-" in one} == beside
-    assert {one for one in links("nights/night-003.html") if "night-" in one} == {"night-002.html"}
-    assert {"../index.html", "../nights.html", "../rows/llama2_70b_fp8_H100x128.html"} <= links("nights/night-001.html")
-    assert {"nights/night-001.html", "nights/night-002.html", "nights/night-003.html"} <= links("index.html")
-    assert {"nights/night-001.html", "nights/night-002.html", "index.html"} <= links("nights.html")
-    assert "../nights.html" in links("rows/llama2_70b_fp8_H100x128.html")
-    text = text_of_night(home / "nights.html", home)
+    assert {one for one in links("runs/night-002.html") if "night-" in one} == beside
+    assert {one for one in links("runs/night-003.html") if "night-" in one} == {"night-002.html"}
+    assert {"../index.html", "../runs.html", "../rows/llama2_70b_fp8_H100x128.html"} <= links("runs/night-001.html")
+    assert {"runs/night-001.html", "runs/night-002.html", "runs/night-003.html"} <= links("index.html")
+    assert {"runs/night-001.html", "runs/night-002.html", "index.html"} <= links("runs.html")
+    assert "../runs.html" in links("rows/llama2_70b_fp8_H100x128.html")
+    text = text_of_run(home / "runs.html", home)
     assert "3 runs, the newest first" in text
     assert "runpassedrowswhennight-003✔ 222026-11-04" in text
 
@@ -362,22 +365,22 @@ def row_links(page: Path) -> set[str]:
 
 
 def test_clusters_that_write_one_report_in_turn_lead_to_their_own_rows(tmp_path: Path) -> None:
-    home = night_after_night(tmp_path, (1,))
-    eos, dgx, slow, passed = home / "nights/night-001.html", home / "nights/dgx.html", *row_names(SLOW, PASSED)
+    home = run_after_run(tmp_path, (1,))
+    eos, dgx, slow, passed = home / "runs/night-001.html", home / "runs/dgx.html", *row_names(SLOW, PASSED)
     assert row_links(eos) == {slow, passed}
     of_dgx = row(SLOW.row.id, 2, cluster="dgx", run_id="dgx")
     with history_of(tmp_path, of_dgx) as history:
         write_report([of_dgx], history, home)
     check(home)
-    assert "on dgx" in text_of_night(home / "rows" / f"{slow}.html", home)
+    assert "on dgx" in text_of_run(home / "rows" / f"{slow}.html", home)
     assert (row_links(eos), row_links(dgx)) == ({passed}, {slow})
-    night_after_night(tmp_path, (3,))
+    run_after_run(tmp_path, (3,))
     assert (row_links(eos), row_links(dgx)) == ({slow, passed}, set())
 
 
 def test_what_else_lies_among_kept_pages_stays_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "out" / "nights").mkdir(parents=True)
-    other = tmp_path / "out" / "nights" / "other.html"
+    (tmp_path / "out" / "runs").mkdir(parents=True)
+    other = tmp_path / "out" / "runs" / "other.html"
     other.write_bytes(b'\xff <a href="../rows/llama2_70b_fp8_H100x128.html">')
     with history_of(tmp_path, SLOW) as history:
         write_report([SLOW], history, tmp_path / "out")
@@ -386,12 +389,12 @@ def test_what_else_lies_among_kept_pages_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_pages_of_so_many_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_gsw.reports.html.pages.KEPT", 2)
-    home = night_after_night(tmp_path, (1, 2, 3, 4))
-    assert sorted(path.name for path in (home / "nights").iterdir()) == ["night-003.html", "night-004.html"]
-    assert "night-001" in text_of_night(home / "nights.html", home)
+    home = run_after_run(tmp_path, (1, 2, 3, 4))
+    assert sorted(path.name for path in (home / "runs").iterdir()) == ["night-003.html", "night-004.html"]
+    assert "night-001" in text_of_run(home / "runs.html", home)
 
 
-def test_a_night_of_nothing(tmp_path: Path) -> None:
+def test_a_run_of_nothing(tmp_path: Path) -> None:
     text = text_of(written(tmp_path, []))
     assert "No row on no cluster" in text
 
@@ -408,7 +411,7 @@ def test_a_row_that_passed_by_an_accepted_figure_alone_is_counted_and_marked(tmp
     assert "passed by what eos has accepted; it is 10.8 % below the documented throughput" in page
 
 
-def text_of_night(page: Path, home: Path) -> str:
+def text_of_run(page: Path, home: Path) -> str:
     return "".join(Checked(page, home).text)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a night."""
+"""What is known of a run."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pytest_gsw.reports.run_report import Row, Run, RunReport, Since, page_names
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.results.summary import error_lines
-from tests.unit.history.nights import DAY_S, FIRST_S
+from tests.unit.history.runs import DAY_S, FIRST_S
 from tests.unit.jobs.owners import leave_owner
-from tests.unit.reports.nights import (
+from tests.unit.reports.records_of_runs import (
     BROKEN,
+    CURRENT_RUN,
     FAST,
     PASSED,
     RUN_ID,
     SLOW,
-    TONIGHT,
     attempt,
     failed,
     history_of,
@@ -49,9 +49,9 @@ def test_the_worst_comes_first() -> None:
     noisy = row("llama2_70b_bf16[H100x256]", outcome="inconclusive", judged_s=4.9, sigma=0.08, sigma_jobs=30)
     profiled = row("llama2_70b_int8[H100x64]", outcome="profiled")
     worse = varied(SLOW, row="llama2_70b_int8[H100x128]", node_id="x", measured={"step_time_s": 9.0})
-    night = report_of(PASSED, profiled, FAST, drifts, noisy, BROKEN, SLOW, worse)
-    assert [one.record for one in night.worst_first] == [worse, SLOW, BROKEN, noisy, drifts, FAST, profiled, PASSED]
-    assert night.counts == {
+    run = report_of(PASSED, profiled, FAST, drifts, noisy, BROKEN, SLOW, worse)
+    assert [one.record for one in run.worst_first] == [worse, SLOW, BROKEN, noisy, drifts, FAST, profiled, PASSED]
+    assert run.counts == {
         "regressed": 2,
         "error": 1,
         "inconclusive": 1,
@@ -92,67 +92,72 @@ def test_a_run_that_diverged_has_the_advice_of_the_screen() -> None:
 
 
 def test_when_it_was_and_what_it_cost() -> None:
-    night = report_of(PASSED, SLOW)
-    assert night.begin_s == FIRST_S + TONIGHT * DAY_S - 4000
-    assert night.end_s == FIRST_S + TONIGHT * DAY_S
-    assert night.gpu_hours == 64 + 128
+    run = report_of(PASSED, SLOW)
+    assert run.begin_s == FIRST_S + CURRENT_RUN * DAY_S - 4000
+    assert run.end_s == FIRST_S + CURRENT_RUN * DAY_S
+    assert run.gpu_hours == 64 + 128
     assert report_of().begin_s == begin_of(RUN_ID, 0.0)
 
 
 # -- since when ------------------------------------------------------------------------------------
 
 
-def test_a_row_that_was_well_last_night(tmp_path: Path) -> None:
-    found = only(SLOW, before=(row(NAME, TONIGHT - 1),), directory=tmp_path)
-    time_s = FIRST_S + TONIGHT * DAY_S
-    assert found.since == Since(time_s, RUN_ID, "481265", 1, f"night-{TONIGHT - 1:03}", time_s - DAY_S, 4.5, changes={})
+def test_a_row_that_was_well_last_run(tmp_path: Path) -> None:
+    found = only(SLOW, before=(row(NAME, CURRENT_RUN - 1),), directory=tmp_path)
+    time_s = FIRST_S + CURRENT_RUN * DAY_S
+    assert found.since == Since(
+        time_s, RUN_ID, "481265", 1, f"night-{CURRENT_RUN - 1:03}", time_s - DAY_S, 4.5, changes={}
+    )
 
 
-def test_a_row_that_is_slow_for_some_nights_and_what_changed_then(tmp_path: Path) -> None:
-    well = tuple(row(NAME, number) for number in range(TONIGHT - 6, TONIGHT - 3))
+def test_a_row_that_is_slow_for_some_runs_and_what_changed_then(tmp_path: Path) -> None:
+    well = tuple(row(NAME, number) for number in range(CURRENT_RUN - 6, CURRENT_RUN - 3))
     after = {"environment": {"nccl": "2.23.4"}}
-    before = tuple(varied(slow(number), **after) for number in range(TONIGHT - 3, TONIGHT))
+    before = tuple(varied(slow(number), **after) for number in range(CURRENT_RUN - 3, CURRENT_RUN))
     found = only(varied(SLOW, **after), before=(*well, *before), directory=tmp_path)
     assert found.since is not None
-    assert (found.since.run_id, found.since.nights) == (f"night-{TONIGHT - 3:03}", 4)
+    assert (found.since.run_id, found.since.runs) == (f"night-{CURRENT_RUN - 3:03}", 4)
     assert found.since.changes == {"nccl": ("2.21.5", "2.23.4")}
 
 
 def test_what_changed_on_a_run_before_may_be_the_reason(tmp_path: Path) -> None:
-    well = tuple(row(NAME, number) for number in range(TONIGHT - 9, TONIGHT - 1))
-    hidden = varied(row(NAME, TONIGHT - 1, 4.72), environment={"nccl": "2.23.4"})
+    well = tuple(row(NAME, number) for number in range(CURRENT_RUN - 9, CURRENT_RUN - 1))
+    hidden = varied(row(NAME, CURRENT_RUN - 1, 4.72), environment={"nccl": "2.23.4"})
     found = only(varied(SLOW, environment={"nccl": "2.23.4"}), before=(*well, hidden), directory=tmp_path)
-    time_s = FIRST_S + TONIGHT * DAY_S
+    time_s = FIRST_S + CURRENT_RUN * DAY_S
     assert found.since is not None
-    assert (found.since.time_s, found.since.nights) == (time_s, 1)
-    assert (found.since.good_run_id, found.since.changes) == (f"night-{TONIGHT - 1:03}", {"nccl": ("2.21.5", "2.23.4")})
+    assert (found.since.time_s, found.since.runs) == (time_s, 1)
+    assert (found.since.good_run_id, found.since.changes) == (
+        f"night-{CURRENT_RUN - 1:03}",
+        {"nccl": ("2.21.5", "2.23.4")},
+    )
     assert since_line(found.since) == "this run"
 
 
 def test_a_row_that_was_never_well(tmp_path: Path) -> None:
-    found = only(SLOW, before=(slow(TONIGHT - 2), slow(TONIGHT - 1)), directory=tmp_path)
+    found = only(SLOW, before=(slow(CURRENT_RUN - 2), slow(CURRENT_RUN - 1)), directory=tmp_path)
     assert found.since is not None
-    assert (found.since.nights, found.since.good_run_id) == (3, "")
+    assert (found.since.runs, found.since.good_run_id) == (3, "")
 
 
 def test_what_came_later_is_not_known_yet(tmp_path: Path) -> None:
-    found = only(SLOW, before=(row(NAME, TONIGHT - 1), row(NAME, TONIGHT + 1)), directory=tmp_path)
-    assert [night.run_id for night in found.past.nights] == [f"night-{TONIGHT - 1:03}", RUN_ID]
+    found = only(SLOW, before=(row(NAME, CURRENT_RUN - 1), row(NAME, CURRENT_RUN + 1)), directory=tmp_path)
+    assert [run.run_id for run in found.past.runs] == [f"night-{CURRENT_RUN - 1:03}", RUN_ID]
 
 
-def test_a_row_that_could_not_be_measured_for_some_nights(tmp_path: Path) -> None:
+def test_a_row_that_could_not_be_measured_for_some_runs(tmp_path: Path) -> None:
     fact = "job 1 failed with exit code 1: NCCL error"
-    before = (row(BROKEN.row.id, TONIGHT - 4), *(failed(BROKEN.row.id, fact, TONIGHT - n) for n in (3, 1)))
+    before = (row(BROKEN.row.id, CURRENT_RUN - 4), *(failed(BROKEN.row.id, fact, CURRENT_RUN - n) for n in (3, 1)))
     found = only(BROKEN, before=before, directory=tmp_path)
     assert found.since is not None
-    assert (found.since.run_id, found.since.nights) == (f"night-{TONIGHT - 3:03}", 3)
-    assert found.since.good_run_id == f"night-{TONIGHT - 4:03}"
+    assert (found.since.run_id, found.since.runs) == (f"night-{CURRENT_RUN - 3:03}", 3)
+    assert found.since.good_run_id == f"night-{CURRENT_RUN - 4:03}"
 
 
 def test_a_row_that_drifts(tmp_path: Path) -> None:
     before = [row(NAME, number, 4.5 * (1 + number % 5 / 1000)) for number in range(32)]
-    before += [row(NAME, number, 4.62 * (1 + number % 5 / 1000)) for number in range(32, TONIGHT)]
-    found = only(row(NAME, TONIGHT, 4.63), before=tuple(before), directory=tmp_path)
+    before += [row(NAME, number, 4.62 * (1 + number % 5 / 1000)) for number in range(32, CURRENT_RUN)]
+    found = only(row(NAME, CURRENT_RUN, 4.63), before=tuple(before), directory=tmp_path)
     assert found.kind == "drift"
     assert found.since is not None
     assert found.since.run_id == "night-032"
@@ -188,9 +193,9 @@ def test_nodes_on_which_jobs_failed() -> None:
     assert report_of(again, BROKEN).failing_nodes == (("pool0-0017", 2, 3), ("pool0-0018", 1, 2))
 
 
-def test_several_runs_are_as_many_nights_the_newest_first() -> None:
-    nights = run_reports([row(NAME, 3), SLOW, row(NAME, 4)], None, {"night-009": Run(Path("x"), {"a": "b"})})
-    assert [night.run_id for night in nights] == [RUN_ID, "night-004", "night-003", "night-009"]
+def test_several_runs_are_as_many_runs_the_newest_first() -> None:
+    runs = run_reports([row(NAME, 3), SLOW, row(NAME, 4)], None, {"night-009": Run(Path("x"), {"a": "b"})})
+    assert [run.run_id for run in runs] == [RUN_ID, "night-004", "night-003", "night-009"]
 
 
 def test_of_two_records_of_one_row_the_later_one_counts() -> None:
@@ -198,9 +203,9 @@ def test_of_two_records_of_one_row_the_later_one_counts() -> None:
 
 
 def test_a_record_of_impossible_numbers_hides_no_other() -> None:
-    night = report_of(PASSED, varied(SLOW, outcome="inconclusive", tolerance=7.0, sigma=0.1, sigma_jobs=30))
-    assert [one.record for one in night.rows] == [PASSED]
-    assert list(night.run.missing) == [SLOW.row.node_id]
+    run = report_of(PASSED, varied(SLOW, outcome="inconclusive", tolerance=7.0, sigma=0.1, sigma_jobs=30))
+    assert [one.record for one in run.rows] == [PASSED]
+    assert list(run.run.missing) == [SLOW.row.node_id]
 
 
 # -- names of pages --------------------------------------------------------------------------------
@@ -238,11 +243,11 @@ def test_different_rows_have_different_pages() -> None:
 
 
 def test_the_runs_of_the_cluster_are_listed_with_their_counts(tmp_path: Path) -> None:
-    other = row(NAME, TONIGHT - 1, cluster="selene", run_id="elsewhere")
+    other = row(NAME, CURRENT_RUN - 1, cluster="selene", run_id="elsewhere")
     ran = (SLOW, PASSED)
-    night = report_of(*ran, before=(row(NAME, TONIGHT - 1), other, *ran), directory=tmp_path)
-    assert [(one.run_id, dict(one.outcomes)) for one in night.listed] == [
-        (f"night-{TONIGHT - 1:03}", {"passed": 1}),
+    run = report_of(*ran, before=(row(NAME, CURRENT_RUN - 1), other, *ran), directory=tmp_path)
+    assert [(one.run_id, dict(one.outcomes)) for one in run.listed] == [
+        (f"night-{CURRENT_RUN - 1:03}", {"passed": 1}),
         (SLOW.run.id, {"regressed": 1, "passed": 1}),
     ]
 
@@ -250,7 +255,7 @@ def test_the_runs_of_the_cluster_are_listed_with_their_counts(tmp_path: Path) ->
 # -- never judged ----------------------------------------------------------------------------------
 
 #: Of the run before, one row was judged.
-BEFORE = row(PASSED.row.id, TONIGHT - 1)
+BEFORE = row(PASSED.row.id, CURRENT_RUN - 1)
 KILLED = BEFORE.run.id
 
 
@@ -262,33 +267,33 @@ def began(runs: Path, run_id: str = KILLED, cluster: str = "eos") -> Path:
     return runs / run_id
 
 
-def tonight(home: Path, excluded: str = "") -> RunReport:
+def current_run(home: Path, excluded: str = "") -> RunReport:
     with history_of(home, BEFORE) as history:
         if excluded:
             history.decide(Event(EXCLUDE, excluded, "eos", 0.0, {}))
-        (night,) = run_reports([PASSED, row(SLOW.row.id)], history, runs(home / "runs" / RUN_ID))
-    return night
+        (run,) = run_reports([PASSED, row(SLOW.row.id)], history, runs(home / "runs" / RUN_ID))
+    return run
 
 
-def told(night: RunReport) -> dict[str, dict[str, int]]:
-    return {one.run_id: dict(one.outcomes) for one in night.listed}
+def told(run: RunReport) -> dict[str, dict[str, int]]:
+    return {one.run_id: dict(one.outcomes) for one in run.listed}
 
 
 def test_a_row_that_the_run_before_never_judged_was_an_error(tmp_path: Path) -> None:
     began(tmp_path / "runs")
-    night = tonight(tmp_path)
-    assert told(night) == {KILLED: {"passed": 1, "error": 1}}
+    run = current_run(tmp_path)
+    assert told(run) == {KILLED: {"passed": 1, "error": 1}}
 
 
 def test_a_run_that_ended_before_any_row_was_judged_is_listed(tmp_path: Path) -> None:
     began(tmp_path / "runs", "20261215-210000-7f3a")
-    night = tonight(tmp_path)
-    assert told(night) == {KILLED: {"passed": 1}, "20261215-210000-7f3a": {"error": 2}}
+    run = current_run(tmp_path)
+    assert told(run) == {KILLED: {"passed": 1}, "20261215-210000-7f3a": {"error": 2}}
 
 
 def test_a_run_that_goes_on_has_no_errors_for_that(tmp_path: Path) -> None:
     leave_owner(began(tmp_path / "runs"))
-    assert told(tonight(tmp_path)) == {KILLED: {"passed": 1}}
+    assert told(current_run(tmp_path)) == {KILLED: {"passed": 1}}
 
 
 def test_a_run_that_nobody_can_tell_the_owner_of_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +302,7 @@ def test_a_run_that_nobody_can_tell_the_owner_of_is_over(tmp_path: Path, monkeyp
 
     monkeypatch.setattr("pytest_gsw.results.unjudged.RunLock", broken)
     began(tmp_path / "runs")
-    assert told(tonight(tmp_path)) == {KILLED: {"passed": 1, "error": 1}}
+    assert told(current_run(tmp_path)) == {KILLED: {"passed": 1, "error": 1}}
 
 
 def test_runs_of_another_cluster_or_excluded_or_kept_from_the_history_or_unreadable_say_nothing(tmp_path: Path) -> None:
@@ -306,13 +311,13 @@ def test_runs_of_another_cluster_or_excluded_or_kept_from_the_history_or_unreada
     write_record(began(home, "20261215-210000-0002"), PASSED)
     (began(home, "20261215-210000-0003") / COPY).write_text("{")
     began(home, "20261215-210000-0004")
-    night = tonight(tmp_path, excluded="20261215-210000-0004")
-    assert told(night) == {KILLED: {"passed": 1}}
+    run = current_run(tmp_path, excluded="20261215-210000-0004")
+    assert told(run) == {KILLED: {"passed": 1}}
 
 
 def test_the_runs_own_line_counts_its_rows_without_a_record(tmp_path: Path) -> None:
     with history_of(tmp_path, PASSED, BEFORE) as history:
         facts = {"missing": {SLOW.row.node_id: "the session ended before this row was judged"}}
-        nights = run_reports([PASSED], history, runs(tmp_path / "runs" / RUN_ID, **facts))
-    (*_, line) = listed_runs(nights)
+        reports = run_reports([PASSED], history, runs(tmp_path / "runs" / RUN_ID, **facts))
+    (*_, line) = listed_runs(reports)
     assert (line.run_id, line.outcomes) == (RUN_ID, {"passed": 1, "error": 1})

@@ -1,4 +1,4 @@
-"""Nights of a few rows, with all that can happen to one."""
+"""Runs of a few rows, with all that can happen to one."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from pytest_gsw.reports.html import pages
 from pytest_gsw.reports.html.charts import Plot
 from pytest_gsw.reports.run_report import Run, RunReport, run_reports
 from pytest_gsw.results.record import JobFacts, Record
-from tests.unit.history.nights import DAY_S, FIRST_S, job
+from tests.unit.history.runs import DAY_S, FIRST_S, job
 from tests.unit.results.records import recorded
 
-TONIGHT = 45
+CURRENT_RUN = 45
 RUN_ID = "20261216-210000-7f3a"
 
 
 def minute_of(number: int) -> str:
-    """When one of the nights was, as texts say it."""
+    """When one of the runs was, as texts say it."""
     return minute(FIRST_S + number * DAY_S)
 
 
-def row(name: str, number: int = TONIGHT, judged_s: float = 4.5, **changes: Any) -> Record:
-    """What one night left of a row of 64 to 256 GPUs, documented with 4.5 s."""
+def row(name: str, number: int = CURRENT_RUN, judged_s: float = 4.5, **changes: Any) -> Record:
+    """What one run left of a row of 64 to 256 GPUs, documented with 4.5 s."""
     gpus = int(name.rpartition("x")[2].rstrip("]"))
     workload, _, dtype = name.partition("[")[0].rpartition("_")
     given: dict[str, Any] = {
-        "run_id": RUN_ID if number == TONIGHT else f"night-{number:03}",
+        "run_id": RUN_ID if number == CURRENT_RUN else f"night-{number:03}",
         "row": name,
         "node_id": f"baselines/maxtext/{workload}.yaml::{name}",
         "baseline": f"baselines/maxtext/{workload}.yaml:41",
@@ -64,7 +64,7 @@ def row(name: str, number: int = TONIGHT, judged_s: float = 4.5, **changes: Any)
     return recorded(**{**given, **changes})
 
 
-def failed(name: str, fact: str, number: int = TONIGHT, **changes: Any) -> Record:
+def failed(name: str, fact: str, number: int = CURRENT_RUN, **changes: Any) -> Record:
     """What is left of a row that could not be measured."""
     submit_s = FIRST_S + number * DAY_S - 4000
     state = {"state": "FAILED", "exit_code": 1, "nodes": "pool0-[0017-0018]", "submit_s": submit_s}
@@ -80,14 +80,14 @@ BROKEN = failed("llama2_70b_fp8[H100x64]", "job 481265 failed with exit code 1: 
 
 
 def runs(directory: Path, **facts: Any) -> dict[str, Run]:
-    """What the records of tonight do not say."""
+    """What the records of in this run do not say."""
     return {RUN_ID: Run(directory, **facts)}
 
 
 def report_of(
     *records: Record, before: Iterable[Record] = (), directory: Path | None = None, **facts: Any
 ) -> RunReport:
-    """The report of tonight; with a directory, by a history of the nights before, which is kept there."""
+    """The report of in this run; with a directory, by a history of the runs before, which is kept there."""
     with nullcontext() if directory is None else history_of(directory, *before) as history:
         (found,) = run_reports(records, history, runs(directory or Path("run"), **facts))
     return found
@@ -115,4 +115,4 @@ def write_report(
 
 def attempt(number: str, why: str, nodes: str) -> JobFacts:
     """A job that was not its row's last."""
-    return replace(job(TONIGHT, id=number, nodes=nodes), state="NODE_FAIL", why_repeated=why)
+    return replace(job(CURRENT_RUN, id=number, nodes=nodes), state="NODE_FAIL", why_repeated=why)

@@ -1,4 +1,4 @@
-"""What earlier nights measured on the cluster, and where the records of this one go."""
+"""What earlier runs measured on the cluster, and where the records of this one go."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_gsw.history.place import open_history
 from pytest_gsw.history.row_history import GONE_DAYS, Beside, Lines, Past, Together, lines_of
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.together import FEWEST_ROWS, Night, Tonight
+from pytest_gsw.performance.together import FEWEST_ROWS, ClusterEffect, CurrentRun
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
 
@@ -28,7 +28,7 @@ _time_s = attrgetter("time_s")
 
 @contextlib.contextmanager
 def history_at(place: str | Path | None) -> Iterator[History | None]:
-    """The history at a place, as far as there is one: a night can be told without others."""
+    """The history at a place, as far as there is one: a run can be told without others."""
     if place is None or (isinstance(place, Path) and not place.exists()):
         yield None
         return
@@ -36,7 +36,7 @@ def history_at(place: str | Path | None) -> Iterator[History | None]:
         yield opened
 
 
-class Nights:
+class SessionHistory:
     """The history as one session uses it; no row's outcome is worth less because it is away.
 
     Args:
@@ -71,7 +71,7 @@ class Nights:
             row: The row's id.
             definition: What it is now.
             experiment: The same without image and release, empty where that is not known.
-            accepted: What its cluster has accepted for it: the nights that count begin with that.
+            accepted: What its cluster has accepted for it: the runs that count begin with that.
             run_id: The session, whose own jobs do not count: a session that is resumed has some there already.
         """
         lines = self._known_lines()
@@ -126,7 +126,7 @@ class Nights:
         return None if self._lines is None or self._lines.nodes is None else self._lines.nodes.sound
 
     def _known_lines(self) -> Lines | None:
-        """The nights of the cluster, read when they are first asked for."""
+        """The runs of the cluster, read when they are first asked for."""
         if self._lines is None and self._history is not None and self._cluster is not None and not self.problem:
             try:
                 self._lines = lines_of(self._history, self._cluster)
@@ -154,14 +154,14 @@ class Nights:
             self._history.close()
 
 
-# -- What the other rows of a session's cluster say of its night, to each of its rows ---------------
+# -- What the other rows of a session's cluster say of its run, to each of its rows ---------------
 
 
 class Others:
     """The rows of a session together.
 
     Args:
-        nights: What earlier nights measured.
+        runs: What earlier runs measured.
         rows: The session's rows, each with what its cluster has accepted for it.
         run_id: The session.
         is_over: Whether nothing more is to come of a row.
@@ -169,12 +169,12 @@ class Others:
 
     def __init__(
         self,
-        nights: Nights,
+        session_history: SessionHistory,
         rows: Collection[tuple[Baseline, Accepted | None]],
         run_id: str,
         is_over: Callable[[str], bool],
     ) -> None:
-        self._nights = nights
+        self._session_history = session_history
         self._rows = rows
         self._run_id = run_id
         self._is_over = is_over
@@ -185,22 +185,22 @@ class Others:
 
     @cached_property
     def together(self) -> Together:
-        """The earlier nights of all rows; none where nobody asks them."""
-        asked = self._rows if self._nights.are_kept and len(self._rows) >= FEWEST_ROWS else ()
+        """The earlier runs of all rows; none where nobody asks them."""
+        asked = self._rows if self._session_history.are_kept and len(self._rows) >= FEWEST_ROWS else ()
         return Together(
             {
-                row.id: self._nights.past(row.id, "", experiment_hash(row), accepted, self._run_id)
+                row.id: self._session_history.past(row.id, "", experiment_hash(row), accepted, self._run_id)
                 for row, accepted in asked
             }
         )
 
     @property
     def may_speak(self) -> bool:
-        """Whether they may come to say something of the night."""
-        return self._tonight is not None
+        """Whether they may come to say something of the run."""
+        return self._current_run is not None
 
     def note(self, row: str, first_s: float | None, *, had_slow_node: bool = False) -> None:
-        """Take what a row's first job took; ``None`` where the night and the row say nothing of each other."""
+        """Take what a row's first job took; ``None`` where the run and the row say nothing of each other."""
         if first_s is None:
             self._left_out.add(row)
         elif had_slow_node:
@@ -208,37 +208,37 @@ class Others:
         else:
             self._first_s.setdefault(row, first_s)
 
-    def now(self, row: str, tolerance: float) -> Night | None:
+    def now(self, row: str, tolerance: float) -> ClusterEffect | None:
         """What the others say to a row so far; ``None`` where they say nothing."""
-        tonight = self._tonight
-        return None if tonight is None or not self._hears(row) else tonight.beside(row, tolerance)
+        current_run = self._current_run
+        return None if current_run is None or not self._hears(row) else current_run.beside(row, tolerance)
 
-    def beside(self, night: Night | None) -> Beside:
-        """What they say together of earlier nights, and of tonight."""
-        return Beside(self.together, {} if night is None else {self._run_id: night.effect})
+    def beside(self, cluster_effect: ClusterEffect | None) -> Beside:
+        """What they say together of earlier runs, and of in this run."""
+        return Beside(self.together, {} if cluster_effect is None else {self._run_id: cluster_effect.effect})
 
-    def bounds(self, row: str, tolerance: float) -> tuple[Night | None, ...]:
+    def bounds(self, row: str, tolerance: float) -> tuple[ClusterEffect | None, ...]:
         """What the others may come to say to a row whose first job has ended.
 
         Returns:
             ``None`` alone where they will say nothing; nothing at all where what they say is not to be told yet.
         """
-        tonight = self._tonight
-        if tonight is None or not self._hears(row):
+        current_run = self._current_run
+        if current_run is None or not self._hears(row):
             return (None,)
-        return tonight.bounds(row, tolerance)
+        return current_run.bounds(row, tolerance)
 
     def _hears(self, row: str) -> bool:
         is_there = row in self._first_s or row in self._listening
         return is_there and row not in self._left_out and row in self.together.before.levels
 
     @property
-    def _tonight(self) -> Tonight | None:
+    def _current_run(self) -> CurrentRun | None:
         before = self.together.before
         if before.noise is None:
             return None
         silent = self._left_out | self._listening
         first_s: Mapping[str, float] = {row: one for row, one in self._first_s.items() if row not in silent}
         missing = sum(row not in first_s and row not in silent and not self._is_over(row) for row in before.levels)
-        tonight = self.together.tonight(first_s, missing)
-        return tonight if tonight.says_something else None
+        current_run = self.together.current_run(first_s, missing)
+        return current_run if current_run.says_something else None

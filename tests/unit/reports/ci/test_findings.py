@@ -17,15 +17,15 @@ from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.run_report import Row, Since, since_line, since_of
 from pytest_gsw.results.attention import Level
 from pytest_gsw.tables.metrics import Direction, Metric
-from tests.unit.reports.ci.nights import DRIFT, ERROR, IMPROVED, NIGHT, NOON_S, PASSED, REGRESSED, night_of, record
+from tests.unit.reports.ci.nights import DRIFT, ERROR, IMPROVED, NOON_S, PASSED, REGRESSED, RUN, record, run_of
 from tests.unit.results.records import varied
-from tests.unit.results.test_incident import night
+from tests.unit.results.test_incident import run_records
 
 DAY_S = 86400.0
 
 
 def test_the_worst_is_first() -> None:
-    assert [(one.kind, one.level.value, one.row) for one in findings(NIGHT)] == [
+    assert [(one.kind, one.level.value, one.row) for one in findings(RUN)] == [
         ("regressed", "error", "llama2_70b_fp8[H100x128]"),
         ("error", "error", "llama2_70b_fp8[H100x256]"),
         ("inconclusive", "warning", "llama2_70b_fp8[H100x512]"),
@@ -36,30 +36,30 @@ def test_the_worst_is_first() -> None:
 
 def test_among_equals_the_greatest_loss_is_first() -> None:
     slow = [record(gpus, seconds, outcome="regressed") for gpus, seconds in ((8, 5.0), (16, 9.0), (32, 6.0))]
-    assert [one.row for one in findings(night_of(tuple(slow)))] == [slow[1].row.id, slow[2].row.id, slow[0].row.id]
+    assert [one.row for one in findings(run_of(tuple(slow)))] == [slow[1].row.id, slow[2].row.id, slow[0].row.id]
 
 
 def test_a_row_without_a_record_is_an_error() -> None:
-    night = night_of(
+    run = run_of(
         (PASSED,), {"t.yaml::one[H100x8]": "the session ended", PASSED.row.node_id: "has a record all the same"}
     )
-    (found,) = findings(night)
+    (found,) = findings(run)
     assert (found.kind, found.row, found.place, found.text) == (
         "error",
         "one[H100x8]",
         ("t.yaml", 1),
         "the session ended",
     )
-    assert counts_text(night) == "2 rows: 1 passed, 1 error"
+    assert counts_text(run) == "2 rows: 1 passed, 1 error"
 
 
 def test_a_row_that_failed_and_creeps_is_found_twice() -> None:
-    assert [one.kind for one in findings(night_of((varied(REGRESSED, drift=DRIFT),)))] == ["regressed", "drift"]
+    assert [one.kind for one in findings(run_of((varied(REGRESSED, drift=DRIFT),)))] == ["regressed", "drift"]
 
 
 def test_what_passed_with_a_but_is_a_notice() -> None:
     accepted = record(64, 5.1, accepted={"step_time_s": 5.1}, accepted_note="accepted 5.1 s, 2026-11-01")
-    (other,) = findings(night_of((accepted,)))
+    (other,) = findings(run_of((accepted,)))
     assert (other.kind, other.level) == ("accepted", Level.NOTICE)
     assert other.text == (
         "passed by what eos has accepted; it is 10.7 % below the documented throughput, and would have failed by it"
@@ -71,25 +71,25 @@ def test_what_passed_with_a_but_is_a_notice() -> None:
 )
 def test_what_is_inconclusive_says_why(reason: str, since: str) -> None:
     one = record(64, 4.95, outcome="inconclusive", reason=reason)
-    (found,) = findings(night_of((one,), since={one.row.node_id: Since(NOON_S, "tonight", "1", 1, "before")}))
+    (found,) = findings(run_of((one,), since={one.row.node_id: Since(NOON_S, "tonight", "1", 1, "before")}))
     assert (found.kind, found.level, found.text) == ("inconclusive", Level.WARNING, f"{reason}: {one.fact}")
     assert found.since == since
 
 
 def test_an_error_says_since_when() -> None:
     since = Since(NOON_S, "first", "1", 2, "before")
-    (found,) = findings(night_of((ERROR,), since={ERROR.row.node_id: since}))
+    (found,) = findings(run_of((ERROR,), since={ERROR.row.node_id: since}))
     assert (found.kind, found.since) == ("error", f"{minute(NOON_S)}, 2 runs")
 
 
 @pytest.mark.parametrize("outcome", ["passed", "profiled", "expected_failure"])
 def test_what_needs_nobody(outcome: str) -> None:
-    assert findings(night_of((varied(PASSED, outcome=outcome),))) == ()
+    assert findings(run_of((varied(PASSED, outcome=outcome),))) == ()
 
 
 def test_an_incident_is_one_finding_that_has_its_rows() -> None:
     told = {"eos": ClusterTold(", since 2026-11-20", "it creeps")}
-    found = findings(replace(night_of(night([0.06] * 10, Reason.INCIDENT)), told=told))
+    found = findings(replace(run_of(run_records([0.06] * 10, Reason.INCIDENT)), told=told))
 
     assert [(one.kind, one.row, one.level, one.next) for one in found] == [
         ("incident", "cluster eos", Level.ERROR, "pytest-gsw history --cluster=eos"),
@@ -97,18 +97,18 @@ def test_an_incident_is_one_finding_that_has_its_rows() -> None:
     ]
     assert found[0].text.startswith("cluster eos: 10 of 10 rows slower, -5.8 % (an incident beyond -2.0 %), since 2026")
     assert found[0].place == ("t.yaml", 1)
-    assert counts_text(night_of(night([0.06] * 10, Reason.INCIDENT))) == "10 rows: 1 incident, 10 inconclusive"
+    assert counts_text(run_of(run_records([0.06] * 10, Reason.INCIDENT))) == "10 rows: 1 incident, 10 inconclusive"
 
 
 def test_a_row_that_is_too_slow_in_an_incident_is_a_finding_of_its_own() -> None:
     own = varied(REGRESSED, node_id="t.yaml::own")
-    found = findings(night_of((*night([0.06] * 10, Reason.INCIDENT), own)))
+    found = findings(run_of((*run_records([0.06] * 10, Reason.INCIDENT), own)))
     assert [(one.kind, one.node_id) for one in found] == [("incident", "cluster::eos"), ("regressed", "t.yaml::own")]
 
 
 def test_every_kind_has_its_place() -> None:
     assert KINDS[:4] == ("incident", "regressed", "error", "unexpected success")
-    (found,) = findings(night_of((varied(PASSED, outcome="unexpected_success", fact="ran"),)))
+    (found,) = findings(run_of((varied(PASSED, outcome="unexpected_success", fact="ran"),)))
     assert (found.kind, found.level) == ("unexpected success", Level.ERROR)
 
 
@@ -124,7 +124,7 @@ def test_every_kind_has_its_place() -> None:
     ],
 )
 def test_the_place_of_a_row(baseline: str, place: tuple[str, int]) -> None:
-    (found,) = findings(night_of((varied(IMPROVED, baseline=baseline),)))
+    (found,) = findings(run_of((varied(IMPROVED, baseline=baseline),)))
     assert found.place == place
 
 
@@ -145,11 +145,11 @@ def test_the_place_of_a_row(baseline: str, place: tuple[str, int]) -> None:
 def test_since_when_a_row_is_slow(outcomes: str, since: str) -> None:
     words = [{"p": "passed", "r": "regressed", "i": "inconclusive"}[letter] for letter in f"{outcomes}r"]
     first = len(words) - 1
-    nights = [
+    runs = [
         Point(f"{REGRESSED.run.id}{'-' * (first - number)}", "1", NOON_S + number * DAY_S, 5.0, word)
         for number, word in enumerate(words)
     ]
-    assert since_line(since_of(Row(REGRESSED, "", Past(tuple(nights))))) == since
+    assert since_line(since_of(Row(REGRESSED, "", Past(tuple(runs))))) == since
 
 
 def test_an_acknowledged_alarm_says_nothing_of_a_site_s_metric() -> None:
@@ -166,11 +166,11 @@ def test_an_acknowledged_alarm_says_nothing_of_a_site_s_metric() -> None:
     assert REGRESSED.verdict is not None
     both = replace(REGRESSED, verdict=replace(REGRESSED.verdict, metrics=(by_metric,)))
     for one, text in ((REGRESSED, "ops until "), (both, "")):
-        night = replace(night_of((one,)), alarms=(alarm,))
-        (found,) = findings(night)
+        run = replace(run_of((one,)), alarms=(alarm,))
+        (found,) = findings(run)
         assert found.acknowledged.startswith(text)
         assert bool(found.acknowledged) == bool(text)
-        samples = [line for line in openmetrics(night).splitlines() if line.startswith("gsw_alarm_pages{")]
+        samples = [line for line in openmetrics(run).splitlines() if line.startswith("gsw_alarm_pages{")]
         assert [line.endswith(" 1.0") and 'metric="peak_memory_gib"' in line for line in samples] == (
             [False] if text else [False, True]
         )

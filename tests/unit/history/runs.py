@@ -1,4 +1,4 @@
-"""Records of nights, to be put into histories."""
+"""Records of runs, to be put into histories."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pytest_gsw.results.record import JobFacts, Record
 from tests.unit.results.records import JOB, SLOW, varied
 
 DAY_S = 86400.0
-#: The night of run 20261101.
+#: The run of run 20261101.
 FIRST_S = 1793566800.0
 
 
 def job(number: int, judged_s: float | None = None, **changes: Any) -> JobFacts:
-    """The job of one night."""
+    """The job of one run."""
     end_s = FIRST_S + number * DAY_S
     return replace(JOB, **{"id": str(481220 + number), "end_s": end_s, "judged_s": judged_s, **changes})
 
 
-def night(number: int, judged_s: float = 5.0, **changes: Any) -> Record:
-    """What a row's run of one night left, with its one job."""
+def run_record(number: int, judged_s: float = 5.0, **changes: Any) -> Record:
+    """What a row's run of one run left, with its one job."""
     given: dict[str, Any] = {
         "run_id": f"2026{11 + number // 30:02d}{1 + number % 30:02d}-210000-7f3a",
         "outcome": "passed",
@@ -44,12 +44,12 @@ def key_of(record: Record) -> SeriesKey:
     return key
 
 
-KEY = key_of(night(0))
+KEY = key_of(run_record(0))
 
 
 def stored_points(history: History, key: SeriesKey) -> tuple[Point, ...]:
     """The points of a series, the oldest first."""
-    lines = history.nights(key.cluster).items()
+    lines = history.cluster_points(key.cluster).items()
     return tuple(
         one for line, of_line in lines if line.row == key.row for one in of_line if one.definition == key.definition
     )
