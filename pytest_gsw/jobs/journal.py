@@ -466,7 +466,7 @@ def is_next(job: Job, attempts: Iterable[Attempt]) -> bool:
     """Whether a job that was found by its name is the one that follows these attempts.
 
     A name that is the row's own is that of one attempt. Its id tells nothing more: a scheduler that lost its state
-    gives ids out again, and :class:`~pytest_gsw.fleet.rows.Claims` says so.
+    gives ids out again, and :class:`~pytest_gsw.executor.row_state.UniqueJobs` says so.
     """
     return job.has_unique_name or not any(job.id == attempt.job_id for attempt in attempts)
 

@@ -1,6 +1,6 @@
 """pytest's hooks in a session that judges or collects rows; no other session imports this module.
 
-What runs rows is imported where rows run: :mod:`pytest_gsw.session.running` knows the fleet; collecting does not.
+What runs rows is imported where rows run: :mod:`pytest_gsw.session.running` knows the executor; collecting does not.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.words import command, counted, minute
 from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
-from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import Journal, Past, Standing, Submission, by_row, changes, is_next, read_journal, take_up
 from pytest_gsw.jobs.model import Job, JobSpec, Named, scancel
 from pytest_gsw.jobs.ownership import RunLock
@@ -103,10 +103,10 @@ def _left_alone(past: Past, missing: Sequence[str]) -> str:
     )
 
 
-def left_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
+def left_over(session: pytest.Session, executor: Executor | None) -> list[str]:
     """What a session that was interrupted says of how to go on; nothing of any other."""
-    lines = _not_taken_over(session, fleet)
-    if lines or fleet is None or not fleet.interrupted:
+    lines = _not_taken_over(session, executor)
+    if lines or executor is None or not executor.interrupted:
         return lines
     # The files that are to tell of the whole run in the end.
     named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"))
@@ -115,15 +115,15 @@ def left_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
     return [f"next: {going_on} goes on where this session was interrupted"]
 
 
-def _not_taken_over(session: pytest.Session, fleet: Fleet | None) -> list[str]:
+def _not_taken_over(session: pytest.Session, executor: Executor | None) -> list[str]:
     """What a session says that Ctrl-C has ended before it has taken over all jobs of the run that it resumes."""
     settings = session.config.stash[SETTINGS]
-    ended_with_it = fleet is not None and not fleet.launcher.jobs_outlive_session
+    ended_with_it = executor is not None and not executor.launcher.jobs_outlive_session
     if session.exitstatus != pytest.ExitCode.INTERRUPTED or settings.past is None or ended_with_it:
         return []
     rows = [item.baseline.id for item in session.items if isinstance(item, BaselineItem)]
     wanted = rows or settings.past.submissions  # Ctrl-C may have hit before any row was found
-    jobs = _going_on(settings.past, (row_id for row_id in wanted if fleet is None or fleet.phase(row_id) is None))
+    jobs = _going_on(settings.past, (row_id for row_id in wanted if executor is None or executor.phase(row_id) is None))
     if not jobs:
         return []
     known = [one.job_id for one in jobs if one.job_id]
@@ -233,12 +233,12 @@ def leave_run(config: pytest.Config) -> None:
 
 
 def take_over(
-    fleet: Fleet, past: Past | None, specs: dict[str, JobSpec | RunError], tell: Callable[[str], None]
+    executor: Executor, past: Past | None, specs: dict[str, JobSpec | RunError], tell: Callable[[str], None]
 ) -> tuple[dict[str, Submission], dict[str, Submission]]:
     """Of a session that is resumed: take its jobs over, so that only the rest is submitted.
 
     Args:
-        fleet: What gets the jobs.
+        executor: What gets the jobs.
         past: What the earlier session has left; ``None`` where there was none.
         specs: How each row is started, or why it cannot be; rows whose jobs are taken over are removed.
         tell: Writes a line on the screen.
@@ -253,7 +253,7 @@ def take_over(
     """
     if past is None:
         return {}, {}
-    taking = _Taking(fleet, past, tell)
+    taking = _Taking(executor, past, tell)
     wanted = [spec for spec in specs.values() if isinstance(spec, JobSpec)]
     _tell_damage(past, tell)
     taking.ask(wanted)
@@ -265,12 +265,12 @@ def take_over(
             standing = taking.standing(spec)
         except RunError as error:
             specs[row_id] = error
-            fleet.started[row_id] = spec
+            executor.started[row_id] = spec
             continue
         submission, job = standing.past, standing.job
         specs[row_id] = standing.spec
-        if job is not None and (submission.ended is not None or fleet.launcher.jobs_outlive_session):
-            fleet.attach(job, submission)
+        if job is not None and (submission.ended is not None or executor.launcher.jobs_outlive_session):
+            executor.attach(job, submission)
             attached[row_id] = dataclasses.replace(submission, job_id=job.id)
             del specs[row_id]
             if changed := changes(submission, spec):
@@ -285,8 +285,8 @@ def take_over(
 class _Taking:
     """Where rows stand, by the journal and by what the scheduler says."""
 
-    def __init__(self, fleet: Fleet, past: Past, tell: Callable[[str], None]) -> None:
-        self._launcher = fleet.launcher
+    def __init__(self, executor: Executor, past: Past, tell: Callable[[str], None]) -> None:
+        self._launcher = executor.launcher
         self._past = past
         self._tell = tell
         self._since_s = past.begun_s
@@ -359,7 +359,7 @@ class _Taking:
             try:
                 job = self._launcher.find(spec, since_s)
             except SchedulerAwayError:
-                self._away = True  # one question without an answer is enough: the fleet asks again in a while
+                self._away = True  # one question without an answer is enough: the executor asks again in a while
         if job is not None and not is_next(job, past.attempts):
             job = None
         since_s = since_s if self._away else 0.0

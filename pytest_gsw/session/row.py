@@ -55,7 +55,7 @@ from pytest_gsw.runs.measure import measure, of_all_jobs, read_metrics
 from pytest_gsw.runs.run import Run, ran_out_of_memory, unset_boost
 from pytest_gsw.session.collect import fail
 from pytest_gsw.session.session_history import SessionHistory
-from pytest_gsw.session.settings import CANARIES, FLEET, OTHERS, SESSION_HISTORY, SETTINGS, Settings
+from pytest_gsw.session.settings import CANARIES, EXECUTOR, OTHERS, SESSION_HISTORY, SETTINGS, Settings
 from pytest_gsw.session.terminal import TALLY
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
@@ -486,12 +486,12 @@ class SessionRow:
 
     def set_up(self) -> None:
         """Wait for the job, measure its log, and judge."""
-        fleet = self._config.stash[FLEET]
+        executor = self._config.stash[EXECUTOR]
         run: Run | None = None
         try:
-            run = fleet.take(self.baseline.id)
+            run = executor.result_of(self.baseline.id)
             run = self._with_evidence(self.source.with_earlier_jobs(run))
-            self.judged = self._conclude(run, interrupted=fleet.interrupted)
+            self.judged = self._conclude(run, interrupted=executor.interrupted)
         except RunError as error:
             fail(self._error_text(error, run))
         except Exception as error:
@@ -642,16 +642,16 @@ class SessionRow:
 
     def _jobs_facts(self, run: Run | None) -> Jobs:
         """What is known of the row's jobs; without a run its last one has not ended."""
-        source, fleet, row_id = self.source, self._config.stash[FLEET], self.baseline.id
+        source, executor, row_id = self.source, self._config.stash[EXECUTOR], self.baseline.id
 
         def facts(job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
             return job_facts(job_id, source.launcher, status, run, self._measured(job_id, status))
 
-        job_id, status = (run.job_id, run.status) if run else (fleet.job_id(row_id), fleet.status(row_id))
-        earlier, attempts = fleet.earlier(row_id) if run is None else run.earlier, fleet.attempts(row_id)
+        job_id, status = (run.job_id, run.status) if run else (executor.job_id(row_id), executor.status(row_id))
+        earlier, attempts = executor.earlier(row_id) if run is None else run.earlier, executor.attempts(row_id)
         return Jobs(
             last=None if job_id is None or status is None else facts(job_id, status, run),
-            attempts=tuple(JobFacts.of(one.job_id, fleet.launcher.name, one.status, one.why) for one in attempts),
+            attempts=tuple(JobFacts.of(one.job_id, executor.launcher.name, one.status, one.why) for one in attempts),
             repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
             first_jobs=source.repeats.first,
             confirm_jobs=source.repeats.confirm,

@@ -18,16 +18,16 @@ from pytest_gsw.common.process import taking_signals
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import counted
 from pytest_gsw.errors import HookError, RunError
-from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.fleet.rows import stray_text
+from pytest_gsw.executor.executor import Executor
+from pytest_gsw.executor.row_state import stray_text
 from pytest_gsw.hooks.checks import hook_error
 from pytest_gsw.results import outcomes
 from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, fail_report, failure_of, runs_nothing
 from pytest_gsw.session.junit import add_case
 from pytest_gsw.session.resume import leave_run, left_over
 from pytest_gsw.session.screen import add_row, clear_live, leave_files, write
-from pytest_gsw.session.settings import ALARMS, CRITERION, FINISHED, FLEET, NOT_READY, SESSION_HISTORY, SETTINGS
-from pytest_gsw.session.start import Start, start_fleet, tell_delivery
+from pytest_gsw.session.settings import ALARMS, CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS
+from pytest_gsw.session.start import Start, plan_rows, tell_delivery
 from pytest_gsw.session.terminal import TALLY, Tally, run_records
 
 # -- The rule of a session: a row that was to be judged is judged, or the session is not green ------
@@ -192,7 +192,7 @@ def run_unready(session: pytest.Session, start: Start, told: list[pytest.Item]) 
 
 
 def run_session(
-    session: pytest.Session, fleet: Fleet, interrupts: Interrupts, told: Collection[pytest.Item], *, detach: bool
+    session: pytest.Session, executor: Executor, interrupts: Interrupts, told: Collection[pytest.Item], *, detach: bool
 ) -> None:
     """Run all items of the session but those that were told.
 
@@ -201,7 +201,7 @@ def run_session(
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
         pytest.Session.Interrupted: Something else asks the session to stop.
     """
-    waiting = _waiting(session, fleet, told)
+    waiting = _waiting(session, executor, told)
     done = set(told)
     others = [item for item in session.items if not isinstance(item, BaselineItem) and item not in done]
     skipped = [item for item in _rows(session) if item.baseline.id not in waiting and item not in done]
@@ -213,13 +213,13 @@ def run_session(
         _run(session, item, session if last else first[position + 1])
     interrupts.waiting = False
     try:
-        for row_id in _in_order(fleet, waiting, interrupts):
+        for row_id in _in_order(executor, waiting, interrupts):
             item = waiting.pop(row_id)
             _run(session, item, session if waiting else None)
     except session.Interrupted:
         raise  # --stepwise and the like end a session in order; pytest makes them KeyboardInterrupts too
     except KeyboardInterrupt:
-        _interrupt(session, fleet, waiting, detach)
+        _interrupt(session, executor, waiting, detach)
         raise
 
 
@@ -243,14 +243,14 @@ def _rows(session: pytest.Session) -> list[BaselineItem]:
     return [item for item in session.items if isinstance(item, BaselineItem)]
 
 
-def _waiting(session: pytest.Session, fleet: Fleet, told: Collection[pytest.Item]) -> dict[str, BaselineItem]:
+def _waiting(session: pytest.Session, executor: Executor, told: Collection[pytest.Item]) -> dict[str, BaselineItem]:
     """The rows that have a job or are to have one, by id."""
     done = set(told)
     rows = (item for item in _rows(session) if item not in done)
-    return {item.baseline.id: item for item in rows if fleet.phase(item.baseline.id) is not None}
+    return {item.baseline.id: item for item in rows if executor.phase(item.baseline.id) is not None}
 
 
-def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
+def _in_order(executor: Executor, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
     """The rows in the order in which their jobs end, but canaries before all others, which they may excuse."""
     held: deque[str] = deque()
     canaries = sum(item.baseline.canary for item in waiting.values())
@@ -259,7 +259,7 @@ def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Int
             yield held.popleft()
             continue
         with interrupts.wait():
-            row_id = fleet.next_over()
+            row_id = executor.next_finished()
         if row_id not in waiting:
             continue  # it was told before anything was submitted
         if waiting[row_id].baseline.canary:
@@ -269,11 +269,11 @@ def _in_order(fleet: Fleet, waiting: Mapping[str, BaselineItem], interrupts: Int
             held.append(row_id)
 
 
-def _interrupt(session: pytest.Session, fleet: Fleet, waiting: dict[str, BaselineItem], detach: bool) -> None:
+def _interrupt(session: pytest.Session, executor: Executor, waiting: dict[str, BaselineItem], detach: bool) -> None:
     """Report what has ended by now, and the rest as interrupted."""
     problem: RunError | None = None
     try:
-        fleet.interrupt(detach)
+        executor.interrupt(detach)
     except RunError as error:
         problem = error  # the session's end tries again, and says so
     for row_id in list(waiting):
@@ -320,20 +320,20 @@ def run_rows(session: pytest.Session) -> None:
     told: list[pytest.Item] = []
     with handling_signals() as interrupts:
         try:
-            start = start_fleet(session, settings)
+            start = plan_rows(session, settings)
             run_unready(session, start, told)
             start.submit()
         except session.Interrupted:
             raise
         except KeyboardInterrupt:
-            if FLEET in config.stash:
-                # A row that the fleet does not know yet has no job, and is not reported.
-                fleet = config.stash[FLEET]
-                _interrupt(session, fleet, _waiting(session, fleet, told), settings.detach)
+            if EXECUTOR in config.stash:
+                # A row that the executor does not know yet has no job, and is not reported.
+                executor = config.stash[EXECUTOR]
+                _interrupt(session, executor, _waiting(session, executor, told), settings.detach)
             raise
-        run_session(session, start.fleet, interrupts, told, detach=settings.detach)
-        start.fleet.count()
-        _report_late(session, start.fleet)  # before JUnit's file is written
+        run_session(session, start.executor, interrupts, told, detach=settings.detach)
+        start.executor.count()
+        _report_late(session, start.executor)  # before JUnit's file is written
 
 
 def run_item(item: pytest.Item) -> Generator[None, object, object]:
@@ -370,10 +370,10 @@ def _finish(session: pytest.Session) -> None:
     config = session.config
     config.stash[FINISHED] = True
     clear_live(config)
-    fleet = config.stash.get(FLEET, None)
-    if fleet is not None:
-        _close(session, fleet)
-    for line in left_over(session, fleet):
+    executor = config.stash.get(EXECUTOR, None)
+    if executor is not None:
+        _close(session, executor)
+    for line in left_over(session, executor):
         write(config, line)
     _remember(config)
     _note_alarms(config)
@@ -430,10 +430,10 @@ def _conclude_suite(session: pytest.Session) -> None:
         session.exitstatus = outcomes.FAILED if concluded.is_missed else outcomes.OPEN
 
 
-def _close(session: pytest.Session, fleet: Fleet) -> None:
+def _close(session: pytest.Session, executor: Executor) -> None:
     config = session.config
     try:
-        cancelled = fleet.close(detach=config.stash[SETTINGS].detach)
+        cancelled = executor.close(detach=config.stash[SETTINGS].detach)
     except RunError as error:
         # Jobs that may still burn GPU-hours are worth a red session, whatever its rows were.
         _fail(session)
@@ -442,17 +442,17 @@ def _close(session: pytest.Session, fleet: Fleet) -> None:
         if cancelled:
             jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
             write(config, f"gsw: {jobs} still pending or running, and cancelled")
-    for stray in fleet.strays.values():
+    for stray in executor.strays.values():
         _fail(session)
         write(config, f"gsw: a job of the run belongs to no row: {stray_text(stray)}")
-    _report_late(session, fleet)
-    if fleet.journal_problem:
-        why = f"the run's journal could not be written: {fleet.journal_problem}"
+    _report_late(session, executor)
+    if executor.journal_problem:
+        why = f"the run's journal could not be written: {executor.journal_problem}"
         write(config, f"gsw: {why}; a session that resumes this run would not know all of its jobs")
 
 
-def _report_late(session: pytest.Session, fleet: Fleet) -> None:
+def _report_late(session: pytest.Session, executor: Executor) -> None:
     """Report the rows that were told, and that are errors by now."""
     for item in session.items:
-        if isinstance(item, BaselineItem) and item.baseline.id in fleet.late:
-            report_error(item, fleet.late.pop(item.baseline.id), "teardown")
+        if isinstance(item, BaselineItem) and item.baseline.id in executor.late:
+            report_error(item, executor.late.pop(item.baseline.id), "teardown")

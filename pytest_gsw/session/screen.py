@@ -20,9 +20,9 @@ import pytest
 from pytest_gsw.common.files import PRIVATE, from_here, write_whole
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.fleet.fleet import Fleet, Ticker
-from pytest_gsw.fleet.rows import Over, Phase, RepeatObserver, seen_of
-from pytest_gsw.fleet.watch import Sample
+from pytest_gsw.executor.executor import Executor, Ticker
+from pytest_gsw.executor.progress_monitor import Sample
+from pytest_gsw.executor.row_state import Finished, Phase, RepeatObserver, submitted_job_of
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results.nodes import compressed
@@ -65,15 +65,15 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, SessionRow]) -> Ticker
     interval_s = LIVE_S if live else HEARTBEAT_S
     last_s = time.monotonic()
 
-    def tell(fleet: Fleet) -> None:
+    def tell(executor: Executor) -> None:
         nonlocal last_s
         if time.monotonic() - last_s < interval_s:
             return
         last_s = time.monotonic()
         text = standing(
-            [_progress(rows[row_id].baseline, one, simulated_s) for row_id, one in fleet.phases.items()],
+            [_progress(rows[row_id].baseline, one, simulated_s) for row_id, one in executor.phases.items()],
             gpus,
-            fleet.full,
+            executor.full,
         )
         if live:
             _write_live(config, text)
@@ -96,7 +96,7 @@ def _simulated_s(settings: Settings) -> float | None:
 
 
 def _progress(row: Baseline, phase: Phase, simulated_s: float | None) -> RowProgress:
-    seen = seen_of(phase)
+    seen = submitted_job_of(phase)
     sample = (seen and seen.sample) or Sample()
     return RowProgress(
         row.id,
@@ -105,7 +105,7 @@ def _progress(row: Baseline, phase: Phase, simulated_s: float | None) -> RowProg
         steps=sample.steps,
         of=sample.of,
         step_time_s=sample.step_time_s,
-        over=isinstance(phase, Over),
+        over=isinstance(phase, Finished),
         expected_s=expected_run_s(row) if simulated_s is None else simulated_s,
     )
 

@@ -23,7 +23,7 @@ from pytest_gsw.common.redact import MASK
 from pytest_gsw.common.words import positive
 from pytest_gsw.demo.faults import fault_texts
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.fleet.limits import Limits, Policies
+from pytest_gsw.executor.limits import Limits, Policies
 from pytest_gsw.history.place import VARIABLE, history_place, open_history
 from pytest_gsw.performance.decision import Repeats
 from pytest_gsw.results.run_id import LAST, RECORDS, RESULTS, RUNS, new_run_id
@@ -33,7 +33,7 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 
 if TYPE_CHECKING:
-    from pytest_gsw.fleet.fleet import Fleet
+    from pytest_gsw.executor.executor import Executor
     from pytest_gsw.history.comparison import ClusterTold
     from pytest_gsw.jobs.journal import Past
     from pytest_gsw.jobs.spec import Profile
@@ -565,7 +565,7 @@ def _profile(given: Any) -> Profile | None:
 
 
 SETTINGS = pytest.StashKey[Settings]()
-FLEET: pytest.StashKey[Fleet] = pytest.StashKey()
+EXECUTOR: pytest.StashKey[Executor] = pytest.StashKey()
 #: What earlier runs measured.
 SESSION_HISTORY: pytest.StashKey[SessionHistory] = pytest.StashKey()
 #: What the rows of the session say together.

@@ -1,4 +1,4 @@
-"""From the selected rows to a fleet that runs them: launcher, journal, job specs, an earlier session's jobs."""
+"""From the selected rows to a executor that runs them: launcher, journal, job specs, an earlier session's jobs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import command, counted, minute
 from pytest_gsw.errors import CutShortError, LogError, RunError, SubmissionError, WrongAnswerError
-from pytest_gsw.fleet.fleet import Fleet, too_large
-from pytest_gsw.fleet.rows import Over, StateObserver
-from pytest_gsw.fleet.watch import Watch
+from pytest_gsw.executor.executor import Executor, too_large
+from pytest_gsw.executor.progress_monitor import Watch
+from pytest_gsw.executor.row_state import Finished, StateObserver
 from pytest_gsw.history.place import open_history
 from pytest_gsw.hooks.checks import hook_error, is_own
 from pytest_gsw.jobs.environment import job_image, kept_variables, masked_command, masked_environment
@@ -59,7 +59,7 @@ from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
 from pytest_gsw.session.row import LiveRow, ReplayedRow, RowPlan, SessionRow
 from pytest_gsw.session.screen import begin_live, make_ticker, repeat_teller, write
 from pytest_gsw.session.session_history import Others, SessionHistory
-from pytest_gsw.session.settings import CANARIES, FLEET, NOT_READY, OTHERS, SESSION_HISTORY, Settings, environment_of
+from pytest_gsw.session.settings import CANARIES, EXECUTOR, NOT_READY, OTHERS, SESSION_HISTORY, Settings, environment_of
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 
@@ -378,9 +378,9 @@ def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, 
 
 @dataclass(frozen=True)
 class Start:
-    """A session's fleet, which has the rows that cannot be submitted, and no other yet."""
+    """A session's executor, which has the rows that cannot be submitted, and no other yet."""
 
-    fleet: Fleet
+    executor: Executor
     #: The rows that cannot be submitted, in the order of the session.
     unready: Sequence[BaselineItem]
     #: How all others are started, and what an earlier session did for some of them.
@@ -389,10 +389,10 @@ class Start:
 
     def submit(self) -> None:
         """Submit the rows that can be."""
-        self.fleet.submit(self.specs, self.lost)
+        self.executor.submit(self.specs, self.lost)
 
 
-def start_fleet(session: pytest.Session, settings: Settings) -> Start:
+def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     """Check every selected row, or take over what an earlier session has submitted; nothing is submitted yet."""
     config = session.config
     rows = runnable(session.items)
@@ -405,7 +405,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     config.stash[SESSION_HISTORY] = session_history = _session_history(config, settings)
     config.stash[CANARIES] = []
     environ = environment_of(config)
-    fleet = Fleet(
+    executor = Executor(
         launcher,
         settings.poll_interval_s or launcher.poll_interval_s,
         _observer(config, by_row),
@@ -418,7 +418,7 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
         on_repeat=repeat_teller(config),
         environ=environ,
     )
-    config.stash[FLEET] = fleet
+    config.stash[EXECUTOR] = executor
     config.stash[OTHERS] = _others(config, settings, rows, session_history)
     plans = make_plans(rows, settings)
     specs = {row_id: plan.spec for row_id, plan in plans.items()}
@@ -428,22 +428,22 @@ def start_fleet(session: pytest.Session, settings: Settings) -> Start:
     _note_rows(config, settings, journal, [*rows, *blank_rows(session.items)])
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
-    lost, attached = take_over(fleet, settings.past, specs, lambda line: write(config, line))
+    lost, attached = take_over(executor, settings.past, specs, lambda line: write(config, line))
     # Of a submission whose answer was lost there may be a job already, whatever is wrong by now.
     new = [item for item in rows if item.baseline.id not in lost or not lost[item.baseline.id].intended_s]
     specs |= check_rows(new, specs, launcher, settings, environ)
     tell_differences(config, new, specs, settings)
     for row_id, row in by_row.items():
-        planned = specs.get(row_id) or fleet.spec(row_id)
+        planned = specs.get(row_id) or executor.spec(row_id)
         spec = planned if isinstance(planned, JobSpec) else None
         if row_id in recorded:
             row.source = ReplayedRow(row.baseline, settings, launcher, session_history, environ, spec, recorded[row_id])
         else:
             row.source.spec, row.source.submitted = spec, attached.get(row_id) or lost.get(row_id)
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
-    fleet.submit(bad, lost)
+    executor.submit(bad, lost)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
-    return Start(fleet, [item for item in rows if item.baseline.id in bad], ready, lost)
+    return Start(executor, [item for item in rows if item.baseline.id in bad], ready, lost)
 
 
 def _note_rows(
@@ -506,9 +506,9 @@ def _others(
     """The rows together, each with the figure that its cluster has accepted, as far as that is known by now."""
     cluster = "" if settings.cluster is None else settings.cluster.name
     expected = [(item.baseline, accepted_to_expect(item.baseline, cluster, None)) for item in rows]
-    fleet = config.stash[FLEET]
+    executor = config.stash[EXECUTOR]
     return Others(
-        session_history, expected, settings.run_id, lambda row_id: isinstance(fleet.phase(row_id), Over | None)
+        session_history, expected, settings.run_id, lambda row_id: isinstance(executor.phase(row_id), Finished | None)
     )
 
 

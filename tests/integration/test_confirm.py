@@ -100,7 +100,7 @@ def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytes
     pytester.makeconftest(
         """\
 import os, signal
-from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.executor.executor import Fleet
 
 find = Fleet._find_logs
 

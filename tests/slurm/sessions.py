@@ -67,14 +67,14 @@ stay() {{ # until it is asked to end, which it does with exit code 0
 CONFTEST = """\
 import time
 
-import pytest_gsw.fleet.fleet
+import pytest_gsw.executor.executor
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
 SlurmLauncher.log_wait_s = 3.0
 """
 
 #: A scheduler that stays out of reach is waited for this long, not for ten minutes.
-GIVES_UP_SOON = "pytest_gsw.fleet.fleet.UNKNOWN_LIMIT_S = 4.0\n"
+GIVES_UP_SOON = "pytest_gsw.executor.executor.UNKNOWN_LIMIT_S = 4.0\n"
 
 
 class Seen(NamedTuple):

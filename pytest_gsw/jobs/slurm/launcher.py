@@ -857,7 +857,7 @@ class SlurmLauncher:
             raise
         job_id = self._submitted(answer, spec, command)
         found = None if job_id is None else Job(job_id, spec, submitted_s)
-        # Of one that could not even be reached the fleet asks before it submits again.
+        # Of one that could not even be reached the executor asks before it submits again.
         if found is None and not is_certain(answer, spec) and (may_have_been_taken(answer) or not is_away(answer)):
             try:
                 found = self._by_name(spec, submitted_s)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, RefusedError
-from pytest_gsw.fleet.rows import Claims
+from pytest_gsw.executor.row_state import UniqueJobs
 from pytest_gsw.jobs.layout import _is_put_there, check_new, find_log, logs_before, names_before
 from pytest_gsw.jobs.model import Job, JobSpec, JobState
 from pytest_gsw.jobs.scripts import check_one_job
@@ -246,7 +246,7 @@ def test_what_nobody_can_name_is_not_cancelled(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_an_id_that_two_rows_have_is_told_to_both() -> None:
-    claims, first = Claims(), job("a")
+    claims, first = UniqueJobs(), job("a")
     assert claims.job(first) is None
     assert claims.job(first) is None  # told again
     clash = claims.job(job("b"))
@@ -266,7 +266,7 @@ def test_an_id_that_two_rows_have_is_told_to_both() -> None:
 
 
 def test_a_log_that_two_rows_have_is_told_to_both(tmp_path: Path) -> None:
-    claims, log, link = Claims(), tmp_path / "log", tmp_path / "link"
+    claims, log, link = UniqueJobs(), tmp_path / "log", tmp_path / "link"
     link.symlink_to(log)
     assert claims.log(job("a"), log) is None
     clash = claims.log(job("b", "8"), link)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from pytest_gsw.common.words import counted, enumerated
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
-from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.watch import Sample, Watch
+from pytest_gsw.executor.limits import Limits
+from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import by_row
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Named, Stop
 from pytest_gsw.performance.decision import Done, Repeat, Undecided
 from pytest_gsw.runs.run import Run
 
-# -- One row on its way through the fleet, where each phase is a type, and what is told of it or asked about it
+# -- One row on its way through the executor, where each phase is a type, and what is told of it or asked about it
 
 
 #: How long after its first look an ended job's log is looked for again; each wait is twice the one before.
@@ -41,7 +41,7 @@ Decide = Callable[[str, Run], Repeat | Undecided | Done]
 
 
 @dataclass(frozen=True)
-class Row:
+class RowJobs:
     """A row with the job that it is to have next or has, and those that it had before."""
 
     row_id: str
@@ -62,7 +62,7 @@ class Row:
 
 
 @dataclass
-class Seen:
+class SubmittedJob:
     """A submitted job, and what was last known of it."""
 
     job: Job
@@ -85,10 +85,10 @@ class Seen:
 
 
 @dataclass
-class Waiting:
+class Queued:
     """A row that is to be submitted, or is being submitted by a thread, which may change it."""
 
-    row: Row
+    row: RowJobs
     #: When it was submitted first without an answer, so that there may be a job: seconds since the epoch.
     since_s: float | None = None
     #: Why it waits: the scheduler was out of reach, and may have its job.
@@ -104,11 +104,11 @@ class Waiting:
 
 
 @dataclass
-class Live:
+class Active:
     """A row whose job is in the queue or runs."""
 
-    row: Row
-    seen: Seen
+    row: RowJobs
+    seen: SubmittedJob
     #: Since when nothing is known of the job; monotonic seconds.
     unknown_since_s: float | None = None
     watch: Watch | None = None
@@ -120,11 +120,11 @@ class Live:
 
 
 @dataclass
-class Ended:
+class AwaitingLog:
     """A row whose job has ended, or was given up, and whose log is awaited."""
 
-    row: Row
-    seen: Seen
+    row: RowJobs
+    seen: SubmittedJob
     #: Until when the log may appear, when it is looked for next, and how long after that.
     deadline_s: float
     look_s: float
@@ -136,31 +136,31 @@ class Ended:
 
 
 @dataclass
-class Over:
+class Finished:
     """A row that can be measured, or has failed."""
 
     row_id: str
     end: Run | RunError
     #: ``None`` where the row cannot be submitted at all.
-    row: Row | None = None
+    row: RowJobs | None = None
     #: ``None`` where there is no job that is known.
-    seen: Seen | None = None
+    seen: SubmittedJob | None = None
     #: When it was submitted without an answer, so that there may be a job: seconds since the epoch.
     since_s: float | None = None
 
 
 #: Where a row is on its way.
-Phase = Waiting | Live | Ended | Over
+Phase = Queued | Active | AwaitingLog | Finished
 
 
-def seen_of(phase: Phase) -> Seen | None:
+def submitted_job_of(phase: Phase) -> SubmittedJob | None:
     """A row's job, if it was submitted."""
-    return None if isinstance(phase, Waiting) else phase.seen
+    return None if isinstance(phase, Queued) else phase.seen
 
 
 def unanswered_s(phase: Phase) -> float | None:
     """Since when there may be a job of which nothing is known, seconds since the epoch; else ``None``."""
-    if isinstance(phase, Waiting) or (isinstance(phase, Over) and phase.seen is None):
+    if isinstance(phase, Queued) or (isinstance(phase, Finished) and phase.seen is None):
         return phase.since_s
     return None
 
@@ -178,7 +178,7 @@ def is_healthy(status: JobStatus) -> bool:
 
 
 @dataclass
-class Claims:
+class UniqueJobs:
     """To which job each id and each log belongs, in one session."""
 
     #: By the ids of all jobs that are a row's, as its submissions have named them.
@@ -233,7 +233,7 @@ def _ids(one: Job, other: Job) -> str:
 Count = Mapping[str, Sequence[Named]] | RunError
 
 
-class Rows:
+class RowTable:
     """All rows, and the rows by where they are on their way.
 
     Args:
@@ -243,13 +243,13 @@ class Rows:
 
     def __init__(self, launcher: Launcher, limits: Limits) -> None:
         self.phases: dict[str, Phase] = {}
-        self.waiting: deque[Waiting] = deque()
+        self.waiting: deque[Queued] = deque()
         #: Those that a thread submits.
-        self.submitting: dict[str, Waiting] = {}
-        self.live: dict[str, Live] = {}
-        self.ended: dict[str, Ended] = {}
+        self.submitting: dict[str, Queued] = {}
+        self.live: dict[str, Active] = {}
+        self.ended: dict[str, AwaitingLog] = {}
         #: Those that were not handed out yet.
-        self.over: dict[str, Over] = {}
+        self.over: dict[str, Finished] = {}
         #: How often something became known that other rows may wait for: a job with its log, or that a row is over.
         self.news = 0
         #: Of how many claimed jobs it is known which others there are.
@@ -258,28 +258,28 @@ class Rows:
         #: How the newest job of each row was started that may have one, in this session or in one before it.
         self.started: dict[str, JobSpec] = {}
         #: The jobs of the run that no row owns, and why a row that was handed out before is an error by now.
-        self.strays: dict[str, Seen] = {}
+        self.strays: dict[str, SubmittedJob] = {}
         self.late: dict[str, JobError] = {}
         self.limits = limits
-        self.claims = Claims()
+        self.claims = UniqueJobs()
         self._launcher = launcher
         #: What rows that are being submitted or live take.
         self._taken_jobs = 0
         self._taken_gpus = 0
 
-    def row(self, row_id: str) -> Row | None:
+    def row(self, row_id: str) -> RowJobs | None:
         """A row; ``None`` where it is not known, or cannot be submitted at all."""
         phase = self.phases.get(row_id)
         return None if phase is None else phase.row
 
-    def seen(self, row_id: str) -> Seen | None:
+    def seen(self, row_id: str) -> SubmittedJob | None:
         """A row's job; ``None`` where it has none that is known."""
         phase = self.phases.get(row_id)
-        return None if phase is None else seen_of(phase)
+        return None if phase is None else submitted_job_of(phase)
 
     # -- what a row takes ---------------------------------------------------------------------
 
-    def fits(self, row: Row) -> bool:
+    def fits(self, row: RowJobs) -> bool:
         """Whether a row may be submitted beside those that have a place."""
         limits = self.limits
         if self._taken_jobs + 1 > limits.jobs or self._taken_gpus + row.spec.gpus > limits.gpus:
@@ -289,20 +289,20 @@ class Rows:
         pending = sum(live.seen.status.state is JobState.PENDING for live in self.live.values())
         return pending + len(self.submitting) + 1 <= limits.pending
 
-    def take_place(self, row: Row) -> None:
+    def take_place(self, row: RowJobs) -> None:
         """Count what a row takes that is submitted."""
         self.started[row.row_id] = row.spec
         self._taken_jobs += 1
         self._taken_gpus += row.spec.gpus
 
-    def free_place(self, row: Row) -> None:
+    def free_place(self, row: RowJobs) -> None:
         """Count no longer what a row took."""
         self._taken_jobs -= 1
         self._taken_gpus -= row.spec.gpus
 
     # -- where a row goes ---------------------------------------------------------------------
 
-    def wait(self, waiting: Waiting, *, first: bool) -> None:
+    def wait(self, waiting: Queued, *, first: bool) -> None:
         """Let a row wait to be submitted, before all others or after them."""
         self.phases[waiting.row.row_id] = waiting
         if first:
@@ -310,7 +310,7 @@ class Rows:
         else:
             self.waiting.append(waiting)
 
-    def begin(self) -> Waiting:
+    def begin(self) -> Queued:
         """Let the first row that waits be submitted."""
         waiting = self.waiting.popleft()
         waiting.refused, waiting.answer = False, None
@@ -318,17 +318,17 @@ class Rows:
         self.take_place(waiting.row)
         return waiting
 
-    def go_live(self, row: Row, seen: Seen) -> Live:
+    def activate(self, row: RowJobs, seen: SubmittedJob) -> Active:
         """A row that has its place has a job now."""
-        live = self.phases[row.row_id] = self.live[row.row_id] = Live(row, seen)
+        live = self.phases[row.row_id] = self.live[row.row_id] = Active(row, seen)
         return live
 
-    def leave_queue(self, live: Live) -> None:
+    def leave_queue(self, live: Active) -> None:
         """A row's job is no longer live."""
         del self.live[live.row.row_id]
         self.free_place(live.row)
 
-    def finish(self, over: Over) -> None:
+    def finish(self, over: Finished) -> None:
         """Let a row be over."""
         self.phases[over.row_id] = self.over[over.row_id] = over
         self.news += 1
@@ -355,7 +355,7 @@ class Rows:
 
     def _is_submitted(self, row_id: str) -> bool:
         """Whether a row is being submitted, and nothing is known of the answer yet."""
-        return row_id in self.submitting and isinstance(self.phases[row_id], Waiting)
+        return row_id in self.submitting and isinstance(self.phases[row_id], Queued)
 
     def hold(self, count: Count) -> None:
         """Hold the jobs that there are against the rows' own, and end with its row each that none of them owns."""
@@ -365,7 +365,7 @@ class Rows:
             # A submission whose answer is awaited may own one of them; they are counted once more then.
             if not new or self._is_submitted(row_id) or unanswered_s(phase) is not None:
                 continue
-            strays = [Seen(Job(one.id, spec, 0.0, other_name=one.name), one.status) for one in new]
+            strays = [SubmittedJob(Job(one.id, spec, 0.0, other_name=one.name), one.status) for one in new]
             self.strays |= {seen.job.id: seen for seen in strays}
             error = _not_owned(strays)
             self.give_up([row_id], error, strays)
@@ -379,12 +379,12 @@ class Rows:
         if clash is None:
             return False
         other, error = clash
-        rival = seen_of(self.phases[other.spec.row_id])
+        rival = submitted_job_of(self.phases[other.spec.row_id])
         is_other = other.spec.row_id != row_id and rival is not None and rival.job is other
         self.give_up([other.spec.row_id, row_id] if is_other else [row_id], error)
         return True
 
-    def give_up(self, row_ids: list[str], error: RunError, others: Sequence[Seen] = ()) -> None:
+    def give_up(self, row_ids: list[str], error: RunError, others: Sequence[SubmittedJob] = ()) -> None:
         """Let rows be over with an error whatever becomes of their jobs, and end those, and others with them."""
         given_up = [over for row_id in row_ids if (over := self._give_up(row_id, error)) is not None]
         jobs = [*others, *(over.seen for over in given_up if over.seen is not None)]
@@ -393,32 +393,34 @@ class Rows:
         except JobError:
             return  # they are ended with the session
 
-    def _give_up(self, row_id: str, error: RunError) -> Over | None:
+    def _give_up(self, row_id: str, error: RunError) -> Finished | None:
         """Let a row be over with an error; ``None`` where it has one, or was handed out."""
         phase = self.phases[row_id]
-        if isinstance(phase, Over) and (isinstance(phase.end, RunError) or row_id not in self.over):
+        if isinstance(phase, Finished) and (isinstance(phase.end, RunError) or row_id not in self.over):
             return None
         if self.live.pop(row_id, None) is not None and phase.row is not None:
             self.free_place(phase.row)
         self.ended.pop(row_id, None)
-        if isinstance(phase, Waiting) and row_id not in self.submitting:
+        if isinstance(phase, Queued) and row_id not in self.submitting:
             self.waiting.remove(phase)
-        over = Over(row_id, error, phase.row, seen_of(phase), unanswered_s(phase))
+        over = Finished(row_id, error, phase.row, submitted_job_of(phase), unanswered_s(phase))
         self.finish(over)
         return over
 
     def interrupt(self, error: Callable[[Phase], RunError]) -> None:
         """Let all rows whose job has not ended be over, each with its error."""
         for row_id, phase in self.phases.items():
-            if isinstance(phase, Ended):
+            if isinstance(phase, AwaitingLog):
                 self.ended[row_id] = phase  # Ctrl-C may have hit while it was to be handed over or repeated
-            elif not isinstance(phase, Over):
-                self.phases[row_id] = Over(row_id, error(phase), phase.row, seen_of(phase), unanswered_s(phase))
+            elif not isinstance(phase, Finished):
+                self.phases[row_id] = Finished(
+                    row_id, error(phase), phase.row, submitted_job_of(phase), unanswered_s(phase)
+                )
         self.waiting.clear()
         self.live.clear()
         self.news += 1
 
-    def cancel(self, jobs: list[Seen]) -> None:
+    def cancel(self, jobs: list[SubmittedJob]) -> None:
         """End jobs with one request; one that fails leaves them to the session's end.
 
         Raises:
@@ -428,20 +430,20 @@ class Rows:
         for seen in jobs:
             seen.cancelled = True
 
-    def running(self) -> list[Seen]:
+    def running(self) -> list[SubmittedJob]:
         """Jobs that may still run; first those that wait, which would start on the nodes that others leave."""
-        of_rows = map(seen_of, self.phases.values())
+        of_rows = map(submitted_job_of, self.phases.values())
         jobs = (seen for seen in (*of_rows, *self.strays.values()) if seen is not None and seen.may_run)
         return sorted(jobs, key=lambda seen: seen.status.state is not JobState.PENDING)
 
 
-def stray_text(stray: Seen) -> str:
+def stray_text(stray: SubmittedJob) -> str:
     """A job that no row owns, in one line: ``12 gsw-a FAILED on n001``."""
     state = "cancelled" if stray.cancelled else stray.status.state.value
     return f"{stray.job.id} {stray.job.name} {state}{stray.status.nodes and f' on {stray.status.nodes}'}"
 
 
-def _not_owned(strays: Sequence[Seen]) -> JobError:
+def _not_owned(strays: Sequence[SubmittedJob]) -> JobError:
     ids = enumerated([stray.job.id for stray in strays])
     return JobError(
         f"the row has {counted(len(strays), 'job')} that no submission of it named: {ids}",

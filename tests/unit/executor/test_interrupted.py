@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pytest_gsw.errors import JobError
-from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.fleet.rows import Rows
+from pytest_gsw.executor.executor import Executor
+from pytest_gsw.executor.row_state import RowTable
 from pytest_gsw.jobs.model import Job
-from tests.unit.fleet.test_fleet import POLL_S, Clock, FakeLauncher, ManyThreads, spec
+from tests.unit.executor.test_executor import POLL_S, Clock, FakeLauncher, ManyThreads, spec
 
 
 def interrupted_after(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
@@ -41,14 +41,14 @@ def interrupted_before(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) 
 def ended(clock: Clock, launcher: FakeLauncher | None = None) -> tuple[str, list[list[str]], list[str]]:
     """What an interrupted session says of its row, which jobs it has cancelled, and which it has submitted."""
     launcher = launcher or ManyThreads(clock)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     with contextlib.suppress(KeyboardInterrupt):
-        fleet.submit({"a": spec("a")})
-        fleet.take("a")
-    fleet.interrupt(detach=False)
+        executor.submit({"a": spec("a")})
+        executor.result_of("a")
+    executor.interrupt(detach=False)
     with pytest.raises(JobError) as caught:
-        fleet.take("a")
-    fleet.close()
+        executor.result_of("a")
+    executor.close()
     return caught.value.fact, launcher.cancelled, launcher.submitted
 
 
@@ -62,15 +62,15 @@ def test_while_a_submission_is_handed_to_a_thread(monkeypatch: pytest.MonkeyPatc
     )
 
 
-@pytest.mark.parametrize("name", ["go_live", "is_shared"])
+@pytest.mark.parametrize("name", ["activate", "is_shared"])
 def test_while_an_answer_is_taken(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    interrupted_before(monkeypatch, Rows, name)
+    interrupted_before(monkeypatch, RowTable, name)
     assert ended(Clock()) == ("interrupted: job job-a was cancelled", [["a"]], ["a"])
 
 
-@pytest.mark.parametrize("name", ["go_live", "is_shared"])
+@pytest.mark.parametrize("name", ["activate", "is_shared"])
 def test_while_an_answer_is_taken_that_the_session_got_itself(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    interrupted_before(monkeypatch, Rows, name)
+    interrupted_before(monkeypatch, RowTable, name)
     clock = Clock()
     assert ended(clock, FakeLauncher(clock)) == ("interrupted: job job-a was cancelled", [["a"]], ["a"])
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.fleet.fleet import MOST_POLLS_PER_INTERVAL
-from pytest_gsw.fleet.limits import Limits
+from pytest_gsw.executor.executor import MOST_POLLS_PER_INTERVAL
+from pytest_gsw.executor.limits import Limits
 from pytest_gsw.jobs.journal import read_journal
-from tests.unit.fleet.slurm_model import Cluster, Scenario, Session, simulate
+from tests.unit.executor.slurm_model import Cluster, Scenario, Session, simulate
 
 ROWS = 300
 FULL = Scenario("full", room=60)

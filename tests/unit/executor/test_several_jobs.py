@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
-from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import Journal, Past, read_journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
 from pytest_gsw.performance.decision import Done, Repeat
 from pytest_gsw.runs.run import Run
 from pytest_gsw.session.resume import take_over
-from tests.unit.fleet.test_fleet import Clock, FakeLauncher
+from tests.unit.executor.test_executor import Clock, FakeLauncher
 
 POLL_S = 15.0
 PENDING = JobStatus(JobState.PENDING)
@@ -81,31 +81,31 @@ class Session:
     retries: int = 0
     told: list[str] = field(default_factory=list)
 
-    def begin(self) -> Fleet:
+    def begin(self) -> Executor:
         """A first session."""
-        fleet = self._fleet()
+        executor = self._executor()
         self._journal.session("eos", ["t.yaml::a"])
-        fleet.submit({"a": spec()})
-        return fleet
+        executor.submit({"a": spec()})
+        return executor
 
-    def resume(self) -> tuple[Fleet, RunError | None]:
+    def resume(self) -> tuple[Executor, RunError | None]:
         """A session that goes on with it, and why the row cannot go on."""
         self._journal.close()
         past = read_journal(self.directory)
-        fleet = self._fleet()
+        executor = self._executor()
         specs: dict[str, JobSpec | RunError] = {"a": spec()}
-        left, _ = take_over(fleet, past, specs, self.told.append)
-        fleet.submit(specs, left)
+        left, _ = take_over(executor, past, specs, self.told.append)
+        executor.submit(specs, left)
         problem = specs.get("a")
-        return fleet, problem if isinstance(problem, RunError) else None
+        return executor, problem if isinstance(problem, RunError) else None
 
     @property
     def past(self) -> Past:
         return read_journal(self.directory)
 
-    def _fleet(self) -> Fleet:
+    def _executor(self) -> Executor:
         self._journal = Journal(self.directory)
-        return Fleet(
+        return Executor(
             self.launcher,
             POLL_S,
             journal=self._journal,
@@ -125,16 +125,16 @@ def session(tmp_path: Path) -> Session:
     return Session(Slurm(clock), clock, tmp_path)
 
 
-def ids(fleet: Fleet) -> list[str]:
-    return [job.job_id for job in fleet.take("a").jobs]
+def ids(executor: Executor) -> list[str]:
+    return [job.job_id for job in executor.result_of("a").jobs]
 
 
-def until(fleet: Fleet, submissions: int, session: Session) -> None:
+def until(executor: Executor, submissions: int, session: Session) -> None:
     """Let the session go on until it has submitted so many jobs."""
     while len(session.launcher.submitted) < submissions:
-        fleet._pump()
+        executor._pump()
         if len(session.launcher.submitted) < submissions:
-            fleet._wait()
+            executor._wait()
 
 
 # -- --gsw-retries and Slurm's own requeue --------------------------------------------------------
@@ -143,17 +143,17 @@ def until(fleet: Fleet, submissions: int, session: Session) -> None:
 def test_a_requeue_within_a_retried_job_is_the_same_job(session: Session) -> None:
     session.retries = 2
     session.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, RUNNING, DONE]}
-    fleet = session.begin()
-    assert ids(fleet) == ["101"]
-    assert [attempt.job_id for attempt in fleet.attempts("a")] == ["100"]
+    executor = session.begin()
+    assert ids(executor) == ["101"]
+    assert [attempt.job_id for attempt in executor.attempts("a")] == ["100"]
     assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
 
 
 def test_a_session_that_died_while_a_retried_job_was_requeued_takes_that_up(session: Session) -> None:
     session.retries = 1
     session.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, RUNNING, DONE]}
-    fleet = session.begin()
-    until(fleet, 2, session)
+    executor = session.begin()
+    until(executor, 2, session)
     resumed, problem = session.resume()
     assert problem is None
     assert ids(resumed) == ["101"]
@@ -166,7 +166,7 @@ def test_a_retried_job_that_loses_its_node_again_counts_against_the_retries_of_b
     session.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, LOST]}
     until(session.begin(), 2, session)
     resumed, _ = session.resume()
-    assert resumed.take("a").status.state is JobState.NODE_FAIL
+    assert resumed.result_of("a").status.state is JobState.NODE_FAIL
     assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
 
 
@@ -175,30 +175,30 @@ def test_a_retried_job_that_loses_its_node_again_counts_against_the_retries_of_b
 
 def test_a_further_job_with_an_id_that_was_given_out_before_is_an_error(session: Session) -> None:
     session.jobs, session.launcher.ids = 2, ["7", "7"]
-    fleet = session.begin()
+    executor = session.begin()
     with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
-        fleet.take("a")
+        executor.result_of("a")
     assert session.launcher.cancelled == [["a"]]
 
 
 def test_so_it_is_where_the_first_job_was_an_earlier_sessions(session: Session) -> None:
     session.jobs, session.launcher.ids = 2, ["7", "7"]
     session.launcher.lost_answers = {2}
-    fleet = session.begin()
-    until(fleet, 2, session)
+    executor = session.begin()
+    until(executor, 2, session)
     session.launcher.jobs.pop()  # the second one did not get through, and the controller loses its state
     session.launcher.ids = ["7"]
     resumed, problem = session.resume()
     assert problem is None
     with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
-        resumed.take("a")
+        resumed.result_of("a")
 
 
 def test_a_lost_answer_whose_id_was_given_out_before_is_not_followed_by_another_submission(session: Session) -> None:
     session.jobs, session.launcher.ids, session.launcher.lost_answers = 2, ["7", "7"], {2}
-    fleet = session.begin()
+    executor = session.begin()
     with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
-        fleet.take("a")
+        executor.result_of("a")
     assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
 
 
@@ -243,7 +243,7 @@ def test_a_further_job_that_failed_while_nobody_looked_ends_the_row(session: Ses
     session.launcher.stand = {2: [RUNNING, JobStatus(JobState.FAILED, exit_code=1)]}
     until(session.begin(), 2, session)
     resumed, _ = session.resume()
-    run = resumed.take("a")
+    run = resumed.result_of("a")
     assert (run.status.state, [job.job_id for job in run.earlier]) == (JobState.FAILED, ["100"])
     assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
 
@@ -254,7 +254,7 @@ def test_one_log_is_not_two_measured_jobs_after_a_resume(session: Session, monke
     monkeypatch.setattr(Slurm, "find_log", lambda *_: Path("/stage/shared.out"))
     resumed, _ = session.resume()
     with pytest.raises(LogError, match=r"^one log is that of two jobs, of two jobs of a\n"):
-        resumed.take("a")
+        resumed.result_of("a")
 
 
 def test_a_measured_job_and_a_retry_between_two_sessions(session: Session) -> None:

@@ -18,17 +18,17 @@ from pytest_gsw.errors import (
     SchedulerAwayError,
     SubmissionError,
 )
-from pytest_gsw.fleet.fleet import (
+from pytest_gsw.executor.executor import (
     LOG_LOOK_S,
     LONGEST_BACK_OFF_S,
     MOST_POLLS_PER_INTERVAL,
     SETTLE_S,
     UNKNOWN_LIMIT_S,
-    Fleet,
+    Executor,
 )
-from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.rows import Ended, Live, Over, seen_of
-from pytest_gsw.fleet.watch import Sample, Watch
+from pytest_gsw.executor.limits import Limits
+from pytest_gsw.executor.progress_monitor import Sample, Watch
+from pytest_gsw.executor.row_state import Active, AwaitingLog, Finished, submitted_job_of
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
 from pytest_gsw.performance.decision import Done, Repeat, Undecided
@@ -150,8 +150,8 @@ def seen() -> Seen:
 
 
 @pytest.fixture
-def fleet(launcher: FakeLauncher, seen: Seen, clock: Clock) -> Fleet:
-    return Fleet(launcher, POLL_S, observer=seen, clock=clock, sleep=clock.sleep)
+def executor(launcher: FakeLauncher, seen: Seen, clock: Clock) -> Executor:
+    return Executor(launcher, POLL_S, observer=seen, clock=clock, sleep=clock.sleep)
 
 
 def test_a_row_waits_for_others_and_its_log_is_not_looked_for_again(launcher: FakeLauncher, clock: Clock) -> None:
@@ -162,10 +162,10 @@ def test_a_row_waits_for_others_and_its_log_is_not_looked_for_again(launcher: Fa
         ended.append(row_id)
         return Done() if "b" in ended else Undecided()
 
-    fleet = Fleet(launcher, POLL_S, decide=decide, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a"), "b": spec("b")})
+    executor = Executor(launcher, POLL_S, decide=decide, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a"), "b": spec("b")})
 
-    assert [fleet.next_over(), fleet.next_over()] == ["b", "a"]
+    assert [executor.next_finished(), executor.next_finished()] == ["b", "a"]
     assert launcher.looked_for_log == 2
     assert launcher.submitted == ["a", "b"]
     assert clock.now_s - 1000 > 10
@@ -183,10 +183,10 @@ def test_a_row_that_waits_is_asked_each_minute_whatever_becomes_of_the_others(
             asked_s.append(clock.now_s)
         return Undecided() if row_id == "a" and len(asked_s) < 3 else Done()
 
-    fleet = Fleet(launcher, POLL_S, decide=decide, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a"), "b": spec("b")})
+    executor = Executor(launcher, POLL_S, decide=decide, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a"), "b": spec("b")})
 
-    assert fleet.next_over() == "a"
+    assert executor.next_finished() == "a"
     first_s, second_s, third_s = asked_s
     assert 60 <= second_s - first_s <= 62
     assert 60 <= third_s - second_s <= 62
@@ -196,18 +196,18 @@ def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(
     launcher: FakeLauncher, clock: Clock
 ) -> None:
     launcher.script = {"b": [RUNNING]}
-    fleet = Fleet(launcher, POLL_S, decide=lambda *_: Undecided(), clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a"), "b": spec("b")})
-    fleet._pump()
-    fleet._ask()
-    fleet._pump()
-    assert isinstance(fleet.phase("a"), Ended)
+    executor = Executor(launcher, POLL_S, decide=lambda *_: Undecided(), clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor._pump()
+    executor._ask()
+    executor._pump()
+    assert isinstance(executor.phase("a"), AwaitingLog)
 
-    fleet.interrupt(detach=False)
+    executor.interrupt(detach=False)
 
-    assert fleet.take("a").job_id == "job-a"
+    assert executor.result_of("a").job_id == "job-a"
     with pytest.raises(JobError, match="interrupted"):
-        fleet.take("b")
+        executor.result_of("b")
 
 
 @pytest.mark.parametrize(
@@ -223,44 +223,44 @@ def test_an_interrupted_row_says_what_its_job_waited_for(
     launcher: FakeLauncher, clock: Clock, status: JobStatus, told: str
 ) -> None:
     launcher.script = {"a": [status]}
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
-    fleet._pump()
-    fleet._ask()
-    fleet._pump()
-    fleet.interrupt(detach=False)
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
+    executor._pump()
+    executor._ask()
+    executor._pump()
+    executor.interrupt(detach=False)
     with pytest.raises(JobError) as caught:
-        fleet.take("a")
+        executor.result_of("a")
     assert caught.value.fact == f"interrupted: job job-a was cancelled{told}"
 
 
-def test_every_row_is_submitted_before_the_first_is_waited_for(fleet: Fleet, launcher: FakeLauncher) -> None:
-    fleet.submit({name: spec(name) for name in "abc"})
+def test_every_row_is_submitted_before_the_first_is_waited_for(executor: Executor, launcher: FakeLauncher) -> None:
+    executor.submit({name: spec(name) for name in "abc"})
     assert (launcher.submitted, launcher.polls) == (["a", "b", "c"], [])
 
 
-def test_one_question_for_all_jobs_whatever_their_number(fleet: Fleet, launcher: FakeLauncher) -> None:
+def test_one_question_for_all_jobs_whatever_their_number(executor: Executor, launcher: FakeLauncher) -> None:
     names = [f"row{number}" for number in range(500)]
     launcher.script = {name: [PENDING, RUNNING, COMPLETED] for name in names}
-    fleet.submit({name: spec(name) for name in names})
+    executor.submit({name: spec(name) for name in names})
     for name in names:
-        fleet.take(name)
+        executor.result_of(name)
     assert launcher.polls == [names] * 3
 
 
-def test_jobs_that_have_ended_are_not_asked_about_again(fleet: Fleet, launcher: FakeLauncher) -> None:
+def test_jobs_that_have_ended_are_not_asked_about_again(executor: Executor, launcher: FakeLauncher) -> None:
     launcher.script = {"a": [RUNNING, RUNNING, COMPLETED], "b": [COMPLETED]}
-    fleet.submit({"a": spec("a"), "b": spec("b")})
-    fleet.take("b")
-    fleet.take("a")
-    fleet.take("b")
+    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor.result_of("b")
+    executor.result_of("a")
+    executor.result_of("b")
     assert launcher.polls == [["a", "b"], ["a"], ["a"]]
 
 
-def test_questions_are_the_poll_interval_apart(fleet: Fleet, launcher: FakeLauncher, clock: Clock) -> None:
+def test_questions_are_the_poll_interval_apart(executor: Executor, launcher: FakeLauncher, clock: Clock) -> None:
     launcher.script = {"a": [PENDING, RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a")})
-    fleet.take("a")
+    executor.submit({"a": spec("a")})
+    executor.result_of("a")
     assert clock.slept_s == [POLL_S, POLL_S]
 
 
@@ -268,109 +268,113 @@ COMPLETING = JobStatus(JobState.RUNNING, raw_state="COMPLETING")
 
 
 def test_where_all_jobs_are_about_to_be_over_they_are_asked_about_sooner(
-    fleet: Fleet, launcher: FakeLauncher, clock: Clock
+    executor: Executor, launcher: FakeLauncher, clock: Clock
 ) -> None:
     launcher.script = {"a": [COMPLETING] * 5 + [COMPLETED], "b": [RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a"), "b": spec("b")})
-    fleet.take("a")
+    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor.result_of("a")
     soon_s = POLL_S / MOST_POLLS_PER_INTERVAL
     assert clock.slept_s == [POLL_S, soon_s, 2 * soon_s, 4 * soon_s, POLL_S]
 
 
-def test_a_row_that_cannot_be_submitted_keeps_its_error(fleet: Fleet, launcher: FakeLauncher) -> None:
+def test_a_row_that_cannot_be_submitted_keeps_its_error(executor: Executor, launcher: FakeLauncher) -> None:
     unfit = SubmissionError("100 GPUs do not fill whole nodes")
     launcher.refused = ("refused",)
-    fleet.submit({"unfit": unfit, "refused": spec("refused"), "fine": spec("fine")})
+    executor.submit({"unfit": unfit, "refused": spec("refused"), "fine": spec("fine")})
     with pytest.raises(SubmissionError) as raised:
-        fleet.take("unfit")
+        executor.result_of("unfit")
     assert raised.value is unfit
     with pytest.raises(SubmissionError, match="refused was refused"):
-        fleet.take("refused")
-    assert fleet.take("fine").status is COMPLETED
+        executor.result_of("refused")
+    assert executor.result_of("fine").status is COMPLETED
     assert launcher.submitted == ["refused", "fine"]
     assert launcher.polls == [["fine"]]
 
 
-def test_what_is_known_of_a_row(fleet: Fleet, launcher: FakeLauncher) -> None:
+def test_what_is_known_of_a_row(executor: Executor, launcher: FakeLauncher) -> None:
     launcher.refused = ("refused",)
     launcher.script = {"a": [RUNNING], "b": [COMPLETED]}
-    fleet.submit({"a": spec("a"), "b": spec("b"), "refused": spec("refused")})
-    assert (fleet.status("a"), fleet.job_id("a")) == (PENDING, "job-a")
-    fleet.take("b")
-    assert (fleet.status("a"), fleet.status("b")) == (RUNNING, COMPLETED)
-    assert (isinstance(fleet.phase("refused"), Over), fleet.status("refused"), fleet.job_id("refused")) == (
+    executor.submit({"a": spec("a"), "b": spec("b"), "refused": spec("refused")})
+    assert (executor.status("a"), executor.job_id("a")) == (PENDING, "job-a")
+    executor.result_of("b")
+    assert (executor.status("a"), executor.status("b")) == (RUNNING, COMPLETED)
+    assert (
+        isinstance(executor.phase("refused"), Finished),
+        executor.status("refused"),
+        executor.job_id("refused"),
+    ) == (
         True,
         None,
         None,
     )
-    assert (fleet.phase("other"), fleet.status("other"), fleet.job_id("other")) == (None, None, None)
+    assert (executor.phase("other"), executor.status("other"), executor.job_id("other")) == (None, None, None)
 
 
 @pytest.mark.parametrize("unknown", [UNKNOWN, None], ids=["unknown", "no-answer"])
 def test_unknown_is_not_an_end_before_the_limit(
-    fleet: Fleet, launcher: FakeLauncher, seen: Seen, unknown: JobStatus | None
+    executor: Executor, launcher: FakeLauncher, seen: Seen, unknown: JobStatus | None
 ) -> None:
     below_limit = int(UNKNOWN_LIMIT_S / LONGEST_BACK_OFF_S)
     launcher.script = {"a": [RUNNING, *[unknown] * below_limit, RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a").status is COMPLETED
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a").status is COMPLETED
     assert [status for _, _, status in seen.changes] == [RUNNING, COMPLETED]
 
 
-def test_while_a_job_is_unknown_its_last_known_state_stands(fleet: Fleet, launcher: FakeLauncher) -> None:
+def test_while_a_job_is_unknown_its_last_known_state_stands(executor: Executor, launcher: FakeLauncher) -> None:
     launcher.script = {"a": [RUNNING, UNKNOWN], "b": [RUNNING, RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a"), "b": spec("b")})
-    fleet.take("b")
-    assert fleet.status("a") is RUNNING
+    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor.result_of("b")
+    assert executor.status("a") is RUNNING
 
 
 def test_a_job_that_stays_unknown_is_given_up_and_never_completed(
-    fleet: Fleet, launcher: FakeLauncher, clock: Clock, seen: Seen
+    executor: Executor, launcher: FakeLauncher, clock: Clock, seen: Seen
 ) -> None:
     launcher.script = {"a": [RUNNING, UNKNOWN]}
     launcher.log_at_s = {"a": None}
     started_s = clock.now_s
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a") == Run("job-a", UNKNOWN, None, Path("/stage/slurm-job-a.out"))
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a") == Run("job-a", UNKNOWN, None, Path("/stage/slurm-job-a.out"))
     assert UNKNOWN_LIMIT_S <= clock.now_s - started_s - POLL_S <= UNKNOWN_LIMIT_S + LONGEST_BACK_OFF_S
     assert seen.changes == [("a", "job-a", RUNNING), ("a", "job-a", UNKNOWN)]
 
 
-def test_a_job_that_is_given_up_has_its_log_but_not_a_good_end(fleet: Fleet, launcher: FakeLauncher) -> None:
+def test_a_job_that_is_given_up_has_its_log_but_not_a_good_end(executor: Executor, launcher: FakeLauncher) -> None:
     launcher.script = {"a": [UNKNOWN]}
-    fleet.submit({"a": spec("a")})
-    run = fleet.take("a")
+    executor.submit({"a": spec("a")})
+    run = executor.result_of("a")
     assert (run.status.state, run.status.exit_code) == (JobState.UNKNOWN, None)
     assert run.log == Path("/stage/job-a.out")
 
 
-def test_the_limit_counts_from_the_last_answer(fleet: Fleet, launcher: FakeLauncher, clock: Clock) -> None:
+def test_the_limit_counts_from_the_last_answer(executor: Executor, launcher: FakeLauncher, clock: Clock) -> None:
     many = [UNKNOWN] * 10
     launcher.script = {"a": [*many, RUNNING, *many, RUNNING, *many, COMPLETED]}
-    fleet.submit({"a": spec("a")})
+    executor.submit({"a": spec("a")})
     started_s = clock.now_s
-    assert fleet.take("a").status is COMPLETED
+    assert executor.result_of("a").status is COMPLETED
     assert clock.now_s - started_s > 2 * UNKNOWN_LIMIT_S
     assert max(clock.slept_s) == LONGEST_BACK_OFF_S  # it is asked less and less often
 
 
-def test_a_log_that_appears_late_is_waited_for(fleet: Fleet, launcher: FakeLauncher, clock: Clock) -> None:
+def test_a_log_that_appears_late_is_waited_for(executor: Executor, launcher: FakeLauncher, clock: Clock) -> None:
     launcher.log_at_s = {"a": clock.now_s + 30.5}
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a").log == Path("/stage/job-a.out")
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a").log == Path("/stage/job-a.out")
     assert 1030.5 <= clock.now_s <= 1031.5
     assert max(clock.slept_s) <= 1.0
 
 
 @pytest.mark.parametrize("status", [COMPLETED, REPLAYED])
 def test_a_log_that_never_appears_is_an_error(
-    fleet: Fleet, launcher: FakeLauncher, clock: Clock, status: JobStatus
+    executor: Executor, launcher: FakeLauncher, clock: Clock, status: JobStatus
 ) -> None:
     launcher.script = {"a": [status]}
     launcher.log_at_s = {"a": None}
-    fleet.submit({"a": spec("a")})
+    executor.submit({"a": spec("a")})
     with pytest.raises(LogError, match="no log of job-a"):
-        fleet.take("a")
+        executor.result_of("a")
     assert sum(clock.slept_s) == pytest.approx(launcher.log_wait_s, abs=1.0)
 
 
@@ -387,20 +391,20 @@ def test_a_log_that_never_appears_is_an_error(
     ids=lambda status: f"{status.state.value}-{status.exit_code}",
 )
 def test_the_log_of_a_job_that_did_not_end_well_is_not_waited_for(
-    fleet: Fleet, launcher: FakeLauncher, clock: Clock, status: JobStatus
+    executor: Executor, launcher: FakeLauncher, clock: Clock, status: JobStatus
 ) -> None:
     launcher.script = {"a": [status]}
     launcher.log_at_s = {"a": None}
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a") == Run("job-a", status, None, Path("/stage/slurm-job-a.out"))
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a") == Run("job-a", status, None, Path("/stage/slurm-job-a.out"))
     assert (clock.slept_s, launcher.looked_for_log) == ([], 1)
 
 
-def test_observers_are_told_of_each_change_once(fleet: Fleet, launcher: FakeLauncher, seen: Seen) -> None:
+def test_observers_are_told_of_each_change_once(executor: Executor, launcher: FakeLauncher, seen: Seen) -> None:
     launcher.script = {"a": [PENDING, PENDING, RUNNING, RUNNING, RUNNING, COMPLETED], "b": [RUNNING, FAILED]}
-    fleet.submit({"a": spec("a"), "b": spec("b")})
-    fleet.take("a")
-    fleet.take("b")
+    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor.result_of("a")
+    executor.result_of("b")
     assert seen.changes == [
         ("b", "job-b", RUNNING),
         ("b", "job-b", FAILED),
@@ -409,50 +413,50 @@ def test_observers_are_told_of_each_change_once(fleet: Fleet, launcher: FakeLaun
     ]
 
 
-def test_what_is_newly_known_of_a_state_is_kept(fleet: Fleet, launcher: FakeLauncher, seen: Seen) -> None:
+def test_what_is_newly_known_of_a_state_is_kept(executor: Executor, launcher: FakeLauncher, seen: Seen) -> None:
     placed = JobStatus(JobState.RUNNING, nodes="pool0-17")
     launcher.script = {"a": [RUNNING, placed], "b": [RUNNING, RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a"), "b": spec("b")})
-    fleet.take("b")
-    assert fleet.status("a") is placed
+    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor.result_of("b")
+    assert executor.status("a") is placed
     assert [status for row_id, _, status in seen.changes if row_id == "a"] == [RUNNING]
 
 
-def test_closing_cancels_what_is_left_with_one_request(fleet: Fleet, launcher: FakeLauncher) -> None:
+def test_closing_cancels_what_is_left_with_one_request(executor: Executor, launcher: FakeLauncher) -> None:
     launcher.refused = ("refused",)
     launcher.script = {"done": [COMPLETED], "pending": [PENDING], "running": [RUNNING], "lost": [UNKNOWN]}
-    fleet.submit({name: spec(name) for name in ("done", "pending", "refused", "running", "lost")})
-    fleet.take("done")
-    assert fleet.close() == 3
+    executor.submit({name: spec(name) for name in ("done", "pending", "refused", "running", "lost")})
+    executor.result_of("done")
+    assert executor.close() == 3
     # Those that wait come first: they would start on the nodes that "running" leaves.
     assert launcher.cancelled == [["pending", "lost", "running"]]
     assert launcher.closed == 1
 
 
-def test_a_job_that_was_given_up_is_cancelled_too(fleet: Fleet, launcher: FakeLauncher) -> None:
+def test_a_job_that_was_given_up_is_cancelled_too(executor: Executor, launcher: FakeLauncher) -> None:
     launcher.script = {"lost": [UNKNOWN]}
-    fleet.submit({"lost": spec("lost")})
-    fleet.take("lost")
-    assert fleet.close() == 1
+    executor.submit({"lost": spec("lost")})
+    executor.result_of("lost")
+    assert executor.close() == 1
     assert launcher.cancelled == [["lost"]]
 
 
-def test_closing_when_all_is_done_cancels_nothing(fleet: Fleet, launcher: FakeLauncher) -> None:
-    fleet.submit({"a": spec("a")})
-    fleet.take("a")
-    assert (fleet.close(), launcher.cancelled, launcher.closed) == (0, [], 1)
+def test_closing_when_all_is_done_cancels_nothing(executor: Executor, launcher: FakeLauncher) -> None:
+    executor.submit({"a": spec("a")})
+    executor.result_of("a")
+    assert (executor.close(), launcher.cancelled, launcher.closed) == (0, [], 1)
 
 
 def test_the_launcher_is_closed_even_if_cancelling_fails(
-    fleet: Fleet, launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch
+    executor: Executor, launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(jobs: Sequence[Job]) -> None:
         raise RunError("scancel: no answer")
 
     monkeypatch.setattr(launcher, "cancel", refuse)
-    fleet.submit({"a": spec("a")})
+    executor.submit({"a": spec("a")})
     with pytest.raises(RunError, match="no answer"):
-        fleet.close()
+        executor.close()
     assert launcher.closed == 1
 
 
@@ -460,14 +464,14 @@ def test_the_launcher_is_closed_even_if_cancelling_fails(
 
 
 def test_no_more_jobs_are_pending_than_allowed(launcher: FakeLauncher, clock: Clock) -> None:
-    fleet = Fleet(launcher, POLL_S, limits=Limits(pending=2), clock=clock, sleep=clock.sleep)
+    executor = Executor(launcher, POLL_S, limits=Limits(pending=2), clock=clock, sleep=clock.sleep)
     launcher.script = {name: [PENDING, PENDING, RUNNING, RUNNING, COMPLETED] for name in "abcd"}
-    fleet.submit({name: spec(name) for name in "abcd"})
+    executor.submit({name: spec(name) for name in "abcd"})
     assert launcher.submitted == ["a", "b"]
     most = 0
     for _ in "abcd":
-        fleet.next_over()
-        most = max(most, sum(fleet.status(name) is PENDING for name in "abcd"))
+        executor.next_finished()
+        most = max(most, sum(executor.status(name) is PENDING for name in "abcd"))
     assert (launcher.submitted, most <= 2) == (["a", "b", "c", "d"], True)
     assert [len(asked) for asked in launcher.polls[:3]] == [2, 2, 2]  # c and d only when a and b run
 
@@ -486,19 +490,19 @@ class FakeWatch:
         return self.sights.pop(0) if len(self.sights) > 1 else self.sights[0]
 
 
-def watched(launcher: FakeLauncher, clock: Clock, watches: dict[str, FakeWatch]) -> Fleet:
+def watched(launcher: FakeLauncher, clock: Clock, watches: dict[str, FakeWatch]) -> Executor:
     def watcher(row_id: str) -> Watch | None:
         return cast("Watch | None", watches.get(row_id))
 
-    return Fleet(launcher, POLL_S, watcher=watcher, clock=clock, sleep=clock.sleep)
+    return Executor(launcher, POLL_S, watcher=watcher, clock=clock, sleep=clock.sleep)
 
 
 def test_running_jobs_logs_are_looked_at_between_polls(launcher: FakeLauncher, clock: Clock) -> None:
     watch = FakeWatch([Sample(steps=3, of=50)])
-    fleet = watched(launcher, clock, {"a": watch})
+    executor = watched(launcher, clock, {"a": watch})
     launcher.script = {"a": [PENDING, RUNNING, RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a")})
-    fleet.take("a")
+    executor.submit({"a": spec("a")})
+    executor.result_of("a")
     # Not while it is pending; then every two seconds, without a question to the scheduler.
     assert watch.looked_s[0] == 1015.0
     assert {round(b - a, 6) for a, b in itertools.pairwise(watch.looked_s)} <= {1.0, LOG_LOOK_S}
@@ -507,23 +511,23 @@ def test_running_jobs_logs_are_looked_at_between_polls(launcher: FakeLauncher, c
 
 def test_the_last_step_makes_the_scheduler_be_asked_at_once(launcher: FakeLauncher, clock: Clock) -> None:
     going, last = Sample(steps=49, of=50), Sample(steps=50, of=50, finished=True)
-    fleet = watched(launcher, clock, {"a": FakeWatch([going, going, last])})
+    executor = watched(launcher, clock, {"a": FakeWatch([going, going, last])})
     launcher.script = {"a": [RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a")})
-    fleet.take("a")
+    executor.submit({"a": spec("a")})
+    executor.result_of("a")
     assert clock.now_s - 1000.0 == 2 * LOG_LOOK_S + SETTLE_S  # not 15 s
     assert len(launcher.polls) == 2
 
 
 def test_progress_is_there_for_whoever_asks(launcher: FakeLauncher, clock: Clock) -> None:
     sample = Sample(steps=23, of=50, step_time_s=4.33)
-    fleet = watched(launcher, clock, {"a": FakeWatch([sample])})
+    executor = watched(launcher, clock, {"a": FakeWatch([sample])})
     launcher.script = {"a": [RUNNING], "b": [RUNNING, RUNNING, COMPLETED], "c": [PENDING]}
-    fleet.submit({"a": spec("a"), "b": spec("b"), "c": spec("c"), "x": SubmissionError("no")})
-    fleet.take("b")
-    found = [(row, phase, seen_of(phase)) for row, phase in fleet.phases.items()]
+    executor.submit({"a": spec("a"), "b": spec("b"), "c": spec("c"), "x": SubmissionError("no")})
+    executor.result_of("b")
+    found = [(row, phase, submitted_job_of(phase)) for row, phase in executor.phases.items()]
     assert [
-        (row, seen and seen.status, seen and seen.sample, isinstance(phase, Over)) for row, phase, seen in found
+        (row, seen and seen.status, seen and seen.sample, isinstance(phase, Finished)) for row, phase, seen in found
     ] == [
         ("a", RUNNING, sample, False),
         ("b", COMPLETED, None, True),
@@ -535,13 +539,17 @@ def test_progress_is_there_for_whoever_asks(launcher: FakeLauncher, clock: Clock
 def test_jobs_that_are_not_worth_going_on_are_ended_with_one_request(launcher: FakeLauncher, clock: Clock) -> None:
     stop = Stop("stalled at step 17 of 50: no new step for 10m00s")
     watches = {name: FakeWatch([Sample(steps=17), Sample(steps=17, stop=stop)]) for name in "ab"}
-    fleet = watched(launcher, clock, {**watches, "c": FakeWatch([Sample(steps=17)])})
+    executor = watched(launcher, clock, {**watches, "c": FakeWatch([Sample(steps=17)])})
     cancelled: JobStatus | None = JobStatus(JobState.CANCELLED, exit_code=0)
     launcher.script = {"a": [RUNNING, cancelled], "b": [RUNNING, cancelled], "c": [RUNNING, RUNNING, COMPLETED]}
-    fleet.submit({name: spec(name) for name in "abc"})
-    assert (fleet.take("a").stopped, fleet.take("b").stopped, fleet.take("c").stopped) == (stop, stop, None)
+    executor.submit({name: spec(name) for name in "abc"})
+    assert (executor.result_of("a").stopped, executor.result_of("b").stopped, executor.result_of("c").stopped) == (
+        stop,
+        stop,
+        None,
+    )
     assert launcher.cancelled == [["a", "b"]]
-    assert fleet.close() == 0
+    assert executor.close() == 0
 
 
 def test_a_job_that_cannot_be_ended_is_tried_again(
@@ -555,10 +563,10 @@ def test_a_job_that_cannot_be_ended_is_tried_again(
             raise JobError("jobs may still run: scancel failed: Unable to contact slurm controller")
 
     monkeypatch.setattr(launcher, "cancel", cancel)
-    fleet = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled"))])})
+    executor = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled"))])})
     launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
-    fleet.submit({"a": spec("a")})
-    run = fleet.take("a")
+    executor.submit({"a": spec("a")})
+    run = executor.result_of("a")
     assert len(tries) == 3
     assert run.stopped == Stop("stalled")
 
@@ -570,19 +578,19 @@ def test_a_job_that_is_put_back_into_the_queue_is_watched_anew(launcher: FakeLau
         made.append(row_id)
         return cast("Watch", FakeWatch([Sample(steps=1)]))
 
-    fleet = Fleet(launcher, POLL_S, watcher=watcher, clock=clock, sleep=clock.sleep)
+    executor = Executor(launcher, POLL_S, watcher=watcher, clock=clock, sleep=clock.sleep)
     launcher.script = {"a": [RUNNING, RUNNING, PENDING, RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a")})
-    fleet.take("a")
+    executor.submit({"a": spec("a")})
+    executor.result_of("a")
     assert made == ["a", "a"]
 
 
 LOST_NODE = JobStatus(JobState.NODE_FAIL, exit_code=0, nodes="n17")
 
 
-def retrying(launcher: FakeLauncher, clock: Clock, retries: int) -> tuple[Fleet, list[tuple[str, Attempt]]]:
+def retrying(launcher: FakeLauncher, clock: Clock, retries: int) -> tuple[Executor, list[tuple[str, Attempt]]]:
     told: list[tuple[str, Attempt]] = []
-    fleet = Fleet(
+    executor = Executor(
         launcher,
         POLL_S,
         retries=retries,
@@ -590,28 +598,28 @@ def retrying(launcher: FakeLauncher, clock: Clock, retries: int) -> tuple[Fleet,
         clock=clock,
         sleep=clock.sleep,
     )
-    return fleet, told
+    return executor, told
 
 
 def test_a_row_that_lost_its_node_is_run_again_without_it(launcher: FakeLauncher, clock: Clock) -> None:
-    fleet, told = retrying(launcher, clock, retries=2)
+    executor, told = retrying(launcher, clock, retries=2)
     launcher.script = {"a": [LOST_NODE, RUNNING, COMPLETED]}
-    fleet.submit({"a": replace(spec("a"), unique_name=True)})
-    run = fleet.take("a")
+    executor.submit({"a": replace(spec("a"), unique_name=True)})
+    run = executor.result_of("a")
     attempt = Attempt("job-a", LOST_NODE, "node failure", ("n17",))
     assert (run.status, run.earlier, told) == (COMPLETED, (), [("a", attempt)])
-    again = fleet.spec("a")
+    again = executor.spec("a")
     assert again is not None
     assert (again.name, again.attempt, again.excluded_nodes) == ("again2.a", 2, ("n17",))
-    assert fleet.attempts("a") == (attempt,)
+    assert executor.attempts("a") == (attempt,)
 
 
 def test_a_row_is_not_run_more_often_than_allowed(launcher: FakeLauncher, clock: Clock) -> None:
-    fleet, told = retrying(launcher, clock, retries=2)
+    executor, told = retrying(launcher, clock, retries=2)
     launcher.script = {"a": [LOST_NODE]}
-    fleet.submit({"a": spec("a")})
-    run = fleet.take("a")
-    assert (run.status, len(fleet.attempts("a")), len(told)) == (LOST_NODE, 2, 2)
+    executor.submit({"a": spec("a")})
+    run = executor.result_of("a")
+    assert (run.status, len(executor.attempts("a")), len(told)) == (LOST_NODE, 2, 2)
     assert launcher.submitted == ["a", "a", "a"]
 
 
@@ -623,10 +631,10 @@ def test_a_row_is_not_run_more_often_than_allowed(launcher: FakeLauncher, clock:
 def test_what_is_not_the_infrastructures_fault_is_never_run_again(
     launcher: FakeLauncher, clock: Clock, status: JobStatus
 ) -> None:
-    fleet, told = retrying(launcher, clock, retries=5)
+    executor, told = retrying(launcher, clock, retries=5)
     launcher.script = {"a": [status]}
-    fleet.submit({"a": spec("a")})
-    assert (fleet.take("a").status, told, launcher.submitted) == (status, [], ["a"])
+    executor.submit({"a": spec("a")})
+    assert (executor.result_of("a").status, told, launcher.submitted) == (status, [], ["a"])
 
 
 @dataclass
@@ -647,14 +655,16 @@ class NumberedLauncher(FakeLauncher):
 DONE = replace(COMPLETED, nodes="n1")
 
 
-def wanting(launcher: FakeLauncher, clock: Clock, jobs: int, **options: Any) -> tuple[Fleet, list[tuple[str, Attempt]]]:
-    """A fleet whose rows want so many jobs that end well."""
+def wanting(
+    launcher: FakeLauncher, clock: Clock, jobs: int, **options: Any
+) -> tuple[Executor, list[tuple[str, Attempt]]]:
+    """A executor whose rows want so many jobs that end well."""
     told: list[tuple[str, Attempt]] = []
 
     def decide(row_id: str, run: Run) -> Repeat | Done:
         return Repeat(f"{len(run.jobs)} of {jobs}", (run.status.nodes,)) if len(run.jobs) < jobs else Done()
 
-    fleet = Fleet(
+    executor = Executor(
         launcher,
         POLL_S,
         decide=decide,
@@ -663,37 +673,37 @@ def wanting(launcher: FakeLauncher, clock: Clock, jobs: int, **options: Any) -> 
         sleep=clock.sleep,
         **options,
     )
-    return fleet, told
+    return executor, told
 
 
 def test_a_row_has_as_many_jobs_as_are_wanted(clock: Clock) -> None:
     launcher = NumberedLauncher(clock, script={"a": [DONE]})
-    fleet, told = wanting(launcher, clock, jobs=3)
-    fleet.submit({"a": spec("a")})
-    run = fleet.take("a")
+    executor, told = wanting(launcher, clock, jobs=3)
+    executor.submit({"a": spec("a")})
+    run = executor.result_of("a")
     assert [job.job_id for job in run.jobs] == ["job-a-1", "job-a-2", "job-a-3"]
     assert [job.log for job in run.jobs] == [Path(f"/stage/job-a-{n}.out") for n in (1, 2, 3)]
     assert told == [
         ("a", Attempt("job-a-1", DONE, "1 of 3", ("n1",), measured=True)),
         ("a", Attempt("job-a-2", DONE, "2 of 3", ("n1",), measured=True)),
     ]
-    assert fleet.attempts("a") == ()  # none of them failed
+    assert executor.attempts("a") == ()  # none of them failed
 
 
 def test_further_jobs_avoid_the_nodes_of_those_before(clock: Clock) -> None:
     launcher = NumberedLauncher(clock, script={"a": [DONE]})
-    fleet, _ = wanting(launcher, clock, jobs=2)
-    fleet.submit({"a": spec("a")})
-    fleet.take("a")
+    executor, _ = wanting(launcher, clock, jobs=2)
+    executor.submit({"a": spec("a")})
+    executor.result_of("a")
     assert [(one.avoided_nodes, one.excluded_nodes) for one in launcher.specs] == [((), ()), (("n1",), ())]
     assert launcher.specs[1].environment == {"GSW_ATTEMPT": "2"}
 
 
 def test_further_jobs_take_the_same_nodes_where_there_are_no_others(clock: Clock) -> None:
     launcher = NumberedLauncher(clock, script={"a": [DONE]}, full=("n1",))
-    fleet, _ = wanting(launcher, clock, jobs=2)
-    fleet.submit({"a": spec("a")})
-    assert len(fleet.take("a").jobs) == 2
+    executor, _ = wanting(launcher, clock, jobs=2)
+    executor.submit({"a": spec("a")})
+    assert len(executor.result_of("a").jobs) == 2
     assert launcher.submitted == ["a", "a", "a"]  # the second of them was refused
     assert launcher.specs[-1].avoided_nodes == ()
 
@@ -708,23 +718,23 @@ def test_an_answer_that_is_no_refusal_is_not_followed_by_a_second_submission(clo
             return job
 
     launcher = Mumbling(clock, script={"a": [DONE]})
-    fleet, _ = wanting(launcher, clock, jobs=2)
-    fleet.submit({"a": spec("a")})
+    executor, _ = wanting(launcher, clock, jobs=2)
+    executor.submit({"a": spec("a")})
     with pytest.raises(SubmissionError, match="sbatch gave no job id"):
-        fleet.take("a")
+        executor.result_of("a")
     assert launcher.submitted == ["a", "a"]
-    assert [run.job_id for run in fleet.earlier("a")] == ["job-a-1"]
+    assert [run.job_id for run in executor.earlier("a")] == ["job-a-1"]
 
 
 def test_a_job_whose_other_nodes_are_not_there_is_submitted_to_any(clock: Clock) -> None:
     waits = JobStatus(JobState.PENDING, reason="ReqNodeNotAvail, UnavailableNodes:n[2-8]")
     launcher = NumberedLauncher(clock, script={"a": [DONE, waits, DONE]})
-    fleet, told = wanting(launcher, clock, jobs=2)
-    fleet.submit({"a": spec("a")})
-    run = fleet.take("a")
+    executor, told = wanting(launcher, clock, jobs=2)
+    executor.submit({"a": spec("a")})
+    run = executor.result_of("a")
     assert [job.job_id for job in run.jobs] == ["job-a-1", "job-a-3"]
     assert launcher.cancelled == [["a"]]
-    assert [(one.job_id, one.why) for one in fleet.attempts("a")] == [("job-a-2", "no other node was available")]
+    assert [(one.job_id, one.why) for one in executor.attempts("a")] == [("job-a-2", "no other node was available")]
     assert launcher.specs[-1].avoided_nodes == ()
     assert len(told) == 2
 
@@ -733,10 +743,10 @@ def test_a_job_that_is_not_alone_and_waits_for_other_nodes_is_given_up(clock: Cl
     """One answer says both."""
     waits = JobStatus(JobState.PENDING, reason="ReqNodeNotAvail", siblings=("9",))
     launcher = NumberedLauncher(clock, script={"a": [DONE, waits]})
-    fleet, _ = wanting(launcher, clock, jobs=2)
-    fleet.submit({"a": spec("a")})
+    executor, _ = wanting(launcher, clock, jobs=2)
+    executor.submit({"a": spec("a")})
     with pytest.raises(JobError, match=r"^2 jobs are behind the one submission of job job-a-2"):
-        fleet.take("a")
+        executor.result_of("a")
     assert launcher.cancelled == [["a"]]
     assert launcher.submitted == ["a", "a"]
 
@@ -744,28 +754,28 @@ def test_a_job_that_is_not_alone_and_waits_for_other_nodes_is_given_up(clock: Cl
 def test_a_job_that_waits_for_nodes_that_are_busy_is_waited_for(clock: Clock) -> None:
     waits = JobStatus(JobState.PENDING, reason="Resources")
     launcher = NumberedLauncher(clock, script={"a": [DONE, waits, waits, DONE]})
-    fleet, _ = wanting(launcher, clock, jobs=2)
-    fleet.submit({"a": spec("a")})
-    assert len(fleet.take("a").jobs) == 2
+    executor, _ = wanting(launcher, clock, jobs=2)
+    executor.submit({"a": spec("a")})
+    assert len(executor.result_of("a").jobs) == 2
     assert launcher.cancelled == []
 
 
 def test_a_job_that_the_infrastructure_failed_is_none_of_the_measured_ones(clock: Clock) -> None:
     launcher = NumberedLauncher(clock, script={"a": [DONE, LOST_NODE, DONE]})
-    fleet, _ = wanting(launcher, clock, jobs=2, retries=1)
-    fleet.submit({"a": spec("a")})
-    run = fleet.take("a")
+    executor, _ = wanting(launcher, clock, jobs=2, retries=1)
+    executor.submit({"a": spec("a")})
+    run = executor.result_of("a")
     assert [job.job_id for job in run.jobs] == ["job-a-1", "job-a-3"]
-    assert [attempt.job_id for attempt in fleet.attempts("a")] == ["job-a-2"]
+    assert [attempt.job_id for attempt in executor.attempts("a")] == ["job-a-2"]
     assert (launcher.specs[-1].avoided_nodes, launcher.specs[-1].excluded_nodes) == (("n1",), ("n17",))
 
 
 @pytest.mark.parametrize("status", [FAILED, JobStatus(JobState.TIMEOUT), replace(DONE, exit_code=3)])
 def test_a_further_job_that_fails_ends_the_row(clock: Clock, status: JobStatus) -> None:
     launcher = NumberedLauncher(clock, script={"a": [DONE, status]})
-    fleet, _ = wanting(launcher, clock, jobs=3)
-    fleet.submit({"a": spec("a")})
-    run = fleet.take("a")
+    executor, _ = wanting(launcher, clock, jobs=3)
+    executor.submit({"a": spec("a")})
+    run = executor.result_of("a")
     assert (run.status, [job.job_id for job in run.earlier]) == (status, ["job-a-1"])
 
 
@@ -773,18 +783,18 @@ def test_a_rule_that_breaks_wants_no_further_job(launcher: FakeLauncher, clock: 
     def broken(row_id: str, run: Run) -> Repeat | Done:
         raise ZeroDivisionError
 
-    fleet = Fleet(launcher, POLL_S, decide=broken, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a").earlier == ()
+    executor = Executor(launcher, POLL_S, decide=broken, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a").earlier == ()
 
 
 def test_an_interrupted_session_wants_no_further_job(clock: Clock) -> None:
     launcher = NumberedLauncher(clock, script={"a": [DONE]})
-    fleet, told = wanting(launcher, clock, jobs=3)
-    fleet.submit({"a": spec("a")})
-    fleet._wait()
-    fleet.interrupt(detach=False)
-    assert (fleet.take("a").earlier, told) == ((), [])
+    executor, told = wanting(launcher, clock, jobs=3)
+    executor.submit({"a": spec("a")})
+    executor._wait()
+    executor.interrupt(detach=False)
+    assert (executor.result_of("a").earlier, told) == ((), [])
 
 
 MEASURED = Attempt("job-a-1", DONE, "1 of 2", ("n1",), measured=True)
@@ -792,10 +802,10 @@ MEASURED = Attempt("job-a-1", DONE, "1 of 2", ("n1",), measured=True)
 
 def test_a_measured_job_whose_log_is_gone_is_an_error(clock: Clock) -> None:
     launcher = NumberedLauncher(clock, log_at_s={"a": None})
-    fleet, _ = wanting(launcher, clock, jobs=2)
-    fleet.submit({"a": spec("a")}, {"a": Submission(0.0, attempts=(MEASURED,))})
+    executor, _ = wanting(launcher, clock, jobs=2)
+    executor.submit({"a": spec("a")}, {"a": Submission(0.0, attempts=(MEASURED,))})
     with pytest.raises(LogError, match="no log of job-a-1"):
-        fleet.take("a")
+        executor.result_of("a")
     assert launcher.submitted == []
 
 
@@ -823,9 +833,9 @@ class AwayLauncher(FakeLauncher):
 
 def test_a_scheduler_that_is_away_is_waited_for_with_longer_and_longer_pauses(clock: Clock) -> None:
     launcher = AwayLauncher(clock, back_at_s=clock.now_s + 100)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a"), "b": spec("b")})
-    assert (fleet.take("a").job_id, fleet.take("b").job_id) == ("job-a", "job-b")
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a"), "b": spec("b")})
+    assert (executor.result_of("a").job_id, executor.result_of("b").job_id) == ("job-a", "job-b")
     assert launcher.submitted == ["a", "b"]
     assert launcher.sought[:3] == ["a", "a", "a"]  # 5, 10, 20 … s apart; b is not even tried meanwhile
     assert "b" not in launcher.sought
@@ -834,43 +844,43 @@ def test_a_scheduler_that_is_away_is_waited_for_with_longer_and_longer_pauses(cl
 
 def test_what_a_scheduler_took_before_it_went_away_is_found_and_not_submitted_again(clock: Clock) -> None:
     launcher = AwayLauncher(clock, back_at_s=clock.now_s + 30, took_it=True)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a").job_id == "job-found"
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a").job_id == "job-found"
     assert (launcher.submitted, len(launcher.tries_s)) == ([], 1)
 
 
 def test_a_scheduler_that_stays_away_is_an_error_with_its_own_words(clock: Clock) -> None:
     launcher = AwayLauncher(clock)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a"), "b": spec("b")})
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a"), "b": spec("b")})
     for name in "ab":
         with pytest.raises(SchedulerAwayError, match=r"not known|Unable to contact slurm controller"):
-            fleet.take(name)
+            executor.result_of(name)
     assert UNKNOWN_LIMIT_S <= clock.now_s - 1000.0 <= 2 * (UNKNOWN_LIMIT_S + LONGEST_BACK_OFF_S)
 
 
 def test_a_submission_that_an_earlier_session_lost_is_looked_for_first(clock: Clock) -> None:
     launcher = AwayLauncher(clock, back_at_s=0.0, took_it=True)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     earlier = Attempt("job-1", LOST_NODE, "node failure", ("n17",))
-    fleet.submit({"a": spec("a")}, {"a": Submission(900.0, attempts=(earlier,))})
-    run = fleet.take("a")
-    assert (run.job_id, fleet.attempts("a"), launcher.submitted) == ("job-found", (earlier,), [])
+    executor.submit({"a": spec("a")}, {"a": Submission(900.0, attempts=(earlier,))})
+    run = executor.result_of("a")
+    assert (run.job_id, executor.attempts("a"), launcher.submitted) == ("job-found", (earlier,), [])
 
 
 def test_interrupting_waits_for_no_log(launcher: FakeLauncher, clock: Clock) -> None:
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     launcher.script = {"a": [COMPLETED], "b": [RUNNING]}
     launcher.log_at_s = {"a": None}
-    fleet.submit({"a": spec("a"), "b": spec("b")})
-    fleet._wait()  # the moment at which Ctrl-C hits
-    assert fleet.interrupt(detach=False) == 1
+    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor._wait()  # the moment at which Ctrl-C hits
+    assert executor.interrupt(detach=False) == 1
     before_s = clock.now_s
     with pytest.raises(LogError, match="no log of job-a"):
-        fleet.take("a")
+        executor.result_of("a")
     with pytest.raises(JobError, match="interrupted: job job-b was cancelled"):
-        fleet.take("b")
+        executor.result_of("b")
     assert (clock.now_s, launcher.cancelled) == (before_s, [["b"]])
 
 
@@ -879,17 +889,17 @@ def test_a_stop_that_an_earlier_session_meant_to_send_is_not_blamed_for_another_
 ) -> None:
     past = Submission(900.0, "job-a", stopped=Stop("stalled"))
     for status, stopped in ((FAILED, None), (JobStatus(JobState.CANCELLED), Stop("stalled"))):
-        fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+        executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
         launcher.script = {"a": [RUNNING, status]}
-        fleet.attach(Job("job-a", spec("a"), 900.0), past)
-        assert fleet.take("a").stopped == stopped
+        executor.attach(Job("job-a", spec("a"), 900.0), past)
+        assert executor.result_of("a").stopped == stopped
 
 
 def test_a_job_that_an_earlier_session_meant_to_stop_is_still_watched(launcher: FakeLauncher, clock: Clock) -> None:
-    fleet = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled again"))])})
+    executor = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled again"))])})
     launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
-    fleet.attach(Job("job-a", spec("a"), 900.0), Submission(900.0, "job-a", stopped=Stop("stalled")))
-    assert fleet.take("a").stopped == Stop("stalled again")
+    executor.attach(Job("job-a", spec("a"), 900.0), Submission(900.0, "job-a", stopped=Stop("stalled")))
+    assert executor.result_of("a").stopped == Stop("stalled again")
     assert launcher.cancelled == [["a"]]
 
 
@@ -913,10 +923,10 @@ class FullDisk:
 def test_nothing_is_submitted_that_the_journal_cannot_tell_of(
     launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fleet = Fleet(launcher, POLL_S, journal=cast("Journal", FullDisk(0)), clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
+    executor = Executor(launcher, POLL_S, journal=cast("Journal", FullDisk(0)), clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
     with pytest.raises(SubmissionError) as error:
-        fleet.take("a")
+        executor.result_of("a")
     assert error.value.fact == "nothing was submitted: the run's journal cannot be written: No space left on device"
     assert launcher.submitted == []
 
@@ -927,10 +937,10 @@ def test_a_disk_that_gets_full_costs_no_result(
     disk = FullDisk(1)
     for name in ("submitted", "ended"):
         monkeypatch.setattr(Journal, name, lambda _, *facts: disk.write(*facts))
-    fleet = Fleet(launcher, POLL_S, journal=cast("Journal", disk), clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a").status is COMPLETED
-    assert fleet.journal_problem == "No space left on device"
+    executor = Executor(launcher, POLL_S, journal=cast("Journal", disk), clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a").status is COMPLETED
+    assert executor.journal_problem == "No space left on device"
 
 
 @dataclass
@@ -948,16 +958,16 @@ class ManyThreads(FakeLauncher):
 @pytest.mark.parametrize("problem", [None, JobError("jobs may still run: scancel failed")])
 def test_interrupted_jobs_are_cancelled_while_rows_are_reported(clock: Clock, problem: JobError | None) -> None:
     launcher = ManyThreads(clock, script={"a": [RUNNING]}, problem=problem)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
-    while fleet.status("a") is not RUNNING:
-        fleet._pump()
-        fleet._wait()
-    assert fleet.interrupt(detach=False) == 1
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
+    while executor.status("a") is not RUNNING:
+        executor._pump()
+        executor._wait()
+    assert executor.interrupt(detach=False) == 1
     with pytest.raises(JobError, match="interrupted: job job-a was cancelled"):
-        fleet.take("a")
+        executor.result_of("a")
     # A request that failed is made once more at the end.
-    assert fleet.close() == (1 if problem else 0)
+    assert executor.close() == (1 if problem else 0)
     assert launcher.cancelled == ([["a"], ["a"]] if problem else [["a"]])
 
 
@@ -968,12 +978,12 @@ def test_a_row_whose_repetition_is_interrupted_is_judged_by_the_job_that_it_had(
         raise KeyboardInterrupt
 
     launcher.script = {"a": [LOST_NODE]}
-    fleet = Fleet(launcher, POLL_S, retries=2, on_repeat=ctrl_c, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
+    executor = Executor(launcher, POLL_S, retries=2, on_repeat=ctrl_c, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
     with pytest.raises(KeyboardInterrupt):
-        fleet.take("a")
-    assert fleet.interrupt(detach=False) == 0
-    assert fleet.take("a").status is LOST_NODE
+        executor.result_of("a")
+    assert executor.interrupt(detach=False) == 0
+    assert executor.result_of("a").status is LOST_NODE
 
 
 def test_ctrl_c_while_an_ended_jobs_files_are_looked_for_loses_no_row(
@@ -984,12 +994,12 @@ def test_ctrl_c_while_an_ended_jobs_files_are_looked_for_loses_no_row(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(launcher, "batch_output", interrupted)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
     with pytest.raises(KeyboardInterrupt):
-        fleet.next_over()
-    fleet.interrupt(detach=False)
-    assert fleet.take("a").status is COMPLETED
+        executor.next_finished()
+    executor.interrupt(detach=False)
+    assert executor.result_of("a").status is COMPLETED
 
 
 def test_a_file_system_that_is_away_for_a_moment_costs_nothing(
@@ -1005,10 +1015,10 @@ def test_a_file_system_that_is_away_for_a_moment_costs_nothing(
         return found(job)
 
     monkeypatch.setattr(launcher, "find_log", find_log)
-    fleet = watched(launcher, clock, {"a": FakeWatch([Sample()])})
+    executor = watched(launcher, clock, {"a": FakeWatch([Sample()])})
     launcher.script = {"a": [RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a").log == Path("/stage/job-a.out")
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a").log == Path("/stage/job-a.out")
 
 
 def test_a_log_format_that_fails_while_a_job_runs_costs_only_its_progress(launcher: FakeLauncher, clock: Clock) -> None:
@@ -1016,18 +1026,18 @@ def test_a_log_format_that_fails_while_a_job_runs_costs_only_its_progress(launch
         def look(self, log: Path | None, now_s: float) -> Sample:
             raise AttributeError("shows_progress")
 
-    fleet = Fleet(launcher, POLL_S, watcher=lambda _: cast("Watch", Faulty()), clock=clock, sleep=clock.sleep)
+    executor = Executor(launcher, POLL_S, watcher=lambda _: cast("Watch", Faulty()), clock=clock, sleep=clock.sleep)
     launcher.script = {"a": [RUNNING, RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a").status is COMPLETED
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a").status is COMPLETED
 
 
 def test_a_suspended_job_is_not_watched(launcher: FakeLauncher, clock: Clock) -> None:
     suspended = JobStatus(JobState.RUNNING, "SUSPENDED")
-    fleet = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled"))])})
+    executor = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled"))])})
     launcher.script = {"a": [suspended, suspended, COMPLETED]}
-    fleet.submit({"a": spec("a")})
-    assert (fleet.take("a").stopped, launcher.cancelled) == (None, [])
+    executor.submit({"a": spec("a")})
+    assert (executor.result_of("a").stopped, launcher.cancelled) == (None, [])
 
 
 def test_a_cancellation_that_failed_is_tried_again_at_the_end(
@@ -1040,30 +1050,30 @@ def test_a_cancellation_that_failed_is_tried_again_at_the_end(
         raise JobError("one does not end")
 
     monkeypatch.setattr(launcher, "cancel", refuse_once)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
     with pytest.raises(JobError, match="one does not end"):
-        fleet.interrupt(detach=False)
-    assert (fleet.close(), launcher.cancelled) == (1, [["a"]])
+        executor.interrupt(detach=False)
+    assert (executor.close(), launcher.cancelled) == (1, [["a"]])
 
 
 def test_what_an_away_scheduler_may_have_taken_is_looked_for_at_the_end(clock: Clock) -> None:
     launcher = AwayLauncher(clock, back_at_s=clock.now_s + 1, took_it=True)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
-    fleet.interrupt(detach=False)
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
+    executor.interrupt(detach=False)
     with pytest.raises(JobError, match="interrupted: whether it was submitted is not known"):
-        fleet.take("a")
+        executor.result_of("a")
     clock.sleep(2)
-    assert (fleet.close(), launcher.cancelled) == (1, [["a"]])
+    assert (executor.close(), launcher.cancelled) == (1, [["a"]])
 
 
 def test_a_retry_never_takes_its_own_failed_attempt_for_its_job(clock: Clock) -> None:
     launcher = AwayLauncher(clock, back_at_s=0.0, took_it=True)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     earlier = Attempt("job-found", LOST_NODE, "node failure", ("n17",))
-    fleet.submit({"a": spec("a")}, {"a": Submission(900.0, attempts=(earlier,))})
-    assert fleet.take("a").job_id == "job-a"
+    executor.submit({"a": spec("a")}, {"a": Submission(900.0, attempts=(earlier,))})
+    assert executor.result_of("a").job_id == "job-a"
 
 
 def test_what_a_log_says_of_a_secret_reaches_no_journal(
@@ -1071,7 +1081,7 @@ def test_what_a_log_says_of_a_secret_reaches_no_journal(
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "not-for-the-journal")
     watch = FakeWatch([Sample(stop=Stop("not finite: loss: nan not-for-the-journal"))])
-    fleet = Fleet(
+    executor = Executor(
         launcher,
         POLL_S,
         journal=Journal(tmp_path),
@@ -1080,8 +1090,8 @@ def test_what_a_log_says_of_a_secret_reaches_no_journal(
         sleep=clock.sleep,
     )
     launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a").stopped == Stop("not finite: loss: nan ***")
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a").stopped == Stop("not finite: loss: nan ***")
     assert "not-for-the-journal" not in (tmp_path / "journal.jsonl").read_text()
 
 
@@ -1106,78 +1116,78 @@ class ForgetfulLauncher(FakeLauncher):
 def test_an_id_that_two_rows_have_makes_errors_of_both_and_their_jobs_are_ended(clock: Clock) -> None:
     launcher = ForgetfulLauncher(clock)
     launcher.ids = ("7", "8", "7")
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({name: spec(name) for name in "abc"})
-    assert {fleet.next_over() for _ in "ac"} == {"a", "c"}
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({name: spec(name) for name in "abc"})
+    assert {executor.next_finished() for _ in "ac"} == {"a", "c"}
     for row in "ac":
         with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to a and c\n"):
-            fleet.take(row)
-    assert fleet.take("b").status is COMPLETED
+            executor.result_of(row)
+    assert executor.result_of("b").status is COMPLETED
     assert launcher.cancelled == [["a", "c"]]
 
 
 def test_a_row_that_was_handed_out_keeps_its_end_where_its_id_is_given_out_again(clock: Clock) -> None:
     launcher = ForgetfulLauncher(clock)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
-    assert fleet.take("a").status is COMPLETED
-    fleet.submit({"b": spec("b")})
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
+    assert executor.result_of("a").status is COMPLETED
+    executor.submit({"b": spec("b")})
     with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to a and b\n"):
-        fleet.take("b")
-    assert fleet.take("a").status is COMPLETED
+        executor.result_of("b")
+    assert executor.result_of("a").status is COMPLETED
 
 
 def test_a_row_whose_next_job_has_its_last_ones_id_is_an_error(clock: Clock) -> None:
     launcher = ForgetfulLauncher(clock)
     launcher.script = {"a": [JobStatus(JobState.NODE_FAIL, exit_code=0)]}
-    fleet = Fleet(launcher, POLL_S, retries=1, clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
+    executor = Executor(launcher, POLL_S, retries=1, clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
     with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
-        fleet.take("a")
+        executor.result_of("a")
 
 
 def test_a_log_that_two_rows_have_makes_errors_of_both(clock: Clock) -> None:
     launcher = ForgetfulLauncher(clock)
     launcher.shared_log, launcher.ids = True, ("7", "8")
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({name: spec(name) for name in "ab"})
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({name: spec(name) for name in "ab"})
     for row in "ab":
         with pytest.raises(LogError, match=r"^one log is that of two jobs, of a and b\n"):
-            fleet.take(row)
+            executor.result_of(row)
 
 
 def test_a_row_behind_whose_submission_are_several_jobs_is_an_error_at_once(
-    fleet: Fleet, launcher: FakeLauncher
+    executor: Executor, launcher: FakeLauncher
 ) -> None:
     launcher.script = {"a": [replace(RUNNING, siblings=("9",))], "b": [RUNNING, COMPLETED]}
-    fleet.submit({name: spec(name) for name in "ab"})
+    executor.submit({name: spec(name) for name in "ab"})
     with pytest.raises(JobError) as told:
-        fleet.take("a")
+        executor.result_of("a")
     assert told.value.fact == "2 jobs are behind the one submission of job job-a, and one row is one job"
     assert dict(told.value.evidence)["jobs"] == "job-a, 9"
     assert told.value.advice.startswith("scancel job-a ends all of them")
     assert launcher.cancelled == [["a"]]
-    assert fleet.take("b").status is COMPLETED
+    assert executor.result_of("b").status is COMPLETED
 
 
 def test_a_queue_that_is_full_is_waited_for_and_said(clock: Clock) -> None:
     launcher = FakeLauncher(clock)
     names = [f"row{number}" for number in range(8)]
     launcher.script = {name: [PENDING, RUNNING, COMPLETED] for name in names}
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     submit, tries, told = launcher.submit, 0, []
 
     def limited(spec: JobSpec) -> Job:
         nonlocal tries
         tries += 1
-        if sum(isinstance(one, Live) for one in fleet.phases.values()) >= 3:
+        if sum(isinstance(one, Active) for one in executor.phases.values()) >= 3:
             raise QueueFullError("the queue takes no more jobs (AssocMaxSubmitJobLimit)")
         return submit(spec)
 
     launcher.submit = limited  # type: ignore[method-assign]
-    fleet.submit({name: spec(name) for name in names})
-    told.append(fleet.full)
-    assert all(fleet.take(name).status is COMPLETED for name in names)
+    executor.submit({name: spec(name) for name in names})
+    told.append(executor.full)
+    assert all(executor.result_of(name).status is COMPLETED for name in names)
     assert told == ["the queue takes no more jobs (AssocMaxSubmitJobLimit)"]
-    assert (fleet.full, launcher.submitted) == ("", names)
+    assert (executor.full, launcher.submitted) == ("", names)
     assert tries <= 8 + 3  # one refusal for each time that there was room

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pytest_gsw.common.words import duration
 from pytest_gsw.errors import LogError
-from pytest_gsw.fleet.limits import Policies
+from pytest_gsw.executor.limits import Policies
 from pytest_gsw.jobs.model import Stop
 from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.model import LogFormat, StepLog

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, SchedulerAwayError, SubmissionError
-from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.rows import Row, Rows, Seen, Waiting
+from pytest_gsw.executor.executor import Executor
+from pytest_gsw.executor.limits import Limits
+from pytest_gsw.executor.row_state import Queued, RowJobs, RowTable, SubmittedJob
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Named
 from pytest_gsw.performance.decision import Done, Repeat
 from pytest_gsw.runs.run import Run
-from tests.unit.fleet.test_fleet import COMPLETED, RUNNING, Clock, FakeLauncher
+from tests.unit.executor.test_executor import COMPLETED, RUNNING, Clock, FakeLauncher
 
 POLL_S = 15.0
 FAILED = JobStatus(JobState.FAILED, exit_code=7, nodes="n001")
@@ -55,59 +55,59 @@ def clock() -> Clock:
     return Clock()
 
 
-def fleet_of(launcher: FakeLauncher, clock: Clock, *specs: JobSpec, **options: object) -> Fleet:
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep, **options)  # type: ignore[arg-type]
-    fleet.submit({one.row_id: one for one in specs})
-    return fleet
+def executor_of(launcher: FakeLauncher, clock: Clock, *specs: JobSpec, **options: object) -> Executor:
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep, **options)  # type: ignore[arg-type]
+    executor.submit({one.row_id: one for one in specs})
+    return executor
 
 
 def test_a_job_that_no_submission_named_is_ended_and_its_row_is_an_error(clock: Clock) -> None:
     launcher = Counted(clock, {"a": [RUNNING]}, others=[Named("12", "gsw-a", RUNNING), Named("3", "x", RUNNING)])
-    fleet = fleet_of(launcher, clock, spec("a"), spec("b"))
+    executor = executor_of(launcher, clock, spec("a"), spec("b"))
     with pytest.raises(JobError) as told:
-        fleet.take("a")
+        executor.result_of("a")
     assert str(told.value) == (
         "the row has 1 job that no submission of it named: 12\n\n"
         "no row's   12 gsw-a RUNNING\n"
         "next       let the recipe submit one job for a row, and name it; then run the row again"
     )
     assert launcher.cancelled == [["a", "a"]], "the row's own job and the other one, with one request"
-    assert [seen.cancelled for seen in fleet.strays.values()] == [True]
-    assert fleet.take("b").job_id == "job-b"
-    assert fleet.close() == 0
-    assert fleet.late == {}
+    assert [seen.cancelled for seen in executor.strays.values()] == [True]
+    assert executor.result_of("b").job_id == "job-b"
+    assert executor.close() == 0
+    assert executor.late == {}
 
 
 def test_a_child_that_its_job_submits_as_it_ends(clock: Clock) -> None:
     launcher = Counted(clock, {"a": [RUNNING, RUNNING, COMPLETED]})
-    fleet = fleet_of(launcher, clock, spec("a"))
-    fleet.attach(launcher.submit(spec("b")))
-    assert fleet.take("b").job_id == "job-b"
+    executor = executor_of(launcher, clock, spec("a"))
+    executor.attach(launcher.submit(spec("b")))
+    assert executor.result_of("b").job_id == "job-b"
     launcher.others.append(Named("12", "gsw-a", FAILED))
     with pytest.raises(JobError, match="no submission of it named: 12"):
-        fleet.take("a")
+        executor.result_of("a")
     assert not any(launcher.cancelled), "both have ended"
 
 
 def test_many_submissions_and_ends_are_one_question(clock: Clock) -> None:
     launcher = Counted(clock, {str(row): [RUNNING] * 4 + [COMPLETED] for row in range(100)}, parallel_submissions=1)
-    fleet = fleet_of(launcher, clock, *(spec(str(row)) for row in range(100)))
+    executor = executor_of(launcher, clock, *(spec(str(row)) for row in range(100)))
     for _ in range(100):
-        fleet.take(fleet.next_over())
+        executor.result_of(executor.next_finished())
     assert len(launcher.polls) == 5
     assert launcher.asked == [100, 100], "after the submissions, and as all have ended"
-    fleet.close()
+    executor.close()
     assert launcher.asked == [100, 100, 100]
 
 
 def test_a_job_that_is_found_when_its_row_was_handed_out(clock: Clock) -> None:
     launcher = Counted(clock)
-    fleet = fleet_of(launcher, clock, spec("a"))
-    fleet.take("a")
+    executor = executor_of(launcher, clock, spec("a"))
+    executor.result_of("a")
     launcher.others.append(Named("12", "gsw-a", RUNNING))
-    assert fleet.close(detach=True) == 0
+    assert executor.close(detach=True) == 0
     assert launcher.cancelled == [["a"]], "nobody else would end it"
-    assert list(fleet.late) == ["a"]
+    assert list(executor.late) == ["a"]
 
 
 def test_a_job_that_cannot_be_ended_is_told(clock: Clock) -> None:
@@ -116,11 +116,11 @@ def test_a_job_that_cannot_be_ended_is_told(clock: Clock) -> None:
             raise JobError("jobs may still run", advice="scancel 12")
 
     launcher = Deaf(clock, others=[Named("12", "gsw-a", RUNNING)])
-    fleet = fleet_of(launcher, clock, spec("a"))
+    executor = executor_of(launcher, clock, spec("a"))
     with pytest.raises(JobError, match="named: 12"):
-        fleet.take("a")
+        executor.result_of("a")
     with pytest.raises(JobError, match="jobs may still run"):
-        fleet.close()
+        executor.close()
 
 
 def test_repeats_retries_and_what_went_before_are_the_rows_own(clock: Clock) -> None:
@@ -131,41 +131,41 @@ def test_repeats_retries_and_what_went_before_are_the_rows_own(clock: Clock) -> 
 
     lost = JobStatus(JobState.NODE_FAIL, nodes="n1")
     launcher = Counted(clock, {"a": [lost, COMPLETED]})
-    fleet = fleet_of(launcher, clock, spec("a"), retries=1, decide=decide)
-    assert fleet.take("a").job_id == "job-a.3"
+    executor = executor_of(launcher, clock, spec("a"), retries=1, decide=decide)
+    assert executor.result_of("a").job_id == "job-a.3"
     assert [job.name for job in launcher.jobs] == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
-    fleet.close()
-    assert fleet.strays == {}
+    executor.close()
+    assert executor.strays == {}
 
 
 def test_a_job_of_an_attempt_that_no_submission_named(clock: Clock) -> None:
     """While its row waits to be submitted again: it is not."""
     launcher = Counted(clock, {"a": [JobStatus(JobState.NODE_FAIL, nodes="n1")], "b": [RUNNING] * 3 + [COMPLETED]})
-    fleet = fleet_of(launcher, clock, spec("a"), spec("b"), retries=1)
+    executor = executor_of(launcher, clock, spec("a"), spec("b"), retries=1)
     launcher.others.append(Named("12", "gsw-a", RUNNING))
     with pytest.raises(JobError, match="named: 12"):
-        fleet.take("a")
-    fleet.take("b")
+        executor.result_of("a")
+    executor.result_of("b")
     assert launcher.submitted == ["a", "b"]
 
 
 def test_names_that_other_sessions_have_as_well_tell_nothing(clock: Clock) -> None:
     launcher = Counted(clock, others=[Named("12", "gsw-a", RUNNING)])
-    fleet = fleet_of(launcher, clock, spec("a", unique_name=False))
-    assert fleet.take("a").job_id == "job-a"
-    fleet.close()
+    executor = executor_of(launcher, clock, spec("a", unique_name=False))
+    assert executor.result_of("a").job_id == "job-a"
+    executor.close()
     assert (launcher.asked, launcher.cancelled) == ([], [])
 
 
 def test_a_refused_row_may_have_left_a_job(clock: Clock) -> None:
     launcher = Counted(clock, refused=("a",), others=[Named("12", "gsw-a", RUNNING)])
-    fleet = fleet_of(launcher, clock, spec("a"))
+    executor = executor_of(launcher, clock, spec("a"))
     with pytest.raises(SubmissionError, match="a was refused"):
-        fleet.take("a")
-    fleet.close()
+        executor.result_of("a")
+    executor.close()
     assert launcher.cancelled == [["a"]]
-    assert [seen.job.id for seen in fleet.strays.values()] == ["12"]
-    assert fleet.late == {}
+    assert [seen.job.id for seen in executor.strays.values()] == ["12"]
+    assert executor.late == {}
 
 
 def test_a_submission_whose_answer_is_awaited_may_own_the_job(clock: Clock) -> None:
@@ -180,19 +180,19 @@ def test_a_submission_whose_answer_is_awaited_may_own_the_job(clock: Clock) -> N
             return Job(f"job-{spec.row_id}", spec, since_s) if self.asked else None
 
     launcher = Slow(clock)
-    fleet = fleet_of(launcher, clock, spec("a"), spec("b"))
-    assert [fleet.take(row).job_id for row in ("a", "b")] == ["job-a", "job-b"]
-    fleet.close()
-    assert (launcher.cancelled, fleet.strays) == ([], {})
+    executor = executor_of(launcher, clock, spec("a"), spec("b"))
+    assert [executor.result_of(row).job_id for row in ("a", "b")] == ["job-a", "job-b"]
+    executor.close()
+    assert (launcher.cancelled, executor.strays) == ([], {})
 
 
 def test_an_answer_that_is_missing_is_asked_for_again_and_told_in_the_end(clock: Clock) -> None:
     launcher = Counted(clock, {"a": [RUNNING, COMPLETED]}, is_away=True)
-    fleet = fleet_of(launcher, clock, spec("a"))
-    fleet.take("a")
+    executor = executor_of(launcher, clock, spec("a"))
+    executor.result_of("a")
     assert launcher.asked == [1, 1]
     with pytest.raises(JobError) as told:
-        fleet.close()
+        executor.close()
     assert str(told.value) == (
         "whether the run has jobs that are no row's is not known: nobody answers\n\nnext       squeue --me"
     )
@@ -202,15 +202,15 @@ def test_an_answer_that_is_missing_is_asked_for_again_and_told_in_the_end(clock:
 def test_a_job_that_a_script_names_while_the_jobs_are_counted(clock: Clock) -> None:
     """As one that imports a checkpoint: the scheduler lists it before its launch script has said that it is the row's."""
     launcher = Counted(clock, others=[Named("11", "gsw-a", RUNNING), Named("12", "gsw-b", RUNNING)])
-    rows = Rows(launcher, Limits())
+    rows = RowTable(launcher, Limits())
 
     def answer(row_id: str) -> None:
         job = launcher.submit(spec(row_id))
         rows.claims.job(job)
-        rows.go_live(Row(row_id, spec(row_id)), Seen(job))
+        rows.activate(RowJobs(row_id, spec(row_id)), SubmittedJob(job))
 
     for row_id in ("a", "b"):
-        rows.wait(Waiting(Row(row_id, spec(row_id))), first=False)
+        rows.wait(Queued(RowJobs(row_id, spec(row_id))), first=False)
         rows.begin()
     answer("b")
     count = rows.count(has_reason=True)
@@ -221,30 +221,30 @@ def test_a_job_that_a_script_names_while_the_jobs_are_counted(clock: Clock) -> N
 
 
 def test_a_launcher_that_cannot_be_asked_by_name(clock: Clock) -> None:
-    fleet = fleet_of(FakeLauncher(clock), clock, spec("a"))
-    assert fleet.take("a").job_id == "job-a"
-    assert fleet.close() == 0
+    executor = executor_of(FakeLauncher(clock), clock, spec("a"))
+    assert executor.result_of("a").job_id == "job-a"
+    assert executor.close() == 0
 
 
 def test_a_resumed_rows_jobs_are_its_own(clock: Clock) -> None:
     launcher = Counted(clock, {"a": [RUNNING, COMPLETED]}, others=[Named("7", "gsw-a", RUNNING)])
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.attach(replace(launcher.submit(spec("a")), id="7"))
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.attach(replace(launcher.submit(spec("a")), id="7"))
     launcher.jobs.clear()
-    assert fleet.take("a").job_id == "7"
-    fleet.close()
-    assert fleet.strays == {}
+    assert executor.result_of("a").job_id == "7"
+    executor.close()
+    assert executor.strays == {}
 
 
 def test_the_jobs_of_a_resumed_row_that_cannot_be_taken_over_are_ended(clock: Clock) -> None:
     launcher = Counted(clock, others=[Named("7", "gsw-a", RUNNING), Named("8", "gsw-a", RUNNING)])
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.started["a"] = spec("a")
-    fleet.submit({"a": SubmissionError("2 jobs have the name")})
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.started["a"] = spec("a")
+    executor.submit({"a": SubmissionError("2 jobs have the name")})
     with pytest.raises(SubmissionError, match="2 jobs have the name"):
-        fleet.take("a")
-    fleet.count()
-    fleet.close()
-    assert [seen.job.id for seen in fleet.strays.values()] == ["7", "8"]
+        executor.result_of("a")
+    executor.count()
+    executor.close()
+    assert [seen.job.id for seen in executor.strays.values()] == ["7", "8"]
     assert launcher.cancelled == [["a", "a"]]
-    assert fleet.late == {}
+    assert executor.late == {}

@@ -12,11 +12,11 @@ from unittest import mock
 import pytest
 
 from pytest_gsw.errors import QueueFullError, SchedulerAwayError, SubmissionError
-from pytest_gsw.fleet.fleet import Fleet
+from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs import journal as journal_module
 from pytest_gsw.jobs.journal import COPY, NAME, Journal, Past, past_of
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
-from tests.unit.fleet.test_fleet import POLL_S, Clock, FakeLauncher, spec
+from tests.unit.executor.test_executor import POLL_S, Clock, FakeLauncher, spec
 
 ROWS = [f"r{number:02}" for number in range(40)]
 
@@ -95,13 +95,13 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
         yield watched
 
 
-def started(watched: Watched, scheduler: Scheduler, clock: Clock) -> Fleet:
+def started(watched: Watched, scheduler: Scheduler, clock: Clock) -> Executor:
     scheduler.watched = watched
     journal = Journal(watched.directory)
     journal.session("eos", [f"t.yaml::{row}" for row in ROWS])
-    fleet = Fleet(scheduler, POLL_S, journal=journal, clock=clock, sleep=clock.sleep)
-    fleet.submit({row: spec(row) for row in ROWS})
-    return fleet
+    executor = Executor(scheduler, POLL_S, journal=journal, clock=clock, sleep=clock.sleep)
+    executor.submit({row: spec(row) for row in ROWS})
+    return executor
 
 
 def unsafe(watched: Watched) -> list[str]:
@@ -120,15 +120,15 @@ def unsafe(watched: Watched) -> list[str]:
 def test_a_session_that_is_killed_at_any_point_knows_of_every_job(watched: Watched) -> None:
     clock = Clock()
     scheduler = Scheduler(clock, refused=("r05", "r23"))
-    fleet = started(watched, scheduler, clock)
+    executor = started(watched, scheduler, clock)
     for _ in ROWS:
-        row = fleet.next_over()
+        row = executor.next_finished()
         if row in scheduler.refused:
             with pytest.raises(SubmissionError):
-                fleet.take(row)
+                executor.result_of(row)
         else:
-            assert fleet.take(row).job_id == f"job-{row}"
-    fleet.close()
+            assert executor.result_of(row).job_id == f"job-{row}"
+    executor.close()
     assert sorted(scheduler.submitted) == sorted(ROWS)
     assert watched.moments
     assert unsafe(watched) == []
@@ -138,10 +138,10 @@ def test_a_session_that_is_killed_at_any_point_knows_of_every_job(watched: Watch
 
 def test_rows_that_are_submitted_together_share_a_sync(watched: Watched) -> None:
     clock = Clock()
-    fleet = started(watched, Scheduler(clock), clock)
+    executor = started(watched, Scheduler(clock), clock)
     for _ in ROWS:
-        fleet.next_over()
-    fleet.close()
+        executor.next_finished()
+    executor.close()
     # For the session's line and its copy; for the intents of each half of the 36 that are under way; and for the
     # answers, which on a busy machine may come one by one. A sync for each intent would be as many again.
     assert watched.syncs <= 2 + -(-len(ROWS) // 18) + len(ROWS) + 2
@@ -151,9 +151,9 @@ def test_rows_that_were_not_begun_are_not_asked_for_again(watched: Watched) -> N
     """Ctrl-C while rows are on their way: what no thread has taken up has no job, and the journal says so."""
     clock = Clock()
     scheduler = Scheduler(clock, away=("r01",))
-    fleet = started(watched, scheduler, clock)
-    fleet.interrupt(detach=True)
-    fleet.close(detach=True)
+    executor = started(watched, scheduler, clock)
+    executor.interrupt(detach=True)
+    executor.close(detach=True)
     past = watched.past(watched.synced)
     assert unsafe(watched) == []
     assert {row for row, one in past.submissions.items() if one.job_id is None} <= {"r01"}
@@ -177,13 +177,13 @@ class FullQueue(Scheduler):
 def test_rows_that_were_not_begun_wait_in_their_order_while_the_queue_is_full(watched: Watched) -> None:
     clock = Clock()
     scheduler = FullQueue(clock)
-    fleet = started(watched, scheduler, clock)
-    while not fleet.full:
-        fleet._submitting.wait(60)
-        fleet._submitting.collect()
-    waiting = [one.row.row_id for one in fleet._rows.waiting]
+    executor = started(watched, scheduler, clock)
+    while not executor.full:
+        executor._submitting.wait(60)
+        executor._submitting.collect()
+    waiting = [one.row.row_id for one in executor._rows.waiting]
     scheduler.let_go.set()
-    fleet.close(detach=True)
+    executor.close(detach=True)
     begun = scheduler.submitted
     assert len(begun) <= 3  # the first, and what two threads took up before its answer was read
     assert waiting == [row for row in ROWS if row not in begun[1:]]

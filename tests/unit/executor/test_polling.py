@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 
 from pytest_gsw.errors import JobError
-from pytest_gsw.fleet import fleet as fleet_module
-from pytest_gsw.fleet.fleet import SETTLE_S, Fleet
-from pytest_gsw.fleet.watch import Sample, Watch
+from pytest_gsw.executor import executor as executor_module
+from pytest_gsw.executor.executor import SETTLE_S, Executor
+from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
-from tests.unit.fleet.test_fleet import COMPLETED, POLL_S, RUNNING, Clock, FakeLauncher, spec
+from tests.unit.executor.test_executor import COMPLETED, POLL_S, RUNNING, Clock, FakeLauncher, spec
 
 ROWS = [f"r{number:02}" for number in range(60)]
 
@@ -63,14 +63,14 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def fleet(launcher: Hanging, clock: Clock) -> Fleet:
-    return Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+def executor(launcher: Hanging, clock: Clock) -> Executor:
+    return Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
 
 
-def go_on_until_asked(fleet: Fleet, launcher: Hanging) -> None:
+def go_on_until_asked(executor: Executor, launcher: Hanging) -> None:
     while not launcher.asked.is_set():
-        fleet._pump()
-        fleet._wait()
+        executor._pump()
+        executor._wait()
 
 
 def assert_nothing_is_asked() -> None:
@@ -83,66 +83,66 @@ def assert_nothing_is_asked() -> None:
 
 def test_submissions_go_on_while_the_scheduler_takes_its_time_to_answer(clock: Clock) -> None:
     launcher = UntilSubmitted(clock)
-    fleet = Fleet(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    fleet.submit({row: spec(row) for row in ROWS[:1]})
-    go_on_until_asked(fleet, launcher)
-    fleet.submit({row: spec(row) for row in ROWS[1:]})
-    assert sorted(fleet.next_over() for _ in ROWS) == ROWS
-    fleet.close()
+    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+    executor.submit({row: spec(row) for row in ROWS[:1]})
+    go_on_until_asked(executor, launcher)
+    executor.submit({row: spec(row) for row in ROWS[1:]})
+    assert sorted(executor.next_finished() for _ in ROWS) == ROWS
+    executor.close()
 
 
-def test_the_scheduler_is_asked_one_question_at_a_time(launcher: Hanging, fleet: Fleet, clock: Clock) -> None:
+def test_the_scheduler_is_asked_one_question_at_a_time(launcher: Hanging, executor: Executor, clock: Clock) -> None:
     launcher.script = {"a": [RUNNING, COMPLETED]}
-    fleet.submit({"a": spec("a")})
-    go_on_until_asked(fleet, launcher)
+    executor.submit({"a": spec("a")})
+    go_on_until_asked(executor, launcher)
     clock.now_s += 10 * POLL_S
-    fleet._pump()
+    executor._pump()
     assert launcher.polls == []
     launcher.let_go.set()
-    assert fleet.take("a").status is COMPLETED
+    assert executor.result_of("a").status is COMPLETED
     assert launcher.polls == [["a"], ["a"]]
-    fleet.close()
+    executor.close()
 
 
-def test_an_error_of_the_question_is_the_sessions(launcher: Hanging, fleet: Fleet) -> None:
+def test_an_error_of_the_question_is_the_sessions(launcher: Hanging, executor: Executor) -> None:
     launcher.raises = RuntimeError("no such cluster")
     launcher.let_go.set()
-    fleet.submit({"a": spec("a")})
+    executor.submit({"a": spec("a")})
     with pytest.raises(RuntimeError, match="no such cluster"):
-        fleet.next_over()
+        executor.next_finished()
     launcher.raises = None
-    assert fleet.take("a").status is COMPLETED  # it is asked again
-    fleet.close()
+    assert executor.result_of("a").status is COMPLETED  # it is asked again
+    executor.close()
     assert_nothing_is_asked()
 
 
 @pytest.mark.parametrize("detach", [False, True])
 def test_nothing_is_asked_after_the_end_and_a_late_answer_is_nobodys(
-    launcher: Hanging, fleet: Fleet, detach: bool
+    launcher: Hanging, executor: Executor, detach: bool
 ) -> None:
-    fleet.submit({"a": spec("a"), "b": spec("b")})
-    go_on_until_asked(fleet, launcher)
-    fleet.interrupt(detach)
+    executor.submit({"a": spec("a"), "b": spec("b")})
+    go_on_until_asked(executor, launcher)
+    executor.interrupt(detach)
     if detach:
         launcher.let_go.set()  # else jobs are cancelled while the answer hangs, and that lets it go
     for row in "ab":
         with pytest.raises(JobError, match=f"interrupted: job job-{row} was"):
-            fleet.take(row)
-    fleet.close(detach)
+            executor.result_of(row)
+    executor.close(detach)
     assert_nothing_is_asked()
     assert len(launcher.polls) == 1
     assert launcher.cancelled == ([] if detach else [["a", "b"]])
 
 
 def test_a_scheduler_that_hangs_keeps_no_session_from_ending(
-    launcher: Hanging, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+    launcher: Hanging, executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = []
-    monkeypatch.setattr(fleet_module, "wait", lambda _, timeout: waits.append(timeout))
-    fleet.submit({"a": spec("a")})
-    go_on_until_asked(fleet, launcher)
-    fleet.interrupt(detach=True)
-    fleet.close(detach=True)
+    monkeypatch.setattr(executor_module, "wait", lambda _, timeout: waits.append(timeout))
+    executor.submit({"a": spec("a")})
+    go_on_until_asked(executor, launcher)
+    executor.interrupt(detach=True)
+    executor.close(detach=True)
     assert waits == [1.0]
     assert launcher.polls == []
     launcher.let_go.set()
@@ -156,21 +156,21 @@ def test_a_log_that_shows_its_end_meanwhile_brings_the_next_question_forward(clo
 
     finished = threading.Event()
     launcher = Hanging(clock, script={"a": [RUNNING, RUNNING, COMPLETED]})
-    fleet = Fleet(launcher, POLL_S, watcher=lambda _: cast("Watch", Last()), clock=clock, sleep=clock.sleep)
-    fleet.submit({"a": spec("a")})
+    executor = Executor(launcher, POLL_S, watcher=lambda _: cast("Watch", Last()), clock=clock, sleep=clock.sleep)
+    executor.submit({"a": spec("a")})
     launcher.let_go.set()
-    while fleet.status("a") is not RUNNING:
-        fleet._pump()
-        fleet._wait()
+    while executor.status("a") is not RUNNING:
+        executor._pump()
+        executor._wait()
     launcher.let_go.clear()
     launcher.asked.clear()
-    go_on_until_asked(fleet, launcher)
+    go_on_until_asked(executor, launcher)
     asked_s = clock.now_s
     finished.set()
-    fleet._look_s = fleet._clock()
-    fleet._wait()
+    executor._look_s = executor._clock()
+    executor._wait()
     launcher.let_go.set()
-    assert fleet.take("a").status is COMPLETED
+    assert executor.result_of("a").status is COMPLETED
     assert clock.now_s - asked_s < POLL_S / 2
     assert clock.now_s - asked_s >= SETTLE_S
-    fleet.close()
+    executor.close()

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_gsw.fleet import watch as watch_module
-from pytest_gsw.fleet.limits import Policies
-from pytest_gsw.fleet.watch import Sample, Watch
+from pytest_gsw.executor import progress_monitor as watch_module
+from pytest_gsw.executor.limits import Policies
+from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.model import Stop
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat, StepLog

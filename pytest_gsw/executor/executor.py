@@ -1,6 +1,6 @@
 """All selected rows at once: submit them, poll all their jobs with one question, hand over what has ended.
 
-A row goes one way through the fleet: it *waits*, is being *submitted*, is *live* (its job is in the
+A row goes one way through the executor: it *waits*, is being *submitted*, is *live* (its job is in the
 queue or runs), has *ended* (its log is awaited), and is *over*. Each of these is a type, which has
 what is known by then, and a dictionary in which a row is found at once, so that a poll costs what
 the jobs cost that it asks about, and not what the session has done so far.
@@ -31,26 +31,26 @@ from pytest_gsw.errors import (
     SchedulerAwayError,
     SubmissionError,
 )
-from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.rows import (
+from pytest_gsw.executor.limits import Limits
+from pytest_gsw.executor.progress_monitor import Sample
+from pytest_gsw.executor.row_state import (
+    Active,
+    AwaitingLog,
     Count,
     Decide,
-    Ended,
-    Live,
-    Over,
+    Finished,
     Phase,
+    Queued,
     RepeatObserver,
-    Row,
-    Rows,
-    Seen,
+    RowJobs,
+    RowTable,
     StateObserver,
-    Waiting,
+    SubmittedJob,
     Watcher,
     is_healthy,
-    seen_of,
+    submitted_job_of,
     unanswered_s,
 )
-from pytest_gsw.fleet.watch import Sample
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission, is_next
 from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, outputs_beside
@@ -64,7 +64,7 @@ from pytest_gsw.runs.run import Run
 # -- What a session writes to its run's journal, as far as the disk allows --------------------------
 
 
-class Notes:
+class JournalWriter:
     """The run's journal; a replay, which submits nothing, needs none.
 
     Args:
@@ -122,7 +122,7 @@ def is_too_long(away_s: float) -> bool:
     return away_s >= UNKNOWN_LIMIT_S
 
 
-class Patience:
+class Backoff:
     """When the next rows may be submitted, and how many at once; all times are monotonic seconds.
 
     Args:
@@ -193,11 +193,11 @@ class Submitter:
         clock: Monotonic seconds.
     """
 
-    def __init__(self, rows: Rows, launcher: Launcher, notes: Notes, clock: Callable[[], float]) -> None:
+    def __init__(self, rows: RowTable, launcher: Launcher, notes: JournalWriter, clock: Callable[[], float]) -> None:
         self._rows, self._launcher, self._notes, self._clock = rows, launcher, notes, clock
         threads = launcher.parallel_submissions
         self._threads = ThreadPoolExecutor(threads, "gsw-submit") if threads > 1 else None
-        self.patience = Patience(threads * (1 + _QUEUED_PER_THREAD))
+        self.patience = Backoff(threads * (1 + _QUEUED_PER_THREAD))
         #: Answers were waited for, so that those that are there are taken however few they are.
         self._waited = False
 
@@ -237,7 +237,7 @@ class Submitter:
             self._waited = False
             self._take_answers([(one, self._answer_of(one, answer)) for one, answer in answered])
 
-    def aside(self, task: Callable[[list[Seen]], None], jobs: list[Seen]) -> Future[None] | None:
+    def aside(self, task: Callable[[list[SubmittedJob]], None], jobs: list[SubmittedJob]) -> Future[None] | None:
         """Do this in a thread, so that the session goes on meanwhile; at once where there are no threads."""
         if self._threads is not None:
             return self._threads.submit(task, jobs)
@@ -249,10 +249,10 @@ class Submitter:
         if self._threads is not None:
             self._threads.shutdown()
 
-    def _next_batch(self) -> list[Waiting]:
+    def _next_batch(self) -> list[Queued]:
         """The rows that are submitted next: many together, because the journal is synced once for all of them."""
         rows, patience = self._rows, self.patience
-        batch: list[Waiting] = []
+        batch: list[Queued] = []
         if len(rows.submitting) > patience.window // 2:
             return batch
         most = patience.window - len(rows.submitting) if self._threads is not None else 1
@@ -262,7 +262,7 @@ class Submitter:
             batch.append(rows.begin())
         return batch
 
-    def _begin(self, batch: list[Waiting]) -> None:
+    def _begin(self, batch: list[Queued]) -> None:
         """Write down which rows are about to be submitted, and only then submit them."""
         now_s = time.time()
         for one in batch:
@@ -282,7 +282,7 @@ class Submitter:
                 _let_answer(one.answer, submit)
                 self._take_answers([(one, self._answer_of(one, one.answer))])
 
-    def _submit(self, waiting: Waiting, look: Callable[[Path, str], frozenset[str]]) -> Job:
+    def _submit(self, waiting: Queued, look: Callable[[Path, str], frozenset[str]]) -> Job:
         """Submit one row, unless a submission whose answer was lost has got through; in a thread of its own."""
         spec = waiting.row.spec
         found = _found(self._launcher, waiting)
@@ -310,7 +310,7 @@ class Submitter:
                 raise
         return self._launcher.submit(replace(spec, avoided_nodes=()))
 
-    def _answer_of(self, waiting: Waiting, answer: Future[Job]) -> Job | RunError:
+    def _answer_of(self, waiting: Queued, answer: Future[Job]) -> Job | RunError:
         """What a submission came to; waits for it if need be."""
         error = answer.exception()
         if error is None:
@@ -320,7 +320,7 @@ class Submitter:
         # One row's fault must not keep the others' jobs from being looked after.
         return error if isinstance(error, RunError) else SubmissionError(f"{type(error).__name__}: {error}")
 
-    def _found_after_interrupt(self, waiting: Waiting) -> Job | RunError:
+    def _found_after_interrupt(self, waiting: Queued) -> Job | RunError:
         """The job of a submission that Ctrl-C has torn apart: the launcher may have it although it could not say so."""
         waiting.since_s = waiting.since_s or waiting.tried_s
         try:
@@ -342,7 +342,7 @@ class Submitter:
             rows.free_place(one.row)
             rows.wait(one, first=True)
 
-    def _take_answers(self, answers: list[tuple[Waiting, Job | RunError]]) -> None:
+    def _take_answers(self, answers: list[tuple[Queued, Job | RunError]]) -> None:
         """Write down what the scheduler has answered, and only then go on with it."""
         jobs = [answer for _, answer in answers if isinstance(answer, Job)]
         refused = [one.row.row_id for one, _ in answers if one.refused]
@@ -357,10 +357,10 @@ class Submitter:
             # Only then: Ctrl-C may hit in between, and an answer that is taken twice is none that is lost.
             self._rows.submitting.pop(one.row.row_id, None)
 
-    def _take_answer(self, waiting: Waiting, answer: Job | RunError) -> None:
+    def _take_answer(self, waiting: Queued, answer: Job | RunError) -> None:
         rows, row = self._rows, waiting.row
         if isinstance(answer, Job):
-            rows.go_live(row, Seen(answer, away=waiting.away))
+            rows.activate(row, SubmittedJob(answer, away=waiting.away))
             self.patience.taken()
             rows.is_shared(rows.claims.job(answer), row.row_id)
             return
@@ -372,9 +372,9 @@ class Submitter:
             waiting.away = waiting.away or answer
             rows.wait(waiting, first=True)
         else:
-            rows.finish(Over(row.row_id, answer, row, since_s=waiting.since_s))
+            rows.finish(Finished(row.row_id, answer, row, since_s=waiting.since_s))
 
-    def _is_worth_waiting(self, waiting: Waiting) -> bool:
+    def _is_worth_waiting(self, waiting: Queued) -> bool:
         now_s = self._clock()
         if waiting.away_since_s is None:
             waiting.away_since_s = now_s
@@ -393,7 +393,7 @@ def _let_answer(submission: Future[Job], submit: Callable[[], Job]) -> None:
                 raise  # Ctrl-C, in the session's own thread
 
 
-def _found(launcher: Launcher, waiting: Waiting) -> Job | None:
+def _found(launcher: Launcher, waiting: Queued) -> Job | None:
     """The job of a submission whose answer was lost, where it has got through."""
     job = None if waiting.since_s is None else launcher.find(waiting.row.spec, waiting.since_s)
     if job is None or not is_next(job, waiting.row.attempts):
@@ -491,7 +491,7 @@ _COMPLETING = "COMPLETING"
 _NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
 
 
-class Turns:
+class PollSchedule:
     """When the scheduler is asked; all times are monotonic seconds."""
 
     def __init__(self, interval_s: float, clock: Callable[[], float]) -> None:
@@ -551,7 +551,7 @@ def too_large(spec: JobSpec, limits: Limits) -> SubmissionError:
 
 def _interrupted(phase: Phase, detach: bool) -> JobError:
     """That a row's end was not waited for, and what became of its job."""
-    seen = seen_of(phase)
+    seen = submitted_job_of(phase)
     fate = "it was never submitted"
     if seen is not None:
         fate = f"job {seen.job.id} was {'left running' if detach else 'cancelled'}{_waited_for(seen.status)}"
@@ -567,10 +567,10 @@ def _waited_for(status: JobStatus) -> str:
 
 
 #: Called each time before the session waits.
-Ticker = Callable[["Fleet"], None]
+Ticker = Callable[["Executor"], None]
 
 
-class Fleet:
+class Executor:
     """The session's jobs.
 
     Args:
@@ -610,8 +610,8 @@ class Fleet:
         self.launcher = self._launcher = launcher
         #: Set when nothing more will be submitted: rows may have had fewer jobs than they were to have.
         self.interrupted = False
-        self._rows = Rows(launcher, limits or Limits())
-        self._notes = Notes(journal)
+        self._rows = RowTable(launcher, limits or Limits())
+        self._notes = JournalWriter(journal)
         self._environ = session_environment(environ)
         self._observer, self._ticker, self._watcher = observer, ticker, watcher
         self._retries, self._decide, self._on_repeat = retries, decide, on_repeat
@@ -621,12 +621,12 @@ class Fleet:
         self.strays, self.late = self._rows.strays, self._rows.late
         #: By row, how its newest job was started: of a row whose jobs cannot be taken over, none is owned.
         self.started = self._rows.started
-        self._turns = Turns(poll_interval_s, clock)
+        self._turns = PollSchedule(poll_interval_s, clock)
         self._submitting = Submitter(self._rows, launcher, self._notes, clock)
         self._cancelling: Future[None] | None = None
         #: Whether a thread asks about jobs while the session submits and judges, or the session itself.
         self._asks_aside: bool = getattr(launcher, "polls_in_a_thread", False)
-        self._asked: list[Live] = []
+        self._asked: list[Active] = []
         #: What the thread is about to be answered, ``None`` while nothing is asked.
         self._answer: Future[tuple[Mapping[str, JobStatus], Count]] | None = None
         #: When running jobs' logs are looked at next; monotonic seconds.
@@ -647,7 +647,7 @@ class Fleet:
     def submit(self, specs: Mapping[str, JobSpec | RunError], past: Mapping[str, Submission] | None = None) -> None:
         """Take over these rows, to be submitted in this order as far as the limits allow.
 
-        A row that cannot be submitted keeps its error for :meth:`take`.
+        A row that cannot be submitted keeps its error for :meth:`result_of`.
 
         Args:
             specs: How each row is started, or why it cannot be.
@@ -656,17 +656,17 @@ class Fleet:
         """
         for row_id, spec in specs.items():
             if isinstance(spec, RunError):
-                self._rows.finish(Over(row_id, spec))
+                self._rows.finish(Finished(row_id, spec))
             elif spec.gpus > self._rows.limits.gpus:
-                self._rows.finish(Over(row_id, too_large(spec, self._rows.limits)))
+                self._rows.finish(Finished(row_id, too_large(spec, self._rows.limits)))
             else:
                 self._let_wait(row_id, spec, (past or {}).get(row_id))
         self._pump()
 
     def attach(self, job: Job, past: Submission | None = None) -> None:
         """Take over a job that an earlier session has submitted, and how it ended if that is known."""
-        rows, row_id, seen = self._rows, job.spec.row_id, Seen(job)
-        row = Row(row_id, job.spec)
+        rows, row_id, seen = self._rows, job.spec.row_id, SubmittedJob(job)
+        row = RowJobs(row_id, job.spec)
         if past is not None:
             seen.status = past.ended or seen.status
             seen.stopped, seen.cancelled_before = past.stopped, past.cancelled
@@ -674,27 +674,27 @@ class Fleet:
             try:
                 row = self._with_earlier(row)
             except LogError as error:
-                rows.finish(Over(row_id, error, row, seen))
+                rows.finish(Finished(row_id, error, row, seen))
                 return
         rows.take_place(row)
-        live = rows.go_live(row, seen)
+        live = rows.activate(row, seen)
         if not rows.is_shared(rows.claims.job(job), row_id) and seen.status.state.ended:
             self._leave_queue(live)
 
     def _let_wait(self, row_id: str, spec: JobSpec, past: Submission | None) -> None:
         """Let a row wait, unless what an earlier session measured of it is gone."""
         if past is None:
-            self._rows.wait(Waiting(Row(row_id, spec)), first=False)
+            self._rows.wait(Queued(RowJobs(row_id, spec)), first=False)
             return
-        row, since_s = Row(row_id, spec, past.attempts), past.intended_s or None
+        row, since_s = RowJobs(row_id, spec, past.attempts), past.intended_s or None
         try:
             row = self._with_earlier(row)
         except LogError as error:
-            self._rows.finish(Over(row_id, error, row, since_s=since_s))
+            self._rows.finish(Finished(row_id, error, row, since_s=since_s))
         else:
-            self._rows.wait(Waiting(row, since_s), first=False)
+            self._rows.wait(Queued(row, since_s), first=False)
 
-    def _with_earlier(self, row: Row) -> Row:
+    def _with_earlier(self, row: RowJobs) -> RowJobs:
         """A row with what an earlier session measured of its jobs so far, which must still be there.
 
         Raises:
@@ -717,7 +717,7 @@ class Fleet:
 
     # -- what comes out -----------------------------------------------------------------------
 
-    def next_over(self) -> str:
+    def next_finished(self) -> str:
         """Wait until a row that was not named before can be measured or has failed, and name it."""
         while True:
             self._pump()
@@ -725,7 +725,7 @@ class Fleet:
                 return self._rows.over.pop(next(iter(self._rows.over))).row_id
             self._wait()
 
-    def take(self, row_id: str) -> Run:
+    def result_of(self, row_id: str) -> Run:
         """The ended job of this row with its log; waits for it if need be.
 
         Raises:
@@ -734,7 +734,7 @@ class Fleet:
         while True:
             self._pump()
             phase = self._rows.phases[row_id]
-            if isinstance(phase, Over):
+            if isinstance(phase, Finished):
                 break
             self._wait()
         self._rows.over.pop(row_id, None)
@@ -850,8 +850,8 @@ class Fleet:
                     break  # nor will it tell of the others
                 except RunError:
                     continue
-                if isinstance(phase, Over):
-                    phase.seen, phase.since_s = None if job is None else Seen(job), None
+                if isinstance(phase, Finished):
+                    phase.seen, phase.since_s = None if job is None else SubmittedJob(job), None
                 found += [job] if job is not None else []
         if found:
             self._notes.write(Journal.submitted, *found)
@@ -882,7 +882,7 @@ class Fleet:
 
     # -- which rows have another job: one was failed by the infrastructure or cancelled, or one more is to be measured
 
-    def _goes_on(self, ended: Ended, run: Run) -> bool:
+    def _goes_on(self, ended: AwaitingLog, run: Run) -> bool:
         """Whether a row is not over: it waits for others, or is put back into the queue.
 
         That is where the infrastructure failed it, an earlier session cancelled it, or one more job of it is wanted.
@@ -897,13 +897,13 @@ class Fleet:
         self._again(row, attempt, attempt.after(row.spec), run.jobs if attempt.measured else row.earlier)
         return True
 
-    def _again(self, row: Row, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
+    def _again(self, row: RowJobs, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
         """Put a row back at the head of the queue, after an attempt that is not its last."""
         self._notes.write(Journal.repeated, row.row_id, attempt)
         self._on_repeat(row.row_id, attempt)
-        self._rows.wait(Waiting(Row(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
+        self._rows.wait(Queued(RowJobs(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
 
-    def _attempt(self, ended: Ended, run: Run) -> Attempt | Undecided | None:
+    def _attempt(self, ended: AwaitingLog, run: Run) -> Attempt | Undecided | None:
         """What a job was that is not its row's last; ``None`` where it is the last."""
         row, is_cancelled = ended.row, run.status.state is JobState.CANCELLED
         if is_cancelled and ended.seen.cancelled_before and run.stopped is None:
@@ -923,11 +923,11 @@ class Fleet:
 
     # -- the logs of jobs that have ended, and how long they are waited for -------------------
 
-    def _await_log(self, live: Live) -> None:
+    def _await_log(self, live: Active) -> None:
         """A job has ended, or was given up: its log is awaited, as long as that makes sense."""
         row, now_s = live.row, self._clock()
         deadline_s = now_s + (self._launcher.log_wait_s if is_healthy(live.seen.status) else 0.0)
-        self._rows.phases[row.row_id] = self._rows.ended[row.row_id] = Ended(row, live.seen, deadline_s, now_s)
+        self._rows.phases[row.row_id] = self._rows.ended[row.row_id] = AwaitingLog(row, live.seen, deadline_s, now_s)
 
     def _find_logs(self) -> None:
         """Hand over what has ended and has its log, or will not get it any more."""
@@ -947,10 +947,10 @@ class Fleet:
                 ended.asked = self._rows.news, now_s
                 continue
             if end is not None:
-                self._rows.finish(Over(row_id, end, ended.row, ended.seen))
+                self._rows.finish(Finished(row_id, end, ended.row, ended.seen))
                 del self._rows.ended[row_id]
 
-    def _waits_on(self, ended: Ended, now_s: float) -> bool:
+    def _waits_on(self, ended: AwaitingLog, now_s: float) -> bool:
         """Whether a row that waits for others need not be asked again: nothing has become of them."""
         news, asked_s = ended.asked
         if news != self._rows.news or now_s >= asked_s + _ASKED_S:
@@ -958,7 +958,7 @@ class Fleet:
         ended.look_s = now_s + ended.pause_s
         return True
 
-    def _run_of(self, ended: Ended, now_s: float) -> Run | LogError | None:
+    def _run_of(self, ended: AwaitingLog, now_s: float) -> Run | LogError | None:
         """An ended row's run, or that it has no log; ``None`` where that is awaited, or the row was given up."""
         job = ended.seen.job
         log: Path | None = None
@@ -1010,7 +1010,7 @@ class Fleet:
             answer, self._answer = self._answer, None
             self._end_question(answer.result)
 
-    def _leave_queue(self, live: Live) -> None:
+    def _leave_queue(self, live: Active) -> None:
         """A job has ended, or was given up."""
         self._rows.leave_queue(live)
         self._submitting.patience.room()
@@ -1039,12 +1039,12 @@ class Fleet:
         finally:
             self._turns.end(self._is_settling())
 
-    def _shown(self, live: Live, answers: Mapping[str, JobStatus]) -> JobStatus:
+    def _shown(self, live: Active, answers: Mapping[str, JobStatus]) -> JobStatus:
         """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
         seen, status = live.seen, answers.get(live.row.row_id, _NO_ANSWER)
         return seen.status if status == seen.status else quoted(status, self._environ, seen.job.spec.environment)
 
-    def _take(self, told: list[tuple[Live, JobStatus]]) -> None:
+    def _take(self, told: list[tuple[Active, JobStatus]]) -> None:
         """Write down which jobs have ended, and only then go on with them."""
         ended = [
             (live.seen.job, status) for live, status in told if status is not live.seen.status and status.state.ended
@@ -1068,7 +1068,7 @@ class Fleet:
         if not silent:
             self._submitting.patience.answered(self._clock())
 
-    def _give_any_nodes(self, without: list[Live]) -> None:
+    def _give_any_nodes(self, without: list[Active]) -> None:
         """Submit jobs anew that wait for other nodes than those before, and will not get them."""
         if not without:
             return
@@ -1084,7 +1084,7 @@ class Fleet:
             self._rows.leave_queue(live)
             self._again(row, attempt, replace(row.spec.again(), avoided_nodes=()), row.earlier)
 
-    def _update(self, live: Live, status: JobStatus) -> None:
+    def _update(self, live: Active, status: JobStatus) -> None:
         seen = live.seen
         if status is seen.status:  # nothing new, as of most jobs at most times
             live.unknown_since_s = None
@@ -1144,7 +1144,7 @@ class Fleet:
         if stopped:
             self._end_early(stopped)
 
-    def _sample_of(self, live: Live, now_s: float) -> Sample | None:
+    def _sample_of(self, live: Active, now_s: float) -> Sample | None:
         """What a running job's log shows; ``None`` where nobody can tell, or where it is known why it stands still."""
         if live.seen.status.raw_state.upper().partition("+")[0] in _STANDING_STILL:
             live.watch = None
@@ -1160,7 +1160,7 @@ class Fleet:
             live.unwatched = True
             return None
 
-    def _running_log(self, live: Live) -> Path | None:
+    def _running_log(self, live: Active) -> Path | None:
         """A running job's log, looked for once after each poll until it is there."""
         if live.log is None and live.looked_s <= self._turns.last_s:
             live.looked_s = self._clock()
@@ -1170,7 +1170,7 @@ class Fleet:
                 live.log = None
         return live.log
 
-    def _end_early(self, stops: list[tuple[Seen, Stop]]) -> None:
+    def _end_early(self, stops: list[tuple[SubmittedJob, Stop]]) -> None:
         """End jobs early, with one request; a job that could not be ended is tried again at the next look."""
         for seen, why in stops:
             stop = quoted(why, self._environ, seen.job.spec.environment)  # it may have words of the log

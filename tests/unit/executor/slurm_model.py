@@ -1,6 +1,6 @@
 """A model of a Slurm cluster behind the launcher's contract, in virtual time: all follows from one seed.
 
-The fleet and the journal that are run against it are the real ones. slurmctld holds so many records, those of ended
+The executor and the journal that are run against it are the real ones. slurmctld holds so many records, those of ended
 jobs too; beyond that it refuses one. It forgets an ended job after a while, and restarts each
 day. Jobs are started first come, first served; some fail, lose a node or hang.
 """
@@ -24,9 +24,9 @@ from typing import cast
 from unittest import mock
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
-from pytest_gsw.fleet.fleet import Fleet
-from pytest_gsw.fleet.limits import Limits
-from pytest_gsw.fleet.watch import Sample, Watch
+from pytest_gsw.executor.executor import Executor
+from pytest_gsw.executor.limits import Limits
+from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Stop
 
@@ -90,7 +90,7 @@ def _record(seed: int, spec: JobSpec) -> _Record:
 class Tally:
     """What the cluster was asked, and what became of it."""
 
-    #: Questions of the fleet about all its jobs, the most jobs of one, and the shortest time between two.
+    #: Questions of the executor about all its jobs, the most jobs of one, and the shortest time between two.
     questions: int = 0
     most_ids: int = 0
     shortest_pause_s: float = math.inf
@@ -106,7 +106,7 @@ class Tally:
 
 
 class Cluster:
-    """The model, and the launcher that the fleet is given.
+    """The model, and the launcher that the executor is given.
 
     Args:
         clock: The session's clock.
@@ -262,7 +262,7 @@ class Cluster:
 
 
 class Glance:
-    """Watches one job; stands in for :class:`pytest_gsw.fleet.watch.Watch`."""
+    """Watches one job; stands in for :class:`pytest_gsw.executor.progress_monitor.Watch`."""
 
     def __init__(self, tally: Tally, record: _Record) -> None:
         self._tally, self._record = tally, record
@@ -298,13 +298,13 @@ class Session:
     """What one session came to."""
 
     tally: Tally
-    #: Rows that came out of the fleet, how often, and by how they ended.
+    #: Rows that came out of the executor, how often, and by how they ended.
     over: Counter[str]
     outcomes: Counter[str]
     repeats: int
     #: How many questions may be asked: one an interval, and one for each batch of jobs that end.
     budget: float
-    #: Bytes that the fleet holds at the end, with the specs of its rows; and those of the journal.
+    #: Bytes that the executor holds at the end, with the specs of its rows; and those of the journal.
     held: int
     journal: int
 
@@ -321,12 +321,12 @@ def simulate(rows: int, directory: Path, scenario: Scenario, *, seed: int) -> Se
     over: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     with (
-        mock.patch("pytest_gsw.fleet.fleet.LOG_LOOK_S", _LOOK_S),
+        mock.patch("pytest_gsw.executor.executor.LOG_LOOK_S", _LOOK_S),
         mock.patch("pytest_gsw.jobs.journal.os.fsync"),
     ):
         journal = Journal(directory)
         journal.session("model", list(specs))
-        fleet = Fleet(
+        executor = Executor(
             cluster,
             cluster.poll_interval_s,
             journal=journal,
@@ -337,16 +337,16 @@ def simulate(rows: int, directory: Path, scenario: Scenario, *, seed: int) -> Se
             clock=clock,
             sleep=clock.sleep,
         )
-        fleet.submit(specs)
+        executor.submit(specs)
         for _ in range(rows):
-            row_id = fleet.next_over()
+            row_id = executor.next_finished()
             over[row_id] += 1
             try:
-                outcomes[fleet.take(row_id).status.state.value] += 1
+                outcomes[executor.result_of(row_id).status.state.value] += 1
             except RunError as error:
                 outcomes[f"error: {error}"] += 1
-        held = _size_of(fleet, without=(cluster, clock, journal, repeats))
-        fleet.close()
+        held = _size_of(executor, without=(cluster, clock, journal, repeats))
+        executor.close()
     budget = clock.now_s / cluster.poll_interval_s + len(cluster.tally.batches) + 1
     size = (directory / NAME).stat().st_size
     return Session(cluster.tally, over, outcomes, len(repeats), budget, held, size)
