@@ -23,7 +23,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.performance.drift import warned_runs  # noqa: E402
+from pytest_gsw.stats.drift import warned_runs  # noqa: E402
 
 #: Runs of a row, those of the reference counted; within how many of them a change should be found.
 RUNS, SOON = 210, 28

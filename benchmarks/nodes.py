@@ -22,7 +22,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.performance.slow_nodes import Timed, find  # noqa: E402
+from pytest_gsw.stats.slow_nodes import Timed, find  # noqa: E402
 
 SIZES = (4, 8, 16, 32)
 MANY_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.ownership import SubmissionLock
     from pytest_gsw.logs.formats.base import LineFormat, StepLine
     from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Parser, Step, StepLog
-    from pytest_gsw.performance.measurement import Measurement
-    from pytest_gsw.performance.verdict import Outcome, Verdict, judge
     from pytest_gsw.results.record import JobFacts, Record
     from pytest_gsw.results.suites import Concluded
-    from pytest_gsw.runs.agreement import Evidence
-    from pytest_gsw.runs.measure import MetricLog
+    from pytest_gsw.stats.measurement import Measurement
+    from pytest_gsw.stats.verdict import Outcome, Verdict, judge
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
+    from pytest_gsw.validation.agreement import Evidence
+    from pytest_gsw.validation.measure import MetricLog
 
 _NAMES = {
     "clusters.model": ("Cluster",),
@@ -49,12 +49,12 @@ _NAMES = {
     "jobs.ownership": ("SubmissionLock",),
     "logs.formats.base": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "LastWords", "LogFormat", "Parser", "Step", "StepLog"),
-    "performance.measurement": ("Measurement",),
-    "performance.verdict": ("Outcome", "Verdict", "judge"),
+    "stats.measurement": ("Measurement",),
+    "stats.verdict": ("Outcome", "Verdict", "judge"),
     "results.record": ("JobFacts", "Record"),
     "results.suites": ("Concluded",),
-    "runs.agreement": ("Evidence",),
-    "runs.measure": ("MetricLog",),
+    "validation.agreement": ("Evidence",),
+    "validation.measure": ("MetricLog",),
     "tables.metrics": ("Direction", "Metric"),
     "tables.model": ("Accepted", "Baseline", "Figures", "Parallelism", "Recipe", "Source"),
 }

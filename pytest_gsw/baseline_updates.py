@@ -27,11 +27,11 @@ from pytest_gsw.common.redact import MASK
 from pytest_gsw.common.words import by_number, counted, enumerated
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.performance.figures import documented_peak_flops, figures_of
-from pytest_gsw.performance.noise import ACCEPTED_JOBS
-from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import NO_CLUSTER, Record, ran_with
+from pytest_gsw.stats.figures import documented_peak_flops, figures_of
+from pytest_gsw.stats.noise import ACCEPTED_JOBS
+from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.bundled import accepted_file, bundled_baselines
 from pytest_gsw.tables.fields import LARGEST, SMALLEST
 from pytest_gsw.tables.keys import (

@@ -19,7 +19,7 @@
         └── HookError             a hook of a conftest.py or of a plugin failed
             └── WrongAnswerError    it returned what it must not
 
-A regression is not an exception: it is a :class:`pytest_gsw.performance.verdict.Verdict`.
+A regression is not an exception: it is a :class:`pytest_gsw.stats.verdict.Verdict`.
 
 Messages start with the fact, give the evidence and end with what to type next. All
 exceptions survive pickling.

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
     from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
     from pytest_gsw.logs.model import LogFormat
-    from pytest_gsw.performance.decision import Repeats
-    from pytest_gsw.performance.measurement import Measurement
-    from pytest_gsw.performance.noise import Noise
-    from pytest_gsw.performance.together import ClusterEffect
-    from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.results.record import Record
     from pytest_gsw.results.suites import SuiteRows
-    from pytest_gsw.runs.agreement import Evidence
+    from pytest_gsw.stats.cluster_effect import ClusterEffect
+    from pytest_gsw.stats.decision import Repeats
+    from pytest_gsw.stats.measurement import Measurement
+    from pytest_gsw.stats.noise import Noise
+    from pytest_gsw.stats.verdict import Verdict
     from pytest_gsw.tables.metrics import Metric
     from pytest_gsw.tables.model import Accepted, Baseline
+    from pytest_gsw.validation.agreement import Evidence
 
 
 @pytest.hookspec(firstresult=True)
@@ -94,7 +94,7 @@ def pytest_gsw_metrics(config: pytest.Config) -> Sequence[Metric] | None:
 
     :param config: The pytest config.
     :returns: Metrics, each with ``read``, which gives its numbers from a
-        :class:`~pytest_gsw.runs.measure.MetricLog`.
+        :class:`~pytest_gsw.validation.measure.MetricLog`.
     """
 
 
@@ -138,7 +138,7 @@ def pytest_gsw_judge(
     :param repeats: How many jobs the row may have. A verdict whose ``more`` is above zero asks for that many;
         where it is ``None``, a row that has regressed has all of them.
     :param max_gain: Gain of throughput that is believed, as a fraction. A rule that does without ``judge()`` of
-        :mod:`pytest_gsw.performance.verdict` doubts what is beyond it, and ranks that differ, by itself.
+        :mod:`pytest_gsw.stats.verdict` doubts what is beyond it, and ranks that differ, by itself.
     :param cluster_effect: What the other rows of the cluster say of this run, ``None`` where they say nothing.
     :returns: The verdict, or ``None`` to leave it to others.
     """

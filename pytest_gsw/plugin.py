@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
     from pytest_gsw.jobs.model import JobSpec, Launcher
     from pytest_gsw.logs.model import LogFormat
-    from pytest_gsw.performance.decision import Repeats
-    from pytest_gsw.performance.measurement import Measurement
-    from pytest_gsw.performance.noise import Noise
-    from pytest_gsw.performance.together import ClusterEffect
-    from pytest_gsw.performance.verdict import Verdict
     from pytest_gsw.session.collect import BaselineFile
+    from pytest_gsw.stats.cluster_effect import ClusterEffect
+    from pytest_gsw.stats.decision import Repeats
+    from pytest_gsw.stats.measurement import Measurement
+    from pytest_gsw.stats.noise import Noise
+    from pytest_gsw.stats.verdict import Verdict
     from pytest_gsw.tables.model import Accepted, Baseline
 
 #: The plugins that a session with rows has besides this one: its hooks, and what NVIDIA's recipes need.
@@ -164,8 +164,8 @@ def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogForma
 
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_peak_flops(config: pytest.Config, accelerator: str, dtype: str) -> float | None:
-    """The table of peaks in :mod:`pytest_gsw.performance.figures`."""
-    from pytest_gsw.performance.figures import peak_flops
+    """The table of peaks in :mod:`pytest_gsw.stats.figures`."""
+    from pytest_gsw.stats.figures import peak_flops
 
     return peak_flops(accelerator, dtype)
 
@@ -183,6 +183,6 @@ def pytest_gsw_judge(
     cluster_effect: ClusterEffect | None,
 ) -> Verdict:
     """The tolerance on throughput, the noise between jobs, and what is believed; see docs/decisions.md."""
-    from pytest_gsw.performance.verdict import judge
+    from pytest_gsw.stats.verdict import judge
 
     return judge(baseline, measurement, tolerance, accepted, noise, repeats, max_gain, cluster_effect)

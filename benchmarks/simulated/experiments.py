@@ -16,11 +16,11 @@ from benchmarks.simulated.tally import Cell, Tally
 from pytest_gsw.history.comparison import compare_runs
 from pytest_gsw.history.model import SeriesKey, series_key
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.decision import Outcome
-from pytest_gsw.performance.drift import warned_runs
-from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import incident_of
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.drift import warned_runs
+from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise
 
 GSW, COMPARE, YOUNG = "gsw", "gsw compare", "first 30 nights"
 DRIFT, CLUSTER_DRIFT = "gsw drift", "gsw drift, cluster"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.simulated.otava import Otava
-from pytest_gsw.performance.drift import drift, warned_runs
+from pytest_gsw.stats.drift import drift, warned_runs
 
 _DATA = Path(__file__).resolve().parent.parent / "data" / "tigerbeetle.csv"
 

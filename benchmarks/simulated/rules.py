@@ -11,8 +11,8 @@ from typing import Protocol
 
 from benchmarks.simulated.cluster import Life
 from benchmarks.simulated.session import REPEATS, TOLERANCE
-from pytest_gsw.performance.decision import Outcome, decide
-from pytest_gsw.performance.noise import PRIOR, noise_of
+from pytest_gsw.stats.decision import Outcome, decide
+from pytest_gsw.stats.noise import PRIOR, noise_of
 
 
 @dataclass(frozen=True)

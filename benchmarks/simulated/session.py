@@ -11,13 +11,13 @@ from benchmarks.simulated.cluster import Life, Ran
 from pytest_gsw.history.model import LineKey, Point, points_of
 from pytest_gsw.history.row_history import Beside, Together
 from pytest_gsw.history.store import Event, Failure, History
-from pytest_gsw.performance.decision import Repeats, is_known
-from pytest_gsw.performance.measurement import Measurement, Steady
-from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise
-from pytest_gsw.performance.together import ClusterEffect, CurrentRun
-from pytest_gsw.performance.verdict import Outcome, Verdict, judge
 from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts
 from pytest_gsw.session.session_history import SessionHistory
+from pytest_gsw.stats.cluster_effect import ClusterEffect, CurrentRun
+from pytest_gsw.stats.decision import Repeats, is_known
+from pytest_gsw.stats.measurement import Measurement, Steady
+from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise
+from pytest_gsw.stats.verdict import Outcome, Verdict, judge
 from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
 
 CLUSTER = "simulated"

@@ -25,10 +25,10 @@ from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, chan
 from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.row_history import pasts_of_records
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
+from pytest_gsw.stats.noise import Noise
 
 
 def run(asked: argparse.Namespace) -> Answer:

@@ -26,11 +26,11 @@ from pytest_gsw.history.imports import Imported, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
 from pytest_gsw.history.row_history import Change, ClusterDrifting, Drifting, Past, newest_pasts
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
-from pytest_gsw.performance.drift import NEWEST
-from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, reference
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import NO_CLUSTER
 from pytest_gsw.results.run_id import LAST
+from pytest_gsw.stats.drift import NEWEST
+from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, row_matches

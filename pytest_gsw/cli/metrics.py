@@ -21,17 +21,17 @@ from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.spec import make_job_spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
-from pytest_gsw.performance.measurement import TimedStep, apply, steady
-from pytest_gsw.performance.verdict import judge
 from pytest_gsw.results.row_text import unused_text
-from pytest_gsw.runs.agreement import evidence_beside, provenance_in
-from pytest_gsw.runs.checks import read_steps
-from pytest_gsw.runs.measure import measure_as_documented
-from pytest_gsw.runs.run import Run
+from pytest_gsw.stats.measurement import TimedStep, apply, steady
+from pytest_gsw.stats.verdict import judge
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, accepted_for, definition_hash, image_name, parse_statistic
+from pytest_gsw.validation.agreement import evidence_beside, provenance_in
+from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.measure import measure_as_documented
+from pytest_gsw.validation.run import Run
 
 
 def run(asked: argparse.Namespace) -> Answer:

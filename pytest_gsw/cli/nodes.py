@@ -15,8 +15,8 @@ from pytest_gsw.history.comparison import sound_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import FAILURES_DAYS, Failing, Nodes, Suspect, lines_of
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.slow_nodes import LOSS, NEWEST_RUNS
 from pytest_gsw.results.plain_table import plain_table
+from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 
 
 def run(asked: argparse.Namespace) -> Answer:

@@ -17,8 +17,8 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import MASK, is_secret, quoted
 from pytest_gsw.common.words import at_line, counted, listed, percent
 from pytest_gsw.errors import ConfigurationError, FileError
-from pytest_gsw.performance.figures import documented_peak_flops, figures, mfu_note
 from pytest_gsw.results.plain_table import plain_table
+from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
 from pytest_gsw.tables.bundled import FACTS_FILE
 from pytest_gsw.tables.load import blank_error, facts_of, read_tables
 from pytest_gsw.tables.metrics import PERCENTAGES, STEP_TIME, Series

@@ -16,11 +16,11 @@ from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.place import VARIABLE, open_history
 from pytest_gsw.history.store import History
 from pytest_gsw.jobs.journal import NAME as JOURNAL
-from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results.junit import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import LAST, RECORDS
 from pytest_gsw.results.unjudged import is_owned, newest_run
+from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import row_matches
 

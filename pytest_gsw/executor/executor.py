@@ -56,10 +56,10 @@ from pytest_gsw.jobs.journal import Journal, Submission, is_next
 from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, outputs_beside
 from pytest_gsw.jobs.model import NEVER_STARTS, Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop
 from pytest_gsw.logs.reader import detect_format
-from pytest_gsw.performance.decision import Done, Repeat, Undecided
-from pytest_gsw.runs.checks import not_alone, read_identity
-from pytest_gsw.runs.infrastructure import infrastructure_failure
-from pytest_gsw.runs.run import Run
+from pytest_gsw.stats.decision import Done, Repeat, Undecided
+from pytest_gsw.validation.checks import not_alone, read_identity
+from pytest_gsw.validation.retryable import infrastructure_failure
+from pytest_gsw.validation.run import Run
 
 # -- What a session writes to its run's journal, as far as the disk allows --------------------------
 

@@ -26,9 +26,9 @@ from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE
-from pytest_gsw.runs.measure import step_seconds, timed_steps
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.validation.measure import step_seconds, timed_steps
 
 #: A job that shows no step for this long is never called stalled, however short its steps are: a checkpoint
 #: or an evaluation on a busy file system takes minutes.

@@ -17,8 +17,8 @@ from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import by_row
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Named, Stop
-from pytest_gsw.performance.decision import Done, Repeat, Undecided
-from pytest_gsw.runs.run import Run
+from pytest_gsw.stats.decision import Done, Repeat, Undecided
+from pytest_gsw.validation.run import Run
 
 # -- One row on its way through the executor, where each phase is a type, and what is told of it or asked about it
 

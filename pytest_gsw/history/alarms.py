@@ -33,12 +33,12 @@ from pytest_gsw.history.row_history import (
     lines_of,
 )
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
-from pytest_gsw.performance.drift import NEWEST, warned_runs
-from pytest_gsw.performance.figures import SECONDS_PER_DAY
-from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, median_sd
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import begin_of
+from pytest_gsw.stats.drift import NEWEST, warned_runs
+from pytest_gsw.stats.figures import SECONDS_PER_DAY
+from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, median_sd
 from pytest_gsw.tables.model import Accepted
 
 #: Standard deviations by which a run is worse than an alarm was when it was last told: one run in a thousand is,

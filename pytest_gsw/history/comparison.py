@@ -28,12 +28,12 @@ from pytest_gsw.history.row_history import (
     Suspect,
     Together,
 )
-from pytest_gsw.performance.decision import is_below
-from pytest_gsw.performance.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, ratio_sd
-from pytest_gsw.performance.slow_nodes import LOSS, NEWEST_RUNS
-from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import RanWith, Record, ran_with
+from pytest_gsw.stats.decision import is_below
+from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, ratio_sd
+from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
+from pytest_gsw.stats.verdict import Verdict
 
 # -- What a row's history says, in one line each ---------------------------------------------------
 

@@ -16,20 +16,20 @@ from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.jobs.layout import errors_beside, job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.performance.figures import documented_peak_flops
-from pytest_gsw.performance.measurement import Measurement, TimedStep
-from pytest_gsw.performance.verdict import Outcome, judge
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.results.recording import Found, record_of, row_facts
 from pytest_gsw.results.run_id import RUNS
-from pytest_gsw.runs.agreement import evidence_beside, is_simulated, provenance_in
-from pytest_gsw.runs.checks import read_steps
-from pytest_gsw.runs.measure import measure_as_documented, summarize
-from pytest_gsw.runs.run import Run
+from pytest_gsw.stats.figures import documented_peak_flops
+from pytest_gsw.stats.measurement import Measurement, TimedStep
+from pytest_gsw.stats.verdict import Outcome, judge
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
+from pytest_gsw.validation.agreement import evidence_beside, is_simulated, provenance_in
+from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.measure import measure_as_documented, summarize
+from pytest_gsw.validation.run import Run
 
 #: Whether a history has a job already: row, cluster, the job's id.
 Known: TypeAlias = Callable[[str, str, str], bool]

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.performance.figures import SECONDS_PER_DAY
-from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.run_id import begin_of
+from pytest_gsw.stats.figures import SECONDS_PER_DAY
+from pytest_gsw.stats.verdict import Reason
 
 #: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.
 IMPORTED = "import"
@@ -70,7 +70,7 @@ class Point:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: The variables that the job was given, by name; ``None`` where they are not known.
     variables: Mapping[str, str] | None = None
-    #: Why the outcome was what it was, see :class:`~pytest_gsw.performance.verdict.Reason`.
+    #: Why the outcome was what it was, see :class:`~pytest_gsw.stats.verdict.Reason`.
     reason: str = ""
     #: What was measured of the site's metrics, by key.
     metrics: Mapping[str, float] = field(default_factory=dict)

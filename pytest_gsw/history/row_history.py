@@ -17,19 +17,19 @@ from operator import itemgetter
 
 from pytest_gsw.history.model import LineKey, Point, SeriesKey, run_key, series_key
 from pytest_gsw.history.store import EXCLUDE, Failure, History
-from pytest_gsw.performance.drift import NEWEST, Drift, drift
-from pytest_gsw.performance.figures import SECONDS_PER_DAY
-from pytest_gsw.performance.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
-from pytest_gsw.performance.slow_nodes import Culprit, Ended, Found, Timed, bits, failures, find
-from pytest_gsw.performance.together import Before, CurrentRun, level_of
-from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.nodes import NodeSets, compressed, expand
 from pytest_gsw.results.record import Record, ran_with
 from pytest_gsw.results.run_id import begin_of
+from pytest_gsw.stats.cluster_effect import Before, CurrentRun, level_of
+from pytest_gsw.stats.drift import NEWEST, Drift, drift
+from pytest_gsw.stats.figures import SECONDS_PER_DAY
+from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
+from pytest_gsw.stats.slow_nodes import Culprit, Ended, Found, Timed, bits, failures, find
+from pytest_gsw.stats.verdict import UNUSUAL
 from pytest_gsw.tables.model import Accepted
 
-# -- Nodes that make a cluster's jobs slow, by name and job; see :mod:`pytest_gsw.performance.slow_nodes` --
+# -- Nodes that make a cluster's jobs slow, by name and job; see :mod:`pytest_gsw.stats.slow_nodes` --
 
 
 #: The newest days, that failures are counted in: a node that was repaired is not blamed for ever.

@@ -35,9 +35,9 @@ from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import JobFacts, Record, of_content, version_problem
 from pytest_gsw.results.summary import cause_of
-from pytest_gsw.runs.infrastructure import BLAMELESS
-from pytest_gsw.runs.run import CAUSE_OF_STATE
 from pytest_gsw.tables.model import row_matches
+from pytest_gsw.validation.retryable import BLAMELESS
+from pytest_gsw.validation.run import CAUSE_OF_STATE
 
 # -- What people and the program have decided about runs: events that are appended, and never changed --
 # Who takes a decision back adds an event that revokes it, so that a history tells what counted at any time.

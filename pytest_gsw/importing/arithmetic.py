@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from pytest_gsw.performance.figures import SECONDS_PER_DAY, peak_flops
+from pytest_gsw.stats.figures import SECONDS_PER_DAY, peak_flops
 from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import (
     DAYS_TO_TRAIN,

@@ -29,7 +29,7 @@ from pytest_gsw.importing.rows import (
 )
 from pytest_gsw.importing.tables import FIGURES, Remark, parse_document
 from pytest_gsw.importing.writer import yaml_text
-from pytest_gsw.performance.figures import FORMULAS, gpt2
+from pytest_gsw.stats.figures import FORMULAS, gpt2
 from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME, THROUGHPUTS
 from pytest_gsw.tables.model import gpus_per_node

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from pytest_gsw.common.files import text_of
 from pytest_gsw.logs.identity import NUMBERS, number_of
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.runs.agreement import Compared, Evidence
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.validation.agreement import Compared, Evidence
 
 #: The file has a page of lines ``  key: value`` below the names of its sections.
 _MOST_BYTES = 256 << 10

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.model import JobSpec
     from pytest_gsw.nvidia.launchers import Launched
     from pytest_gsw.nvidia.suite import Certification
-    from pytest_gsw.runs.agreement import Evidence
     from pytest_gsw.tables.model import Baseline
+    from pytest_gsw.validation.agreement import Evidence
 
 _LAUNCHED: pytest.StashKey[Launched] = pytest.StashKey()
 

@@ -25,12 +25,11 @@ from pytest_gsw.common.files import from_here
 from pytest_gsw.common.words import counted, share
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.nvidia.evidence import Case, has_dtype
-from pytest_gsw.performance.verdict import Outcome
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.suites import Concluded
-from pytest_gsw.runs.agreement import CONTAINER, RELEASE
+from pytest_gsw.stats.verdict import Outcome
 from pytest_gsw.tables import fields as f
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import read_table, read_tables, table_files
@@ -38,6 +37,7 @@ from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline, transferred
 from pytest_gsw.tables.releases import in_words, releases_of
 from pytest_gsw.tables.yamlfile import Value, read_mapping
+from pytest_gsw.validation.agreement import CONTAINER, RELEASE
 
 #: What the file's own reader takes for a scale, for repeats, and for profiling that are not given.
 _SCALE, _REPEATS, _PROFILE = 512, 1, False

@@ -34,7 +34,6 @@ from pytest_gsw.history.row_history import (
 )
 from pytest_gsw.history.store import EXCLUDE, History
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
-from pytest_gsw.performance.verdict import DOUBTS, Outcome, Verdict, compare
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.junit_names import Noted, read_noted
@@ -46,6 +45,7 @@ from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.run_id import RECORDS, RUNS, begin_of
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
 from pytest_gsw.results.unjudged import WAITS, Begun, begun, is_owned, left_text, newest_begun
+from pytest_gsw.stats.verdict import DOUBTS, Outcome, Verdict, compare
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
 

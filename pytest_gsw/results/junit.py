@@ -18,7 +18,6 @@ from typing import Any
 
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.words import at_line
-from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.junit_names import (
     INCIDENT,
@@ -33,6 +32,7 @@ from pytest_gsw.results.record import Record, read_record, record_files, record_
 from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text, told
 from pytest_gsw.results.summary import ClusterResult, incident_of
 from pytest_gsw.results.unjudged import never_judged
+from pytest_gsw.stats.verdict import Reason
 
 #: What pytest, pytest-xdist and JUnit can all carry.
 Property = str | int | float | bool

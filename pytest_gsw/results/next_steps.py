@@ -11,13 +11,13 @@ from pathlib import Path
 
 from pytest_gsw.common.words import by_number, command, counted
 from pytest_gsw.errors import INTERRUPTED
-from pytest_gsw.performance.noise import jobs_to_resolve
-from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.results.summary import incident_of
+from pytest_gsw.stats.noise import jobs_to_resolve
+from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import row_matches
 
 #: So many rows are named one by one; more are named by their tables and -k, once for all scales of a case.

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_gsw.performance import decision
 from pytest_gsw.results import attention
 from pytest_gsw.results.attention import Attention
+from pytest_gsw.stats import decision
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ OUTCOMES = (
 )
 BY_WORD = {one.word: one for one in OUTCOMES}
 
-#: Words of those that a verdict has, see :class:`pytest_gsw.performance.decision.Outcome`.
+#: Words of those that a verdict has, see :class:`pytest_gsw.stats.decision.Outcome`.
 JUDGED = frozenset(one.value for one in decision.Outcome)
 #: Words of those of a measured row that is slower than it should be, or may be.
 SLOW = frozenset(one.word for one in (REGRESSED, INCONCLUSIVE))

@@ -17,9 +17,9 @@ from pytest_gsw.common.words import by_number
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.steps import kept, of_kept
-from pytest_gsw.performance.verdict import MetricVerdict, Outcome, Verdict
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.json_shape import check_known, read, shapes, shown
+from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Verdict
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Direction, Metric
 
@@ -447,7 +447,7 @@ class Record(Conclusion):
 
     @property
     def reason(self) -> str:
-        """A :class:`~pytest_gsw.performance.verdict.Reason` of the outcome; empty where none was given."""
+        """A :class:`~pytest_gsw.stats.verdict.Reason` of the outcome; empty where none was given."""
         verdict = self.comparable
         return verdict.given_reason.value if verdict is not None and verdict.given_reason is not None else ""
 

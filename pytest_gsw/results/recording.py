@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.figures import documented_peak_flops, figures, figures_of, mfu_note
-from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.performance.verdict import Verdict
 from pytest_gsw.results.record import Conclusion, FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts, Timing
-from pytest_gsw.runs.run import Run
+from pytest_gsw.stats.figures import documented_peak_flops, figures, figures_of, mfu_note
+from pytest_gsw.stats.measurement import Measurement
+from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.validation.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,11 @@ from pytest_gsw.clusters.model import LOCAL
 from pytest_gsw.common.words import at_line, duration, percent, rounded, share
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET
-from pytest_gsw.performance.noise import Noise, jobs_to_resolve, median_interval
-from pytest_gsw.performance.verdict import (
+from pytest_gsw.results import outcomes
+from pytest_gsw.results.plain_table import plain_table
+from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
+from pytest_gsw.stats.verdict import (
     WORST_FIRST,
     MetricVerdict,
     Outcome,
@@ -23,9 +26,6 @@ from pytest_gsw.performance.verdict import (
     Verdict,
     is_longer_than_job,
 )
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
 from pytest_gsw.tables.model import TOLERANCE, Accepted
@@ -327,7 +327,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
     if record.run.log:
         facts.append(("log", record.run.log))
         if BOOST_NOT_SET in record.run.environment.values():
-            from pytest_gsw.runs.run import boost_error  # few rows read the file beside their log
+            from pytest_gsw.validation.run import boost_error  # few rows read the file beside their log
 
             facts.append(("vboost", f"{BOOST_NOT_SET}: {boost_error(Path(record.run.log))}"))
         repeat.append(("offline", offline))

@@ -385,7 +385,7 @@ class Reports:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         if not self._tally.rows:
             return
-        from pytest_gsw.performance.together import FEWEST_ROWS
+        from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 
         if self._tally.rows >= FEWEST_ROWS:
             from pytest_gsw.session.alarming import report_cluster

@@ -31,11 +31,6 @@ from pytest_gsw.jobs.layout import errors_beside, in_traced_results, is_nccl_tra
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.performance.decision import Done, Repeat, Repeats, Undecided, is_known
-from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.together import ClusterEffect
-from pytest_gsw.performance.verdict import UNUSUAL, MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
 from pytest_gsw.results import junit, next_steps, outcomes, row_text
 from pytest_gsw.results.nodes import compressed, expand, number_of
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Jobs, Record, RunFacts, write_record
@@ -49,16 +44,21 @@ from pytest_gsw.results.row_text import (
     told,
     unused_text,
 )
-from pytest_gsw.runs.agreement import Evidence, Provenance, provenance_in
-from pytest_gsw.runs.checks import agreed_with_row, check_identity, check_job, read_identity, read_steps
-from pytest_gsw.runs.measure import measure, of_all_jobs, read_metrics
-from pytest_gsw.runs.run import Run, ran_out_of_memory, unset_boost
 from pytest_gsw.session.collect import fail
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import CANARIES, EXECUTOR, OTHERS, SESSION_HISTORY, SETTINGS, Settings
 from pytest_gsw.session.terminal import TALLY
+from pytest_gsw.stats.cluster_effect import ClusterEffect
+from pytest_gsw.stats.decision import Done, Repeat, Repeats, Undecided, is_known
+from pytest_gsw.stats.measurement import Measurement
+from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.verdict import UNUSUAL, MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
+from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
+from pytest_gsw.validation.checks import agreed_with_row, check_identity, check_job, read_identity, read_steps
+from pytest_gsw.validation.measure import measure, of_all_jobs, read_metrics
+from pytest_gsw.validation.run import Run, ran_out_of_memory, unset_boost
 
 # -- The two sources of an ended row: a job of this session or a log that it was pointed at, and an earlier record
 #

@@ -15,8 +15,8 @@ from pytest_gsw.history.place import open_history
 from pytest_gsw.history.row_history import GONE_DAYS, Beside, Lines, Past, Together, lines_of
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import History
-from pytest_gsw.performance.together import FEWEST_ROWS, ClusterEffect, CurrentRun
 from pytest_gsw.results.record import Record
+from pytest_gsw.stats.cluster_effect import FEWEST_ROWS, ClusterEffect, CurrentRun
 from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
 
 if TYPE_CHECKING:

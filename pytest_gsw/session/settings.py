@@ -25,10 +25,10 @@ from pytest_gsw.demo.faults import fault_texts
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.executor.limits import Limits, Policies
 from pytest_gsw.history.place import VARIABLE, history_place, open_history
-from pytest_gsw.performance.decision import Repeats
 from pytest_gsw.results.run_id import LAST, RECORDS, RESULTS, RUNS, new_run_id
 from pytest_gsw.session.options import OPTIONS, SHOWN, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
+from pytest_gsw.stats.decision import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
 

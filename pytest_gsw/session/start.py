@@ -46,12 +46,8 @@ from pytest_gsw.logs.fatal import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.logs.reader import open_log, read_log
-from pytest_gsw.performance.decision import Done
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import plan_text
-from pytest_gsw.runs.checks import check_steps, check_whole, final_step
-from pytest_gsw.runs.measure import impossible_table, timed_steps
-from pytest_gsw.runs.run import Run
 from pytest_gsw.session import answers
 from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
 from pytest_gsw.session.junit import note_rows
@@ -60,8 +56,12 @@ from pytest_gsw.session.row import LiveRow, ReplayedRow, RowPlan, SessionRow
 from pytest_gsw.session.screen import begin_live, make_ticker, repeat_teller, write
 from pytest_gsw.session.session_history import Others, SessionHistory
 from pytest_gsw.session.settings import CANARIES, EXECUTOR, NOT_READY, OTHERS, SESSION_HISTORY, Settings, environment_of
+from pytest_gsw.stats.decision import Done
 from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
+from pytest_gsw.validation.checks import check_steps, check_whole, final_step
+from pytest_gsw.validation.measure import impossible_table, timed_steps
+from pytest_gsw.validation.run import Run
 
 # -- What is known of how jobs will differ from their rows, told before anything is submitted; their logs decide
 

@@ -1,7 +1,7 @@
 """Every figure of a row once: its name, unit and direction, what people call it, and what it is made of.
 
 It lies with the tables because their keys are its names; what follows from a figure is computed in
-:mod:`pytest_gsw.performance.figures`.
+:mod:`pytest_gsw.stats.figures`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Metric:
     #: It is shown where it was measured although the document does not state it: it follows from the step time.
     always_shown: bool = False
     #: Of a site's metric: gives its numbers, as numbers or as the log's bytes, from a
-    #: :class:`~pytest_gsw.runs.measure.MetricLog`; and how these become one.
+    #: :class:`~pytest_gsw.validation.measure.MetricLog`; and how these become one.
     read: Callable[[Any], Iterable[Any]] | None = field(default=None, compare=False)
     statistic: MetricStatistic = "last"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.history import open_history
-from pytest_gsw.performance.figures import figures
 from pytest_gsw.results.record import Record, write_record
+from pytest_gsw.stats.figures import figures
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import definition_hash
 from tests.unit.results.records import JOB, SLOW, varied

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from tests.integration.conftest import tiny_table
-from tests.unit.runs.ended import step_lines
+from tests.unit.validation.ended import step_lines
 
 MEGATRON = "".join(
     f" iteration {n:8d}/      12 | consumed samples: {n * 256:12d} | elapsed time per iteration (ms): {ms:.1f} |"

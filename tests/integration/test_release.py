@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.runs.agreement import compare
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.releases import container_of
+from pytest_gsw.validation.agreement import compare
 from tests.integration.conftest import put_on_path, records
 
 #: The bundled figures of this row are those of 25.02 to 25.04.02: 17.53 s. Those of 25.01 are 16.21 s.

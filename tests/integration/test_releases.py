@@ -18,8 +18,8 @@ import pytest
 from pytest_gsw.cli import main
 from pytest_gsw.importing.document import import_document
 from pytest_gsw.importing.facts import read_facts
-from pytest_gsw.performance.figures import documented_peak_flops, mfu_note
-from pytest_gsw.performance.figures import figures as performance_figures
+from pytest_gsw.stats.figures import documented_peak_flops, mfu_note
+from pytest_gsw.stats.figures import figures as performance_figures
 from pytest_gsw.tables.bundled import RELEASES_DIRECTORY, bundled_baselines, bundled_releases, is_table
 from pytest_gsw.tables.load import StatedRow, load_table, load_tables, read_tables, stated_rows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_gsw.runs.agreement import stated_parallelism
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.validation.agreement import stated_parallelism
 
 #: Formats whose logs state a setting.
 _STATED = {

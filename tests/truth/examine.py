@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 from pytest_gsw.errors import RunError
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.performance.figures import peak_flops
-from pytest_gsw.performance.verdict import judge
-from pytest_gsw.runs.checks import check_job, read_steps
-from pytest_gsw.runs.measure import measure
-from pytest_gsw.runs.run import Run
+from pytest_gsw.stats.figures import peak_flops
+from pytest_gsw.stats.verdict import judge
+from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.measure import measure
+from pytest_gsw.validation.run import Run
 from tests.truth.cases import ROUNDS, cases
 from tests.truth.model import Case
 

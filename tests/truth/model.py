@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_gsw.errors import LogError, RunError
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.noise import Noise
+from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import Baseline
 
 ENDED_WELL = JobStatus(JobState.COMPLETED, exit_code=0)

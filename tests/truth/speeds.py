@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_gsw.performance.noise import Noise
 from pytest_gsw.results import outcomes
+from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import MAX_GAIN
 from tests.truth.model import Case
 from tests.truth.trial import Trial

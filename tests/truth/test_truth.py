@@ -14,15 +14,15 @@ from pytest_gsw.demo.writers import WRITERS
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity, LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
-from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import Outcome, Verdict, judge
-from pytest_gsw.runs import checks
-from pytest_gsw.runs.measure import measure
-from pytest_gsw.runs.run import Run
+from pytest_gsw.stats.measurement import Measurement
+from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.verdict import Outcome, Verdict, judge
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.validation import checks
+from pytest_gsw.validation.measure import measure
+from pytest_gsw.validation.run import Run
 from tests.truth import cases, examine, rows
 from tests.truth.model import Case, Expected
 from tests.unit.rows import LLAMA2_FP8_X128

@@ -13,7 +13,7 @@ from pytest_gsw.demo.writers import WRITERS, Event
 from pytest_gsw.errors import JobError
 from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.performance.figures import documented_peak_flops, figures
+from pytest_gsw.stats.figures import documented_peak_flops, figures
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline
 from tests.truth.logs import as_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_gsw.performance.measurement import Measurement, steady
+from pytest_gsw.stats.measurement import Measurement, steady
 from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
 
 LLAMA2_FP8_X128 = Baseline(

@@ -9,7 +9,6 @@ from pytest_gsw.common.words import ByNumber, by_number, command, counted, one_l
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import acknowledged_text
 from pytest_gsw.history.model import cluster_of
-from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.run_report import Row, RunReport, is_slow, since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention, Level
@@ -18,6 +17,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, inconclusive_line
 from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
+from pytest_gsw.stats.verdict import Reason
 
 #: Of which kind the alarm of a finding is.
 _ALARMS = {attention.REGRESSED.kind: Kind.REGRESSION, attention.DRIFT.kind: Kind.DRIFT}

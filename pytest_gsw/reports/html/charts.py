@@ -18,15 +18,15 @@ from functools import cached_property
 from operator import itemgetter
 
 from pytest_gsw.common.words import counted, day, minute, named, share
-from pytest_gsw.performance.measurement import TimedStep, apply, select
-from pytest_gsw.performance.noise import reference
-from pytest_gsw.performance.verdict import UNUSUAL
 from pytest_gsw.reports.html.layout import element, jobs_text, plain
 from pytest_gsw.reports.run_report import Row, device, is_doubted, is_slow
 from pytest_gsw.results import attention
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss
+from pytest_gsw.stats.measurement import TimedStep, apply, select
+from pytest_gsw.stats.noise import reference
+from pytest_gsw.stats.verdict import UNUSUAL
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.model import parse_statistic
 

@@ -20,11 +20,11 @@ from pytest_gsw.common.words import counted, shortened
 from pytest_gsw.history import comparison
 from pytest_gsw.history.comparison import changes_text
 from pytest_gsw.history.model import Point
-from pytest_gsw.performance.verdict import UNUSUAL, Reason
 from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
+from pytest_gsw.stats.verdict import UNUSUAL, Reason
 
 #: Columns that a phone has room for, mostly.
 _NARROW = 4

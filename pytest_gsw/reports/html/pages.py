@@ -28,7 +28,6 @@ from pytest_gsw.history.row_history import FAILURES_DAYS
 from pytest_gsw.history.store import History
 from pytest_gsw.logs.reader import tail_lines
 from pytest_gsw.logs.signatures import find_cause
-from pytest_gsw.performance.verdict import UNUSUAL, Reason
 from pytest_gsw.reports.html.charts import (
     CURVES,
     MOST,
@@ -105,6 +104,7 @@ from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, telling_line
 from pytest_gsw.results.summary import cause_of, outcome_texts
 from pytest_gsw.results.unjudged import resume_command
+from pytest_gsw.stats.verdict import UNUSUAL, Reason
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import MFU, Metric
 

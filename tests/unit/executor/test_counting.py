@@ -13,8 +13,8 @@ from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.row_state import Queued, RowJobs, RowTable, SubmittedJob
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Named
-from pytest_gsw.performance.decision import Done, Repeat
-from pytest_gsw.runs.run import Run
+from pytest_gsw.stats.decision import Done, Repeat
+from pytest_gsw.validation.run import Run
 from tests.unit.executor.test_executor import COMPLETED, RUNNING, Clock, FakeLauncher
 
 POLL_S = 15.0

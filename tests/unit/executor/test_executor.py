@@ -31,8 +31,8 @@ from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.executor.row_state import Active, AwaitingLog, Finished, submitted_job_of
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
-from pytest_gsw.performance.decision import Done, Repeat, Undecided
-from pytest_gsw.runs.run import Run
+from pytest_gsw.stats.decision import Done, Repeat, Undecided
+from pytest_gsw.validation.run import Run
 
 POLL_S = 15.0
 PENDING = JobStatus(JobState.PENDING)

@@ -12,9 +12,9 @@ from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, 
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import Journal, Past, read_journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
-from pytest_gsw.performance.decision import Done, Repeat
-from pytest_gsw.runs.run import Run
 from pytest_gsw.session.resume import take_over
+from pytest_gsw.stats.decision import Done, Repeat
+from pytest_gsw.validation.run import Run
 from tests.unit.executor.test_executor import Clock, FakeLauncher
 
 POLL_S = 15.0

@@ -23,7 +23,7 @@ from pytest_gsw.history.alarms import (
 from pytest_gsw.history.comparison import acknowledged_text, cells, explaining, line_of, next_line, suspect_text
 from pytest_gsw.history.row_history import Suspect
 from pytest_gsw.history.store import Event
-from pytest_gsw.performance.verdict import Outcome, Verdict
+from pytest_gsw.stats.verdict import Outcome, Verdict
 from tests.unit.history.test_drifting import DAY_S, FIRST_S, run
 
 ROW = "llama2_70b_fp8[H100x64]"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_gsw.history.comparison import RowRatio, compare_runs, deviations_of, together
 from pytest_gsw.history.model import series_key
-from pytest_gsw.performance.noise import PRIOR, Noise, noise_of
 from pytest_gsw.results.record import Record
+from pytest_gsw.stats.noise import PRIOR, Noise, noise_of
 from tests.unit.history.runs import KEY, key_of, run_record
 
 TIMES_S = st.floats(1e-3, 1e4)

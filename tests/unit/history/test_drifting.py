@@ -11,7 +11,7 @@ import pytest
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import Drifting, changes_at, changes_within, drifting, runs_of, since
-from pytest_gsw.performance.drift import Drift
+from pytest_gsw.stats.drift import Drift
 from pytest_gsw.tables.model import Accepted
 
 DAY_S = 86400.0

@@ -14,7 +14,7 @@ from pytest_gsw.history import open_history
 from pytest_gsw.history.model import LineKey, Point
 from pytest_gsw.history.row_history import Lines, Past, Suspect, Together, newest_pasts, pasts_of_records
 from pytest_gsw.history.store import Event
-from pytest_gsw.performance.noise import REFERENCE_JOBS, Noise, prior_for
+from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise, prior_for
 from pytest_gsw.tables.model import Accepted
 from tests.unit.history.runs import KEY
 from tests.unit.history.runs import run_record as record

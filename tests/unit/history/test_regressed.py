@@ -11,9 +11,9 @@ import pytest
 from pytest_gsw.history.alarms import regressions
 from pytest_gsw.history.model import LineKey, Point
 from pytest_gsw.history.row_history import Past, Together
-from pytest_gsw.performance.decision import Outcome, decide
-from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.together import decide_beside
+from pytest_gsw.stats.cluster_effect import decide_beside
+from pytest_gsw.stats.decision import Outcome, decide
+from pytest_gsw.stats.noise import Noise
 from tests.unit.history.test_drifting import run
 
 #: Good runs, and those that are slower by a tenth or, in capitals, by a fifth.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.runs.ended import IDENTITY, step_lines
+from tests.unit.validation.ended import IDENTITY, step_lines
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.nvidia.evidence import evidence_beside
-from pytest_gsw.performance.measurement import Measurement
-from pytest_gsw.runs.checks import read_steps
-from pytest_gsw.runs.measure import measure_as_documented
-from pytest_gsw.runs.run import Run
+from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.measure import measure_as_documented
+from pytest_gsw.validation.run import Run
 from tests.unit.rows import LLAMA2_FP8_X128
-from tests.unit.runs import ended
+from tests.unit.validation import ended
 
 
 def run(log: Path) -> Run:

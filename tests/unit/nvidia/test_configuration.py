@@ -10,7 +10,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.nvidia.evidence import configuration_beside
 from tests.unit.nvidia.ended import measured
-from tests.unit.runs.ended import IDENTITY, step_lines
+from tests.unit.validation.ended import IDENTITY, step_lines
 
 CONFIGURATION = """\
 _target_: megatron.bridge.training.config.ConfigContainer

@@ -10,8 +10,8 @@ from pytest_gsw.nvidia.suite import CaseResult as Case
 from pytest_gsw.nvidia.suite import CaseRun, Conclusion
 from pytest_gsw.nvidia.suite import conclusions_of as conclude
 from pytest_gsw.nvidia.suite import table as lines
-from pytest_gsw.performance.verdict import Outcome, Reason, Verdict
 from pytest_gsw.results.record import Record
+from pytest_gsw.stats.verdict import Outcome, Reason, Verdict
 from tests.unit.results.records import JOB, SLOW
 
 RELEASES = ("26.06", "26.08")

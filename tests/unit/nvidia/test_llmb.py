@@ -10,11 +10,11 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.nvidia.evidence import Task, task_beside
-from pytest_gsw.runs.checks import agreed_with_row, read_steps
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.validation.checks import agreed_with_row, read_steps
 from tests.unit.nvidia.ended import measured, run
 from tests.unit.rows import LLAMA2_FP8_X128
-from tests.unit.runs.ended import IDENTITY, step_lines
+from tests.unit.validation.ended import IDENTITY, step_lines
 
 CONFIG = """\
 job_info:

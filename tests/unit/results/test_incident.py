@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.together import ClusterEffect
-from pytest_gsw.performance.verdict import Outcome, Reason
 from pytest_gsw.results.record import Record, read_record, write_record
 from pytest_gsw.results.summary import incident_of
+from pytest_gsw.stats.cluster_effect import ClusterEffect
+from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.verdict import Outcome, Reason
 from tests.unit.results.records import SLOW
 
 LIMIT = 0.02

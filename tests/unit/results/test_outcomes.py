@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from pytest_gsw.performance import verdict
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.record import of_content
 from pytest_gsw.results.row_text import told
+from pytest_gsw.stats import verdict
 from tests.unit.results.records import SLOW, varied
 
 

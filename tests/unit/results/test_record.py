@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 
 from pytest_gsw.history.store import decode, encode
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import Outcome, RanksApart, Reason, Verdict
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import (
@@ -32,6 +30,8 @@ from pytest_gsw.results.record import (
     write_record,
 )
 from pytest_gsw.results.run_id import new_run_id
+from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.verdict import Outcome, RanksApart, Reason, Verdict
 from pytest_gsw.tables.metrics import Direction
 from tests.unit.results.records import JOB, SLOW, recorded, varied
 

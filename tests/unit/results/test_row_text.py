@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError, SubmissionError
-from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import Outcome, RanksApart, Reason, Verdict
 from pytest_gsw.results import row_text
 from pytest_gsw.results.record import MetricFacts, Record
 from pytest_gsw.results.row_text import (
@@ -27,6 +25,8 @@ from pytest_gsw.results.row_text import (
     telling_line,
     unused_text,
 )
+from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.verdict import Outcome, RanksApart, Reason, Verdict
 from tests.unit.results.records import (
     ACCEPTED,
     AGAIN,

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.performance.decision import Done, Repeat, Repeats, Undecided
-from pytest_gsw.performance.noise import Noise
-from pytest_gsw.performance.verdict import Outcome, Verdict
-from pytest_gsw.runs.run import Run
 from pytest_gsw.session.row import Context, decide
+from pytest_gsw.stats.decision import Done, Repeat, Repeats, Undecided
+from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.verdict import Outcome, Verdict
+from pytest_gsw.validation.run import Run
 
 SLOW = Verdict(Outcome.REGRESSED, measured_s=1.2, documented_s=1.0, tolerance=0.05, more=1)
 GOOD = Verdict(Outcome.PASSED, measured_s=1.0, documented_s=1.0, tolerance=0.05, more=0)

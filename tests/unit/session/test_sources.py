@@ -14,17 +14,17 @@ from pytest_gsw.history.row_history import Beside, Together
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.performance.decision import Repeats
-from pytest_gsw.performance.noise import Noise
-from pytest_gsw.runs.agreement import Evidence
-from pytest_gsw.runs.run import Run
 from pytest_gsw.session.row import LiveRow, ReplayedRow
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import Settings
+from pytest_gsw.stats.decision import Repeats
+from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import definition_hash
+from pytest_gsw.validation.agreement import Evidence
+from pytest_gsw.validation.run import Run
 from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.rows import LLAMA2_FP8_X128 as ROW
-from tests.unit.runs.ended import GOOD, IDENTITY
+from tests.unit.validation.ended import GOOD, IDENTITY
 
 IMAGE = "nvcr.io/nvidia/nemo:24.12"
 FLUX = cast("Launcher", SimpleNamespace(name="flux", version="0.62"))

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_gsw.performance import figures as flops
-from pytest_gsw.performance.figures import figures, peak_flops
+from pytest_gsw.stats import figures as flops
+from pytest_gsw.stats.figures import figures, peak_flops
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables, stated_rows, table_files
 from pytest_gsw.tables.model import Baseline

@@ -10,8 +10,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
-from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.ci.markdown import markdown
+from pytest_gsw.stats.verdict import Reason
 from tests.unit.reports.ci.nights import (
     HOSTILE,
     NOON_S,

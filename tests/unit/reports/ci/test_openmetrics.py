@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families as leniently
 
 from pytest_gsw.history.comparison import ClusterTold
 from pytest_gsw.history.row_history import Failing, Suspect
-from pytest_gsw.performance.verdict import MetricVerdict, Outcome
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.run_report import RunReport
+from pytest_gsw.stats.verdict import MetricVerdict, Outcome
 from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.reports.ci.nights import DRIFTING, ERROR, PASSED, REGRESSED, RUN, hostile_run, run_of, texts
 from tests.unit.results.records import varied

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.performance.measurement import TimedStep, apply
-from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.html.charts import (
     TOP,
     Plot,
@@ -27,6 +25,8 @@ from pytest_gsw.reports.html.charts import (
 from pytest_gsw.reports.html.pages import history_strip, jobs_plot, row_curve
 from pytest_gsw.reports.run_report import Listed, Row
 from pytest_gsw.results.record import Record
+from pytest_gsw.stats.measurement import TimedStep, apply
+from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import parse_statistic
 from tests.unit.reports.records_of_runs import (
     BROKEN,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.performance.verdict import Reason
 from pytest_gsw.reports.html.layout import (
     card_text,
     element,
@@ -25,6 +24,7 @@ from pytest_gsw.reports.html.pages import all_commands, log_ends, verdict_tables
 from pytest_gsw.reports.run_report import Row, Since
 from pytest_gsw.results import next_steps
 from pytest_gsw.results.record import Record
+from pytest_gsw.stats.verdict import Reason
 from tests.unit.history.runs import FIRST_S
 from tests.unit.reports.ci.nights import run_of
 from tests.unit.reports.records_of_runs import BROKEN, FAST, PASSED, RUN_ID, SLOW, report_of, row

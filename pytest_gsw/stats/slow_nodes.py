@@ -1,0 +1,492 @@
+"""Which nodes make jobs slow, from what each job took and where it ran.
+
+A job of synchronous training is as slow as its slowest node, so one fast job clears all of its nodes. A row may have
+become slower itself, or the whole cluster: both stand among the suspects as if they were nodes of all of their jobs.
+Where they explain as much, no node is named. The likeliest suspect explains its jobs; what is left is looked at again.
+
+All values are natural logarithms of times: a difference of 0.1 is 10 %.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_gsw.stats.cluster_effect import effects_of
+from pytest_gsw.stats.noise import PRIOR, PRIOR_JOBS, pooled
+
+#: The loss that suspects are held against, and cleared of: a node that costs less fails no row by itself.
+LOSS = 0.06
+#: A smaller loss is not worth a node's name.
+LEAST_LOSS = 0.02
+#: Nodes that cannot be told apart are named up to this number; more of them name nobody.
+MOST_TOGETHER = 16
+#: The newest runs, that nodes are cleared by: what was long before says nothing of today.
+NEWEST_RUNS = 30
+#: Share of runs that may name a sound node. A sum of log likelihood ratios that begins on whichever run is above
+#: ln(1/p) with a probability of p at most (J. Ville, Étude critique de la notion de collectif, 1939, p. 100).
+_FALSE = 0.0005
+#: One suspect is told from another where it is a hundred times as likely.
+_TOLD_APART = math.log(100)
+#: A node is cleared, and a slow one mended, where it is so many times likelier to be sound; jobs before those that make
+#: it so many times less likely are not asked, since a node that became slow is not cleared by them.
+_CLEAR, _ACCUSE = math.log(1000), math.log(10)
+#: Fewest jobs that have a level.
+_FEWEST = 4
+#: Standard deviations by which the lower quartile and the lowest tenth of normal values lie below their mean.
+_QUARTILE, _DECILE = 0.6745, 1.2816
+#: How many jobs the spread of all rows counts for beside a row's own.
+_POOLED_JOBS = 10
+#: How many times what one job may say all of a run may.
+_OF_RUN = 1.5
+#: No noise is taken for less: a node that is slower by a thousandth is no culprit.
+_LEAST_SIGMA = 0.01
+#: Standard deviations beyond which a job is odd.
+_ODD = 2.5
+#: What is looked for in one history at most.
+_MOST_FOUND = 24
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One measured job."""
+
+    #: Runs are numbered as they come; one run of all rows is a run.
+    run: int
+    row: int
+    #: The logarithm of what its step took.
+    log_s: float
+    #: Its nodes: bit i is the i-th node.
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A node that makes jobs slow, or several of which one does."""
+
+    nodes: tuple[int, ...]
+    #: The logarithm of how many times longer its jobs take.
+    excess: float
+    #: The run of its first job that accuses it after the last that clears it, and of the last one that accuses.
+    since: int
+    last: int
+    #: Whether it has been fast again.
+    mended: bool
+    #: Indices of its jobs from then on that are slow, and of those that are not.
+    accusing: tuple[int, ...]
+    clearing: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a history tells of nodes."""
+
+    #: Nodes that were slow at some time, the likeliest first.
+    culprits: tuple[Culprit, ...] = ()
+    #: Of the nodes of the newest runs, as bits: those that are known to be sound, and those that jobs do not tell of.
+    cleared: int = 0
+    untold: int = 0
+
+
+@dataclass(frozen=True)
+class _Peak:
+    """The run on which some sum is the largest of all, with all sums then, and the runs that these began with."""
+
+    run: int
+    sums: Mapping[int, float]
+    since: Mapping[int, int]
+
+    @property
+    def best(self) -> int:
+        return max(self.sums, key=lambda one: self.sums[one])
+
+    @property
+    def top(self) -> float:
+        return self.sums[self.best]
+
+
+def find(jobs: Sequence[Timed]) -> Found:
+    """Look for slow nodes; jobs are in the order of their runs."""
+    if not jobs:
+        return Found()
+    search = _Search(jobs)
+    culprits = tuple(search.culprits())
+    slow = sum(1 << node for node in {node for one in culprits if not one.mended for node in one.nodes})
+    there, cleared = search.cleared()
+    return Found(culprits, cleared & ~slow, there & ~cleared & ~slow)
+
+
+class _Search:
+    """One history; whoever is found explains jobs, and the rest is gone through again."""
+
+    def __init__(self, jobs: Sequence[Timed]) -> None:
+        self.jobs = jobs
+        self.nodes = max(job.nodes.bit_length() for job in jobs)
+        #: The number of the whole cluster; the rows are before it, and the nodes before these.
+        self.cluster = self.nodes + max(job.row for job in jobs) + 1
+        self.masks = [job.nodes | 1 << (self.nodes + job.row) | 1 << self.cluster for job in jobs]
+        #: Of each job, those that make a level with it: its row's, in the same spell of it.
+        self.levels: list[tuple[int, ...]] = [(job.row,) for job in jobs]
+        self.explained: set[int] = set()
+        self.of_run: dict[int, list[int]] = defaultdict(list)
+        for index, job in enumerate(jobs):
+            self.of_run[job.run].append(index)
+        seen = functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count()
+        self.enough = math.log(max(1, seen) / _FALSE)
+
+    def culprits(self) -> Iterator[Culprit]:
+        """Whoever was slow, once all are found."""
+        named: list[tuple[list[int], int, int, bool]] = []
+        for number in range(_MOST_FOUND):
+            self._look()
+            self._weigh()
+            peak = self._peak(self.enough / 2)
+            if peak is not None:
+                # What is slow by one suspect does not show how odd jobs are otherwise: in part, it is held to be that.
+                self._weigh(self._spell({peak.best}, peak.since[peak.best]))
+                peak = self._peak(self.enough, sum(1 << one for one in peak.sums))
+            if peak is None:
+                break
+            rivals = self._rivals(peak)
+            others = [one for one in rivals if one >= self.nodes]
+            best = max(others or rivals, key=lambda one: peak.sums[one])
+            since = peak.since[best]
+            mended = self._is_mended(best, peak)
+            theirs = {best} if others else set(rivals)
+            spell = self._spell(theirs, since, peak.run if mended else math.inf)
+            if others:  # it is not the nodes: these jobs have a level of their own
+                for index in spell:
+                    self.levels[index] = (*self.levels[index], number)
+                continue
+            self.explained.update(spell)
+            if len(rivals) <= MOST_TOGETHER:
+                named.append((rivals, since, peak.run, mended))
+        for nodes, since, last, mended in named:
+            culprit = self._culprit(nodes, since, last, mended)
+            if culprit is not None and culprit.excess >= LEAST_LOSS:
+                yield culprit
+
+    def _look(self) -> None:
+        """What each job took beyond its level and its run, how far such jobs differ, and what it says by that."""
+        of_level: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for index, level in enumerate(self.levels):
+            if index not in self.explained:
+                of_level[level].append(index)
+        known = {level: indices for level, indices in of_level.items() if len(indices) >= _FEWEST}
+        logs = {level: sorted(self.jobs[i].log_s for i in indices) for level, indices in known.items()}
+        usual = statistics.median(map(_low_spread, logs.values())) if logs else PRIOR.sigma
+        first: dict[int, dict[int, float]] = defaultdict(dict)
+        for level, indices in known.items():
+            centre = _centre(logs[level], usual)
+            for index in indices:
+                first[self.jobs[index].run].setdefault(self.jobs[index].row, self.jobs[index].log_s - centre)
+        effects = effects_of(first, lambda values: _centre(sorted(values), usual))
+        left = [job.log_s - effects.get(job.run, 0.0) for job in self.jobs]
+        centres = {level: _centre(sorted(left[i] for i in indices), usual) for level, indices in known.items()}
+        self.excess = [
+            one - centres[level] if level in centres else None for one, level in zip(left, self.levels, strict=True)
+        ]
+        spreads = {
+            level: statistics.median(abs(left[i] - centres[level]) for i in indices) / _QUARTILE
+            for level, indices in known.items()
+        }
+        all_rows = pooled(statistics.median(spreads.values() or [0.0]), len(known), PRIOR.sigma, PRIOR_JOBS)
+        self.sigmas = {
+            level: max(_LEAST_SIGMA, pooled(spreads[level], len(indices), all_rows, _POOLED_JOBS))
+            for level, indices in known.items()
+        }
+        told = {
+            index: (value, self._sigma(index))
+            for index, value in enumerate(self.excess)
+            if value is not None and index not in self.explained
+        }
+        #: Of each job that has a level and no explanation, by how much it is likelier of a slow node; and the odd ones.
+        self.ratios = {index: _ratio(LOSS, *one) for index, one in told.items()}
+        self.odd = {index for index, (value, sigma) in told.items() if value > LOSS / 2 and value > _ODD * sigma}
+
+    def _sigma(self, index: int) -> float:
+        return self.sigmas[self.levels[index]]
+
+    def _spell(self, suspects: Collection[int], since: int, last: float = math.inf) -> set[int]:
+        """The jobs of suspects from a run on."""
+        mask = sum(1 << one for one in suspects)
+        runs = (indices for run, indices in self.of_run.items() if since <= run <= last)
+        return {index for indices in runs for index in indices if self.masks[index] & mask}
+
+    def _weigh(self, but: Collection[int] = ()) -> None:
+        """The log likelihood ratio of a slow node against none, by job: no more than odd jobs are seen to allow."""
+        odd, ratios = self.odd, self.ratios
+        shares = ((len(odd) + 1) / (len(ratios) + 1), (len(odd.difference(but)) + 1) / (len(ratios.keys() - but) + 1))
+        self.most = most = -sum(map(math.log, shares)) / 2
+        self.said = {index: max(-2 * most, min(most, ratio)) for index, ratio in ratios.items()}
+
+    def _cut(self, said: float) -> float:
+        return max(-2 * self.most, min(self.most, said))
+
+    def _current_run(self, indices: Iterable[int], suspects: int) -> Mapping[int, float]:
+        """What the jobs of a run say of suspects, together little more than one may: they share its hours."""
+        found: dict[int, float] = defaultdict(float)
+        for index in indices:
+            theirs = self.masks[index] & suspects
+            if theirs and index in self.said:
+                for suspect in bits(theirs):
+                    found[suspect] += self.said[index]
+        most = self.most
+        return {suspect: max(-2 * most, min(_OF_RUN * most, said)) for suspect, said in found.items()}
+
+    def _peak(self, enough: float, among: int = -1) -> _Peak | None:
+        """The largest sum of suspects, if it is enough; none falls below 0 (E. S. Page, Biometrika 41, p. 100)."""
+        sums: dict[int, float] = {}
+        since: dict[int, int] = {}
+        found, most = None, enough
+        for run, indices in self.of_run.items():
+            suspects = sum(1 << one for one in sums)
+            for index in indices:
+                if self.said.get(index, 0.0) > 0:
+                    suspects |= self.masks[index] & among
+            for suspect, said in self._current_run(indices, suspects).items():
+                total = sums.get(suspect, 0.0) + said
+                if total > 0:
+                    since[suspect] = since[suspect] if suspect in sums else run
+                    sums[suspect] = total
+                else:
+                    sums.pop(suspect, None)
+            if max(sums.values(), default=0.0) > most:
+                found = _Peak(run, dict(sums), dict(since))
+                most = found.top
+        return found
+
+    def _rivals(self, peak: _Peak) -> list[int]:
+        """The likeliest suspect and those that are about as likely by mostly the same jobs."""
+        theirs = self._spell({peak.best}, peak.since[peak.best], peak.run)
+        slow = [self.masks[index] for index in theirs if self.said.get(index, 0.0) > 0]
+        likely = (one for one, total in peak.sums.items() if total > peak.top - _TOLD_APART)
+        return sorted(one for one in likely if 2 * sum(mask >> one & 1 for mask in slow) > len(slow))
+
+    def _is_mended(self, suspect: int, peak: _Peak) -> bool:
+        """Whether it is sound since the last run that accuses it, held against what its jobs took until then."""
+        theirs = self._spell({suspect}, peak.since[suspect], peak.run)
+        loss = max(LEAST_LOSS, statistics.median(self.excess[index] or 0.0 for index in theirs))
+        total = least = 0.0
+        for index in sorted(self._spell({suspect}, peak.run + 1)):
+            if index in self.said:
+                total = min(0.0, total + self._cut(_ratio(loss, self.excess[index] or 0.0, self._sigma(index))))
+                least = min(least, total)
+        return least <= -_CLEAR
+
+    def _culprit(self, nodes: Sequence[int], since: int, last: int, mended: bool) -> Culprit | None:
+        mask = sum(1 << node for node in nodes)
+        theirs = {
+            index: value
+            for index, (job, value) in enumerate(zip(self.jobs, self.excess, strict=True))
+            if value is not None and job.nodes & mask == mask and since <= job.run and not (mended and job.run > last)
+        }
+        if not theirs:
+            return None
+        excess = statistics.median(theirs.values())
+        accusing = tuple(index for index, value in theirs.items() if value > excess / 2)
+        clearing = tuple(index for index, value in theirs.items() if value <= excess / 2)
+        return Culprit(tuple(nodes), excess, since, last, mended, accusing, clearing)
+
+    def cleared(self) -> tuple[int, int]:
+        """The nodes of the newest runs, and those of them that are known to be sound; once all culprits are found."""
+        runs = [run for run in self.of_run if run > self.jobs[-1].run - NEWEST_RUNS]
+        newest = [index for run in runs for index in self.of_run[run]]
+        there = functools.reduce(operator.or_, (self.jobs[index].nodes for index in newest))
+        # A level that is made with one node says nothing of it.
+        ran = Counter((self.jobs[i].row, node) for i in newest for node in bits(self.jobs[i].nodes))
+        jobs = Counter(self.jobs[i].row for i in newest)
+        own: dict[int, int] = defaultdict(int)
+        for (row, node), count in ran.items():
+            own[row] |= (2 * count > jobs[row]) << node
+        sums: dict[int, float] = defaultdict(float)
+        cleared = decided = 0
+        for run in reversed(runs):
+            for index in self.of_run[run]:
+                if index in self.said:
+                    for node in bits(self.jobs[index].nodes & ~decided & ~own[self.jobs[index].row]):
+                        sums[node] += self.said[index]
+            for node, total in sums.items():
+                if not -_CLEAR < total < _ACCUSE and not decided >> node & 1:
+                    decided |= 1 << node
+                    cleared |= (total < 0) << node
+        return there, cleared
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    return ordered[round((len(ordered) - 1) * share)]
+
+
+def _centre(ordered: Sequence[float], sigma: float) -> float:
+    """Where values lie that no node slows down: above the lower quartile, which slow ones do not move by much."""
+    return _quantile(ordered, 0.25) + _QUARTILE * sigma
+
+
+def _low_spread(ordered: Sequence[float]) -> float:
+    """The spread of values by the faster ones."""
+    return (_quantile(ordered, 0.25) - _quantile(ordered, 0.1)) / (_DECILE - _QUARTILE)
+
+
+def _ratio(loss: float, value: float, sigma: float) -> float:
+    return loss * (value - loss / 2) / sigma**2
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The positions of a number's bits."""
+    text = bin(mask)[:1:-1]
+    at = text.find("1")
+    while at >= 0:
+        yield at
+        at = text.find("1", at + 1)
+
+
+# -- Nodes on which jobs fail more often than on others --------------------------------------------
+# A row may fail by itself, and in one run everything may: a job's chance is that of its row or of its run,
+# whichever is higher. A node is named where so many failures of its jobs are less likely than one in twenty
+# for a whole cluster, the least likely first; its jobs say nothing of other nodes then.
+
+
+#: How likely a sound cluster has a node that is named (C. E. Bonferroni: a share of it for each node).
+_FALSELY = 0.05
+#: One failure names nobody.
+_FEWEST_FAILED = 2
+#: What changes no sum any more.
+_NEGLIGIBLE = 1e-17
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One job, measured or failed."""
+
+    run: str
+    row: str
+    #: Its nodes: bit i is the i-th node.
+    nodes: int
+    failed: bool
+
+
+@dataclass(frozen=True)
+class Failures:
+    """How many of a node's jobs failed, or of several nodes' of which one fails them."""
+
+    nodes: tuple[int, ...]
+    failed: int
+    of: int
+    #: The share that fails of the same rows, in the same runs, on all nodes.
+    usual: float
+    #: Whether that is beyond chance.
+    named: bool
+
+
+def failures(jobs: Sequence[Ended]) -> tuple[Failures, ...]:
+    """Of each node of which a job failed; those that are named come first."""
+    if not any(job.failed for job in jobs):
+        return ()
+    enough = math.log(_FALSELY / functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count())
+    named: list[Failures] = []
+    left = list(jobs)
+    of_all = counts = _counts(left)
+    while True:
+        often = {one: each for one, each in counts.items() if each.failed >= max(_FEWEST_FAILED, each.expected)}
+        tails = {one: log_tail(each.failed, each.of, each.usual) for one, each in often.items()}
+        odd = {one: tail for one, tail in tails.items() if tail < enough}
+        if not odd:
+            break
+        first = min(odd, key=lambda one: (odd[one], one))
+        together = _rivals(first, tails, [job.nodes for job in left if job.failed])
+        named.append(_told(together, counts[first]))
+        mask = functools.reduce(operator.or_, (1 << one for one in together))
+        left = [job for job in left if not job.nodes & mask]
+        counts = _counts(left)
+    known = {one for each in named for one in each.nodes}
+    others = [_told((one,), each, named=False) for one, each in of_all.items() if one not in known]
+    return (*named, *sorted(others, key=lambda one: (-one.failed / one.of, -one.failed, one.nodes)))
+
+
+@dataclass
+class _Count:
+    failed: int = 0
+    of: int = 0
+    expected: float = 0.0
+
+    @property
+    def usual(self) -> float:
+        return min(1.0, self.expected / self.of)
+
+
+def _counts(jobs: Sequence[Ended]) -> Mapping[int, _Count]:
+    """Of each node of which a job failed."""
+    of_row, of_run = _sums((job.row, job.failed) for job in jobs), _sums((job.run, job.failed) for job in jobs)
+    failing = functools.reduce(operator.or_, (job.nodes for job in jobs if job.failed), 0)
+    counts: dict[int, _Count] = defaultdict(_Count)
+    for job in jobs:
+        failed, of = of_run[job.run]
+        usual = max(of_row[job.row][0] / of_row[job.row][1], (failed - 1) / of)  # one failure makes no bad run
+        for node in bits(job.nodes & failing):
+            one = counts[node]
+            one.failed += job.failed
+            one.of += 1
+            one.expected += usual
+    return counts
+
+
+def _sums(ended: Iterable[tuple[str, bool]]) -> Mapping[str, tuple[int, int]]:
+    """How many failed, and of how many, by name."""
+    of: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for name, has_failed in ended:
+        of[name] += 1
+        failed[name] += has_failed
+    return {name: (failed[name], count) for name, count in of.items()}
+
+
+def _rivals(first: int, tails: Mapping[int, float], failed: Collection[int]) -> tuple[int, ...]:
+    """Those that failures do not tell from the likeliest: about as unlikely, and mostly in the same jobs."""
+    theirs = [nodes for nodes in failed if nodes >> first & 1]
+    return tuple(
+        sorted(
+            one
+            for one, tail in tails.items()
+            if tail < tails[first] + _TOLD_APART and 2 * sum(nodes >> one & 1 for nodes in theirs) > len(theirs)
+        )
+    )
+
+
+def _told(nodes: tuple[int, ...], count: _Count, named: bool = True) -> Failures:
+    return Failures(nodes, count.failed, count.of, count.usual, named)
+
+
+def log_tail(count: int, of: int, share: float) -> float:
+    """The logarithm of how likely so many or more of them are, each of which has this share by itself.
+
+    Args:
+        count: How many.
+        of: Of how many.
+        share: From 0 to 1.
+    """
+    if count <= 0 or share >= 1:
+        return 0.0
+    if share <= 0:
+        return -math.inf
+    if count > of * share:
+        return min(0.0, _log_sum(count, of, share))
+    # The other tail is the shorter one: so many or more of those that have not.
+    return math.log1p(-min(1.0, math.exp(_log_sum(of - count + 1, of, 1 - share))))
+
+
+def _log_sum(count: int, of: int, share: float) -> float:
+    """The logarithm of the sum of a binomial's terms from one on behind which they fall."""
+    first = math.lgamma(of + 1) - math.lgamma(count + 1) - math.lgamma(of - count + 1)
+    first += count * math.log(share) + (of - count) * math.log1p(-share)
+    term, total = 1.0, 1.0
+    for k in range(count, of):
+        term *= (of - k) / (k + 1) * share / (1 - share)
+        total += term
+        if term < _NEGLIGIBLE * total:
+            break
+    return first + math.log(total)

@@ -1,0 +1,451 @@
+"""Whether a measured row is as fast as documented: a value, from which text is made elsewhere."""
+
+from __future__ import annotations
+
+import enum
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_gsw.stats import noise as noises
+from pytest_gsw.stats.cluster_effect import ClusterEffect, decide_beside
+from pytest_gsw.stats.decision import Outcome as Outcome
+from pytest_gsw.stats.decision import Repeats, decide, is_above, is_below
+from pytest_gsw.stats.measurement import Measurement
+from pytest_gsw.stats.noise import Noise
+from pytest_gsw.tables.metrics import STEP_TIME, Direction, Metric
+from pytest_gsw.tables.model import Accepted, Baseline
+
+# -- What is measured and not believed: a gain beyond belief, ranks of one job that differ, steps that outlast a job --
+
+
+#: By how much more than its job's time the steps of a log take where that is told, and the seconds that a scheduler's
+#: whole ones are off by.
+_LONGER, _ROUNDED_S = 1.1, 2.0
+
+
+@dataclass(frozen=True)
+class RanksApart:
+    """The ranks of one job whose step times differ from those of the others."""
+
+    #: Label and seconds of each such rank, the farthest one first.
+    ranks: tuple[tuple[str, float], ...]
+    #: The median of all the job's ranks, seconds.
+    median_s: float
+
+
+def believed_gain(max_gain: float, tolerance: float, noise: Noise) -> float:
+    """The gain of throughput beyond which nothing is believed, as a fraction.
+
+    It is that of a row without noise, or what a single job gains by noise now and then, where that is more.
+
+    Raises:
+        ValueError: The tolerance is not finite and above zero.
+    """
+    return max(max_gain, noises.gain_limit(tolerance, noise))
+
+
+def is_too_good(jobs_s: Sequence[float], reference_s: float, believed: float) -> bool:
+    """Whether any job gains more than is believed: a median has a job that trained nothing in it as well."""
+    return is_above(reference_s / min(jobs_s), believed)
+
+
+def ranks_of_jobs(jobs: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
+    """Of several jobs' ranks, those of the job in which they differ the most; one job's may be unknown, and empty."""
+    return min(jobs, key=lambda ranks_s: min(ranks_s.values()) / max(ranks_s.values()) if ranks_s else 1.0)
+
+
+def ranks_apart(ranks_s: Mapping[str, float], tolerance: float) -> RanksApart | None:
+    """The ranks that differ from the others; ``None`` where the slowest and the fastest are within the tolerance.
+
+    Each step of synchronous training ends when all ranks have exchanged their gradients, so that all take the same
+    time. Where they do not, not all of them took part, or the lines are not of what they seem to be. A rank's time is
+    its median over the measured steps, above zero.
+    """
+    if len(ranks_s) < 2 or not is_below(min(ranks_s.values()) / max(ranks_s.values()), tolerance):
+        return None
+    median_s = statistics.median(ranks_s.values())
+
+    def nearness(seconds: float) -> float:
+        return min(seconds / median_s, median_s / seconds)
+
+    ordered = sorted(ranks_s.items(), key=lambda rank: nearness(rank[1]))
+    # Where they are spread evenly, none is by itself beyond the tolerance.
+    away = [rank for rank in ordered if is_below(nearness(rank[1]), tolerance)] or ordered[:2]
+    return RanksApart(tuple(away), median_s)
+
+
+def is_longer_than_job(series_s: Sequence[float], run_s: float) -> bool:
+    """Whether steps took clearly longer than their job ran for: not all are its own, or the log's clock is wrong."""
+    return _LONGER * run_s + _ROUNDED_S < sum(series_s) < math.inf
+
+
+#: A statistic that differs by more than this from the median of the steady steps says something else than it.
+NOTABLE_GAP = 0.02
+
+
+class Reason(enum.Enum):
+    """Why an outcome is what it is."""
+
+    #: Passed: it differs by no more than the tolerance.
+    WITHIN_TOLERANCE = "within tolerance"
+    #: Passed: it is faster by more than the tolerance, and by no more than jobs of this row differ by.
+    GAIN_WITHIN_NOISE = "gain within noise"
+    #: Improved.
+    FASTER = "faster than allowed"
+    #: Regressed.
+    SLOWER = "slower than allowed"
+    #: Inconclusive: it is slower by more than the tolerance, and by no more than jobs of this row differ by.
+    WITHIN_NOISE = "within noise"
+    #: Inconclusive: a canary row says that the cluster is not in its usual state.
+    CANARY = "canary"
+    #: Inconclusive: all rows of the cluster are slower in this run, which is a failure of its own.
+    INCIDENT = "incident"
+    #: Inconclusive: a job is faster than is believed.
+    TOO_GOOD = "too good to be true"
+    #: Inconclusive: ranks of one job show different times for the same steps.
+    RANKS_DIFFER = "ranks differ"
+    #: Inconclusive: the document's statistic is the last step, and the other steps of the job are within the tolerance.
+    LAST_STEP = "last step alone"
+    #: Inconclusive: the document's statistic is better by more than the tolerance than the median of the steady steps.
+    STEPS_SLOWER = "steady steps slower"
+
+
+#: Reasons of runs whose figure is not believed to be the row's, as records have them.
+DOUBTS = frozenset(
+    reason.value for reason in (Reason.TOO_GOOD, Reason.RANKS_DIFFER, Reason.LAST_STEP, Reason.STEPS_SLOWER)
+)
+#: The same, and runs in which the cluster was not in its usual state: none of them says how jobs of a row differ.
+UNUSUAL = DOUBTS | {Reason.CANARY.value}
+
+#: What binary fractions make of decimal numbers on both sides of a limit is less than this.
+_METRIC_ROUNDING = 1e-12
+
+#: Of a row whose noise is not known, the tolerance is all that is allowed.
+_NOISELESS = Noise(sigma=0.0, jobs=0)
+
+#: The reason of an outcome that a site's rule has given without one.
+_USUAL_REASON = {
+    Outcome.PASSED: Reason.WITHIN_TOLERANCE,
+    Outcome.IMPROVED: Reason.FASTER,
+    Outcome.REGRESSED: Reason.SLOWER,
+    Outcome.INCONCLUSIVE: Reason.WITHIN_NOISE,
+}
+
+
+#: Of several outcomes of a row, the first counts.
+WORST_FIRST = (Outcome.REGRESSED, Outcome.INCONCLUSIVE, Outcome.IMPROVED, Outcome.PASSED)
+
+
+@dataclass(frozen=True)
+class MetricVerdict:
+    """The outcome by one of a site's metrics, and the numbers it rests on, in the metric's unit."""
+
+    metric: Metric
+    outcome: Outcome
+    #: The median of the row's jobs.
+    measured: float
+    documented: float
+    #: How much worse (and better) it may be, as a fraction of the documented value.
+    tolerance: float
+    #: How many more jobs of the row are needed before this counts.
+    more: int = 0
+
+    @property
+    def change(self) -> float:
+        """Measured over documented value, less one."""
+        return self.measured / self.documented - 1
+
+    @property
+    def allowed_change(self) -> float:
+        """The change beyond which it has regressed."""
+        return self.tolerance if self.metric.direction is Direction.LOWER_IS_BETTER else -self.tolerance
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome for one row, and the numbers it rests on."""
+
+    outcome: Outcome
+    measured_s: float
+    documented_s: float
+    #: Accepted loss (and gain) of throughput, as a fraction.
+    tolerance: float
+    #: What the cluster has accepted in the document's place; ``None`` where the outcome rests on the document.
+    accepted_s: float | None = None
+    #: The loss beyond which it is a regression (the gain beyond which an improvement) where that is not the tolerance:
+    #: jobs of this row differ by more.
+    limit: float | None = None
+    #: By how much jobs of this row differ, where there is a history.
+    noise: Noise | None = None
+    #: Seconds of each job that :attr:`measured_s` is the median of.
+    jobs_s: tuple[float, ...] = ()
+    #: The median of the steady steps, beside the statistic of the document.
+    steady_s: float | None = None
+    given_reason: Reason | None = None
+    #: How many more jobs of the row are needed before this counts; ``None`` where the rule does not say.
+    more: int | None = None
+    #: The gain of throughput beyond which nothing is believed, as a fraction; ``None`` where the rule has none.
+    max_gain: float | None = None
+    #: Ranks whose times differ, where they do.
+    ranks: RanksApart | None = None
+    #: What the other rows of the run say, where they say something.
+    cluster_effect: ClusterEffect | None = None
+    #: The outcomes by the site's metrics that the row documents.
+    metrics: tuple[MetricVerdict, ...] = ()
+    #: The outcome by the row's own metric, where those say something worse; ``None`` where it is the outcome.
+    own_outcome: Outcome | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that nothing can be compared with: a ValueError."""
+        for name in ("measured_s", "documented_s", "tolerance", "accepted_s", "jobs_s"):
+            value = getattr(self, name)
+            for number in value if isinstance(value, tuple) else (value,):
+                if number is not None and not 0 < number < math.inf:
+                    raise ValueError(f"'verdict.{name}' is {number!r}, wanted a number above 0")
+
+    @property
+    def own(self) -> Outcome:
+        """The outcome by the row's own metric alone."""
+        return self.own_outcome or self.outcome
+
+    @property
+    def reason(self) -> Reason:
+        """Why the outcome by the row's own metric is what it is."""
+        return self.given_reason or _USUAL_REASON[self.own]
+
+    @property
+    def allowed(self) -> float:
+        """The loss (and gain) of throughput beyond which it is a regression (an improvement)."""
+        return self.tolerance if self.limit is None else self.limit
+
+    @property
+    def reference_s(self) -> float:
+        """The seconds that the outcome rests on."""
+        return self.documented_s if self.accepted_s is None else self.accepted_s
+
+    @property
+    def time_change(self) -> float:
+        """Measured time over that of the reference, less one: 0.12 is 12 % more time."""
+        return self.measured_s / self.reference_s - 1
+
+    @property
+    def throughput_change(self) -> float:
+        """Measured throughput over that of the reference, less one: -0.1 is 10 % less throughput."""
+        return self.reference_s / self.measured_s - 1
+
+    @property
+    def left_change(self) -> float | None:
+        """The same without what the run was slower for all other rows; ``None`` where that is not known."""
+        return (
+            None
+            if self.cluster_effect is None
+            else self.reference_s / (self.measured_s * math.exp(-self.cluster_effect.taken)) - 1
+        )
+
+    @property
+    def documented_throughput_change(self) -> float:
+        """Measured over documented throughput, less one, whatever the outcome rests on."""
+        return self.documented_s / self.measured_s - 1
+
+    @property
+    def documented_outcome(self) -> Outcome:
+        """What the outcome is by the document, whatever it rests on."""
+        return compare(self.measured_s, self.documented_s, self.allowed)
+
+    @property
+    def greatest_gain(self) -> float:
+        """Throughput of the fastest job over that of the reference, less one."""
+        return self.reference_s / min(self.jobs_s or (self.measured_s,)) - 1
+
+    @property
+    def statistic_gap(self) -> float | None:
+        """The document's statistic over the median of the steady steps, less one, where that is worth a word."""
+        if not self.steady_s:
+            return None
+        gap = self.measured_s / self.steady_s - 1
+        return gap if abs(gap) > NOTABLE_GAP else None
+
+    @property
+    def allowed_throughput_change(self) -> float:
+        """The limit on the side where the run is, or, within tolerance, the one on the slow side."""
+        return self.allowed if self.own is Outcome.IMPROVED else -self.allowed
+
+    @property
+    def allowed_time_change(self) -> float:
+        """The same limit as a change of time: 5 % less throughput is 5.3 % more time."""
+        change = self.allowed_throughput_change
+        return 1 / (1 + change) - 1 if change > -1 else math.inf
+
+
+def compare(
+    measured: float, reference: float, allowed: float, direction: Direction = Direction.LOWER_IS_BETTER
+) -> Outcome:
+    """How a measured figure compares with the one that it is held against; all are finite and above zero.
+
+    What is allowed is stated on the better direction: with 5 %, throughput may be 5 % lower, and a
+    time up to 1/0.95 of its reference.
+    """
+    ratio = reference / measured if direction is Direction.LOWER_IS_BETTER else measured / reference
+    if is_below(ratio, allowed):
+        return Outcome.REGRESSED
+    if is_above(ratio, allowed):
+        return Outcome.IMPROVED
+    return Outcome.PASSED
+
+
+def judge(
+    baseline: Baseline,
+    measurement: Measurement,
+    tolerance: float,
+    accepted: Accepted | None = None,
+    noise: Noise | None = None,
+    repeats: Repeats | None = None,
+    max_gain: float | None = None,
+    cluster_effect: ClusterEffect | None = None,
+) -> Verdict:
+    """Compare what was measured of a row with its document, or with what its cluster has accepted beside that.
+
+    Args:
+        baseline: The row.
+        measurement: What was measured; of several jobs it is their median.
+        tolerance: Accepted loss (and gain) of throughput as a fraction.
+        accepted: The cluster's figure, which then is what the outcome rests on.
+        noise: By how much jobs of this row differ on its cluster, ``None`` where that is not known: then the
+            tolerance is all that is allowed.
+        repeats: How many jobs the row may have, so that the verdict can say how many are still needed.
+        max_gain: Gain of throughput that is believed, as a fraction; the row's own by default.
+        cluster_effect: What the other rows of the run say; ``None`` where they say nothing.
+
+    Raises:
+        ValueError: There is no documented figure to judge by, or a number is not finite
+            and above zero. Missing never passes, and NaN never compares.
+    """
+    documented_s = baseline.judged_s
+    accepted_s = None if accepted is None else accepted.judged_s
+    max_gain = baseline.max_gain if max_gain is None else max_gain
+    numbers = {"documented": documented_s, "measured": measurement.judged_s, "tolerance": tolerance}
+    numbers["greatest gain"] = max_gain
+    numbers |= {f"rank {label}": seconds for label, seconds in measurement.ranks_s.items()}
+    if accepted_s is not None:
+        numbers["accepted"] = accepted_s
+    for name, number in numbers.items():
+        if number is None or not math.isfinite(number) or number <= 0:
+            raise ValueError(f"cannot judge {baseline.id}: its {name} figure is {number}")
+    assert documented_s is not None  # the loop above has made sure of it
+    reference_s = documented_s if accepted_s is None else accepted_s
+    jobs_s = measurement.jobs_s or (measurement.judged_s,)
+    repeats = repeats or Repeats()
+    known = noise or _NOISELESS
+    plan = {"first": repeats.first, "confirm": repeats.confirm}
+    joint = None if cluster_effect is None else decide_beside(jobs_s, reference_s, tolerance, cluster_effect, **plan)
+    decision = joint.decision if joint else decide(jobs_s, reference_s, tolerance, known, **plan)
+    outcome = decision.outcome
+    allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
+    direction = baseline.judged_by.direction
+    is_within = compare(decision.median_s, reference_s, tolerance, direction) is Outcome.PASSED
+    reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
+    if joint is not None and joint.is_part:
+        reason = Reason.INCIDENT
+    believed, ranks = believed_gain(max_gain, tolerance, known), ranks_apart(measurement.ranks_s, tolerance)
+    steady_s = statistics.median(measurement.steadies_s or (measurement.steady.median_s,))
+    # A job that is unlike its steps counts as slow as these.
+    usual_s = statistics.median([*map(max, jobs_s, measurement.steadies_s)] or [steady_s])
+    if outcome is Outcome.REGRESSED and is_last_step_alone(baseline, measurement, reference_s, tolerance):
+        outcome, reason = Outcome.INCONCLUSIVE, Reason.LAST_STEP
+    if outcome is not Outcome.REGRESSED:  # which is the worse news
+        if ranks is not None:
+            outcome, reason = Outcome.INCONCLUSIVE, Reason.RANKS_DIFFER
+        elif is_below(measurement.judged_s / usual_s, tolerance):  # a statistic is not a run
+            outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER, usual_s
+        elif is_too_good(jobs_s, reference_s, believed):
+            outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
+    return Verdict(
+        outcome,
+        measurement.judged_s,
+        documented_s,
+        tolerance,
+        accepted_s,
+        limit=allowed if allowed > tolerance else None,
+        noise=noise,
+        jobs_s=jobs_s,
+        steady_s=steady_s,
+        given_reason=reason,
+        more=decision.more,
+        max_gain=believed,
+        ranks=ranks,
+        cluster_effect=cluster_effect,
+    )
+
+
+def is_last_step_alone(baseline: Baseline, measurement: Measurement, reference_s: float, tolerance: float) -> bool:
+    """Whether a job is too slow by its last step alone, which is what the document states.
+
+    The median of its steady steps is within the tolerance of the reference, and so is the step before the last of that
+    median, and the last step is not: a job that slows down at its end has more slow steps. The statistic stays what is
+    compared: no row passes by its median.
+    """
+    if measurement.statistic != "last" or baseline.metric != STEP_TIME.name or len(measurement.jobs_s) > 1:
+        return False
+    usual_s, before_s = measurement.steady.median_s, (*measurement.series_s[-2:-1], math.inf)[0]
+    is_usual = not is_below(reference_s / usual_s, tolerance) and not is_below(usual_s / before_s, tolerance)
+    return is_usual and is_below(usual_s / measurement.judged_s, tolerance)
+
+
+def judge_metric(
+    metric: Metric,
+    jobs: Sequence[float],
+    documented: float,
+    tolerance: float,
+    repeats: Repeats,
+    max_gain: float,
+) -> MetricVerdict:
+    """Compare what was measured of a site's metric with its document.
+
+    The tolerance is a fraction of the documented value, in the direction in which it is worse: with 5 %, 61.2 GiB may
+    be 64.26 GiB, and 1,000 tokens/s 950.
+
+    Args:
+        metric: The metric.
+        jobs: The value of each of the row's jobs so far.
+        documented: The value in the document.
+        tolerance: How much worse (and better) it may be, as a fraction.
+        repeats: How many jobs the row may have.
+        max_gain: How much better it may be and is believed, as a fraction.
+
+    Raises:
+        ValueError: There is no job, or a number is not finite and above zero.
+    """
+    for number in (*jobs, documented, tolerance):
+        if not 0 < number < math.inf:
+            raise ValueError(f"cannot judge {metric.key}: {number} is no figure")
+    sign = 1 if metric.direction is Direction.LOWER_IS_BETTER else -1
+    losses = [sign * (value / documented - 1) for value in jobs]
+    measured = statistics.median(jobs)
+    loss, best = sign * (measured / documented - 1), min(losses)
+    if loss > tolerance + _METRIC_ROUNDING:
+        outcome = Outcome.REGRESSED
+    elif -best > max(max_gain, tolerance) + _METRIC_ROUNDING:
+        outcome = Outcome.INCONCLUSIVE
+    else:
+        outcome = Outcome.IMPROVED if -loss > tolerance + _METRIC_ROUNDING else Outcome.PASSED
+    to_confirm = outcome is Outcome.REGRESSED and len(jobs) < repeats.most
+    more = max(repeats.first - len(jobs), int(to_confirm), 0)
+    return MetricVerdict(metric, outcome, measured, documented, tolerance, more)
+
+
+def with_metrics(verdict: Verdict, metrics: Sequence[MetricVerdict]) -> Verdict:
+    """A verdict whose outcome is the worst of its own and those by further metrics."""
+    if not metrics:
+        return verdict
+    worst = min((verdict.outcome, *(one.outcome for one in metrics)), key=WORST_FIRST.index)
+    more = None if verdict.more is None else max(verdict.more, *(one.more for one in metrics))
+    return replace(
+        verdict,
+        outcome=worst,
+        own_outcome=None if worst is verdict.outcome else verdict.outcome,
+        given_reason=verdict.reason,
+        metrics=tuple(metrics),
+        more=more,
+    )

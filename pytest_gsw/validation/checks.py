@@ -1,0 +1,714 @@
+"""Whether an ended job and its log may be measured at all.
+
+The job ended well, the log is this run's and tells of no bad end, its steps trained something, and it holds enough of
+them. That the result is possible is in :mod:`pytest_gsw.validation.measure`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_gsw.common.words import counted
+from pytest_gsw.errors import CutShortError, JobError, LogError, LogWarning
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
+from pytest_gsw.logs.fatal import find_fatal, is_requeued
+from pytest_gsw.logs.identity import identity_markers, with_identity
+from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
+from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
+from pytest_gsw.logs.scan import LogFile, matching_records
+from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, FoundCause
+from pytest_gsw.logs.steps import with_skipped
+from pytest_gsw.stats.measurement import TimedStep, log_interval
+from pytest_gsw.tables.load import other_release
+from pytest_gsw.tables.metrics import Series
+from pytest_gsw.tables.model import Baseline, image_name, parse_statistic
+from pytest_gsw.tables.releases import releases_of
+from pytest_gsw.validation.agreement import CONTAINER, RELEASE, Compared, agreed, compare
+from pytest_gsw.validation.run import (
+    CAUSE_OF_STATE,
+    Problem,
+    Run,
+    cause_evidence,
+    cause_of,
+    job_evidence,
+    last_lines,
+    log_evidence,
+    refuse,
+    replayed,
+    unset_boost,
+    where_to_look,
+)
+
+#: A run says who it is at its beginning.
+_IDENTITY_BYTES = 4 << 20
+
+
+#: Where Slurm has ended the batch shell, that shell's exit code says nothing more; of a node that failed, 24.11 has
+#: 1:0 or a signal that nobody sent.
+_ENDED_BY_SLURM = frozenset(
+    {
+        JobState.TIMEOUT,
+        JobState.CANCELLED,
+        JobState.NODE_FAIL,
+        JobState.BOOT_FAIL,
+        JobState.PREEMPTED,
+        JobState.DEADLINE,
+        JobState.REVOKED,
+    }
+)
+
+
+#: Where an end is told of, by the names of a job's files.
+_WHERE = {"log": "its log", "stderr": "its stderr", "output": "an output of it", "batch log": "its batch output"}
+
+
+def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
+    """Make sure that the job ran to COMPLETED with exit code 0, and so did its steps.
+
+    Args:
+        run: The ended job.
+        may_fail: Names of its steps that may fail.
+
+    Raises:
+        JobError: It did not; the message has the cause as the log or the batch shell tells it.
+    """
+    status = run.status
+    if replayed(run):
+        return
+    if status.siblings:
+        raise not_alone(run)
+    if status.state is JobState.COMPLETED and status.exit_code == 0 and status.signal == 0:
+        problem = problem_of(status, may_fail, excused=unset_boost(run))
+        if problem is not None:
+            raise _failed_step(run, problem, may_fail)
+        return
+    if run.stopped is not None:
+        raise JobError(run.stopped.fact, evidence=job_evidence(run), tail=last_lines(run), advice=run.stopped.advice)
+    cause = cause_of(run)
+    raise JobError(
+        _job_fact(run, cause),
+        evidence=(*job_evidence(run), *cause_evidence(cause)),
+        tail=() if cause else last_lines(run),
+        advice=cause.advice if cause else _job_advice(run),
+    )
+
+
+def not_alone(run: Run) -> JobError:
+    """What is wrong with a job that is one of several behind its submission."""
+    ids = (run.job_id, *run.status.siblings)
+    return JobError(
+        f"{counted(len(ids), 'job')} are behind the one submission of job {run.job_id}, and one row is one job",
+        evidence=(("jobs", ", ".join(ids)), *job_evidence(run)),
+        advice=f"scancel {run.job_id} ends all of them; take the job array out of the launch script",
+    )
+
+
+def _failed_step(run: Run, problem: StepProblem, may_fail: Collection[str]) -> JobError:
+    found = cause_of(run)
+    look = where_to_look(run)
+    where = f"{look}; " if look else ""
+    excuse = "if the row may pass all the same, name that step in its table: recipe: {may_fail: [NAME]}"
+    if may_fail and run.status.steps is None:
+        excuse = f"only with Slurm's accounting can anybody tell whether it was {' or '.join(may_fail)}, which may fail"
+    return JobError(
+        f"job {run.job_id} completed, but {problem.fact}",
+        evidence=(*(("step", step) for step in problem.steps), *job_evidence(run), *cause_evidence(found)),
+        tail=() if found else last_lines(run),
+        advice=f"{found.advice}; {excuse}" if found else f"{where}{excuse}",
+    )
+
+
+def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
+    """The steps of the row's own log.
+
+    Raises:
+        LogError: The log is missing, empty, another run's, tells of an end that was not well, its loss is not finite,
+            or it is of a resumed run whose figure would be too good.
+    """
+    if run.log is None:
+        raise LogError(f"job {run.job_id} left no log", evidence=job_evidence(run))
+    path = run.log
+    with open_log(path) as file:
+        read = read_log(file, log_format)
+        with reading(path):
+            log = with_skipped(file, read)
+        check_identity(baseline, run, log.identity)
+        _check_evidence(baseline, run, log.identity)
+        check_end(run, file, log, log_format)
+    not_finite = log.not_finite
+    if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
+        not_finite = (None, log.overflows.text)  # of a step that no loss scaler has skipped
+    if not_finite is not None:
+        index, text = not_finite
+        raise LogError(
+            f"{NOT_FINITE}{'' if index is None else f' at step {index}'}: {text}",
+            evidence=log_evidence(run, log),
+            advice=DIVERGED,
+        )
+    with reading(path):
+        _check_attempts(run, path, read)
+        _check_lines(run, path, read)
+    refuse(loss_problem(baseline, log), run, log)
+    if log.resumed_at is not None:
+        raise LogError(
+            f"the run went on from a checkpoint of step {log.resumed_at}, and its mean counts the steps before it",
+            evidence=log_evidence(run, log),
+            advice="remove the checkpoint, or do not resume from it, and run it again",
+        )
+    return log
+
+
+def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> None:
+    """Make sure that nothing that the job wrote tells of an end that was not well.
+
+    Raises:
+        LogError: One of them does.
+    """
+    # Steps that did not end well and are no problem (check_job): what srun says of them is none either.
+    excused = frozenset(step.id for step in run.status.steps or () if not is_well(step))
+    found = find_fatal(file, log, log_format, run.beside, run.batch_output, excused)
+    if found is None:
+        return
+    where = _WHERE[next((name for name, path in run.outputs if path == found.path), "log")]
+    raise LogError(
+        f"{'the log' if found.path == file.path else 'stderr beside the log'} tells of an end by {found.cause.name}"
+        if replayed(run)
+        else f"job {run.job_id} completed, but {where} tells of an end by {found.cause.name}",
+        evidence=(*job_evidence(run), *cause_evidence(found)),
+        advice=found.advice,
+    )
+
+
+def _check_attempts(run: Run, path: Path, log: StepLog) -> None:
+    """Make sure that no earlier attempt diverged, but one after which the scheduler itself began the job anew.
+
+    Raises:
+        LogError: One did.
+    """
+    for one in log.diverged:
+        at = "" if one.index is None else f" at step {one.index}"
+        fact = f"attempt {one.attempt} of {log.attempts} diverged{at}: {one.text}"
+        if is_requeued(path, one.begin, one.end):
+            warnings.warn(LogWarning(f"job {run.job_id}: {fact}; the scheduler requeued it"), stacklevel=2)
+            continue
+        advice = "a run that diverges and begins anew says nothing of performance: find out why before measuring"
+        begin = ("attempt", f"{path}:{line_number(path, one.begin)}")
+        refuse(Problem(fact, advice, (begin,)), run, log)
+
+
+def _check_lines(run: Run, path: Path, log: StepLog) -> None:
+    """Make sure that the recipe's own lines agree, but where the scheduler began the job anew between two of them.
+
+    Raises:
+        LogError: Two contradict each other.
+    """
+    found = log.contradiction
+    if found is None:
+        return
+    # A job that is requeued keeps its id: with another one, the lines are of two jobs.
+    if found.name != "JOB_ID" and is_requeued(path, found.first_at, found.second_at):
+        return
+    first, second = found.first, found.second
+    if found.name == "IMAGE":
+        first, second = image_name(first), image_name(second)
+    both = f"{found.name}={first} and {found.name}={second}"
+    places = f"{path}:{line_number(path, found.first_at)},{line_number(path, found.second_at)}"
+    refuse(
+        Problem(
+            f"the log's own lines contradict each other before its first step: {both}",
+            "find out which two runs write into one log, or what else prints such a line",
+            (("said at", places),),
+        ),
+        run,
+        log,
+    )
+
+
+def read_identity(path: Path, format_name: str = "") -> Identity:
+    """What a log of a format says of the run that wrote it, of one that holds no steps as well."""
+    records = matching_records(path, identity_markers(format_name), stop=_IDENTITY_BYTES)
+    return with_identity(StepLog(format_name, (), attempts=0), records).identity
+
+
+def compared_with_row(baseline: Baseline, run: Run, said: Identity) -> tuple[Compared, ...]:
+    """Everything that a log and its row both state."""
+    image = None if run.image_was_chosen else baseline.recipe.image
+    return compare(baseline, said, job_id=_own_job_id(run), image=image)
+
+
+def agreed_with_row(baseline: Baseline, run: Run, log: StepLog) -> dict[str, str]:
+    """What a measured log states as its row does, by its name; the release also where it stands beside it alone."""
+    found = agreed(compared_with_row(baseline, run, log.identity))
+    for one in run.evidence if baseline.source.releases else ():
+        stated = agreed(compared_with_row(baseline, run, one.identity))
+        found = {**{name: stated[name] for name in (RELEASE, CONTAINER) if name in stated}, **found}
+    steps = baseline.recipe.steps
+    return {**found, "steps": str(steps)} if steps is not None and log.total_steps == steps else found
+
+
+def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compared, ...]:
+    """Make sure that a log belongs to this row and job, and its run was set up as the row is, as far as it says so.
+
+    Returns:
+        What was compared.
+
+    Raises:
+        LogError: It says something else.
+    """
+    compared = compared_with_row(baseline, run, said)
+    differing = [one for one in compared if not one.agrees]
+    if not differing:
+        return compared
+    names = [one for one in differing if one.is_name]
+    release = next((one for one in differing if one.field == RELEASE), None)
+    told: tuple[tuple[str, str], ...] = ()
+    if not names and release is not None:
+        # Its settings may differ from the row's for that reason.
+        other = other_release(baseline, releases_of(release.said), "the log", f"--gsw-replay={run.log or 'LOG'}")
+        fact, advice = other.fact, other.advice
+        told = (("release", f"GSW_VERSION={release.said} in the log"), other.table)
+        differing.remove(release)
+    elif names:
+        fact = _another_run([one.name for one in names])
+        advice = _ANOTHER_RUN
+    else:
+        fact = f"the run was not the row's: {'; '.join(f'{one.name} {one.text}' for one in differing)}"
+        advice = "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
+    raise LogError(
+        fact,
+        evidence=(
+            *told,
+            *((one.name, one.text) for one in differing),
+            *_said_at(run, said, compared),
+            ("baseline", str(baseline.location)),
+            *job_evidence(run),
+        ),
+        advice=advice,
+    )
+
+
+def _check_evidence(baseline: Baseline, run: Run, said: Identity) -> None:
+    """Make sure that what else was written of the job is the row's.
+
+    Raises:
+        LogError: It is another's.
+    """
+    quantized = [one.identity.quantization for one in run.evidence]
+    quantization = next((one for one in quantized if one is not None), said.quantization)
+    for one in run.evidence:
+        try:
+            check_identity(baseline, run, one.identity)
+        except LogError as error:
+            raise LogError(error.fact, (*error.evidence, ("said in", str(one.path))), advice=error.advice) from None
+    for one in run.evidence:
+        others = one.differing(baseline, quantization)
+        if others:
+            raise LogError(
+                _another_run([other.name for other in others]),
+                evidence=(
+                    *((other.name, other.text) for other in others),
+                    ("said in", str(one.path)),
+                    ("baseline", str(baseline.location)),
+                    *job_evidence(run),
+                ),
+                advice=_ANOTHER_RUN,
+            )
+
+
+def _another_run(names: Sequence[str]) -> str:
+    return f"the log belongs to another run, by its {' and '.join(names)}"
+
+
+_ANOTHER_RUN = (
+    "look whether another recipe writes there, or the launch script sets a variable such as DTYPE itself; "
+    "a log that you name must be this row's"
+)
+
+
+def _said_at(run: Run, said: Identity, compared: Sequence[Compared]) -> tuple[tuple[str, str], ...]:
+    """The lines of the log that differ from the row."""
+    if run.log is None:
+        return ()
+    offsets = sorted({said.places[one.field] for one in compared if not one.agrees and one.field in said.places})
+    lines = ", ".join(str(line_number(run.log, offset)) for offset in offsets)
+    return (("said at", f"{run.log}:{lines}"),) if lines else ()
+
+
+def _own_job_id(run: Run) -> str | None:
+    """The id of the run's job; a replayed log may bear any name, and then its name stands in for an id that is none."""
+    named_by_log = replayed(run) and run.log is not None and run.log.stem == run.job_id and not run.job_id.isdigit()
+    return None if named_by_log else run.job_id or None
+
+
+def _job_fact(run: Run, found: FoundCause | None) -> str:
+    status = run.status
+    if status.state is JobState.UNKNOWN:
+        return f"the end of job {run.job_id} is not known: {status.reason or status.raw_state or 'no answer'}"
+    if status.state is JobState.COMPLETED and status.exit_code is None:
+        return f"the exit code of job {run.job_id} is not known"
+    ended = {JobState.COMPLETED: "ended", JobState.FAILED: "failed"}.get(status.state, f"ended {status.state.value}")
+    how = "" if status.state in _ENDED_BY_SLURM else _how_it_ended(status)
+    why = f": {found.cause.name}" if found and found.cause.name != CAUSE_OF_STATE.get(status.state) else ""
+    return f"job {run.job_id} {ended}{how}{why}"
+
+
+def _how_it_ended(status: JobStatus) -> str:
+    if status.signal:
+        return f" by signal {status.signal}"
+    return f" with exit code {status.exit_code}" if status.exit_code else ""
+
+
+def _job_advice(run: Run) -> str:
+    if run.status.state is JobState.TIMEOUT:
+        return "give the job more time with --gsw-timeout=MINUTES, or find out what it waited for"
+    if run.status.state is JobState.REVOKED:
+        return (
+            f"a federation of clusters has moved the job, which may run on: scancel {run.job_id}; "
+            "keep jobs on one cluster with --clusters=NAME under `sbatch` of the cluster"
+        )
+    return where_to_look(run)
+
+
+# -- Whether a log holds the steps that its run must have: enough of them, and the last one
+
+
+#: So few lines of a log may be all there are at its interval.
+_FEW_LINES = 3
+_TWO_ATTEMPTS = "two attempts of the job may stand in one log: run it again, or correct recipe.steps in the table"
+
+
+def check_steps(
+    baseline: Baseline,
+    run: Run,
+    log: StepLog,
+    timed: tuple[TimedStep, ...],
+    steps: int | None,
+    first_index: int | None,
+) -> None:
+    """Make sure that a log holds enough of the run's steps, and the last one.
+
+    Args:
+        baseline: The row.
+        run: The ended job.
+        log: Its steps.
+        timed: Those of them that have a time.
+        steps: Steps that the run was to do, ``None`` where nobody says.
+        first_index: The number that the log's format gives to the first step.
+
+    Raises:
+        LogError: It does not.
+    """
+    series = baseline.judged_by.series
+    of_saves = series is Series.SAVES
+    interval = log_interval(timed, first_index)
+    covered = len(timed) * interval
+    last = log.steps[-1].index if log.steps else None
+    final = final_step(baseline, log, steps, first_index)
+    each_line = log_interval(log.steps, first_index)
+    ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
+    if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
+        # A format that logs one figure for the whole run would show nothing else of it.
+        raise _cut_short(f"the run was to do {counted(log.total_steps, 'step')}, {steps} needed", run, log)
+    of_run = log.total_steps if steps is None else steps
+    if of_run is not None and not of_saves and last is None and len(timed) > of_run:
+        found = f"the log holds {counted(len(timed), 'step')} and nothing that numbers them"
+        refuse(Problem(f"{found}, and the run has {of_run}", _TWO_ATTEMPTS), run, log)
+    min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
+    # Where the end is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
+    if covered < (min_steps // interval * interval if ended else min_steps):
+        logged = baseline.recipe.logged_steps or steps if not of_saves else None
+        wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
+        raise _cut_short(
+            f"the log holds {counted(covered, 'checkpoint save' if of_saves else 'step')}, {wanted}", run, log
+        )
+    if not of_saves:
+        each = steps_each_line(log, each_line)
+        refuse(skipped_problem(baseline, log, each, min_steps), run, log)
+    if final is not None and not ended:
+        raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
+    # A run that goes on beyond the table's last step ends at the log's.
+    beyond = final is not None and last is not None and last > final
+    if not replayed(run) and (steps is None or beyond):
+        _check_own_end(run, log, first_index, each_line)
+
+
+def final_step(baseline: Baseline, log: StepLog, steps: int | None, first_index: int | None) -> int | None:
+    """The number of the last step of a run of so many; ``None`` where nobody says, or the log numbers none."""
+    if steps is None or first_index is None or baseline.recipe.logged_steps is not None:
+        return None
+    if not log.steps or log.steps[-1].index is None:
+        return None
+    return first_index + steps - 1
+
+
+def check_measured(
+    baseline: Baseline,
+    run: Run,
+    log: StepLog,
+    measured: Sequence[int],
+    timed: tuple[TimedStep, ...],
+    first_index: int | None,
+) -> None:
+    """Make sure that each measured step was set up as the row is, as far as its line says so.
+
+    Args:
+        baseline: The row.
+        run: The ended job.
+        log: Its steps.
+        measured: The positions of those that the row's statistic is taken over.
+        timed: What it is taken over: steps, or saves, of which no line states a batch.
+        first_index: The number that the log's format gives to the first step.
+
+    Raises:
+        LogError: One was not.
+    """
+    path = run.log
+    if path is None or len(timed) != len(log.steps) or baseline.judged_by.series is Series.SAVES:
+        return
+
+    def place(step: Step) -> str:
+        return str(path) if step.offset is None else f"{path}:{line_number(path, step.offset)}"
+
+    refuse(stray_problem(baseline, log.steps, measured, log_interval(timed, first_index), place), run, log)
+
+
+#: What a step's line may state of that step, by the field of :class:`~pytest_gsw.logs.model.StepSetup`.
+_OF_A_STEP = (("global batch size", "global_batch_size"), ("sequence length", "sequence_length"))
+
+
+def stray_problem(
+    baseline: Baseline, steps: Sequence[Step], measured: Sequence[int], each_line: int, place: Callable[[Step], str]
+) -> Problem | None:
+    """Measured steps that were not the row's, by what their own lines state; ``None`` where all of them may be.
+
+    Args:
+        baseline: The row.
+        steps: The log's steps.
+        measured: The positions of those that the row's statistic is taken over.
+        each_line: Steps that a line stands for. One that states another value than the line before is of both.
+        place: Where in the log a step's line is.
+    """
+    for name, field in _OF_A_STEP:
+        wanted = getattr(baseline, field)
+        said: list[int | None] = [getattr(step.setup, field) for step in steps]
+        if wanted is None or set(said) <= {None, wanted}:
+            continue
+        strays = [at for at in measured if _others(said, at, each_line, wanted)]
+        if not strays:
+            continue
+        of = counted(len(measured), "measured step" if each_line == 1 else "measured line")
+        fact = f"{len(strays)} of {of} {'was' if len(strays) == 1 else 'were'} not the row's"
+        value = _others(said, strays[0], each_line, wanted)[-1]
+        evidence = [("said at", place(steps[strays[0]]))]
+        changes = _change(said, measured)
+        if changes is not None:
+            step = f"step {_number(steps, changes)}: from {said[changes - 1]} to {said[changes]}"
+            evidence = [("changes at", f"{place(steps[changes])}, {step}")]
+        return Problem(
+            f"{fact}: {name} {value} in the log, {wanted} in the row",
+            _without(baseline, steps, strays[-1], measured[-1]),
+            (*evidence, ("baseline", str(baseline.location))),
+        )
+    return None
+
+
+def _others(said: Sequence[int | None], at: int, each_line: int, wanted: int) -> list[int]:
+    """What the lines that a step may be of state, where that is not the row's."""
+    lines = said[max(0, at - 1) : at + 1] if each_line > 1 else said[at : at + 1]
+    return [value for value in lines if value is not None and value != wanted]
+
+
+def _change(said: Sequence[int | None], measured: Sequence[int]) -> int | None:
+    """Where what lines state first changes within the measured steps, or as they begin."""
+    steps = range(max(measured[0], 1), measured[-1] + 1)
+    return next((at for at in steps if said[at] is not None and said[at - 1] not in {None, said[at]}), None)
+
+
+def _without(baseline: Baseline, steps: Sequence[Step], stray: int, last: int) -> str:
+    """What to type next, so that the last step that is not the row's, and those before it, are left out."""
+    if stray >= last:
+        return "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
+    left = replace(parse_statistic(baseline.statistic), first=_number(steps, stray) + 1)
+    return f"write 'statistic: {left}' in the table, which leaves those steps out, or run without a ramp-up"
+
+
+def _number(steps: Sequence[Step], position: int) -> int:
+    index = steps[position].index
+    return position if index is None else index
+
+
+def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
+    """Make sure that a log was not cut where its steps do not tell.
+
+    A published excerpt may end anywhere; but what names its job is that job's own log.
+    """
+    path = run.log
+    if path is None or (replayed(run) and log.identity.job_id is None):
+        return
+    of_saves = baseline.judged_by.series is Series.SAVES
+    with reading(path):
+        problem = cut_problem(path, log, of_saves=of_saves)
+    refuse(problem, run, log)
+
+
+def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: int) -> None:
+    """Make sure that a log whose last step no table states has the one that it names itself.
+
+    Published logs often stop before it: somebody had seen enough. A job that ended well does not.
+    """
+    last = log.steps[-1].index if log.steps else None
+    if log.total_steps is None or first_index is None or last is None:
+        return
+    final = first_index + log.total_steps - 1
+    if last + _steps_each_line(log, first_index, interval) <= final:
+        done = last - first_index + 1
+        raise _cut_short(
+            f"the log ends at step {last}, and says itself that the last one is {final}",
+            run,
+            log,
+            then=f"if its script ends the run there on purpose, write 'recipe: {{steps: {done}}}' in the table",
+        )
+
+
+def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:
+    """How many steps a line of the log stands for, guessed where the lines are too few to tell: 5 and 10 mean 5."""
+    numbers = [step.index for step in log.steps if step.index is not None]
+    if interval > 1 or not 2 <= len(numbers) <= _FEW_LINES:
+        return interval
+    gap = numbers[-1] - numbers[-2]
+    # The first step may have a line whatever the interval.
+    regular = gap > 0 and all((number - first_index + 1) % gap == 0 for number in numbers if number != first_index)
+    return gap if regular else 1
+
+
+def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> CutShortError:
+    return CutShortError(
+        fact,
+        evidence=log_evidence(run, log),
+        tail=last_lines(run),
+        advice=f"the run stopped early or its log was cut; {then}",
+    )
+
+
+# -- whether a log is whole ------------------------------------------------------------------------
+
+
+#: Megatron announces a save before it tells how long it took.
+_ANNOUNCED = b"saving checkpoint at iteration "
+_LOOK = "the job's output was cut: look at quotas and at the file system of the log, then at its last lines"
+
+
+def cut_problem(path: Path, log: StepLog, *, of_saves: bool) -> Problem | None:
+    """What tells that the log of a job which ended well was cut.
+
+    Args:
+        path: The log.
+        log: Its steps.
+        of_saves: Whether it is read for checkpoint saves.
+    """
+    if log.open_line is not None:
+        return Problem("the log ends in the middle of a line", _LOOK, (("last line", log.open_line),))
+    if log.says_its_end is False:
+        return Problem(f"the log lacks what {log.format} prints when a run has ended", _LOOK)
+    if of_saves and log.steps:
+        found = matching_records(path, (_ANNOUNCED,), start=log.steps[0].offset or 0)
+        announced = len({record.partition(_ANNOUNCED)[2].strip().partition(b" ")[0] for _, record in found})
+        if announced > len(log.checkpoint_saves_s):
+            took = counted(len(log.checkpoint_saves_s), "checkpoint save")
+            return Problem(f"the log announces {announced} checkpoint saves, and has the time of {took}", _LOOK)
+    return None
+
+
+# -- Whether the steps of a run trained something: skipped steps, losses, attempts that diverged
+
+
+#: Half precision begins with a loss scale of up to 2^32 (Megatron's ``initial-loss-scale``), which each step that
+#: overflows halves: so many steps may be skipped before the first that trains.
+START_UP_STEPS = 32
+SCALED_DTYPES = frozenset({"fp16"})
+#: Behind that, a scaler tries a larger scale once in 1000 steps: a run that skips one step in ten does not train.
+_MOST_SKIPPED = 0.1
+#: So many losses have a first and a last tenth.
+_FEWEST_LOSSES = 10
+
+
+def steps_each_line(log: StepLog, interval: int) -> int:
+    """How many steps one entry of a log stands for: its interval, or all where the log has one figure for the run.
+
+    Args:
+        log: The steps.
+        interval: Steps from one line to the next, as their numbers tell.
+    """
+    if len(log.steps) != 1 or log.steps[0].index is not None:
+        return interval
+    return log.total_steps or (interval if log.overflows is None else log.overflows.of)
+
+
+def is_trained(step: Step, each_line: int) -> bool:
+    """Whether a step, or of a line's steps all but a tenth, were trained; others are faster, and are not measured."""
+    return min(step.skipped, each_line) <= each_line * _MOST_SKIPPED
+
+
+def skipped_problem(baseline: Baseline, log: StepLog, each_line: int, min_steps: int) -> Problem | None:
+    """Too few trained steps.
+
+    Args:
+        baseline: The row; in half precision the first steps may be skipped, until the loss scale fits.
+        log: The steps.
+        each_line: Steps that one entry of the log stands for.
+        min_steps: Fewest steps that the log must hold.
+    """
+    skipped = [min(step.skipped, each_line) for step in log.steps]
+    if not any(skipped):
+        return None
+    total = len(skipped) * each_line
+    scaled = baseline.dtype in SCALED_DTYPES
+    needed = math.ceil(min_steps / 2) if scaled else min_steps
+    trained = each_line * sum(is_trained(step, each_line) for step in log.steps)
+    start = START_UP_STEPS if scaled else 0
+    late = sum(count for position, count in enumerate(skipped) if position * each_line >= start)
+    if trained < needed:
+        fact = f"the optimizer skipped {sum(skipped)} of {counted(total, 'step')}: {trained} trained, {needed} needed"
+    elif late > _MOST_SKIPPED * max(0, total - start):
+        behind = f" behind the first {start}" if start else ""
+        fact = f"the optimizer skipped {late} of {counted(total - start, 'step')}{behind}, more than a tenth"
+    else:
+        return None
+    return Problem(fact, "a skipped step trains nothing and is faster: look at the loss scale, the loss and the data")
+
+
+def loss_problem(baseline: Baseline, log: StepLog) -> Problem | None:
+    """A loss that is missing, or that does not fall where the table asks it to."""
+    if log.without_loss:
+        index = log.without_loss[0]
+        where = "a step" if index is None else f"step {index}"
+        return Problem(
+            f"{where} has no loss: {len(log.without_loss)} of {counted(len(log.steps), 'step')}",
+            f"every step line of {log.format} has one: find out what changed its log",
+        )
+    if baseline.loss != "falls":
+        return None
+    if log.losses is None:
+        return Problem(
+            f"the row asks that the loss falls, and {log.format} prints no loss",
+            f"remove 'loss: falls' at {baseline.location}, or print the loss of each step",
+        )
+    if len(log.losses) < _FEWEST_LOSSES:
+        return Problem(
+            f"the log holds {counted(len(log.losses), 'loss', 'losses')}, too few to tell whether it falls",
+            f"let the run log {_FEWEST_LOSSES} losses or more, or remove 'loss: falls' at {baseline.location}",
+        )
+    count = len(log.losses) // _FEWEST_LOSSES
+    first, last = statistics.fmean(log.losses[:count]), statistics.fmean(log.losses[-count:])
+    if last < first:
+        return None
+    return Problem(
+        f"the loss does not fall: {first:.4g} over the first tenth of the steps, {last:.4g} over the last",
+        "a run that does not learn may leave out work: look at the learning rate, the data and the optimizer",
+    )

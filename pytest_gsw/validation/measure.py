@@ -1,0 +1,381 @@
+"""From the steps of a log that was checked to a measurement."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_gsw.common.words import at_line
+from pytest_gsw.errors import LogError, TableError
+from pytest_gsw.logs.model import LogFormat, Step, StepLog
+from pytest_gsw.logs.reader import reading
+from pytest_gsw.logs.scan import matching_records
+from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE
+from pytest_gsw.stats.figures import calibration_factor, figures, figures_of, model_flops, peak_flops
+from pytest_gsw.stats.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected, steady
+from pytest_gsw.stats.verdict import ranks_of_jobs
+from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Metric, Series
+from pytest_gsw.tables.model import Baseline, parse_statistic
+from pytest_gsw.validation.checks import check_measured, check_steps, check_whole, is_trained, steps_each_line
+from pytest_gsw.validation.run import Run, log_evidence
+
+
+def measure_as_documented(baseline: Baseline, run: Run, log: StepLog, log_format: LogFormat) -> Measurement:
+    """The row's statistic over the steps of a log by what its table alone says, as of no cluster's job.
+
+    Raises:
+        LogError: As :func:`measure` does.
+    """
+    return measure(
+        baseline,
+        run,
+        log,
+        peak_flops=peak_flops(baseline.accelerator, baseline.dtype),
+        steps=baseline.recipe.steps,
+        first_index=log_format.first_index,
+    )
+
+
+def measure(
+    baseline: Baseline, run: Run, log: StepLog, *, peak_flops: float | None, steps: int | None, first_index: int | None
+) -> Measurement:
+    """The row's statistic over the steps of its log.
+
+    Args:
+        baseline: The row.
+        run: The ended job.
+        log: Its steps.
+        peak_flops: Peak FLOP/s of one GPU, for the MFU; where nobody knows it, the log's own calibration stands for it.
+        steps: Steps that the run was to do, ``None`` where nobody says.
+        first_index: The number that the log's format gives to the first step.
+
+    Raises:
+        LogError: There are too few steps, the last one is missing, a measured one was set up in another way than the
+            row is, or the result is impossible.
+        TableError: The result is impossible because the row's own figures contradict each other.
+    """
+    if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is None:
+        raise LogError(
+            "the log holds no calibration, on which the row's verdict rests",
+            evidence=log_evidence(run, log),
+            advice=f"the recipe prints it when it has trained, as {CALIBRATION_EXAMPLE}; did it end well?",
+        )
+    calibration_flops = None
+    if CALIBRATION in baseline.judged_by.needs or peak_flops is None:
+        calibration_flops = log.calibration_flops
+    timed = timed_steps(baseline, log)
+    if log.steps and not timed and baseline.judged_by.series is Series.STEPS:
+        fact = "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
+        advice = f"write sequence_length and global_batch_size into the table: {baseline.location}"
+        raise LogError(fact, evidence=log_evidence(run, log), advice=advice)
+    check_steps(baseline, run, log, timed, steps, first_index)
+    check_whole(baseline, run, log)
+    statistic = parse_statistic(baseline.statistic)
+    try:
+        chosen = selected(statistic, timed, first_index=first_index)
+        judged_s = apply(statistic, timed, first_index=first_index)
+    except ValueError as error:
+        raise LogError(
+            f"the log does not hold the steps that {baseline.statistic} needs: {error}",
+            evidence=log_evidence(run, log),
+        ) from error
+    check_measured(baseline, run, log, chosen, timed, first_index)
+    impossible_s = next((step.seconds for step in timed if not 0 < step.seconds < math.inf), None)
+    if impossible_s is not None:  # before anything is divided by it
+        raise LogError(
+            f"{impossible_s:g} s is no time of a step",
+            evidence=log_evidence(run, log),
+            advice="the log shows when steps were dispatched, not how long they took; check its statistic",
+        )
+    trained = tuple([step for step in timed if step.trained])
+    measurement = replace(
+        summarize(baseline, trained, judged_s, calibration_flops or peak_flops),
+        ranks_s=_ranks_s(baseline, log, chosen, timed),
+    )
+    mfu = measurement.figures.mfu
+    if mfu is not None and mfu > 1:
+        evidence = log_evidence(run, log)
+        if calibration_flops is None:
+            raise impossible_measurement(baseline, mfu, judged_s, peak_flops, evidence)
+        if baseline.judged_by is not STEP_TIME:
+            raise LogError(
+                f"MFU {mfu * 100:.1f} % of the measured peak is impossible: {calibration_flops:.3g} FLOP/s are no peak",
+                evidence=evidence,
+                advice="the machine was busier while it calibrated than while it trained: run it again, alone on the "
+                "machine",
+            )
+        # Its verdict rests on the time alone: a calibration that was disturbed costs it no more than the MFU.
+        return replace(summarize(baseline, trained, judged_s, None), ranks_s=measurement.ranks_s)
+    return replace(measurement, calibration_flops=calibration_flops)
+
+
+def summarize(
+    baseline: Baseline, timed: tuple[TimedStep, ...], judged_s: float, peak_flops: float | None
+) -> Measurement:
+    """A measurement from its steps and the judged number."""
+    series_s = tuple([step.seconds for step in timed])
+    return Measurement(
+        judged_s=judged_s,
+        statistic=baseline.statistic,
+        steps=len(timed),
+        first_s=series_s[0],
+        last_s=series_s[-1],
+        steady=steady(series_s),
+        figures=figures_of(baseline, judged_s, peak_flops),
+        series_s=series_s,
+        jobs_s=(judged_s,),
+    )
+
+
+def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: float | None) -> Measurement:
+    """What several jobs of a row measured: the median of what each of them did, and the series of the last one.
+
+    Its ranks are those of the job in which they differ the most.
+
+    Args:
+        baseline: The row.
+        jobs: One measurement for each job, in the order in which they ran.
+        peak_flops: Peak FLOP/s of one GPU, for the MFU.
+    """
+    jobs_s = tuple(one.judged_s for one in jobs)
+    judged_s = statistics.median(jobs_s)
+    peak_flops = jobs[-1].calibration_flops or peak_flops
+    found = figures_of(baseline, judged_s, peak_flops)
+    ranks = ranks_of_jobs(one.ranks_s for one in jobs)
+    metrics = {key: tuple(one.metrics[key][0] for one in jobs) for key in jobs[-1].metrics}
+    last = replace(jobs[-1], steadies_s=tuple(one.steady.median_s for one in jobs), metrics=metrics)
+    return replace(last, judged_s=judged_s, figures=found, jobs_s=jobs_s, ranks_s=ranks)
+
+
+def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
+    """The log's steps in seconds; rates are turned into seconds by the row's batch and sequence length.
+
+    Of a calibrated row, in seconds of a machine that is as fast as the documented one.
+    """
+    if baseline.judged_by.series is Series.SAVES:
+        return tuple(TimedStep(None, seconds) for seconds in log.checkpoint_saves_s)
+    factor = 1.0
+    if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is not None:
+        factor = calibration_factor(baseline, log.calibration_flops)
+    each_line = steps_each_line(log, log_interval(log.steps)) if any(step.skipped for step in log.steps) else 1
+    return tuple(
+        [
+            TimedStep(step.index, seconds * factor, is_trained(step, each_line))
+            for step in log.steps
+            if (seconds := step_seconds(step, baseline)) is not None
+        ]
+    )
+
+
+def _ranks_s(baseline: Baseline, log: StepLog, chosen: Sequence[int], timed: Sequence[TimedStep]) -> dict[str, float]:
+    """Each rank's median over the measured steps, seconds, by its label or by its place among those without one."""
+    # Without a batch size no step has a time, and saves are of no rank.
+    if log.printed is None or len(timed) != len(log.steps) or baseline.judged_by.series is Series.SAVES:
+        return {}
+    printed = []
+    for position in chosen:
+        step = log.steps[position]
+        factor = timed[position].seconds / (step_seconds(step, baseline) or 1.0)
+        seconds = ((label, _in_seconds(step, value, baseline)) for label, value in log.printed(step))
+        printed.append([(label, value * factor) for label, value in seconds if value is not None])
+    return ranks_s(printed)
+
+
+def _in_seconds(step: Step, value: float, baseline: Baseline) -> float | None:
+    """A number in the unit of a step, in seconds."""
+    if step.seconds is not None:
+        return value
+    if step.samples_per_s is not None:
+        return step_seconds(replace(step, samples_per_s=value), baseline)
+    return step_seconds(replace(step, tokens_per_s_per_gpu=value), baseline)
+
+
+def step_seconds(step: Step, baseline: Baseline) -> float | None:
+    """One step's seconds, ``None`` where the row lacks batch size or length to divide by its rate."""
+    if step.seconds is not None:
+        return step.seconds
+    if baseline.global_batch_size is None:
+        return None
+    if step.samples_per_s is not None:
+        return _seconds(baseline.global_batch_size, step.samples_per_s)
+    if step.tokens_per_s_per_gpu is not None and baseline.sequence_length is not None:
+        tokens = baseline.global_batch_size * baseline.sequence_length
+        return _seconds(tokens / baseline.gpus, step.tokens_per_s_per_gpu)
+    return None
+
+
+def _seconds(amount: float, per_s: float) -> float:
+    """How long an amount takes; a rate of zero is for ever, and :func:`measure` refuses that."""
+    return amount / per_s if per_s else math.inf
+
+
+# -- What a site's metrics read of an ended run: a number for each, or the reason why there is none
+
+
+_STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "last": lambda values: values[-1],
+    "median": statistics.median,
+    "mean": statistics.fmean,
+    "max": max,
+    "min": min,
+}
+
+
+@dataclass(frozen=True)
+class MetricLog:
+    """What a metric is read from: the last attempt in a run's log."""
+
+    baseline: Baseline
+    #: Its steps, as the row's log format has read them.
+    steps: Sequence[Step]
+    path: Path
+    #: Byte offset from which on the last attempt's lines stand.
+    begin: int = 0
+
+    def lines(self, *markers: bytes) -> Iterator[bytes]:
+        """The whole lines that hold one of these texts, without line ends, in order.
+
+        Args:
+            markers: What is searched for; the log is not looked at otherwise, however large it is.
+        """
+        return (line for _, line in matching_records(self.path, markers, start=self.begin))
+
+
+def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[str, Metric]) -> dict[str, float]:
+    """The number of each metric that a row documents, by key.
+
+    Args:
+        baseline: The row.
+        path: The log.
+        log: What the row's format has read of it.
+        known: The site's metrics, by key; those of the row are among them.
+
+    Raises:
+        LogError: One is not there, or is no number above zero.
+    """
+    if not baseline.metrics:
+        return {}
+    source = MetricLog(baseline, log.steps, path, _begin(path, log))
+    with reading(path):
+        return {key: _number(known[key], source) for key in baseline.metrics}
+
+
+def _begin(path: Path, log: StepLog) -> int:
+    """Where the last attempt begins; what is printed before its first step may be an earlier attempt's.
+
+    Raises:
+        LogError: There are several, and nothing says where the last one begins.
+    """
+    if log.attempts < 2:
+        return 0
+    offset = log.steps[0].offset if log.steps else None
+    if offset is None:
+        raise LogError(
+            f"the log holds {log.attempts} attempts, and its format does not say where the last one begins",
+            evidence=(("log", str(path)),),
+            advice="the row documents further metrics, which are those of the last attempt: "
+            "let the format's parser give each Step its offset",
+        )
+    return offset
+
+
+def _number(metric: Metric, source: MetricLog) -> float:
+    assert metric.read is not None  # what a hook returned was checked
+    values = [_finite(metric, value, source.path) for value in metric.read(source)]
+    if not values:
+        raise LogError(
+            f"the log holds no {metric.label} ({metric.key}), which the row documents",
+            evidence=(("log", str(source.path)), ("baseline", str(source.baseline.location))),
+            advice="look at whether the run prints it, and at the plugin that reads it",
+        )
+    return _STATISTICS[metric.statistic](values)
+
+
+def _finite(metric: Metric, value: Any, path: Path) -> float:
+    """A number that was read, which may be the log's own bytes.
+
+    Raises:
+        LogError: It is none, or not finite and above zero.
+    """
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if 0 < number < math.inf:
+        return number
+    shown = value.decode("utf-8", "replace") if isinstance(value, bytes) else repr(value)
+    raise LogError(
+        f"{metric.label} ({metric.key}) is {shown[:40]} in the log, wanted a number above 0",
+        evidence=(("log", str(path)),),
+        advice="find out why before measuring: a figure that is not finite says that the run was not sound",
+    )
+
+
+# -- An MFU above one: whether it is the log's fault, or the table's, whose own figures give it, too
+
+
+_ADVICE = "correct {} there, or leave it out: the verdict does not rest on it"
+
+
+def impossible_table(baseline: Baseline, peak_flops: float | None) -> TableError | None:
+    """That the documented step time and model FLOPs give an MFU above one; ``None`` where they do not.
+
+    No job needs to run for it.
+    """
+    step_time_s = baseline.documented.step_time_s
+    mfu = figures(baseline, step_time_s, peak_flops).mfu
+    if mfu is None or mfu <= 1:
+        return None
+    fact = (
+        f"the table contradicts itself: MFU {mfu * 100:.1f} % is impossible, and its own {step_time_s:.4g} s gives it"
+    )
+    return TableError(fact, _evidence(baseline, peak_flops), advice=_ADVICE.format(model_flops(baseline)[1]))
+
+
+def impossible_measurement(
+    baseline: Baseline,
+    mfu: float,
+    judged_s: float,
+    peak_flops: float | None,
+    evidence: tuple[tuple[str, str], ...],
+) -> TableError | LogError:
+    """Whose fault a measured MFU above one is: the documented MFU tells what the step time would give without FLOPs."""
+    documented = baseline.documented
+    table = impossible_table(baseline, peak_flops)
+    if table is not None:
+        return table
+    if documented.mfu is not None and documented.step_time_s is not None:
+        by_document = documented.mfu * documented.step_time_s / judged_s
+        if by_document <= 1:
+            return TableError(
+                f"the table contradicts itself: {judged_s:.4g} s is an MFU of {by_document * 100:.1f} % by its mfu, "
+                f"and of {mfu * 100:.1f} % by its {model_flops(baseline)[1]}",
+                (*_evidence(baseline, peak_flops), *evidence),
+                advice=_ADVICE.format(model_flops(baseline)[1]),
+            )
+    return LogError(
+        f"MFU {mfu * 100:.1f} % is impossible: no hardware takes {judged_s:.4g} s for a step",
+        evidence=evidence,
+        advice="the log shows when steps were dispatched, not how long they took; check its statistic",
+    )
+
+
+def _evidence(baseline: Baseline, peak_flops: float | None) -> tuple[tuple[str, str], ...]:
+    """Where the figures stand, and what they are."""
+    documented, computed = baseline.documented, figures(baseline, baseline.documented.step_time_s, peak_flops)
+    mfu = "" if documented.mfu is None else f", an MFU of {documented.mfu * 100:.4g} %"
+    batch = baseline.global_batch_size or 1
+    formula = (
+        f"{batch} * {(model_flops(baseline)[0] or 0) / batch:.4g} FLOPs / {documented.step_time_s:.4g} s"
+        f" / {baseline.gpus} GPUs / {peak_flops or 0:.4g} FLOP/s = {(computed.mfu or 0) * 100:.1f} %"
+    )
+    return (
+        ("baseline", str(baseline.location)),
+        ("document", at_line(baseline.source.document, baseline.source.line)),
+        ("documented", f"{documented.step_time_s:.4g} s a step{mfu}"),
+        ("computed", formula),
+    )

@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from pytest_gsw.stats.cluster_effect import (
+    LEAST_EFFECT,
+    Before,
+    ClusterEffect,
+    CurrentRun,
+    Effect,
+    Joint,
+    decide_beside,
+    effects_of,
+    level_of,
+    taken_before_drift,
+)
+from pytest_gsw.stats.decision import Outcome, decide
+from pytest_gsw.stats.drift import drift
+from pytest_gsw.stats.noise import K, Noise, deviations, limit, median_sd
+
+ROWS = [f"row{number}" for number in range(30)]
+TOLERANCE = 0.05
+
+
+def runs_of(rng: random.Random, run_sd: float, job_sd: float, runs: int = 30) -> list[dict[str, float]]:
+    """The seconds of rows that usually take one, two, three ... seconds."""
+    found = []
+    for _ in range(runs):
+        effect = rng.gauss(0, run_sd)
+        found.append({row: number * math.exp(effect + rng.gauss(0, job_sd)) for number, row in enumerate(ROWS, 1)})
+    return found
+
+
+def before(rng: random.Random, run_sd: float, job_sd: float, runs: int = 30) -> Before:
+    seconds = runs_of(rng, run_sd, job_sd, runs)
+    levels = {row: level_of([run[row] for run in seconds]) for row in ROWS}
+    return Before(seconds, {row: level for row, level in levels.items() if level is not None})
+
+
+def rng_of(seed: object) -> random.Random:
+    return random.Random(str(seed))  # noqa: S311 - noise, not cryptography
+
+
+def quiet(rows: int = 30, spread: float = 0.01) -> Before:
+    """Thirty runs without an effect of any, whose rows differ a little."""
+    names = ROWS[:rows]
+    run = [{row: 1 + spread * ((number + place) % 3 - 1) for place, row in enumerate(names)} for number in range(30)]
+    return Before(run, dict.fromkeys(names, 0.0))
+
+
+def slower(loss: float) -> float:
+    return -math.log1p(-loss)
+
+
+def lost(rows: int, loss: float, missing: int = 0, **others: float) -> CurrentRun:
+    """A run in which all rows have lost as much, but some others."""
+    over = {row: slower(others.get(row, loss)) for row in ROWS[:rows]}
+    return CurrentRun(quiet(), over, missing)
+
+
+def is_incident(current_run: CurrentRun) -> bool:
+    effect = current_run.effect()
+    return effect is not None and effect.is_incident
+
+
+# -- effects ----------------------------------------------------------------------------------
+
+
+def test_a_run_has_an_effect_from_eight_rows_on() -> None:
+    runs = {1: dict(enumerate([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])), 2: dict(enumerate([0.1] * 5 + [9.0] * 3))}
+
+    assert effects_of(runs) == {2: 0.1}
+
+
+def test_runs_differ_by_what_their_rows_have_in_common() -> None:
+    sds = [one.sigma for seed in range(20) if (one := before(rng_of(seed), 0.03, 0.02).noise) is not None]
+    lefts = [before(rng_of(seed), 0.03, 0.02).noise_of_left("row3", TOLERANCE).sigma for seed in range(20)]
+
+    assert statistics.median(sds) == pytest.approx(0.03, rel=0.15)
+    assert statistics.median(lefts) == pytest.approx(0.02, rel=0.15)
+
+
+def test_the_spread_of_runs_is_that_of_the_first_thirty() -> None:
+    known = before(rng_of(1), 0.01, 0.02, runs=30)
+    later = [{row: 3 * seconds for row, seconds in run.items()} for run in runs_of(rng_of(2), 0.1, 0.02)]
+
+    assert replace(known, runs=(*known.runs, *later)).noise == known.noise
+
+
+@pytest.mark.parametrize(("runs", "rows"), [(7, 30), (30, 7)])
+def test_with_few_runs_or_rows_nothing_is_said(runs: int, rows: int) -> None:
+    found = runs_of(rng_of(1), 0.01, 0.02, runs)
+    few = Before([{row: run[row] for row in ROWS[:rows]} for run in found], dict.fromkeys(ROWS[:rows], 0.0))
+    current_run = CurrentRun(few, dict.fromkeys(ROWS[:rows], slower(0.5)))
+
+    assert few.noise is None
+    assert current_run.effect() is None
+    assert not current_run.says_something
+    assert current_run.bounds("row0", TOLERANCE) == ()
+
+
+def test_a_row_of_few_runs_has_no_level() -> None:
+    assert level_of([1.0] * 7) is None
+    assert level_of([1.0] * 8) == 0.0
+
+
+# -- incidents --------------------------------------------------------------------------------
+
+
+def test_an_incident_is_beyond_its_noise_and_beyond_the_least_effect() -> None:
+    noise = Noise(0.02, 30)
+    limit = K * 0.02 * math.hypot(1, median_sd(30))
+
+    assert Effect(limit + 1e-9, noise, 30, 30).is_incident
+    assert not Effect(limit - 1e-9, noise, 30, 30).is_incident
+    assert not Effect(LEAST_EFFECT - 1e-9, Noise(0.0001, 30), 30, 30).is_incident
+
+
+@pytest.mark.parametrize("runs", [8, 15, 30])
+def test_with_few_runs_incidents_are_as_seldom(runs: int) -> None:
+    rng, false = rng_of(runs), 0
+    for _ in range(300):
+        known = before(rng, 0.02, 0.02, runs)
+        for run in runs_of(rng, 0.02, 0.02, runs=2):
+            false += is_incident(CurrentRun(known, {row: math.log(run[row]) - known.levels[row] for row in ROWS}))
+
+    assert false <= 10  # of 600
+
+
+def test_half_of_the_rows_make_no_incident() -> None:
+    assert not is_incident(lost(30, 0.0, **dict.fromkeys(ROWS[:14], 0.3)))
+    assert is_incident(lost(30, 0.0, **dict.fromkeys(ROWS[:16], 0.3)))
+
+
+@pytest.mark.parametrize(("run_sd", "job_sd"), [(0.0, 0.03), (0.01, 0.03), (0.02, 0.02), (0.03, 0.02)])
+def test_quiet_runs_are_seldom_incidents_and_a_loss_of_the_cluster_is_one(run_sd: float, job_sd: float) -> None:
+    rng, false, found = rng_of((run_sd, job_sd)), 0, 0
+    for _ in range(20):
+        known = before(rng, run_sd, job_sd)
+        for run in runs_of(rng, run_sd, job_sd, runs=25):
+            over = {row: math.log(seconds) - known.levels[row] for row, seconds in run.items()}
+            false += is_incident(CurrentRun(known, over))
+            found += is_incident(CurrentRun(known, {row: one + slower(0.15) for row, one in over.items()}))
+
+    assert false <= 5  # of 500; 0.1 % is the rate with noise that is known
+    assert found >= 450
+
+
+# -- one row ----------------------------------------------------------------------------------
+
+
+def run(effect: float = 0.0, sigma: float = 0.02, shared: float = 0.03, *, is_incident: bool = False) -> ClusterEffect:
+    return ClusterEffect(effect, effect, is_incident, 0.09, 30, 1.0, Noise(sigma, 30, shared))
+
+
+def decided(times_s: Sequence[float], beside: ClusterEffect, confirm: int = 4) -> Joint:
+    return decide_beside(times_s, 1.0, TOLERANCE, beside, confirm=confirm)
+
+
+def test_what_a_run_shares_does_not_average_out() -> None:
+    shared = Noise(0.02, 30, shared=0.03)
+
+    assert shared.of_median(1) == pytest.approx(math.hypot(0.03, 0.02))
+    assert limit(TOLERANCE, shared, 5) == pytest.approx(1 - math.exp(-K * math.hypot(0.03, 0.02 * median_sd(5))))
+    assert limit(TOLERANCE, Noise(0.02, 30), 5) == TOLERANCE
+
+
+def test_a_row_slower_than_the_others_is_found_by_what_is_left() -> None:
+    times_s = [math.exp(slower(0.06) - 0.03)] * 3
+
+    assert decide(times_s, 1.0, TOLERANCE, Noise(0.033, 30), confirm=4).outcome is Outcome.PASSED
+    assert decided(times_s, run(-0.03, 0.015)).outcome is Outcome.REGRESSED
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.02, 0.05, 0.1, 0.3])
+@pytest.mark.parametrize("jobs", [1, 3, 5])
+def test_no_row_beyond_its_tolerance_passes_by_what_the_others_took(effect: float, jobs: int) -> None:
+    times_s = [math.exp(slower(0.051))] * jobs
+    for is_incident in (False, True):
+        found = decided(times_s, run(effect, 0.01, is_incident=is_incident))
+        assert found.outcome in {Outcome.REGRESSED, Outcome.INCONCLUSIVE}
+
+
+def test_a_row_that_is_slow_with_the_others_is_part_of_the_incident_and_has_no_further_job() -> None:
+    found = decided([math.exp(0.2)], run(0.2, is_incident=True))
+
+    assert (found.outcome, found.more, found.is_part) == (Outcome.INCONCLUSIVE, 0, True)
+
+
+def test_a_row_that_is_slower_than_the_incident_is_a_failure_of_its_own() -> None:
+    times_s = [math.exp(0.2 + slower(0.1))]
+    beside = run(0.2, is_incident=True)
+
+    assert decided(times_s, beside).more == 1
+    found = decided(times_s * 3, beside)
+    assert (found.outcome, found.more, found.is_part) == (Outcome.REGRESSED, 0, False)
+
+
+def test_no_further_job_is_asked_for_where_a_usual_one_would_be_too_slow_current_run() -> None:
+    slow_run = decided([math.exp(0.07)], run(0.06))
+    slow_job = decided([math.exp(0.06)], run(0.02))
+
+    assert (slow_run.outcome, slow_run.more) == (Outcome.INCONCLUSIVE, 0)
+    assert slow_job.more == 1
+
+
+def test_further_jobs_of_the_same_bad_run_make_no_failure() -> None:
+    times_s = [math.exp(0.08)] * 5
+
+    assert decide(times_s, 1.0, TOLERANCE, Noise(0.036, 30), confirm=4).outcome is Outcome.REGRESSED
+    found = decided(times_s, run(0.08))
+    assert found.outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_row_beyond_its_own_limit_fails_without_an_incident() -> None:
+    found = decided([math.exp(0.2)], run(0.19), confirm=0)
+
+    assert (found.outcome, found.is_part) == (Outcome.REGRESSED, False)
+
+
+@pytest.mark.parametrize("loss", [-0.2, -0.03, -0.01])
+def test_a_row_does_not_have_to_gain_with_the_others(loss: float) -> None:
+    # Of rows that gained on different runs of the first month, all later runs are a little faster than usual.
+    current_run = lost(30, loss, row0=0.0)
+
+    (beside,) = current_run.bounds("row0", TOLERANCE)
+
+    assert (beside.effect, beside.taken) == (pytest.approx(slower(loss)), 0.0)
+    assert decided([1.0], beside).outcome is Outcome.PASSED
+    assert decided([math.exp(slower(0.04))], beside).outcome is Outcome.PASSED
+
+
+def test_what_was_too_slow_widens_no_noise() -> None:
+    known = before(rng_of(1), 0.01, 0.02, runs=20)
+    run_s = [{row: 1.3 * seconds for row, seconds in known.runs[n].items()} for n in range(0, 20, 2)]
+    slow = Before([*known.runs, *run_s], known.levels, [*[()] * 20, *[ROWS] * 10])
+
+    assert slow.noise == known.noise
+    assert slow.noise_of_left("row0", TOLERANCE) == known.noise_of_left("row0", TOLERANCE)
+    never_fast = replace(known, slow=[ROWS] * 20)  # its document is of a faster cluster
+    assert (never_fast.noise, never_fast.noise_of_left("row0", TOLERANCE)) == (
+        known.noise,
+        known.noise_of_left("row0", TOLERANCE),
+    )
+
+
+def test_a_gain_counts_by_the_row_itself() -> None:
+    gained = decided([math.exp(-0.2)], run(-0.2))
+    slow_run = decided([1.0], run(0.09))
+
+    assert gained.outcome is Outcome.IMPROVED
+    assert slow_run.outcome is Outcome.PASSED
+
+
+# -- rows that wait ---------------------------------------------------------------------------
+
+
+def outcome_of(current_run: CurrentRun, row: str, time_s: float, reference_s: float = 1.0) -> object:
+    """What comes of a row, ``None`` as long as the others may change that."""
+    runs = current_run.bounds(row, TOLERANCE)
+    found = [decide_beside([time_s], reference_s, TOLERANCE, one, confirm=4) for one in runs]
+    said = {(one.outcome, one.more, one.is_part) for one in found}
+    return said.pop() if len(said) == 1 else None
+
+
+def test_a_usual_row_is_settled_once_more_than_half_of_the_others_are_there() -> None:
+    def settled(ended: int) -> bool:
+        return outcome_of(lost(ended, 0.0, missing=30 - ended), "row0", 1.0) is not None
+
+    assert [settled(ended) for ended in (1, 8, 15, 17, 30)] == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_settled_row_comes_out_as_at_the_end_of_the_run(seed: int) -> None:
+    rng = rng_of(seed)
+    known = before(rng, 0.02, 0.02)
+    effect = rng.choice([0.0, 0.0, slower(0.04), slower(0.08), slower(0.15), -0.1])
+    (seconds,) = runs_of(rng, 0.02, 0.02, runs=1)
+    over = {row: math.log(one) - known.levels[row] + effect for row, one in seconds.items()}
+    ended = rng.sample(ROWS, len(ROWS))
+    row = ended[0]
+    over[row] += rng.choice([0.0, slower(0.07), slower(0.12)])
+    reference_s = math.exp(known.levels[row])
+
+    def at(count: int) -> object:
+        partly: Mapping[str, float] = {name: over[name] for name in ended[:count]}
+        return outcome_of(
+            CurrentRun(known, partly, len(ROWS) - count), row, reference_s * math.exp(over[row]), reference_s
+        )
+
+    at_last = at(len(ROWS))
+    assert at_last is not None
+    assert {at(count) for count in range(1, len(ROWS))} <= {None, at_last}
+
+
+# -- by simulation ----------------------------------------------------------------------------
+
+
+def test_a_creep_that_rows_share_is_found_sooner() -> None:
+    rng = rng_of("creep")
+    known = before(rng, 0.005, 0.03, runs=30)
+    creeping = [
+        {row: one * math.exp(0.01 / 7 * number) for row, one in run.items()}
+        for number, run in enumerate(runs_of(rng, 0.005, 0.03, runs=24))
+    ]
+    seen = replace(known, runs=(*known.runs, *creeping))
+
+    assert drift([math.exp(effect) for effect in seen.effects.values()]) is not None
+    assert sum(drift([run[row] for run in seen.runs]) is not None for row in ROWS) < len(ROWS) / 2
+    assert not any(drift(own_s(seen, row)) for row in ROWS)
+
+
+def own_s(seen: Before, row: str) -> list[float]:
+    return [run[row] * math.exp(-seen.taken[number]) for number, run in enumerate(seen.runs)]
+
+
+@pytest.mark.parametrize("own", [0.0, 0.03])
+def test_what_a_row_has_lost_is_told_of_the_cluster_or_of_the_row_and_never_of_nobody(own: float) -> None:
+    rng = rng_of("shares")
+    runs = runs_of(rng, 0.005, 0.01, runs=55)
+    late = {number: {row: one * 1.04 for row, one in run.items()} for number, run in enumerate(runs)}
+    whole = [late[number] if number >= 35 else run for number, run in enumerate(runs)]
+    slow = [{**run, "row0": run["row0"] * (1 + own * (number >= 35))} for number, run in enumerate(whole)]
+    seen = replace(before(rng, 0.005, 0.01), runs=slow)
+
+    found = drift(own_s(seen, "row0"))
+    of_cluster = drift([math.exp(effect) for effect in seen.effects.values()])
+
+    assert of_cluster is not None
+    assert of_cluster.shift == pytest.approx(0.04, abs=0.01)
+    assert (found is not None) == bool(own)
+    assert found is None or found.shift == pytest.approx(own, abs=0.01)
+
+
+@pytest.mark.parametrize("runs", [39, 40])
+def test_nothing_is_taken_before_the_cluster_itself_can_be_asked(runs: int) -> None:
+    effects = [0.0] * 30 + [0.05] * (runs - 30)
+
+    taken = taken_before_drift(effects)
+
+    assert taken == (effects if runs >= 40 else [0.0] * runs)
+
+
+def test_what_is_taken_counts_from_the_cluster_s_own_first_runs() -> None:
+    assert taken_before_drift([0.03] * 30 + [0.05] * 10) == pytest.approx([0.0] * 30 + [0.02] * 10)
+
+
+def test_a_gain_of_the_others_that_lasts_is_no_loss_of_a_row_and_a_fast_run_is_one_of_all() -> None:
+    lasts = taken_before_drift([0.0] * 30 + [-0.05] * 20)
+    once = taken_before_drift([0.0] * 35 + [-0.05] + [0.0] * 10)
+
+    assert lasts[-10:] == [0.0] * 10
+    assert once[35] == -0.05
+
+
+def test_a_row_s_own_creep_is_found_where_runs_differ_by_more() -> None:
+    found = {"raw": 0, "own": 0}
+    for seed in range(12):
+        rng = rng_of(f"creep {seed}")
+        runs = runs_of(rng, 0.03, 0.01, runs=70)
+        slow = [{**run, "row0": run["row0"] * math.exp(0.01 / 7 * max(0, n - 35))} for n, run in enumerate(runs)]
+        levels = {row: level_of([run[row] for run in slow[:30]]) or 0.0 for row in ROWS}
+        found["raw"] += drift([run["row0"] for run in slow]) is not None
+        found["own"] += drift(own_s(Before(slow, levels), "row0")) is not None
+
+    assert found["own"] >= 11
+    assert found["raw"] <= 8
+
+
+def test_of_many_rows_that_are_tested_together_each_may_be_slower_by_noise() -> None:
+    beside = run(0.0, sigma=0.035, shared=0.0)
+    times_s = [math.exp(0.0595)] * 5
+
+    alone, together = (decide_beside(times_s, 1.0, TOLERANCE, replace(beside, tested=rows)) for rows in (1, 30))
+
+    assert (alone.outcome, together.outcome) == (Outcome.REGRESSED, Outcome.INCONCLUSIVE)
+    assert deviations(30) == pytest.approx(3.403, abs=1e-3)
+    assert deviations(1) == deviations(8) == K
+
+
+def test_what_is_taken_from_a_row_is_known_as_a_median_of_the_others_is() -> None:
+    of_few, of_many = (replace(run(0.02, sigma=0.04), rows=rows) for rows in (9, 1000))
+    times_s = [math.exp(0.02 + 0.0675)] * 5
+
+    few, many = (decide_beside(times_s, 1.0, TOLERANCE, one) for one in (of_few, of_many))
+
+    assert (few.left.outcome, many.left.outcome) == (Outcome.INCONCLUSIVE, Outcome.REGRESSED)

@@ -1,0 +1,142 @@
+"""Every bundled row, with its simulated log cut in each of the demo's ways: none may be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from pytest_gsw.demo.simulation import Job, simulate
+from pytest_gsw.demo.writers import WRITERS, Event, damage
+from pytest_gsw.errors import LogError
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.model import Baseline, Recipe
+from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.measure import measure_as_documented
+from pytest_gsw.validation.run import Run
+from tests.unit.logs import lines
+from tests.unit.rows import LLAMA2_FP8_X128
+
+ENDED_WELL = JobStatus(JobState.COMPLETED, exit_code=0)
+ROWS = [row for row in load_tables([bundled_baselines()]) if row.expected_failure is None]
+#: The demo's faults that leave a part of the log; the jobs of some end otherwise than this test lets them.
+CUTS = ("oom", "fail", "oom-kill", "stall", "short", "truncated")
+
+
+def events_of(row: Baseline) -> tuple[tuple[Event, ...], dict[str, tuple[Event, ...]]]:
+    job = Job(
+        id="4242",
+        nodes=row.nodes,
+        gpus=row.gpus,
+        gpus_per_node=row.gpus_per_node,
+        size=row.size,
+        dtype=row.dtype,
+        version="test",
+    )
+    run = simulate(row, job, None, Random(7), datetime(2031, 2, 3, tzinfo=timezone.utc))  # noqa: S311 - noise
+    healthy = tuple(WRITERS[row.log_format](run))
+    return healthy, {word: damage(healthy, run, word) for word in CUTS}
+
+
+def is_measured(row: Baseline, log: bytes, path: Path) -> bool:
+    path.write_bytes(log)
+    run = Run("4242", ENDED_WELL, path)
+    log_format = FORMATS[row.log_format]
+    try:
+        check_job(run)
+        measure_as_documented(row, run, read_steps(row, run, log_format), log_format)
+    except LogError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("framework", sorted({row.framework for row in ROWS}))
+def test_no_row_is_measured_by_a_cut_log(framework: str, tmp_path: Path) -> None:
+    measured = []
+    for row in ROWS:
+        if row.framework != framework:
+            continue
+        healthy, cut = events_of(row)
+        whole = b"".join(event.data for event in healthy)
+        assert is_measured(row, whole, tmp_path / "run.log"), row.id
+        steps = [event.step for event in healthy if event.figure_end]
+        last = next(number for number, event in enumerate(healthy) if event.figure_end and event.step == max(steps))
+        logs = {word: b"".join(event.data for event in events) for word, events in cut.items()}
+        logs["a whole line too early"] = b"".join(event.data for event in healthy[:last])
+        measured += [(row.id, word) for word, log in logs.items() if is_measured(row, log, tmp_path / "run.log")]
+    assert measured == []
+
+
+# ---- Every line end ------------------------------------------------------------------------------
+
+#: A row that any format may be of, as few of whose steps are enough: its end alone tells a cut log.
+ROW = replace(LLAMA2_FP8_X128, dtype="bf16", min_steps=1, statistic="median", recipe=Recipe("any", steps=12))
+DONE = b"[after training is done] datetime: 2031-02-03 04:05:06 \n"
+LAUNCHED = b"[2031-02-03 04:05:06,789] [INFO] [launch.py:272:main] process 4242 spawned with command: ['python']\n"
+EXITED = b"[2031-02-03 04:05:06,789] [INFO] [launch.py:367:main] Process 4242 exits successfully.\n"
+BRIDGE = b"Step Time : 4.25s GPU utilization: 663.5MODEL_TFLOP/s/GPU\n"
+
+
+def simulated() -> dict[str, tuple[Baseline, tuple[bytes, ...]]]:
+    """A row of each format and metric whose end is told, with its log up to the end of its last step, and the rest."""
+    found = {}
+    for row in ROWS:
+        known = row.recipe.steps is not None or row.log_format in {"megatron", "huggingface"}
+        if known and f"{row.log_format} {row.metric}" not in found:
+            events = events_of(row)[0]
+            steps = max(event.step for event in events if event.figure_end)
+            last = next(n for n, event in enumerate(events) if event.figure_end and event.step == steps)
+            parts = (b"".join(event.data for event in part) for part in (events[: last + 1], events[last + 1 :]))
+            found[f"{row.log_format} {row.metric}"] = row, tuple(parts)
+    return found
+
+
+def step_lines(log_format: str, *parts: bytes) -> tuple[Baseline, tuple[bytes, ...]]:
+    return replace(ROW, log_format=log_format), parts
+
+
+STEPS = range(1, 13)
+LOGS = {
+    **simulated(),
+    "deepspeed's pipeline engine": step_lines("deepspeed", b"".join(lines.pipe(step, "4.250") for step in STEPS), b""),
+    "deepspeed's engine": step_lines("deepspeed", b"".join(lines.throughput(step, "60") for step in STEPS[2:]), b""),
+    "deepspeed's launcher": (
+        replace(ROW, log_format="deepspeed", recipe=Recipe("any")),
+        (LAUNCHED + b"".join(lines.throughput(step, "60") for step in STEPS[2:]), EXITED),
+    ),
+    "megatron-bridge": step_lines("megatron", DONE.replace(b"training is done", b"dataloaders are built") + 12 * BRIDGE, DONE),
+    "torchtitan": step_lines("torchtitan", b"".join(lines.titan(step, "1500") for step in STEPS), b""),
+    "nemo's printer": step_lines("nemo", b"".join(lines.printer(n, n, "4.25") for n in range(12)), b""),
+}  # fmt: skip
+
+
+def line_ends(log: bytes) -> Iterator[int]:
+    end = 0
+    while end := log.find(b"\n", end) + 1:
+        yield end
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_no_row_is_measured_by_a_log_that_is_cut_before_its_last_step(name: str, tmp_path: Path) -> None:
+    row, (steps, rest) = LOGS[name]
+    path = tmp_path / "run.log"
+    assert is_measured(row, steps + rest, path)
+    cuts = {*line_ends(steps), *range(len(steps) - 80, len(steps))} - {len(steps)}
+    few = replace(row, min_steps=1)
+    assert [steps[:cut][-80:] for cut in sorted(cuts) if is_measured(few, steps[:cut], path)] == []
+
+
+@pytest.mark.parametrize("name", [name for name in LOGS if "megatron" in name or "paxml" in name or "launcher" in name])
+def test_no_row_is_measured_by_a_log_that_lacks_its_last_words(name: str, tmp_path: Path) -> None:
+    row, (steps, rest) = LOGS[name]
+    words = (b"[after training is done]", b"Elapsed time for <_main>", b"exits successfully")
+    end = min(rest.index(word) for word in words if word in rest)
+    cuts = [cut for cut in line_ends(rest) if cut <= end]
+    assert not any(is_measured(row, steps + rest[:cut], tmp_path / "run.log") for cut in (0, *cuts))

@@ -1,0 +1,465 @@
+"""Training that trains nothing, attempts that diverged, losses that are missing or do not fall, ranks that differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.errors import LogError, LogWarning
+from pytest_gsw.tables.model import Baseline, Recipe
+from tests.unit.logs import lines
+from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.validation.ended import of_bytes as measured
+
+ROW = replace(LLAMA2_FP8_X128, min_steps=18, statistic="median", recipe=Recipe("maxtext", steps=20))
+OVERFLOW = (
+    b"[2031-02-03 04:05:06,789] [INFO] [loss_scaler.py:190:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. "
+)
+OVERFLOW += b"Attempted loss scale: 512, reducing to 256\n"
+REQUEUE = b"slurmstepd: error: *** JOB 7 ON node7 CANCELLED AT 2031-02-03T04:05:06 DUE TO JOB REQUEUE ***\n"
+
+
+def row(log_format: str, **changes: object) -> Baseline:
+    return replace(ROW, log_format=log_format, **changes)  # type: ignore[arg-type]
+
+
+def refused(baseline: Baseline, log: bytes, folder: Path) -> str:
+    with pytest.raises(LogError) as caught:
+        measured(baseline, log, folder)
+    return caught.value.fact
+
+
+def megatron(step: int, skipped: int = 0, loss: str = " lm loss: 9.5E+00 |", elapsed: str = "4250.0") -> bytes:
+    line = lines.megatron(step, elapsed).replace(b"loss scale: 1.0", b"loss scale: 4096.0")
+    line = line.replace(b"batch size:    96", b"batch size:   256")
+    line = line.replace(b" lm loss: 9.500000E+00 |", loss.encode())
+    return line.replace(b"skipped iterations:   0", f"skipped iterations: {skipped:3}".encode())
+
+
+def summary_of_20(overflows: int) -> bytes:
+    return b"  Total optimization steps = 20\n" + OVERFLOW * overflows + lines.summary("60.0")
+
+
+# ---- Skipped steps -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("log_format", "log"),
+    [
+        ("megatron", b"".join(megatron(step, skipped=1) for step in range(1, 21))),
+        ("megatron", b"".join(megatron(step, loss="") for step in range(1, 21))),
+        ("megatron", b"".join(OVERFLOW + megatron(step) for step in range(1, 21))),
+        ("deepspeed", b"".join(OVERFLOW + lines.throughput(step, "60.0") for step in range(1, 21))),
+        ("deepspeed", b"".join(OVERFLOW + lines.pipe(step, "4.250") for step in range(1, 21))),
+        ("huggingface", summary_of_20(20)),
+        ("maxtext", b"".join(OVERFLOW + lines.maxtext(step, "4.250") for step in range(20))),
+    ],
+    ids=["counted", "no loss", "by DeepSpeed", "engine", "pipeline engine", "summary", "another format"],
+)
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_no_step_was_trained(log_format: str, log: bytes, dtype: str, tmp_path: Path) -> None:
+    baseline = row(log_format, dtype=dtype, min_steps=1 if log_format == "huggingface" else 18)
+    needed = 1 if log_format == "huggingface" else 18 if dtype == "bf16" else 9
+    assert refused(baseline, log, tmp_path) == (f"the optimizer skipped 20 of 20 steps: 0 trained, {needed} needed")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[INFO] [unfused_optimizer.py:207:step] [deepspeed] fp16 dynamic loss scale overflow! Skipping step. Attempted\n",
+        b"[INFO] [logging.py:96:log_dist] [Rank 0] Overflow detected. Skipping step. Attempted loss scale: 1\n",
+        b"Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0\n",
+    ],
+)
+def test_the_words_of_other_scalers(line: bytes, tmp_path: Path) -> None:
+    log = b"".join(line + lines.throughput(step, "60.0") for step in range(1, 21))
+    assert refused(row("deepspeed"), log, tmp_path) == "the optimizer skipped 20 of 20 steps: 0 trained, 18 needed"
+
+
+def test_one_count_for_many_steps(tmp_path: Path) -> None:
+    def run(*counts: tuple[int, int]) -> bytes:
+        told = dict(counts)
+        return b"".join(
+            (f"[Rank 0] step={step}, skipped={told[step]}, lr=[1e-06]\n".encode() if step in told else b"")
+            + lines.throughput(step, "60.0")
+            for step in range(1, 21)
+        )
+
+    assert refused(row("deepspeed"), run((20, 20)), tmp_path).startswith("the optimizer skipped 20 of 20 steps: ")
+    assert refused(row("deepspeed"), run((10, 0), (20, 6)), tmp_path).startswith(
+        "the optimizer skipped 6 of 20 steps: "
+    )
+    assert measured(row("deepspeed"), run((10, 0), (20, 1)), tmp_path).steps == 19
+    # The counts of a run that went on from a checkpoint begin where that ended.
+    log = run((10, 77), (20, 77)).replace(b"step=10, skipped", b"step=1010, skipped")
+    assert measured(row("deepspeed"), log.replace(b"step=20, skipped", b"step=1020, skipped"), tmp_path).steps == 20
+
+
+def test_an_overflow_that_each_rank_tells(tmp_path: Path) -> None:
+    told = b"".join(OVERFLOW.replace(b"Rank 0", f"Rank {rank}".encode()) for rank in range(16))
+    log = b"".join((told if step == 60 else b"") + lines.throughput(step, "60.0") for step in range(10, 101, 10))
+    baseline = row("deepspeed", dtype="fp16", recipe=Recipe("deepspeed", steps=100), min_steps=90)
+    assert measured(baseline, log, tmp_path).steps == 10
+
+
+def test_half_precision_begins_with_skipped_steps_which_are_not_measured(tmp_path: Path) -> None:
+    log = b"".join(
+        megatron(step, skipped=int(step <= 6), elapsed="1000.0" if step <= 6 else "4250.0") for step in range(1, 21)
+    )
+    baseline = row("megatron", dtype="fp16", statistic="mean")
+    result = measured(baseline, log, tmp_path)
+    assert (result.judged_s, result.steps, result.first_s) == (4.25, 14, 4.25)
+    assert refused(replace(baseline, dtype="bf16"), log, tmp_path) == (
+        "the optimizer skipped 6 of 20 steps: 14 trained, 18 needed"
+    )
+
+
+def test_a_step_that_is_skipped_later(tmp_path: Path) -> None:
+    log = b"".join(
+        megatron(step, skipped=int(step == 20), elapsed="1000.0" if step == 20 else "4250.0") for step in range(1, 21)
+    )
+    assert measured(row("megatron", statistic="last"), log, tmp_path).judged_s == 4.25
+
+
+def test_many_steps_that_are_skipped_later(tmp_path: Path) -> None:
+    log = b"".join(megatron(step, skipped=int(step > 40 and step % 5 == 0)) for step in range(1, 101))
+    log = log.replace(b"/      20", b"/     100")
+    baseline = row("megatron", dtype="fp16", recipe=Recipe("megatron", steps=100), min_steps=90)
+    assert refused(baseline, log, tmp_path) == (
+        "the optimizer skipped 12 of 68 steps behind the first 32, more than a tenth"
+    )
+
+
+def test_lines_of_ten_steps(tmp_path: Path) -> None:
+    """As real runs in half precision on V100s: of the first lines most steps are skipped."""
+    skipped = {10: 10, 20: 8, 30: 1}
+    log = b"".join(
+        megatron(step, skipped=skipped.get(step, 0), elapsed="1000.0" if step < 30 else "4250.0")
+        for step in range(10, 101, 10)
+    )
+    baseline = row("megatron", dtype="fp16", statistic="mean[31:40]", recipe=Recipe("megatron"), min_steps=2)
+    result = measured(baseline, log, tmp_path)
+    assert (result.judged_s, result.steps) == (4.25, 8)
+    assert refused(replace(baseline, statistic="mean[1:10]"), log, tmp_path) == (
+        "the log does not hold the steps that mean[1:10] needs: no step lies in the window of mean[1:10]"
+    )
+
+
+def test_a_summary_of_which_few_steps_were_skipped(tmp_path: Path) -> None:
+    baseline = row("huggingface", dtype="fp16", min_steps=1)
+    assert measured(baseline, summary_of_20(2), tmp_path).steps == 1
+    assert "skipped 3 of 20" in refused(baseline, summary_of_20(3), tmp_path)
+
+
+def told(step: int, norm: str, loss: str = "9.25", every: int = 1) -> bytes:
+    """What Hugging Face's Trainer logs of a step."""
+    return f"{{'loss': {loss}, 'grad_norm': {norm}, 'learning_rate': 5e-05, 'epoch': {step * every / 20}}}\n".encode()
+
+
+def gradients(*bad: int, norm: str = "inf", total: bool = True, copies: int = 1, every: int = 1) -> bytes:
+    """A run of 20 steps in which the gradients of some steps are not finite."""
+    lines_of_steps = (told(step, norm if step in bad else "2.5", every=every) for step in range(1, 20 // every + 1))
+    start = b"  Total optimization steps = 20\n" if total else b""
+    return start + b"".join(line * copies for line in lines_of_steps) + lines.summary("60.0") * copies
+
+
+@pytest.mark.parametrize("norm", ["inf", "'inf'", "nan"])
+@pytest.mark.parametrize("total", [True, False], ids=["total", "no total"])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_gradients_that_the_loss_scaler_finds_to_overflow(norm: str, total: bool, copies: int, tmp_path: Path) -> None:
+    baseline = row("huggingface", dtype="fp16", min_steps=1)
+    assert measured(baseline, gradients(1, 2, norm=norm, total=total, copies=copies), tmp_path).steps == 1
+    fact = "the optimizer skipped 3 of 20 steps: 0 trained, 1 needed"
+    assert refused(baseline, gradients(1, 2, 3, norm=norm, total=total, copies=copies), tmp_path) == fact
+
+
+def test_a_gradient_of_every_tenth_step_stands_for_ten(tmp_path: Path) -> None:
+    baseline = row("huggingface", dtype="fp16", min_steps=1)
+    fact = "the optimizer skipped 10 of 20 steps: 0 trained, 1 needed"
+    assert refused(baseline, gradients(1, every=10), tmp_path) == fact
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf", "0.0"])  # 0.0: the Trainer shows no loss that is not finite
+def test_gradients_beside_a_loss_that_is_not_finite(loss: str, tmp_path: Path) -> None:
+    log = gradients() + told(1, "inf", loss=loss)
+    assert refused(row("huggingface", dtype="fp16", min_steps=1), log, tmp_path) == (
+        f"the loss or a step time is not finite: 'loss': {loss}"
+        if loss != "0.0"
+        else "the loss or a step time is not finite: 'grad_norm': inf"
+    )
+
+
+def test_gradients_that_no_loss_scaler_looks_at(tmp_path: Path) -> None:
+    baseline = row("huggingface", dtype="bf16", min_steps=1)
+    fact = "the loss or a step time is not finite: 'grad_norm': inf"
+    assert refused(baseline, gradients(1), tmp_path) == fact
+
+
+def test_gradients_of_an_attempt_before(tmp_path: Path) -> None:
+    start = b"***** Running training *****\n"
+    log = start + gradients(1, 2, 3, 4) + start + gradients()
+    assert measured(row("huggingface", dtype="fp16", min_steps=1), log, tmp_path).steps == 1
+
+
+def test_steps_that_deepspeed_counts(tmp_path: Path) -> None:
+    def told(step: int, skipped: int) -> bytes:
+        return f"[Rank 0] step={step}, skipped={skipped}, lr=[1e-06], mom=[(0.9, 0.95)]\n".encode()
+
+    log = b"".join(told(step, step) + lines.throughput(step, "60.0") for step in range(1, 21))
+    assert refused(row("deepspeed"), log, tmp_path) == "the optimizer skipped 20 of 20 steps: 0 trained, 18 needed"
+    # An actor that skips and a critic that does not: nothing tells whose steps the timer counts.
+    log = b"".join(told(step, step) + told(step, 0) + lines.throughput(step, "60.0") for step in range(1, 21))
+    assert measured(row("deepspeed"), log, tmp_path).steps == 20
+
+
+# ---- Losses --------------------------------------------------------------------------------------
+
+
+def test_a_step_without_a_loss(tmp_path: Path) -> None:
+    log = b"".join(lines.maxtext(step, "4.250") for step in range(20))
+    without = log.replace(
+        b"step: 7, seconds: 4.250, TFLOP/s/device: 301.500, Tokens/s/device: 912.250, total_weights: 32768, loss: 8.125",
+        b"step: 7, seconds: 4.250, ",
+    )
+    assert refused(row("maxtext"), without, tmp_path) == "step 7 has no loss: 1 of 20 steps"
+    assert measured(row("maxtext"), log.replace(b"loss: 8.125", b"loss: 0.000"), tmp_path).steps == 20
+
+
+@pytest.mark.parametrize(
+    ("log_format", "log"),
+    [
+        ("nemo", b"".join(lines.printer(step, step, "4.25") for step in range(20)).replace(b"reduced_train_loss: 9.25 | ", b"")),
+        ("nemo", b"".join(b"\r" + lines.bar(step + 1, f"{step}.0", "4.25", "20").replace(b"reduced_train_loss=9.250, ", b"") for step in range(20)) + b"\n"),
+        ("nemo", b"".join(lines.dll(step, "4.25").replace(b"reduced_train_loss : 9.25  ", b"") for step in range(20))),
+        ("maxtext", b"".join(lines.maxtext(step, "4.250").replace(b", loss: 8.125", b"") for step in range(20))),
+    ],
+    ids=["printer", "bar", "dllogger", "maxtext"],
+)  # fmt: skip
+def test_no_step_has_a_loss(log_format: str, log: bytes, tmp_path: Path) -> None:
+    assert refused(row(log_format), log, tmp_path) == "step 0 has no loss: 20 of 20 steps"
+
+
+def test_a_loss_that_one_of_two_ranks_prints_whole(tmp_path: Path) -> None:
+    torn = b"completed step: 7, seconds: 4.250, TFLOP/s/de"
+    whole = [lines.maxtext(step, "4.250") for step in range(20)]
+    log = b"".join((torn if step == 7 else line) + line for step, line in enumerate(whole))
+    assert measured(row("maxtext"), log, tmp_path).steps == 20
+
+
+@pytest.mark.parametrize(
+    ("losses", "fact"),
+    [
+        ([9 - step / 10 for step in range(20)], None),
+        ([9 + step / 10 for step in range(20)], "the loss does not fall: 9.05 over the first tenth of the steps, 10.85 over the last"),
+        ([9.0] * 20, "the loss does not fall: 9 over the first tenth of the steps, 9 over the last"),
+        ([0.0] * 20, "the loss does not fall: 0 over the first tenth of the steps, 0 over the last"),
+    ],
+)  # fmt: skip
+def test_a_loss_that_is_to_fall(losses: list[float], fact: str | None, tmp_path: Path) -> None:
+    log = b"".join(lines.maxtext(step, "4.250", str(loss)) for step, loss in enumerate(losses))
+    assert measured(row("maxtext"), log, tmp_path).steps == 20
+    if fact is None:
+        assert measured(row("maxtext", loss="falls"), log, tmp_path).steps == 20
+    else:
+        assert refused(row("maxtext", loss="falls"), log, tmp_path) == fact
+
+
+def test_a_loss_of_which_nothing_tells_whether_it_falls(tmp_path: Path) -> None:
+    baseline = row("maxtext", loss="falls", min_steps=1, recipe=Recipe("maxtext"))
+    log = b"".join(lines.maxtext(step, "4.250", str(9 - step)) for step in range(9))
+    assert refused(baseline, log, tmp_path) == "the log holds 9 losses, too few to tell whether it falls"
+    log = b"".join(lines.throughput(step, "60.0") for step in range(1, 21))
+    fact = "the row asks that the loss falls, and deepspeed prints no loss"
+    assert refused(row("deepspeed", loss="falls"), log, tmp_path) == fact
+
+
+def test_losses_in_lines_of_their_own(tmp_path: Path) -> None:
+    told = b"".join(
+        f"{{'loss': {9 - step / 4}, 'learning_rate': 5e-05, 'epoch': 0.{step}}}\n".encode() for step in range(12)
+    )
+    baseline = row("huggingface", loss="falls", min_steps=1)
+    assert measured(baseline, told + lines.summary("60.0"), tmp_path).steps == 1
+    flat = b"".join(f"{{'loss': 9.0, 'epoch': 0.{step}}}\n".encode() for step in range(10, 22))
+    assert "does not fall" in refused(baseline, flat + lines.summary("60.0"), tmp_path)
+
+
+# ---- More steps than there are -------------------------------------------------------------------
+
+BRIDGE = b"Step Time : 4.25s GPU utilization: 663.5MODEL_TFLOP/s/GPU\n"
+BRIDGE_BEGINS = b"[after dataloaders are built] datetime: 2031-02-03 04:05:06 \n"
+BRIDGE_ENDS = b"[after training is done] datetime: 2031-02-03 04:05:06 \n"
+
+
+def test_two_attempts_of_which_only_the_last_is_measured(tmp_path: Path) -> None:
+    log = BRIDGE_BEGINS + 19 * BRIDGE.replace(b"4.25", b"1.00") + BRIDGE_BEGINS + 20 * BRIDGE + BRIDGE_ENDS
+    assert (measured(row("megatron"), log, tmp_path).steps, measured(row("megatron"), log, tmp_path).judged_s) == (
+        20,
+        4.25,
+    )
+    assert refused(row("megatron"), log[: log.rindex(BRIDGE_BEGINS)] + BRIDGE_BEGINS + 9 * BRIDGE, tmp_path) == (
+        "the log holds 9 steps, 18 of 20 needed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("log_format", "log", "count"),
+    [
+        ("megatron", 27 * BRIDGE, 27),
+        ("paxml", b"".join(lines.paxml("4.250000") for _ in range(21)), 21),
+    ],
+)
+def test_lines_of_more_steps_than_the_run_has(log_format: str, log: bytes, count: int, tmp_path: Path) -> None:
+    fact = f"the log holds {count} steps and nothing that numbers them, and the run has 20"
+    with pytest.raises(LogError) as caught:
+        measured(row(log_format), log, tmp_path)
+    assert (caught.value.fact, caught.value.advice) == (
+        fact,
+        "two attempts of the job may stand in one log: run it again, or correct recipe.steps in the table",
+    )
+
+
+def test_lines_of_more_steps_than_the_log_says(tmp_path: Path) -> None:
+    baseline = row("megatron", recipe=Recipe("megatron"))
+    log = b"  train_iters: 20\n" + 27 * BRIDGE
+    assert refused(baseline, log, tmp_path) == (
+        "the log holds 27 steps and nothing that numbers them, and the run has 20"
+    )
+
+
+# ---- Attempts ------------------------------------------------------------------------------------
+
+DIVERGED = b"".join(lines.maxtext(step, "4.250", "nan") for step in range(20))
+HEALTHY = b"".join(lines.maxtext(step, "4.250") for step in range(20))
+
+
+def test_an_attempt_that_diverged_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LogError) as caught:
+        measured(row("maxtext"), b"a line\n" + DIVERGED + HEALTHY, tmp_path)
+    assert str(caught.value) == (
+        "attempt 1 of 2 diverged at step 0: loss: nan\n"
+        "\n"
+        f"log        {tmp_path}/run.log:41\n"
+        "steps      20 read as maxtext, the last of 2 runs in the file\n"
+        "job        7 COMPLETED 0:0\n"
+        f"attempt    {tmp_path}/run.log:2\n"
+        "next       a run that diverges and begins anew says nothing of performance: find out why before measuring"
+    )
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        REQUEUE,
+        REQUEUE.replace(b"JOB REQUEUE", b"PREEMPTION"),
+        REQUEUE.replace(b"JOB REQUEUE", b"NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"),
+        REQUEUE.replace(b"JOB 7", b"STEP 7.0"),
+        b"SLURM_RESTART_COUNT=1\n",
+    ],
+)
+def test_the_scheduler_itself_began_the_job_anew(between: bytes, tmp_path: Path) -> None:
+    with pytest.warns(LogWarning) as told:
+        result = measured(row("maxtext"), DIVERGED + between + HEALTHY, tmp_path)
+    assert result.steps == 20
+    (warning,) = told
+    assert str(warning.message) == ("job 7: attempt 1 of 2 diverged at step 0: loss: nan; the scheduler requeued it")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        b"",
+        b"SLURM_RESTART_COUNT=0\n",
+        REQUEUE.replace(b" DUE TO JOB REQUEUE", b""),
+        REQUEUE.replace(b"JOB REQUEUE", b"TIME LIMIT"),
+    ],
+)
+def test_what_is_no_requeue(between: bytes, tmp_path: Path) -> None:
+    assert "diverged" in refused(row("maxtext"), DIVERGED + between + HEALTHY, tmp_path)
+    assert "diverged" in refused(row("maxtext"), REQUEUE + DIVERGED + between + HEALTHY, tmp_path)
+    assert refused(row("maxtext"), DIVERGED + between + HEALTHY + REQUEUE, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("log_format", "bad", "good"),
+    [
+        ("megatron", megatron(1, loss=" lm loss: nan |", elapsed="4260.0"), megatron(1)),
+        ("nemo", lines.printer(0, 0, "4.26", loss="nan"), lines.printer(0, 0, "4.25")),
+        ("deepspeed", lines.pipe(1, "4.260", "nan"), lines.pipe(1, "4.250")),
+        ("deepspeed", b"step: 1, loss: nan\n" + lines.throughput(1, "60.0") + lines.throughput(2, "60.0") + lines.throughput(3, "60.0"), lines.throughput(1, "60.0")),
+        ("torchtitan", lines.titan(1, "410").replace(b"7.50000", b"nan") + lines.titan(2, "410") + lines.titan(3, "410"), lines.titan(1, "410")),
+        ("paxml", lines.paxml("nan"), lines.paxml("4.25", thread=139000000000002)),
+        ("huggingface", b"***** Running training *****\n" + lines.summary("60.0", "nan"), b"***** Running training *****\n" + lines.summary("60.0")),
+        ("huggingface", b"***** Running training *****\n{'loss': nan, 'epoch': 0.1}\n", b"***** Running training *****\n" + lines.summary("60.0")),
+    ],
+)  # fmt: skip
+def test_every_format_tells_that_an_attempt_diverged(log_format: str, bad: bytes, good: bytes, tmp_path: Path) -> None:
+    baseline = row(log_format, min_steps=1, recipe=Recipe(log_format))
+    assert refused(baseline, bad + good, tmp_path).startswith("attempt 1 of 2 diverged")
+
+
+def test_an_attempt_that_diverged_before_another_run_said_whose_it_is(tmp_path: Path) -> None:
+    identity = (
+        b"GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b JOB_NUM_NODES=16 GPUS_PER_NODE=8 DTYPE=fp8 JOB_ID=7\n"
+    )
+    log = identity + DIVERGED + identity + HEALTHY
+    assert refused(row("maxtext"), log, tmp_path) == "attempt 1 of 2 diverged at step 0: loss: nan"
+
+
+# ---- Ranks ---------------------------------------------------------------------------------------
+
+
+def of_ranks(label: str) -> bytes:
+    """Four ranks, of which the last printer is the slow one; unlabelled ones in another order at each step."""
+    log = b""
+    for step in range(20):
+        order = [(rank + step) % 4 for rank in range(4)]
+        log += b"".join(
+            lines.maxtext(step, "9.000" if rank == 2 else "4.250", head=label.format(rank)) for rank in order
+        )
+    return log
+
+
+def test_ranks_that_differ(tmp_path: Path) -> None:
+    for label in ("{}: ", "[rank{}]:", "[1,{}]<stdout>:"):
+        result = measured(row("maxtext"), of_ranks(label), tmp_path)
+        assert result.judged_s == 4.25
+        assert dict(result.ranks_s) == {"rank 0": 4.25, "rank 1": 4.25, "rank 2": 9.0, "rank 3": 4.25}
+    unlabelled = measured(row("maxtext"), of_ranks(""), tmp_path)
+    assert dict(unlabelled.ranks_s) == {"fastest of 4": 4.25, "middle of 4": 4.25, "slowest of 4": 9.0}
+
+
+def test_one_rank(tmp_path: Path) -> None:
+    assert measured(row("maxtext"), HEALTHY, tmp_path).ranks_s == {}
+
+
+def test_ranks_over_the_measured_steps_alone(tmp_path: Path) -> None:
+    log = b"".join(
+        lines.maxtext(step, "9.000" if rank and step < 15 else "4.250", head=f"{rank}: ")
+        for step in range(20)
+        for rank in range(2)
+    )
+    result = measured(row("maxtext", statistic="median[-5:]"), log, tmp_path)
+    assert dict(result.ranks_s) == {"rank 0": 4.25, "rank 1": 4.25}
+
+
+def test_ranks_of_other_formats(tmp_path: Path) -> None:
+    tokens = str(round(4096 * 256 / 128 / 4.0))
+    titan = b"".join(lines.titan(step, tokens, head=f"{rank}: ") for step in range(1, 21) for rank in range(2))
+    assert dict(measured(row("torchtitan"), titan, tmp_path).ranks_s) == {"rank 0": 4.0, "rank 1": 4.0}
+    one, two = 139000000000001, 139000000000002
+    pax = b"".join(lines.paxml(took, thread) for _ in range(20) for took, thread in (("4.0", one), ("9.0", two)))
+    baseline = row("paxml", recipe=Recipe("paxml", steps=100, logged_steps=20))
+    assert dict(measured(baseline, pax, tmp_path).ranks_s) == {f"thread {one}": 4.0, f"thread {two}": 9.0}
+    told = b"".join(head.encode() + megatron(step, elapsed=took) for step in range(1, 21) for took, head in (("4000.0", "3: "), ("9000.0", "7: ")))  # fmt: skip
+    assert dict(measured(row("megatron"), told, tmp_path).ranks_s) == {"rank 3": 4.0, "rank 7": 9.0}
+
+
+def test_labels_that_count_anew_on_each_node(tmp_path: Path) -> None:
+    """torchrun's local ranks: two printers of each step bear the same label."""
+    log = b"".join(
+        lines.maxtext(step, took, head="[default0]:") for step in range(20) for took in ("4.250", "9.000", "4.250")
+    )
+    ranks_s = measured(row("maxtext"), log, tmp_path).ranks_s
+    assert dict(ranks_s) == {"fastest of 3": 4.25, "middle of 3": 4.25, "slowest of 3": 9.0}
