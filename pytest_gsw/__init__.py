@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.environment import job_environment
     from pytest_gsw.jobs.layout import log_of
     from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launch, Launcher, Named, Told
-    from pytest_gsw.jobs.ownership import SubmissionLock
+    from pytest_gsw.jobs.run_lock import SubmissionLock
     from pytest_gsw.logs.formats.base import LineFormat, StepLine
     from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Parser, Step, StepLog
     from pytest_gsw.results.record import JobFacts, Record
@@ -46,7 +46,7 @@ _NAMES = {
     "jobs.environment": ("job_environment",),
     "jobs.layout": ("log_of",),
     "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launch", "Launcher", "Named", "Told"),
-    "jobs.ownership": ("SubmissionLock",),
+    "jobs.run_lock": ("SubmissionLock",),
     "logs.formats.base": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "LastWords", "LogFormat", "Parser", "Step", "StepLog"),
     "stats.measurement": ("Measurement",),

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.redact import MASK
-from pytest_gsw.common.words import by_number, counted, enumerated
+from pytest_gsw.common.text import by_number, counted, enumerated
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import outcomes
@@ -33,8 +33,10 @@ from pytest_gsw.stats.figures import documented_peak_flops, figures_of
 from pytest_gsw.stats.noise import ACCEPTED_JOBS
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.bundled import accepted_file, bundled_baselines
-from pytest_gsw.tables.fields import LARGEST, SMALLEST
-from pytest_gsw.tables.keys import (
+from pytest_gsw.tables.load import load_table, stated_rows
+from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, TOKENS_PER_S, TOKENS_PER_S_PER_GPU, Series
+from pytest_gsw.tables.model import Accepted, Baseline, definition_hash, image_name
+from pytest_gsw.tables.schema import (
     ACCEPTED_FIELDS,
     ACCEPTED_FIGURES,
     Key,
@@ -42,9 +44,7 @@ from pytest_gsw.tables.keys import (
     entry_key,
     read_spread,
 )
-from pytest_gsw.tables.load import load_table, stated_rows
-from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, TOKENS_PER_S, TOKENS_PER_S_PER_GPU, Series
-from pytest_gsw.tables.model import Accepted, Baseline, definition_hash, image_name
+from pytest_gsw.tables.value_types import LARGEST, SMALLEST
 
 #: A row whose jobs spread by 3 % fails a tolerance of 5 % one run in twenty though nothing has changed.
 MAX_SPREAD = 0.03

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.text import counted
 
 #: How the fact of a row begins whose session ended before its jobs had; ``--gsw-resume`` goes on with it.
 INTERRUPTED = "interrupted"

@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # next session would have some of them twice. What is imported here is not forgotten.
         from pytest_gsw.jobs import local  # noqa: F401
         from pytest_gsw.jobs.slurm import launcher  # noqa: F401
-        from pytest_gsw.session import hooks, row, running  # noqa: F401
+        from pytest_gsw.session import hooks, row, runner  # noqa: F401
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFile | None:
@@ -123,7 +123,7 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
 
     directory, environ = run_directory / "batch", environment_of(config)
     if cluster.scheduler == "slurm":
-        from pytest_gsw.jobs.ownership import SubmissionLock
+        from pytest_gsw.jobs.run_lock import SubmissionLock
         from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
         return SlurmLauncher(environ, lock=SubmissionLock(run_directory.name), work_directory=directory)

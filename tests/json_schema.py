@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest_gsw.tables
 from pytest_gsw.clusters.model import CLUSTER_FIELDS
-from pytest_gsw.tables.fields import Field, Fields, Nested, Sequence_
-from pytest_gsw.tables.keys import ACCEPTED_FILE_FIELDS, FILE_FIELDS
+from pytest_gsw.tables.schema import ACCEPTED_FILE_FIELDS, FILE_FIELDS
+from pytest_gsw.tables.value_types import Field, Fields, Nested, Sequence_
 
 #: Texts that YAML reads as another type are texts to the loader all the same.
 _SCALAR = {"type": ["string", "number", "boolean"]}

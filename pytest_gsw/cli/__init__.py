@@ -1,7 +1,7 @@
 """``pytest-gsw``: what there is to know of tables and logs, and of runs; nothing here runs on a cluster.
 
 What a subcommand takes is in :mod:`pytest_gsw.cli.arguments`; its module is imported when it is called: ``run`` takes
-what was asked, and returns the :class:`~pytest_gsw.cli.answer.Answer`.
+what was asked, and returns the :class:`~pytest_gsw.cli.output.Answer`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_gsw.cli.arguments import COMMANDS
 from pytest_gsw.cli.ini import read_ini
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import enumerated
+from pytest_gsw.common.text import enumerated
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.value_types import nearest
 
 if TYPE_CHECKING:
-    from pytest_gsw.cli.answer import Answer
+    from pytest_gsw.cli.output import Answer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

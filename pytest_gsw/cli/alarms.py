@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, changes_facts, quoted_answer
-from pytest_gsw.cli.runs import clusters_of, opened
+from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
+from pytest_gsw.cli.run_arguments import clusters_of, opened
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, day
+from pytest_gsw.common.text import counted, day
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.alarms import Alarm, acknowledge, alarms_of
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells, next_line, state_text

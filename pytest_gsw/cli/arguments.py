@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pytest_gsw.common.files import at_home
 from pytest_gsw.results.run_id import LAST, RESULTS, RUNS
-from pytest_gsw.tables.fields import read_gain, read_percentage
+from pytest_gsw.tables.value_types import read_gain, read_percentage
 
 #: How a run is named.
 _RUN_HELP = f"a run's directory, its id, or '{LAST}': the newest in {RUNS} that is no replay"

@@ -17,18 +17,18 @@ from pytest_gsw.baseline_updates import (
     propose,
     review_text,
 )
-from pytest_gsw.cli.answer import Answer, write_answer
 from pytest_gsw.cli.ini import Ini
-from pytest_gsw.cli.runs import known_history, records_in, run_directory
+from pytest_gsw.cli.output import Answer, write_answer
+from pytest_gsw.cli.run_arguments import known_history, records_in, run_directory
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import table_files
 from pytest_gsw.tables.model import row_matches
+from pytest_gsw.tables.value_types import nearest
 
 
 def run(asked: argparse.Namespace) -> Answer:

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from pytest_gsw.cli.answer import Answer, changes_facts, csv_text, json_answer
 from pytest_gsw.cli.ini import Ini
-from pytest_gsw.cli.runs import (
+from pytest_gsw.cli.output import Answer, changes_facts, csv_text, json_answer
+from pytest_gsw.cli.run_arguments import (
     NOISE_NOTE,
     known_history,
     noise_cell,
@@ -19,7 +19,7 @@ from pytest_gsw.cli.runs import (
     run_directory,
 )
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, listed, percent
+from pytest_gsw.common.text import counted, listed, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, changes_text, compare_runs
 from pytest_gsw.history.model import SeriesKey

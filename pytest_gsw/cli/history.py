@@ -15,11 +15,11 @@ from datetime import datetime, timezone
 from importlib import import_module
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, changes_facts, csv_text, quoted_answer
-from pytest_gsw.cli.runs import NOISE_NOTE, noise_cell, opened, run_directory, series_of
-from pytest_gsw.cli.site import format_of
+from pytest_gsw.cli.output import Answer, changes_facts, csv_text, quoted_answer
+from pytest_gsw.cli.plugins import format_of
+from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import by_number, counted, minute, percent
+from pytest_gsw.common.text import by_number, counted, minute, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
@@ -31,9 +31,9 @@ from pytest_gsw.results.record import NO_CLUSTER
 from pytest_gsw.results.run_id import LAST
 from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, row_matches
+from pytest_gsw.tables.value_types import nearest
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 #: For terminals and files that take nothing else: the more ink, the slower.

@@ -8,8 +8,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from pytest_gsw.cli.answer import Answer, write_answer
-from pytest_gsw.common.words import command, counted, enumerated, shortened
+from pytest_gsw.cli.output import Answer, write_answer
+from pytest_gsw.common.text import command, counted, enumerated, shortened
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.arithmetic import Finding, findings
 from pytest_gsw.importing.cards import import_card

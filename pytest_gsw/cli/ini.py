@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_gsw.common.files import at_home, from_here
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.place import history_place
+from pytest_gsw.history.location import history_place
 from pytest_gsw.results.run_id import RESULTS, RUNS
 
 #: The files that pytest looks for in the working directory and in those above it, in its order.

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, json_answer
-from pytest_gsw.cli.site import cluster_of, format_called, format_of, tables_on
+from pytest_gsw.cli.output import Answer, json_answer
+from pytest_gsw.cli.plugins import cluster_of, format_called, format_of, tables_on
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import percent
+from pytest_gsw.common.text import percent
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.jobs.environment import job_image
 from pytest_gsw.jobs.layout import errors_beside
@@ -25,9 +25,9 @@ from pytest_gsw.results.row_text import unused_text
 from pytest_gsw.stats.measurement import TimedStep, apply, steady
 from pytest_gsw.stats.verdict import judge
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, accepted_for, definition_hash, image_name, parse_statistic
+from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.validation.agreement import evidence_beside, provenance_in
 from pytest_gsw.validation.checks import read_steps
 from pytest_gsw.validation.measure import measure_as_documented

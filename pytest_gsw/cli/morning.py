@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from pytest_gsw.cli.answer import Answer
+from pytest_gsw.cli.output import Answer
 from pytest_gsw.cli.report import report_of
-from pytest_gsw.cli.runs import run_directory, whole_run
+from pytest_gsw.cli.run_arguments import run_directory, whole_run
 from pytest_gsw.common.files import from_here
-from pytest_gsw.common.words import command, minute, one_line
+from pytest_gsw.common.text import command, minute, one_line
 from pytest_gsw.history.comparison import failing_text, line_of, slow_since_text
 from pytest_gsw.reports.ci.findings import counts_text, findings
 from pytest_gsw.reports.run_report import Run, RunReport
-from pytest_gsw.results.next_steps import next_commands
 from pytest_gsw.results.run_id import LAST
+from pytest_gsw.results.suggested_commands import next_commands
 
 #: Of findings, and of alarms, so many are listed.
 _LISTED = 10

@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_gsw.cli.answer import Answer, quoted_answer, write_answer
-from pytest_gsw.cli.runs import clusters_of, opened
-from pytest_gsw.common.words import counted, minute, percent, share
+from pytest_gsw.cli.output import Answer, quoted_answer, write_answer
+from pytest_gsw.cli.run_arguments import clusters_of, opened
+from pytest_gsw.common.text import counted, minute, percent, share
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.comparison import sound_text
 from pytest_gsw.history.model import Point

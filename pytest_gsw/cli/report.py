@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_gsw.cli.answer import Answer, answer_to
 from pytest_gsw.cli.ini import Ini
-from pytest_gsw.cli.runs import (
+from pytest_gsw.cli.output import Answer, answer_to
+from pytest_gsw.cli.run_arguments import (
     known_history,
     no_run,
     records_in,
@@ -19,7 +19,7 @@ from pytest_gsw.cli.runs import (
 )
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.text import counted
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import TEXTS

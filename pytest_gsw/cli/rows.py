@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_gsw.cli.answer import Answer, json_answer
-from pytest_gsw.cli.site import cluster_of, tables_on
+from pytest_gsw.cli.output import Answer, json_answer
+from pytest_gsw.cli.plugins import cluster_of, tables_on
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import MASK, is_secret, quoted
-from pytest_gsw.common.words import at_line, counted, listed, percent
+from pytest_gsw.common.text import at_line, counted, listed, percent
 from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note

@@ -15,11 +15,11 @@ from typing import Any
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
-from pytest_gsw.tables import fields as f
-from pytest_gsw.tables.keys import LAUNCHER_MEANING, LAUNCHERS, PLACEHOLDERS
+from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.model import is_same
 from pytest_gsw.tables.releases import release_field
-from pytest_gsw.tables.yamlfile import Value, read_free_mapping
+from pytest_gsw.tables.schema import LAUNCHER_MEANING, LAUNCHERS, PLACEHOLDERS
+from pytest_gsw.tables.yaml_values import Value, read_free_mapping
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 

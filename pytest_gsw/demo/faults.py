@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import row_matches
+from pytest_gsw.tables.value_types import nearest
 
 #: Every fault as it is written, and what it does. ``P%`` is a percentage, ``N`` a whole number.
 FAULTS: Mapping[str, str] = {

@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.common.words import duration
+from pytest_gsw.common.text import duration
 from pytest_gsw.errors import LogError
 from pytest_gsw.executor.limits import Policies
 from pytest_gsw.jobs.model import Stop

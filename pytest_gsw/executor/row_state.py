@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_gsw.common.words import counted, enumerated
+from pytest_gsw.common.text import counted, enumerated
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch

@@ -5,6 +5,6 @@ A history is a SQLite file or a PostgreSQL database. Nothing here prints, and no
 
 from __future__ import annotations
 
-from pytest_gsw.history.place import open_history
+from pytest_gsw.history.location import open_history
 
 __all__ = ["open_history"]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_gsw.common.words import by_number
+from pytest_gsw.common.text import by_number
 from pytest_gsw.history.model import LineKey, Point, points_of, record_time_s, series_key
 from pytest_gsw.history.row_history import (
     COMPARED,

@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_gsw.common.words import by_number, command, counted, day, minute, percent, share
+from pytest_gsw.common.text import by_number, command, counted, day, minute, percent, share
 from pytest_gsw.history.alarms import Alarm, Kind, Spell, State
 from pytest_gsw.history.model import SIMULATED, SeriesKey, is_judged, series_key
 from pytest_gsw.history.row_history import (

@@ -18,7 +18,7 @@ from operator import itemgetter
 from pytest_gsw.history.model import LineKey, Point, SeriesKey, run_key, series_key
 from pytest_gsw.history.store import EXCLUDE, Failure, History
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.nodes import NodeSets, compressed, expand
+from pytest_gsw.results.node_lists import NodeSets, compressed, expand
 from pytest_gsw.results.record import Record, ran_with
 from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.stats.cluster_effect import Before, CurrentRun, level_of

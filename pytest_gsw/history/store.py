@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from pytest_gsw.common.redact import printable
-from pytest_gsw.common.words import by_number
+from pytest_gsw.common.text import by_number
 from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError, Rows, Values
 from pytest_gsw.history.model import (
     JobPoint,

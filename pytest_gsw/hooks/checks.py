@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from pytest_gsw.clusters.model import LAUNCHER_KEYS
 from pytest_gsw.common.files import from_here
-from pytest_gsw.common.words import shortened
+from pytest_gsw.common.text import shortened
 from pytest_gsw.errors import HookError, WrongAnswerError
 from pytest_gsw.jobs.layout import JOB_ID
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStep, Launch

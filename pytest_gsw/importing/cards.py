@@ -17,7 +17,7 @@ from pytest_gsw.importing.document import Imported
 from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, RecipeKey, Row, RowFile, RowTable
 from pytest_gsw.importing.tables import Remark
 from pytest_gsw.tables.metrics import STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S_PER_GPU
-from pytest_gsw.tables.yamlfile import Spelt, Stated, read_spelling
+from pytest_gsw.tables.yaml_values import Spelt, Stated, read_spelling
 
 #: The task whose recipes are tuned for performance. Figures of the others are sanity checks, by the cards' own words.
 _TUNED = "pretrain_performance"

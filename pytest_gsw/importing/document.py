@@ -33,7 +33,7 @@ from pytest_gsw.stats.figures import FORMULAS, gpt2
 from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME, THROUGHPUTS
 from pytest_gsw.tables.model import gpus_per_node
-from pytest_gsw.tables.yamlfile import Stated, read_text
+from pytest_gsw.tables.yaml_values import Stated, read_text
 
 _DIRECTORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.tables import COUNTS, FIGURES, LONGEST_CELL, NAMES, WORDS, Cell, is_key, read_cell
-from pytest_gsw.tables import fields as f
-from pytest_gsw.tables.keys import FILE_FIELDS, RECIPE_FIELDS, RELEASES, ROW_FIELDS
+from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.releases import NEMO
-from pytest_gsw.tables.yamlfile import Stated, Value, read_mapping
+from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, RELEASES, ROW_FIELDS
+from pytest_gsw.tables.yaml_values import Stated, Value, read_mapping
 
 # ---- Labels: what the columns, rows, titles and headings of a family of documents are called ----------
 #

@@ -19,11 +19,11 @@ from pytest_gsw.importing.facts import (
     without_settings,
 )
 from pytest_gsw.importing.tables import FIGURES, Cell, Document, Remark, Table, read_cell
-from pytest_gsw.tables.fields import LONGEST_NAME
 from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import DOCUMENTED
 from pytest_gsw.tables.model import blank_id
-from pytest_gsw.tables.yamlfile import Stated
+from pytest_gsw.tables.value_types import LONGEST_NAME
+from pytest_gsw.tables.yaml_values import Stated
 
 #: In place of a line: what comes from facts.
 FACT = -1

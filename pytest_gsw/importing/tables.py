@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from html.parser import HTMLParser
 
-from pytest_gsw.tables.fields import Field
-from pytest_gsw.tables.keys import FILE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.metrics import (
     DAYS_TO_TRAIN,
     DOCUMENTED,
@@ -22,6 +20,8 @@ from pytest_gsw.tables.metrics import (
     TOKENS_PER_S_PER_GPU,
 )
 from pytest_gsw.tables.model import ACCELERATORS
+from pytest_gsw.tables.schema import FILE_FIELDS, ROW_FIELDS
+from pytest_gsw.tables.value_types import Field
 
 
 @dataclass(frozen=True)

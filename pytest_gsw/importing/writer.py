@@ -15,7 +15,7 @@ from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, RecipeKey, Row, 
 from pytest_gsw.tables.bundled import SCHEMA_FILE
 from pytest_gsw.tables.load import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
 from pytest_gsw.tables.metrics import DOCUMENTED as FIGURES
-from pytest_gsw.tables.yamlfile import Stated
+from pytest_gsw.tables.yaml_values import Stated
 
 #: Keys of rows in the order in which they are written; figures last.
 _ORDER = (

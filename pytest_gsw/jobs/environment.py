@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from pytest_gsw.clusters.model import CONTRACT_VARIABLES
 from pytest_gsw.common.redact import MASK, fingerprint, is_secret, masked_text, printable
-from pytest_gsw.common.words import one_line
+from pytest_gsw.common.text import one_line
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.tables.model import IMAGE_VARIABLE, image_of
 

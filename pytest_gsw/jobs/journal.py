@@ -20,9 +20,9 @@ from typing import Any
 
 from pytest_gsw.common.files import make_directory, write_new
 from pytest_gsw.errors import ConfigurationError, SubmissionError
+from pytest_gsw.jobs.job_steps import kept, of_kept
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, LogBefore, Named, Stop, scancel
 from pytest_gsw.jobs.scripts import cluster_of
-from pytest_gsw.jobs.steps import kept, of_kept
 
 # -- Lines of a journal -----------------------------------------------------------------------------
 #

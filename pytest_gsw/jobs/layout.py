@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from pytest_gsw.common.words import moment
+from pytest_gsw.common.text import moment
 from pytest_gsw.errors import LogError, NoLogError
 from pytest_gsw.jobs.model import ERROR_SUFFIX, Job, JobSpec, LogBefore
 

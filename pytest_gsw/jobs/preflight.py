@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pytest_gsw.clusters.model import CONTRACT_VARIABLES, Cluster
 from pytest_gsw.common.files import from_here
-from pytest_gsw.common.words import counted, enumerated
+from pytest_gsw.common.text import counted, enumerated
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.layout import fixed_part
@@ -28,7 +28,7 @@ from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import holds_for, other_release, rows_of
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.releases import in_words, releases_of
-from pytest_gsw.tables.yamlfile import read_text
+from pytest_gsw.tables.yaml_values import read_text
 
 # -- What of a job's files is not as it must be before the job is submitted -------------------------
 #

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_gsw.common.words import moment
+from pytest_gsw.common.text import moment
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.layout import FoundLog

@@ -15,9 +15,9 @@ from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec
 from pytest_gsw.jobs.scripts import check_traces, own_variables, scripts_of, time_asked_s, value_of
-from pytest_gsw.tables.keys import PLACEHOLDERS
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline, Recipe, accepted_to_expect, image_of
+from pytest_gsw.tables.schema import PLACEHOLDERS
 
 #: Steps that a recipe runs when it traces NCCL (the Grok 1 document: "limited to the first 10 steps").
 NCCL_TRACE_STEPS = 10

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pytest_gsw.common.words import shortened
+from pytest_gsw.common.text import shortened
 from pytest_gsw.logs.model import Contradiction, Dialect, Identity, StepLog
 from pytest_gsw.logs.scan import safe_text
 

@@ -14,7 +14,7 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.common.words import counted, shortened
+from pytest_gsw.common.text import counted, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
 from pytest_gsw.logs.guards import parser_of

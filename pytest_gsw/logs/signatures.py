@@ -4,7 +4,7 @@ The cause is the earliest fatal line: when one rank runs out of memory, the othe
 and print time-outs for ten minutes. What only looks like a failure is no cause: a task that exits
 with 1, which says no more than the job's own exit code, warnings that a retry follows, what comes
 after the end of an MLPerf run. What a job that ended well must not hold besides is in
-:mod:`pytest_gsw.logs.fatal`.
+:mod:`pytest_gsw.logs.failure_scan`.
 """
 
 from __future__ import annotations

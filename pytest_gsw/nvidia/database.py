@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.text import counted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.database import read_table
 from pytest_gsw.history.imports import Imported, Known, figure_alone, imported_record

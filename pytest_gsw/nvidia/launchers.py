@@ -27,7 +27,7 @@ from pytest_gsw.jobs.spec import profiling_in
 from pytest_gsw.nvidia.evidence import Task, task_beside
 from pytest_gsw.tables.model import IMAGE_VARIABLE, Baseline
 from pytest_gsw.tables.releases import container_of, is_container
-from pytest_gsw.tables.yamlfile import Stated, read_spelling
+from pytest_gsw.tables.yaml_values import Stated, read_spelling
 
 #: By the directory that is replayed, the logs in it of jobs that llmb-run has launched, each with its task.
 Launched = dict[Path, list[tuple[FoundLog, Task]]]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.files import from_here
-from pytest_gsw.common.words import counted, share
+from pytest_gsw.common.text import counted, share
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.nvidia.evidence import Case, has_dtype
 from pytest_gsw.results import outcomes
@@ -30,13 +30,13 @@ from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.suites import Concluded
 from pytest_gsw.stats.verdict import Outcome
-from pytest_gsw.tables import fields as f
+from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import read_table, read_tables, table_files
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline, transferred
 from pytest_gsw.tables.releases import in_words, releases_of
-from pytest_gsw.tables.yamlfile import Value, read_mapping
+from pytest_gsw.tables.yaml_values import Value, read_mapping
 from pytest_gsw.validation.agreement import CONTAINER, RELEASE
 
 #: What the file's own reader takes for a scale, for repeats, and for profiling that are not given.

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import ByNumber, by_number, minute
+from pytest_gsw.common.text import ByNumber, by_number, minute
 from pytest_gsw.history.alarms import Alarm, Kind, alarms_of_records, by_state
 from pytest_gsw.history.comparison import ClusterTold, changes_text, cluster_told
 from pytest_gsw.history.database import HistoryAwayError, HistoryError
@@ -34,17 +34,17 @@ from pytest_gsw.history.row_history import (
 )
 from pytest_gsw.history.store import EXCLUDE, History
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
-from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import Attention
+from pytest_gsw.results import outcomes, severity
 from pytest_gsw.results.junit_names import Noted, read_noted
-from pytest_gsw.results.next_steps import needs_of
-from pytest_gsw.results.nodes import expand
+from pytest_gsw.results.missing_records import WAITS, Begun, begun, is_owned, left_text, newest_begun
+from pytest_gsw.results.node_lists import expand
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.run_id import RECORDS, RUNS, begin_of
+from pytest_gsw.results.severity import Attention
+from pytest_gsw.results.suggested_commands import needs_of
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
-from pytest_gsw.results.unjudged import WAITS, Begun, begun, is_owned, left_text, newest_begun
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, Verdict, compare
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted
@@ -52,7 +52,7 @@ from pytest_gsw.tables.model import Accepted
 # -- one row ---------------------------------------------------------------------------------------
 
 #: What a row can need attention for, the worst first; the last two need none.
-KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.sign)
+KINDS = tuple(one.kind for one in severity.ATTENTIONS if one.sign)
 
 
 #: File names may have 255 bytes, and a picture's has a few more than its page's.
@@ -111,8 +111,8 @@ class Row:
     def needs(self) -> Attention:
         """What it needs attention for."""
         needs = needs_of(self.record)
-        passed = needs in {attention.PASSED, attention.ACCEPTED}
-        return attention.DRIFT if passed and self.drifting is not None else needs
+        passed = needs in {severity.PASSED, severity.ACCEPTED}
+        return severity.DRIFT if passed and self.drifting is not None else needs
 
     @property
     def kind(self) -> str:
@@ -134,7 +134,7 @@ class Row:
         """The runs in which it could not be measured, the oldest first, this one among them."""
         this = Told(self.record.run.id, record_time_s(self.record), self.record.outcome)
         known = (*self.earlier, this)
-        return tuple(one for one in known if outcomes.of(one.outcome).attention.in_report is attention.ERROR)
+        return tuple(one for one in known if outcomes.of(one.outcome).attention.in_report is severity.ERROR)
 
     @cached_property
     def jobs(self) -> tuple[JobFacts, ...]:
@@ -218,17 +218,17 @@ def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
 
 #: By what rows need, the outcomes of runs that are alike in that.
 _ALIKE = {
-    **dict.fromkeys(attention.SLOW, outcomes.SLOW),
-    attention.IMPROVED: frozenset({outcomes.IMPROVED.word}),
+    **dict.fromkeys(severity.SLOW, outcomes.SLOW),
+    severity.IMPROVED: frozenset({outcomes.IMPROVED.word}),
 }
 
 
 def since_of(row: Row) -> Since | None:
     """Since when a row is what it is, ``None`` where nobody knows, or where it is well."""
-    if row.needs is attention.ERROR:
+    if row.needs is severity.ERROR:
         return _error_since(row)
     runs, alike = row.past.runs, _ALIKE.get(row.needs, frozenset())
-    drifting = row.drifting if row.needs is attention.DRIFT else None
+    drifting = row.drifting if row.needs is severity.DRIFT else None
     if drifting is not None:
         first = [point.run_id for point in runs].index(drifting.since.run_id)
     elif runs and runs[-1].run_id == row.record.run.id and runs[-1].outcome in alike:
@@ -244,7 +244,7 @@ def since_of(row: Row) -> Since | None:
         found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good_s=good_s, changes=changes)
     regressed = sum(point.outcome == outcomes.REGRESSED.word for point in runs[first:])
     # Alarms count from the first of those that regressed.
-    is_mixed = row.needs in attention.SLOW and regressed < found.runs
+    is_mixed = row.needs in severity.SLOW and regressed < found.runs
     return replace(found, regressed=regressed) if is_mixed else found
 
 
@@ -325,7 +325,7 @@ class RunJob:
         """Whether it came to nothing."""
         is_last = self.facts is self.row.record.jobs.last
         return (
-            self.row.needs is attention.ERROR
+            self.row.needs is severity.ERROR
             if is_last
             else bool(self.facts.why_repeated) and self.facts.judged_s is None
         )
@@ -428,7 +428,7 @@ class RunReport:
     def counts(self) -> Mapping[str, int]:
         """How many rows there are of each of :data:`KINDS`; rows without a record are errors."""
         counts = Counter(row.kind for row in self.rows)
-        counts[attention.ERROR.kind] += len(self.unrecorded)
+        counts[severity.ERROR.kind] += len(self.unrecorded)
         return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
     @cached_property
@@ -486,7 +486,7 @@ class RunReport:
     def causes(self) -> tuple[Cause, ...]:
         """Why rows could not be measured, the most frequent cause first."""
         found: dict[str, list[Row]] = {}
-        for row in self.of(attention.ERROR.kind):
+        for row in self.of(severity.ERROR.kind):
             found.setdefault(cause_of(row.record), []).append(row)
         ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
         return tuple(
@@ -699,7 +699,7 @@ def _rows(
     for record in records:
         try:
             row = Row(record, names[record.row.node_id], _past_of(record, pasts), earlier=_before(record, earlier))
-            if row.verdict is not None and row.needs is attention.INCONCLUSIVE:
+            if row.verdict is not None and row.needs is severity.INCONCLUSIVE:
                 inconclusive_text(record, row.verdict)
             rows.append(replace(row, since=since_of(row)))
         except ValueError as error:  # numbers that nothing can be made of

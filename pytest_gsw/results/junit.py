@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import at_line
+from pytest_gsw.common.text import at_line
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.junit_names import (
     INCIDENT,
@@ -27,11 +27,11 @@ from pytest_gsw.results.junit_names import (
     read_noted,
     suite_properties,
 )
-from pytest_gsw.results.next_steps import again, offline
+from pytest_gsw.results.missing_records import never_judged
 from pytest_gsw.results.record import Record, read_record, record_files, record_name
 from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text, told
+from pytest_gsw.results.suggested_commands import again, offline
 from pytest_gsw.results.summary import ClusterResult, incident_of
-from pytest_gsw.results.unjudged import never_judged
 from pytest_gsw.stats.verdict import Reason
 
 #: What pytest, pytest-xdist and JUnit can all carry.

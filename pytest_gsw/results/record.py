@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 from pytest_gsw.clusters.model import clusters_option
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
-from pytest_gsw.common.words import by_number
+from pytest_gsw.common.text import by_number
+from pytest_gsw.jobs.job_steps import kept, of_kept
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.jobs.steps import kept, of_kept
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.json_shape import check_known, read, shapes, shown
+from pytest_gsw.results.typed_json import check_known, read, shapes, shown
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Verdict
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Direction, Metric
@@ -51,7 +51,7 @@ class JobFacts:
     log: str | None = None
     #: Size of the log when it was measured, by which a replay notices that it has changed.
     log_bytes: int | None = None
-    #: The job's steps in short, see :func:`~pytest_gsw.jobs.steps.kept`; ``None`` where they were not told.
+    #: The job's steps in short, see :func:`~pytest_gsw.jobs.job_steps.kept`; ``None`` where they were not told.
     steps: tuple[str, ...] | None = None
     derived_exit_code: str = ""
     #: What could not be asked of the job's end, and why; one line.

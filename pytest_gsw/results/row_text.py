@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.clusters.model import LOCAL
-from pytest_gsw.common.words import at_line, duration, percent, rounded, share
+from pytest_gsw.common.text import at_line, duration, percent, rounded, share
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET
 from pytest_gsw.results import outcomes

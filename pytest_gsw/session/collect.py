@@ -14,7 +14,7 @@ import pytest
 
 from pytest_gsw.clusters.model import why_it_does_not_fit
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import command, counted, enumerated
+from pytest_gsw.common.text import command, counted, enumerated
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -23,11 +23,11 @@ from pytest_gsw.session.node_ids import node_id_below, row_of
 from pytest_gsw.session.release import bundled_rows
 from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings
 from pytest_gsw.tables.bundled import bundled_releases
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
 from pytest_gsw.tables.model import Baseline, BlankRow, Parallelism
 from pytest_gsw.tables.releases import in_words
-from pytest_gsw.tables.yamlfile import read_spelling
+from pytest_gsw.tables.value_types import nearest
+from pytest_gsw.tables.yaml_values import read_spelling
 
 if TYPE_CHECKING:
     from pytest_gsw.errors import RunError

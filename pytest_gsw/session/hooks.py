@@ -1,6 +1,6 @@
 """pytest's hooks in a session that judges or collects rows; no other session imports this module.
 
-What runs rows is imported where rows run: :mod:`pytest_gsw.session.running` knows the executor; collecting does not.
+What runs rows is imported where rows run: :mod:`pytest_gsw.session.runner` knows the executor; collecting does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from pytest_gsw.clusters.model import uses_gpus
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.text import counted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
 from pytest_gsw.results.summary import OF_CLUSTER
@@ -212,7 +212,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     check_release(items, settings)
     if config.option.collectonly or runs_nothing(config):
         return None
-    from pytest_gsw.session.running import run_rows
+    from pytest_gsw.session.runner import run_rows
 
     run_rows(session)
     return True
@@ -223,7 +223,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Make room for a row's line, and see that it is reported."""
     if not _runs(item.config):
         return (yield)
-    from pytest_gsw.session.running import run_item
+    from pytest_gsw.session.runner import run_item
 
     return (yield from run_item(item))
 
@@ -231,7 +231,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
     if _runs(session.config) or session.config.stash[SETTINGS].past is not None:
-        from pytest_gsw.session.running import finish
+        from pytest_gsw.session.runner import finish
 
         finish(session)
 
@@ -257,7 +257,7 @@ def _hold_to_the_record(item: pytest.Item, call: pytest.CallInfo[None], report: 
     if type(item) is BlankItem:
         report.gsw_row = True  # type: ignore[attr-defined]
     if isinstance(item, BaselineItem):
-        from pytest_gsw.session.running import make_report
+        from pytest_gsw.session.runner import make_report
 
         make_report(item, call, report)
 
@@ -388,7 +388,7 @@ class Reports:
         from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 
         if self._tally.rows >= FEWEST_ROWS:
-            from pytest_gsw.session.alarming import report_cluster
+            from pytest_gsw.session.session_alarms import report_cluster
 
             report_cluster(session)
         if self._junit is not None:

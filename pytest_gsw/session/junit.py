@@ -15,7 +15,7 @@ import pytest
 
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import percent
+from pytest_gsw.common.text import percent
 from pytest_gsw.results import junit, outcomes
 from pytest_gsw.results.junit_names import Noted, class_name, class_of, read_noted, write_noted
 from pytest_gsw.results.record import NO_CLUSTER, Record

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gsw.common.words import command, counted
+from pytest_gsw.common.text import command, counted
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.bundled import bundled_releases
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import releases_for, states_none
 from pytest_gsw.tables.model import BY_NAME, is_same
 from pytest_gsw.tables.releases import NEMO, NO_FIGURES_SINCE, is_container
+from pytest_gsw.tables.value_types import nearest
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster

@@ -12,15 +12,15 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_gsw.common.files import make_directory
-from pytest_gsw.common.words import command, counted, minute
+from pytest_gsw.common.text import command, counted, minute
 from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import Journal, Past, Standing, Submission, by_row, changes, is_next, read_journal, take_up
 from pytest_gsw.jobs.model import Job, JobSpec, Named, scancel
-from pytest_gsw.jobs.ownership import RunLock
+from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.jobs.scripts import value_of
 from pytest_gsw.results.junit import read_run
-from pytest_gsw.results.next_steps import is_interrupted
+from pytest_gsw.results.suggested_commands import is_interrupted
 from pytest_gsw.session.collect import BaselineItem, TellsFact, fail
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import SETTINGS, Settings

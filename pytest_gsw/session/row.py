@@ -19,7 +19,7 @@ import pytest
 
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.text import counted
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunError
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
@@ -31,10 +31,10 @@ from pytest_gsw.jobs.layout import errors_beside, in_traced_results, is_nccl_tra
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.results import junit, next_steps, outcomes, row_text
-from pytest_gsw.results.nodes import compressed, expand, number_of
+from pytest_gsw.results import junit, outcomes, row_text, suggested_commands
+from pytest_gsw.results.make_record import Found, job_facts, record_of, row_facts, saved_gpu_hours
+from pytest_gsw.results.node_lists import compressed, expand, number_of
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Jobs, Record, RunFacts, write_record
-from pytest_gsw.results.recording import Found, job_facts, record_of, row_facts, saved_gpu_hours
 from pytest_gsw.results.row_text import (
     accepted_text,
     has_failed,
@@ -709,8 +709,8 @@ class SessionRow:
         settings = self._settings
         directory = from_here(settings.run_directory)
         replayed = [f"--gsw-replay={settings.replay}"] if settings.replay and settings.cluster else []
-        again = next_steps.again([record], directory, *replayed)
-        return [*since, *row_text.run_facts(record, again, next_steps.offline(record, directory))]
+        again = suggested_commands.again([record], directory, *replayed)
+        return [*since, *row_text.run_facts(record, again, suggested_commands.offline(record, directory))]
 
     def _alarms(self, record: Record, run: Run | None) -> str | None:
         """The alarms of the row with this run, which the history has later; a replay is of no run of its own."""
@@ -718,7 +718,7 @@ class SessionRow:
         if run is None or not is_wrong or self._settings.replay is not None:
             return None
         # Few rows have any.
-        from pytest_gsw.session.alarming import row_alarms
+        from pytest_gsw.session.session_alarms import row_alarms
 
         cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
         beside = self._config.stash[OTHERS].beside(cluster_effect)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_gsw.history.database import HistoryError
-from pytest_gsw.history.place import open_history
+from pytest_gsw.history.location import open_history
 from pytest_gsw.history.row_history import GONE_DAYS, Beside, Lines, Past, Together, lines_of
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import History

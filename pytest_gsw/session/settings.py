@@ -20,17 +20,17 @@ import pytest
 from pytest_gsw.clusters.model import DEMO, Cluster, cluster_files, find_cluster, ready_cluster
 from pytest_gsw.common.files import at_home, from_here
 from pytest_gsw.common.redact import MASK
-from pytest_gsw.common.words import positive
+from pytest_gsw.common.text import positive
 from pytest_gsw.demo.faults import fault_texts
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.executor.limits import Limits, Policies
-from pytest_gsw.history.place import VARIABLE, history_place, open_history
+from pytest_gsw.history.location import VARIABLE, history_place, open_history
 from pytest_gsw.results.run_id import LAST, RECORDS, RESULTS, RUNS, new_run_id
 from pytest_gsw.session.options import OPTIONS, SHOWN, Option
 from pytest_gsw.session.release import Asked, asked_release, tables_of
 from pytest_gsw.stats.decision import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.fields import nearest, read_gain, read_tolerance
+from pytest_gsw.tables.value_types import nearest, read_gain, read_tolerance
 
 if TYPE_CHECKING:
     from pytest_gsw.executor.executor import Executor
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.journal import Past
     from pytest_gsw.jobs.spec import Profile
     from pytest_gsw.results.suites import SuiteRows
-    from pytest_gsw.session.alarming import SessionAlarms
+    from pytest_gsw.session.session_alarms import SessionAlarms
     from pytest_gsw.session.session_history import Others, SessionHistory
 
 # -- Values that a session has from the one that it goes on with ------------------------------------
@@ -223,7 +223,7 @@ def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
 
 
 def _newest(runs: Path, holding: str, verb: str) -> Path:
-    from pytest_gsw.results.unjudged import newest_run
+    from pytest_gsw.results.missing_records import newest_run
 
     newest = newest_run(runs, holding)
     if newest is None:
@@ -458,7 +458,7 @@ def _suite(
         return None
     if cluster is None and values["replay"] is None:
         raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
-    from pytest_gsw.session.answers import ask_for_suite
+    from pytest_gsw.session.hook_results import ask_for_suite
 
     named = bool(asked or values["baselines"])
     return ask_for_suite(config, path, cluster, _baselines(values["baselines"], asked) if named else ())

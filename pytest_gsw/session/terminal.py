@@ -12,7 +12,7 @@ import pytest
 
 from pytest_gsw.clusters.model import Cluster
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted, rounded
+from pytest_gsw.common.text import counted, rounded
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import (
@@ -310,7 +310,7 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     # Only a session that has run rows has a table.
     from pytest_gsw.common.files import from_here
     from pytest_gsw.results import summary
-    from pytest_gsw.results.next_steps import next_commands
+    from pytest_gsw.results.suggested_commands import next_commands
     from pytest_gsw.results.summary import not_passed_lines, run_table
 
     records = run_records(config)

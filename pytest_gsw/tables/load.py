@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_gsw.common.files import from_here
-from pytest_gsw.common.words import command, enumerated
+from pytest_gsw.common.text import command, enumerated
 from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import (
@@ -26,8 +26,6 @@ from pytest_gsw.tables.bundled import (
     is_table,
     table_of_accepted,
 )
-from pytest_gsw.tables.fields import Field
-from pytest_gsw.tables.keys import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, accepted_faults, with_accepted
 from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Metric, Series
 from pytest_gsw.tables.model import (
     BLANK,
@@ -45,7 +43,9 @@ from pytest_gsw.tables.model import (
     row_id,
 )
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, in_words, is_container, releases_of
-from pytest_gsw.tables.yamlfile import (
+from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, accepted_faults, with_accepted
+from pytest_gsw.tables.value_types import Field
+from pytest_gsw.tables.yaml_values import (
     NOWHERE,
     NULLS,
     Spelt,
@@ -62,7 +62,7 @@ from pytest_gsw.tables.yamlfile import (
 #
 # ``- {gpus: 8, step_time_s: 4.3, line: 12}``. A YAML parser takes most of the time of collecting ten thousand rows. A
 # line of bare words needs none: here the parser gets such lines without their keys, and says where in the file they
-# stand. Whatever is not plain, and every file in which anything is wrong, is :mod:`pytest_gsw.tables.yamlfile`'s.
+# stand. Whatever is not plain, and every file in which anything is wrong, is :mod:`pytest_gsw.tables.yaml_values`'s.
 
 
 _PAIR = r"[a-z_0-9]+: [A-Za-z0-9][A-Za-z0-9_.+%-]*"
@@ -571,7 +571,7 @@ def _lines_of(keys: _Keys, indent: str) -> Iterator[str]:
 class StatedRow:
     """One row: every key that it has itself, from its table or from its file.
 
-    Keys are those of :data:`pytest_gsw.tables.keys.ROW_FIELDS`, ``model``, ``framework``, ``document``,
+    Keys are those of :data:`pytest_gsw.tables.schema.ROW_FIELDS`, ``model``, ``framework``, ``document``,
     ``release``, ``activation_recomputation``, and those of mappings with a dot: ``architecture.layers``,
     ``attributes.id``.
     """

@@ -90,7 +90,7 @@ class Recipe:
     #: Name of the recipe's directory below the cluster's ``recipes`` directory; with ``./`` in front, beside the table.
     directory: str
     script: str = "launch.sh"
-    #: How its job is submitted, one of :data:`~pytest_gsw.tables.keys.LAUNCHERS`; ``None``: as the cluster says.
+    #: How its job is submitted, one of :data:`~pytest_gsw.tables.schema.LAUNCHERS`; ``None``: as the cluster says.
     launcher: str | None = None
     #: Training steps that the recipe runs, ``None`` where the document does not say.
     steps: int | None = None

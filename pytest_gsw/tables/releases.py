@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from pytest_gsw.common.words import ByNumber, by_number, enumerated
-from pytest_gsw.tables import fields as f
+from pytest_gsw.common.text import ByNumber, by_number, enumerated
+from pytest_gsw.tables import value_types as f
 
 #: In front of a release of the NeMo container.
 NEMO = "nemo:"

@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.text import counted
 from pytest_gsw.errors import CutShortError, JobError, LogError, LogWarning
+from pytest_gsw.jobs.job_steps import StepProblem, is_well, problem_of
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.jobs.steps import StepProblem, is_well, problem_of
-from pytest_gsw.logs.fatal import find_fatal, is_requeued
+from pytest_gsw.logs.failure_scan import find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import line_number, open_log, read_log, reading

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.words import at_line
+from pytest_gsw.common.text import at_line
 from pytest_gsw.errors import LogError, TableError
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import reading

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.logs.fatal import find_fatal_unread
+from pytest_gsw.logs.failure_scan import find_fatal_unread
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of
 

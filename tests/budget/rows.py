@@ -143,7 +143,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     from pytest_gsw.executor import executor
     from pytest_gsw.jobs.slurm import client as slurm
     from pytest_gsw.jobs.slurm import launcher
-    from pytest_gsw.session import start
+    from pytest_gsw.session import plan_and_submit
 
     used = dict.fromkeys(("open", "fsync"), 0)
     fsync = os.fsync
@@ -163,7 +163,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     with (
         mock.patch.object(launcher.shutil, "which", return_value="/usr/bin/sbatch"),
         mock.patch.object(executor, "ThreadPoolExecutor", Inline),
-        mock.patch.object(start, "Executor", partial(executor.Executor, clock=clock, sleep=clock.sleep)),
+        mock.patch.object(plan_and_submit, "Executor", partial(executor.Executor, clock=clock, sleep=clock.sleep)),
         mock.patch.object(os, "fsync", synced),
     ):
         done = yield

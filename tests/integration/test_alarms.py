@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.common.words import minute
+from pytest_gsw.common.text import minute
 from tests.integration.runs import remember
 
 ROW = "tiny_1b_bf16[H100x8]"

@@ -15,7 +15,7 @@ from pytest_gsw.clusters.model import CLUSTER_FIELDS, find_cluster
 from pytest_gsw.demo.faults import FAULTS
 from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.session.options import OPTIONS
-from pytest_gsw.tables.keys import FILE_FIELDS
+from pytest_gsw.tables.schema import FILE_FIELDS
 from tests.integration.conftest import tiny_table
 from tests.shown import as_pattern
 

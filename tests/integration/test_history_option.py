@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.history.place import open_history
+from pytest_gsw.history.location import open_history
 from tests.integration.conftest import junit, properties, records, unwrapped
 from tests.integration.runs import record as record_of
 from tests.unit.history.runs import stored_points

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.history.place import open_history
+from pytest_gsw.history.location import open_history
 from tests.integration.conftest import junit, properties, suite_properties
 from tests.integration.runs import record as record_of
 from tests.unit.results.records import varied

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import pytest_gsw.demo
-from pytest_gsw.common.words import minute
+from pytest_gsw.common.text import minute
 from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Job, JobSpec
-from pytest_gsw.jobs.ownership import RunLock
+from pytest_gsw.jobs.run_lock import RunLock
 from tests.integration.conftest import junit, properties
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.history.place import open_history
+from pytest_gsw.history.location import open_history
 from pytest_gsw.results.record import Record, read_records
 from tests.integration.conftest import junit, tiny_table
 

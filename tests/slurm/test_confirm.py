@@ -8,7 +8,7 @@ import signal
 import time
 from typing import Any
 
-from pytest_gsw.history.place import open_history
+from pytest_gsw.history.location import open_history
 from tests.integration.conftest import properties
 from tests.unit.history.runs import stored_points
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history.place import open_history
+from pytest_gsw.history.location import open_history
 from pytest_gsw.results.record import read_records
 from tests.integration.conftest import junit
 from tests.integration.test_together import RUNS, run_record

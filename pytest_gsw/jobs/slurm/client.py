@@ -17,9 +17,9 @@ from typing import BinaryIO
 
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.jobs.environment import job_environment, query_environment
+from pytest_gsw.jobs.job_steps import job_state
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, JobStep
 from pytest_gsw.jobs.scripts import cluster_of, options_in
-from pytest_gsw.jobs.steps import job_state
 
 # -- Slurm's commands as argument lists; nothing is ever run through a shell ------------------------
 

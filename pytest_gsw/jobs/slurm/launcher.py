@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.redact import masked_text, printable
-from pytest_gsw.common.words import counted, duration, moment, shortened
+from pytest_gsw.common.text import counted, duration, moment, shortened
 from pytest_gsw.errors import (
     JobError,
     LogError,
@@ -37,7 +37,7 @@ from pytest_gsw.errors import (
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment, masked_command, session_environment
 from pytest_gsw.jobs.model import NEVER_STARTS, Job, JobSpec, JobState, JobStatus, JobStep, Launch, Named, Told
-from pytest_gsw.jobs.ownership import PATIENCE_S, SubmissionLock
+from pytest_gsw.jobs.run_lock import PATIENCE_S, SubmissionLock
 from pytest_gsw.jobs.scripts import (
     CLUSTER_VARIABLES,
     STDOUT_BEFORE_23_02,
@@ -49,7 +49,7 @@ from pytest_gsw.jobs.scripts import (
 )
 from pytest_gsw.jobs.slurm import client
 from pytest_gsw.jobs.slurm.client import Answer, Ask, Client, Output, why
-from pytest_gsw.tables.fields import nearest
+from pytest_gsw.tables.value_types import nearest
 
 # -- What has become of jobs, as Slurm's commands tell it together ----------------------------------
 #

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pytest_gsw.common.words import ByNumber, by_number, command, counted, one_line, workflow_command
+from pytest_gsw.common.text import ByNumber, by_number, command, counted, one_line, workflow_command
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import acknowledged_text
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.reports.run_report import Row, RunReport, is_slow, since_line
-from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import Attention, Level
-from pytest_gsw.results.next_steps import next_command
+from pytest_gsw.results import outcomes, severity
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, inconclusive_line
 from pytest_gsw.results.run_id import RUNS
+from pytest_gsw.results.severity import Attention, Level
+from pytest_gsw.results.suggested_commands import next_command
 from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
 from pytest_gsw.stats.verdict import Reason
 
 #: Of which kind the alarm of a finding is.
-_ALARMS = {attention.REGRESSED.kind: Kind.REGRESSION, attention.DRIFT.kind: Kind.DRIFT}
+_ALARMS = {severity.REGRESSED.kind: Kind.REGRESSION, severity.DRIFT.kind: Kind.DRIFT}
 
 #: What can be found of a row, the worst first.
-KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.level is not None)
+KINDS = tuple(one.kind for one in severity.ATTENTIONS if one.level is not None)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Finding:
     @property
     def needs(self) -> Attention:
         """The same, and how urgent it is."""
-        return attention.BY_KIND[self.kind]
+        return severity.BY_KIND[self.kind]
 
     @property
     def level(self) -> Level:
@@ -84,7 +84,7 @@ def findings(report: RunReport) -> tuple[Finding, ...]:
     of_rows = (row for row in report.rows if report.incident is None or row.record.reason != Reason.INCIDENT.value)
     found = [*_of_cluster(report), *(_with_alarm(one, known) for row in of_rows for one in _of_row(row))]
     found += [
-        Finding(attention.ERROR.kind, one.id, one.node_id, report.run.noted.cluster, one.why)
+        Finding(severity.ERROR.kind, one.id, one.node_id, report.run.noted.cluster, one.why)
         for one in report.unrecorded
     ]
     return tuple(sorted(found, key=_rank))
@@ -111,12 +111,12 @@ def _of_cluster(report: RunReport) -> Iterator[Finding]:
     if incident is not None:
         name, following = incident.cluster, command("pytest-gsw", "history", f"--cluster={incident.cluster}")
         text = incident.text(report.incident_since)
-        kind = attention.INCIDENT.kind
+        kind = severity.INCIDENT.kind
         yield Finding(kind, f"cluster {name}", incident.node_id, name, text, following, table=table, whole=incident)
     for name, told in report.told.items():
         if told.drift:
             following = command("pytest-gsw", "history", "--drift", f"--cluster={name}")
-            kind = attention.DRIFT.kind
+            kind = severity.DRIFT.kind
             yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", name, told.drift, following, table=table)
 
 
@@ -132,10 +132,10 @@ def _of_row(row: Row) -> Iterator[Finding]:
         text = inconclusive_line(record) or record.fact
         yield _finding(outcome.attention, record, text, since if is_slow(record) or outcome is outcomes.ERROR else "")
     if record.drift:
-        yield _finding(attention.DRIFT, record, record.drift)
+        yield _finding(severity.DRIFT, record, record.drift)
     accepted = accepted_line(record)
     if accepted and outcome is outcomes.PASSED:
-        yield _finding(attention.ACCEPTED, record, accepted)
+        yield _finding(severity.ACCEPTED, record, accepted)
 
 
 def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:

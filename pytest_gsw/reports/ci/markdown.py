@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gsw.common.words import counted, named, percent
+from pytest_gsw.common.text import counted, named, percent
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.comparison import COLUMNS, cells
 from pytest_gsw.reports.ci.findings import Finding, counts_text, findings
 from pytest_gsw.reports.run_report import RunReport, device
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss
+from pytest_gsw.results.severity import ACCEPTED, IMPROVED, REGRESSED, Attention
 from pytest_gsw.results.summary import OF_CLUSTER
 
 #: GitHub takes 1 MiB of all that one step says, and shows nothing of more; some of it is left to others.

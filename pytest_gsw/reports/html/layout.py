@@ -14,16 +14,16 @@ from functools import lru_cache
 from html import escape
 from typing import TypeAlias
 
-from pytest_gsw.common import words
+from pytest_gsw.common import text
 from pytest_gsw.common.redact import printable
-from pytest_gsw.common.words import counted, shortened
+from pytest_gsw.common.text import counted, shortened
 from pytest_gsw.history import comparison
 from pytest_gsw.history.comparison import changes_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
-from pytest_gsw.results import attention, outcomes, row_text
-from pytest_gsw.results.attention import BY_KIND, Attention
+from pytest_gsw.results import outcomes, row_text, severity
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.severity import BY_KIND, Attention
 from pytest_gsw.stats.verdict import UNUSUAL, Reason
 
 #: Columns that a phone has room for, mostly.
@@ -233,7 +233,7 @@ _SHORT = {
     Reason.WITHIN_NOISE.value: "jobs of this row differ by as much",
 }
 #: Every outcome, the worst first.
-WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda one: attention.ATTENTIONS.index(one.attention))
+WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda one: severity.ATTENTIONS.index(one.attention))
 
 #: A sign of a number, and no hyphen of a date or a name.
 _NEGATIVE = re.compile(r"(?<![\w.\]])-(?=\d)")
@@ -248,7 +248,7 @@ def report_text(report: RunReport) -> str:
     bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
     parts = ["1 incident"] if report.incident else []
     parts += bad
-    if drifting := report.counts.get(attention.DRIFT.kind):
+    if drifting := report.counts.get(severity.DRIFT.kind):
         parts.append(f"{drifting} drifting")
     rows = counted(sum(counts.values()), "row")
     if not counts:
@@ -258,7 +258,7 @@ def report_text(report: RunReport) -> str:
 
 def card_text(row: Row) -> str:
     """What happened to a row, shorter than on its page."""
-    if row.needs is attention.INCONCLUSIVE and row.record.reason in _SHORT:
+    if row.needs is severity.INCONCLUSIVE and row.record.reason in _SHORT:
         return f"{row.record.fact}; {_SHORT[row.record.reason]}"
     return fact_text(row)
 
@@ -266,9 +266,9 @@ def card_text(row: Row) -> str:
 def fact_text(row: Row) -> str:
     """What happened to a row, in one line."""
     record, verdict = row.record, row.verdict
-    if row.needs is attention.DRIFT:
+    if row.needs is severity.DRIFT:
         return drift_text(row) or record.fact
-    if row.needs is attention.INCONCLUSIVE and verdict is not None:
+    if row.needs is severity.INCONCLUSIVE and verdict is not None:
         return signed(row_text.inconclusive_text(record, verdict).removeprefix("inconclusive: "))
     return record.fact if verdict is None else signed(record.fact)
 
@@ -293,12 +293,12 @@ def since_facts(row: Row) -> list[tuple[str, str]]:
     """Since when a row is what it is, and what changed then, each with its name."""
     if row.since is None:
         unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
-        is_slow = row.needs in attention.SLOW and not unlike_others
+        is_slow = row.needs in severity.SLOW and not unlike_others
         return [("since", "no run before is known")] if is_slow else []
-    if row.needs is attention.ERROR and not since_line(row.since):
+    if row.needs is severity.ERROR and not since_line(row.since):
         return []
     facts = [("since", since_text(row.since, row.verdict.reference_s if row.verdict else None))]
-    if row.since.changes and row.needs is not attention.DRIFT:  # whose text has it
+    if row.since.changes and row.needs is not severity.DRIFT:  # whose text has it
         facts.append(("changed then", changes_text(row.since.changes)))
     return facts
 
@@ -347,7 +347,7 @@ def signed(text: str) -> str:
 
 def percent(fraction: float) -> str:
     """A change with a real minus sign, on one line: ``+12.2 %``."""
-    return shown_change(words.percent(fraction))
+    return shown_change(text.percent(fraction))
 
 
 def shown_change(text: str) -> str:
@@ -357,7 +357,7 @@ def shown_change(text: str) -> str:
 
 def minute(time_s: float | None) -> str:
     """When a run was, ``2026-11-20 21:23``; empty where the calendar has no such time."""
-    return "" if time_s is None else words.minute(time_s)
+    return "" if time_s is None else text.minute(time_s)
 
 
 def moment(time_s: float | None) -> datetime | None:

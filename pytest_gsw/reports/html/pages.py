@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, write_whole
-from pytest_gsw.common.words import command, counted, duration, enumerated, named, rounded, share, shortened
+from pytest_gsw.common.text import command, counted, duration, enumerated, named, rounded, share, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import COLUMNS, cells, failing_text, good_text, sound_text, suspect_text
@@ -97,13 +97,13 @@ from pytest_gsw.reports.run_report import (
     judged_by,
     since_line,
 )
-from pytest_gsw.results import attention, outcomes, row_text
-from pytest_gsw.results.attention import Attention
-from pytest_gsw.results.next_steps import again, history_command, next_command, next_commands, offline
+from pytest_gsw.results import outcomes, row_text, severity
+from pytest_gsw.results.missing_records import resume_command
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, telling_line
+from pytest_gsw.results.severity import Attention
+from pytest_gsw.results.suggested_commands import again, history_command, next_command, next_commands, offline
 from pytest_gsw.results.summary import cause_of, outcome_texts
-from pytest_gsw.results.unjudged import resume_command
 from pytest_gsw.stats.verdict import UNUSUAL, Reason
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import MFU, Metric
@@ -111,7 +111,7 @@ from pytest_gsw.tables.metrics import MFU, Metric
 #: The first page of a run, in its directory.
 INDEX = "index.html"
 
-_HEADED = [one for one in attention.ATTENTIONS if one.heading]
+_HEADED = [one for one in severity.ATTENTIONS if one.heading]
 
 #: Rows of one kind that are shown at length, and rows of one cause that are named; the list of all rows has the others.
 _AT_LENGTH, _NAMED = 40, 12
@@ -177,10 +177,10 @@ def _counts(report: RunReport) -> ET.Element:
     told = outcome_texts(report.records, len(report.unrecorded))
     entries = [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
     if report.incident is not None:
-        badge = element("a", sign(attention.REGRESSED.kind), " 1 incident", href="#cluster", class_="badge regressed")
+        badge = element("a", sign(severity.REGRESSED.kind), " 1 incident", href="#cluster", class_="badge regressed")
         entries.insert(0, element("li", badge))
-    if drifting := report.counts.get(attention.DRIFT.kind):
-        entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
+    if drifting := report.counts.get(severity.DRIFT.kind):
+        entries.append(_badge(severity.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
 
 
@@ -194,7 +194,7 @@ def _scaling(report: RunReport) -> Iterator[ET.Element | None]:
 
 
 def _badge(kind: str, text: str) -> ET.Element:
-    target = f"#{kind}" if attention.BY_KIND[kind].heading else "#rows"
+    target = f"#{kind}" if severity.BY_KIND[kind].heading else "#rows"
     return element("li", element("a", sign(kind), f" {text}", href=target, class_=f"badge {kind}"))
 
 
@@ -212,8 +212,8 @@ def _nodes(report: RunReport) -> list[ET.Element | None]:
     slow = [signed(suspect_text(one)) for of_cluster in report.slow_nodes.values() for one in of_cluster]
     failing = [failing_text(one) for of_cluster in report.blamed_nodes.values() for one in of_cluster]
     return [
-        _told("slow: ", slow, attention.REGRESSED.kind, "jobs.html#slow"),
-        _told("fails jobs: ", failing, attention.ERROR.kind, "jobs.html#failing"),
+        _told("slow: ", slow, severity.REGRESSED.kind, "jobs.html#slow"),
+        _told("fails jobs: ", failing, severity.ERROR.kind, "jobs.html#failing"),
     ]
 
 
@@ -233,19 +233,19 @@ def _incident(report: RunReport) -> ET.Element | None:
     parts = [row_link(pages[name]) for name in incident.parts if name in pages]
     return element(
         "div",
-        element("h3", sign(attention.REGRESSED.kind), f" {signed(incident.fact)}{report.incident_since}"),
+        element("h3", sign(severity.REGRESSED.kind), f" {signed(incident.fact)}{report.incident_since}"),
         fact_list([("canaries that were too slow as well", ", ".join(incident.canaries))]),
         element("p", "These rows are part of it, and inconclusive for that:") if parts else None,
         element("ul", *(element("li", link) for link in parts[:_AT_LENGTH]), class_="rows") if parts else None,
         _more(len(parts) - _AT_LENGTH),
         command_line(command("pytest-gsw", "history", f"--cluster={incident.cluster}")),
-        class_=f"card {attention.REGRESSED.kind}",
+        class_=f"card {severity.REGRESSED.kind}",
     )
 
 
 def _drifting(report: RunReport) -> list[ET.Element]:
     """That clusters have become slower, run by run."""
-    kind = attention.DRIFT.kind
+    kind = severity.DRIFT.kind
     told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in report.told.items() if one.drift]
     return [element("p", sign(kind), text, class_=f"card {kind}") for text in told]
 
@@ -281,7 +281,7 @@ def _attention(report: RunReport) -> ET.Element | None:
     if paging:
         stand = f"{counted(paging, 'alarm')} {'stands' if paging == 1 else 'stand'}"
         told = [" No row needs attention; ", element("a", stand, href="#alarms"), "."]
-    return element("p", sign(attention.PASSED.kind), *told, class_="well")
+    return element("p", sign(severity.PASSED.kind), *told, class_="well")
 
 
 def _improved(report: RunReport) -> ET.Element | None:
@@ -292,7 +292,7 @@ def _improved(report: RunReport) -> ET.Element | None:
 
 def _group(report: RunReport, kind: str) -> ET.Element:
     heading = element("h3", sign(kind), f" {_heading(report, kind)}", id=kind)
-    if kind == attention.ERROR.kind:
+    if kind == severity.ERROR.kind:
         shown = enumerate(report.causes[:_CAUSES], 1)
         causes = [_cause_card(number, cause, report.run.directory) for number, cause in shown]
         left = sum(len(cause.rows) for cause in report.causes[_CAUSES:])
@@ -307,8 +307,8 @@ def _group(report: RunReport, kind: str) -> ET.Element:
 
 def _heading(report: RunReport, kind: str) -> str:
     count = report.counts[kind]
-    ran = report.outcomes.get(outcomes.UNEXPECTED_SUCCESS.word, 0) if kind == attention.REGRESSED.kind else 0
-    parts = [f"{attention.BY_KIND[kind].heading} ({count - ran})"] if count > ran else []
+    ran = report.outcomes.get(outcomes.UNEXPECTED_SUCCESS.word, 0) if kind == severity.REGRESSED.kind else 0
+    parts = [f"{severity.BY_KIND[kind].heading} ({count - ran})"] if count > ran else []
     parts += [f"Ran although documented to fail ({ran})"] if ran else []
     return ", ".join(parts)
 
@@ -341,7 +341,7 @@ def _cause_card(number: int, cause: Cause, directory: Path) -> ET.Element:
         element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
         _more(len(cause.rows) - _NAMED),
         command_line(again([row.record for row in cause.rows], directory)),
-        class_=f"card {attention.ERROR.kind}",
+        class_=f"card {severity.ERROR.kind}",
     )
 
 
@@ -370,7 +370,7 @@ def _missing(report: RunReport) -> ET.Element | None:
         element("h4", f"{counted(len(missing), 'row')}: no record", id="missing"),
         element("ul", *entries, class_="rows"),
         element("p", more) if more else None,
-        class_=f"card {attention.ERROR.kind}",
+        class_=f"card {severity.ERROR.kind}",
     )
 
 
@@ -406,12 +406,12 @@ def _all_rows(report: RunReport) -> ET.Element | None:
     caption = f"{counted(len(report.rows) + len(report.unrecorded), 'row')}, the worst first"
     places = {kind: place for place, kind in enumerate(KINDS)}
     lines = [(places[row.kind], _list_line(row)) for row in report.worst_first]
-    lines += [(places[attention.ERROR.kind], _missing_line(one, len(heads))) for one in report.unrecorded]
+    lines += [(places[severity.ERROR.kind], _missing_line(one, len(heads))) for one in report.unrecorded]
     return table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
 
 
 def _missing_line(one: Unrecorded, cells: int) -> list[Content]:
-    return [element("a", one.id, href="#missing"), kind_cell(attention.ERROR), *[""] * (cells - 2)]
+    return [element("a", one.id, href="#missing"), kind_cell(severity.ERROR), *[""] * (cells - 2)]
 
 
 def _list_line(row: Row) -> list[Content]:
@@ -449,10 +449,10 @@ _TURNED = 8
 
 #: Where more is said of an alarm, and as what it is said here.
 _OF_ALARMS = {
-    Kind.INCIDENT: ("#alarms", "the whole cluster was slower", attention.REGRESSED.kind),
-    Kind.NODE: ("jobs.html#slow", "slow node", attention.REGRESSED.kind),
-    Kind.DRIFT: ("#alarms", "drifts", attention.DRIFT.kind),
-    Kind.REGRESSION: ("#alarms", outcomes.REGRESSED.word, attention.REGRESSED.kind),
+    Kind.INCIDENT: ("#alarms", "the whole cluster was slower", severity.REGRESSED.kind),
+    Kind.NODE: ("jobs.html#slow", "slow node", severity.REGRESSED.kind),
+    Kind.DRIFT: ("#alarms", "drifts", severity.DRIFT.kind),
+    Kind.REGRESSION: ("#alarms", outcomes.REGRESSED.word, severity.REGRESSED.kind),
 }
 
 
@@ -608,10 +608,10 @@ def _cell(row: _Any | None) -> ET.Element:
     if row is None:
         return element("td")
     if isinstance(row, Unrecorded):
-        kind = attention.ERROR.kind
-        mark = element("a", sign(kind), " ", element("span", attention.ERROR.word), href="#missing", class_=kind)
+        kind = severity.ERROR.kind
+        mark = element("a", sign(kind), " ", element("span", severity.ERROR.word), href="#missing", class_=kind)
         return element("td", mark, class_=f"verdict {kind}")
-    word = element("span", row.needs.word, class_="vh" if row.needs is attention.PASSED else None)
+    word = element("span", row.needs.word, class_="vh" if row.needs is severity.PASSED else None)
     change = "" if row.change is None else f" {percent(row.change)}"
     mark = element("a", sign(row.kind), " ", word, change, href=f"rows/{row.name}.html", class_=row.kind)
     return element("td", mark, class_=f"verdict {row.kind}")
@@ -728,7 +728,7 @@ def _job(job: RunJob) -> list[Content]:
     return [
         row_link(job.row),
         facts.id,
-        element("td", _state(job), class_=attention.ERROR.kind if job.failed else None),
+        element("td", _state(job), class_=severity.ERROR.kind if job.failed else None),
         shown_nodes(facts.nodes),
         time_element(job.begin_s) if job.begin_s else None,
         "" if facts.queue_s is None else duration(facts.queue_s),
@@ -854,7 +854,7 @@ def row_page(
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
     log = section("log", "Last lines of the log", *_log(ends))
     # What an error's log says is what to look at first; a slow row's figures are.
-    first, last = (log, None) if row.needs is attention.ERROR else (None, log)
+    first, last = (log, None) if row.needs is severity.ERROR else (None, log)
     main = [
         element("h1", record.row.id),
         element("p", badge, " ", change(row), class_="headline"),
@@ -891,7 +891,7 @@ def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
 def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
     """Where the row ran, and of an error what to do, or, where nobody knows, what its log says."""
     nodes = nodes_fact(row.record)
-    if row.needs is not attention.ERROR:
+    if row.needs is not severity.ERROR:
         return [nodes]
     says = "" if any(end.cause for end in ends) else likely_cause(ends)
     return [nodes, ("advice", advice_of(cause_of(row.record))), ("its log says", says)]
@@ -900,7 +900,7 @@ def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
 def _notes(row: Row) -> list[tuple[str, str]]:
     record = row.record
     comparable = f"{record.not_comparable} makes the figures not comparable" if record.not_comparable else ""
-    drift = "" if row.needs is attention.DRIFT else drift_text(row)  # whose fact it is
+    drift = "" if row.needs is severity.DRIFT else drift_text(row)  # whose fact it is
     return [
         ("limit", limit_text(row)),
         ("accepted", record.accepted_note or ""),
@@ -986,7 +986,7 @@ def _run_line(
     if isinstance(point, Told):
         last = row.record.jobs.last
         job_id = last.id if last is not None and point.run_id == row.record.run.id else ""
-        return when, kind_cell(attention.ERROR), "", "", "", job_id, run
+        return when, kind_cell(severity.ERROR), "", "", "", job_id, run
     known = outcomes.of(point.outcome)
     shown = known.attention.in_report.kind
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
@@ -1069,10 +1069,10 @@ _RUNS = "list its runs"
 
 #: What the one command does that is of what a row needs alone.
 _OF_NEED = {
-    attention.REGRESSED: "see whether it stays",
-    attention.IMPROVED: "propose the new figure",
-    attention.DRIFT: "see the drift",
-    attention.INCONCLUSIVE: "run it often enough to tell",
+    severity.REGRESSED: "see whether it stays",
+    severity.IMPROVED: "propose the new figure",
+    severity.DRIFT: "see the drift",
+    severity.INCONCLUSIVE: "run it often enough to tell",
 }
 
 
@@ -1082,14 +1082,14 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
     listed = [("run it again", again([record], directory))]
     if record.run.log:
         listed.append(("judge its log again", offline(record, directory)))
-    if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
+    if row.since is not None and row.since.good_run_id and row.needs in severity.SLOW:
         runs = (row.since.good_run_id, record.run.id)
         listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
     if row.past.runs:
         listed.append((_RUNS, history_command(record)))
     first = next_command(record, row.needs, directory)
     known = {text: what for what, text in (*listed, (_RUNS, history_command(record)))}
-    too_good = row.needs is attention.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
+    too_good = row.needs is severity.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
     of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
     return [(known.get(first, of_need), first), *(pair for pair in listed if pair[1] != first)]
 
@@ -1101,7 +1101,7 @@ _SEARCHED_BYTES = 256 << 10
 
 
 #: What a row needs whose log's end is shown.
-_LOGS_SHOWN = attention.SLOW | {attention.ERROR}
+_LOGS_SHOWN = severity.SLOW | {severity.ERROR}
 
 
 @dataclass(frozen=True)
@@ -1128,7 +1128,7 @@ def log_ends_of(row: Row, directory: Path) -> tuple[LogEnd, ...]:
     if row.needs not in _LOGS_SHOWN:
         return ()
     run, last = row.record.run, row.record.jobs.last
-    failed = row.needs is attention.ERROR
+    failed = row.needs is severity.ERROR
     return log_ends(run.log, last.id if last else "", directory, failed=failed, outputs=run.outputs)
 
 
@@ -1281,12 +1281,12 @@ def run_index_page(
     shown = runs[-_LISTED:][::-1]
     kinds = [kind for kind in KINDS if any(kind in by_kind(one.outcomes) for one in shown)]
     # A phone has room for the first ones: what a run came to is worth more than when it was, which its name says.
-    heads = ["run", *(attention.BY_KIND[kind].word for kind in kinds), "rows", "when"]
+    heads = ["run", *(severity.BY_KIND[kind].word for kind in kinds), "rows", "when"]
     lines = [_line(one, kinds, pages.get(one.run_id)) for one in shown]
     if any(one.had_incident for one in shown):
-        heads.insert(1, attention.INCIDENT.kind)
+        heads.insert(1, severity.INCIDENT.kind)
         for line, one in zip(lines, shown, strict=True):
-            line.insert(1, _count_cell(attention.REGRESSED, int(one.had_incident)))
+            line.insert(1, _count_cell(severity.REGRESSED, int(one.had_incident)))
     title = f"Runs on {cluster}"
     caption = f"{counted(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
     main = [
@@ -1300,7 +1300,7 @@ def run_index_page(
 def _line(run: Listed, kinds: Iterable[str], address: str | None) -> list[Content]:
     counts = by_kind(run.outcomes)
     name: Content = run.run_id if address is None else element("a", run.run_id, href=address)
-    cells = [_count_cell(attention.BY_KIND[kind], counts.get(kind, 0)) for kind in kinds]
+    cells = [_count_cell(severity.BY_KIND[kind], counts.get(kind, 0)) for kind in kinds]
     return [name, *cells, f"{sum(counts.values())}", time_element(run.time_s)]
 
 
@@ -1328,7 +1328,7 @@ def by_kind(words: Mapping[str, int]) -> dict[str, int]:
 def counts_of(words: Mapping[str, int]) -> str:
     """``3 regressed, 2 errors, 98 passed``."""
     return ", ".join(
-        outcomes.ERROR.of_rows(count) if kind == attention.ERROR.kind else f"{count} {attention.BY_KIND[kind].word}"
+        outcomes.ERROR.of_rows(count) if kind == severity.ERROR.kind else f"{count} {severity.BY_KIND[kind].word}"
         for kind, count in by_kind(words).items()
     )
 
@@ -1374,8 +1374,8 @@ def _labels(times_s: Sequence[float]) -> list[str]:
 def _column(run: Listed, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
     counts = by_kind(run.outcomes)
     told = f"{minute(run.time_s)}: {'1 incident, ' if run.had_incident else ''}{counts_of(run.outcomes)}"
-    worst = attention.BY_KIND[next(iter(counts))].sign if counts else ""
-    worst = attention.REGRESSED.sign if run.had_incident else worst
+    worst = severity.BY_KIND[next(iter(counts))].sign if counts else ""
+    worst = severity.REGRESSED.sign if run.had_incident else worst
     parts = [
         _bars(counts, most),
         element("span", worst, aria_hidden="true"),
@@ -1399,7 +1399,7 @@ def _bars(counts: Mapping[str, int], most: int) -> ET.Element:
 
 
 def _swatch(kind: str) -> ET.Element:
-    known = attention.BY_KIND[kind]
+    known = severity.BY_KIND[kind]
     box = element("svg", element("rect", x=1, y=1, width=8, height=8, class_=kind), viewBox="0 0 10 10")
     box.set("class", "swatch")
     box.set("aria-hidden", "true")

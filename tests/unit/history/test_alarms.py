@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gsw.common.words import minute
+from pytest_gsw.common.text import minute
 from pytest_gsw.history.alarms import (
     Alarm,
     Kind,
@@ -24,7 +24,7 @@ from pytest_gsw.history.comparison import acknowledged_text, cells, explaining, 
 from pytest_gsw.history.row_history import Suspect
 from pytest_gsw.history.store import Event
 from pytest_gsw.stats.verdict import Outcome, Verdict
-from tests.unit.history.test_drifting import DAY_S, FIRST_S, run
+from tests.unit.history.test_drift import DAY_S, FIRST_S, run
 
 ROW = "llama2_70b_fp8[H100x64]"
 

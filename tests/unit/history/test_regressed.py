@@ -14,7 +14,7 @@ from pytest_gsw.history.row_history import Past, Together
 from pytest_gsw.stats.cluster_effect import decide_beside
 from pytest_gsw.stats.decision import Outcome, decide
 from pytest_gsw.stats.noise import Noise
-from tests.unit.history.test_drifting import run
+from tests.unit.history.test_drift import run
 
 #: Good runs, and those that are slower by a tenth or, in capitals, by a fifth.
 PATTERNS = [

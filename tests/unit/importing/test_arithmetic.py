@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.importing.arithmetic import Finding, findings
 from pytest_gsw.tables.load import StatedRow
-from pytest_gsw.tables.yamlfile import Stated
+from pytest_gsw.tables.yaml_values import Stated
 
 GROK = {
     "gpus": "1024",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_gsw.jobs.ownership import LEASE_S, NAME
+from pytest_gsw.jobs.run_lock import LEASE_S, NAME
 
 
 def leave_owner(directory: Path, lease_s: float = LEASE_S, **changes: object) -> Path:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gsw.logs.fatal import find_fatal
+from pytest_gsw.logs.failure_scan import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 from tests.unit.logs.lines import maxtext
-from tests.unit.logs.test_fatal import CANCELLED, FATAL, OOM, RAISED, TASK, WATCHDOG, XID
+from tests.unit.logs.test_failure_scan import CANCELLED, FATAL, OOM, RAISED, TASK, WATCHDOG, XID
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.words import minute
-from pytest_gsw.history.place import open_history
+from pytest_gsw.common.text import minute
+from pytest_gsw.history.location import open_history
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.html import pages
 from pytest_gsw.reports.html.charts import Plot

@@ -7,11 +7,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from pytest_gsw.common.words import command
+from pytest_gsw.common.text import command
 from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.json_shape import read
 from pytest_gsw.results.record import JobFacts, MetricFacts, Record, of_content, plain
 from pytest_gsw.results.row_text import accepted_text
+from pytest_gsw.results.typed_json import read
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import Outcome, Reason, Verdict, compare
 from pytest_gsw.tables.model import Accepted

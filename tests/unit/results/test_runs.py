@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.results.junit_names import Noted, write_noted
+from pytest_gsw.results.missing_records import newest_run
 from pytest_gsw.results.run_id import RECORDS, begin_of
-from pytest_gsw.results.unjudged import newest_run
 
 
 def made(runs: Path, name: str, replay_of: str = "") -> Path:

@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from pytest_gsw.session import running
-from pytest_gsw.session.running import handling_signals
+from pytest_gsw.session import runner
+from pytest_gsw.session.runner import handling_signals
 
 
 @pytest.mark.parametrize(
@@ -36,19 +36,19 @@ def test_what_somebody_else_has_frozen_stays_so(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """A process with much in it, such as that of these tests, would look through all of it in each session."""
-    monkeypatch.setattr(running, "_frozen", False)
+    monkeypatch.setattr(runner, "_frozen", False)
     monkeypatch.setattr(gc, "get_freeze_count", lambda: 7)
     done = called(monkeypatch)
-    running._leave_to_the_end(request.config)
+    runner._leave_to_the_end(request.config)
     assert done == []
-    assert not running._frozen
+    assert not runner._frozen
 
 
 def test_a_second_session_lets_go_of_what_the_first_has_frozen(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setattr(request.config, "add_cleanup", lambda _: None)
-    monkeypatch.setattr(running, "_frozen", True)  # by the first
+    monkeypatch.setattr(runner, "_frozen", True)  # by the first
     done = called(monkeypatch)
-    running._leave_to_the_end(request.config)
+    runner._leave_to_the_end(request.config)
     assert done == ["unfreeze", "collect", "freeze"]

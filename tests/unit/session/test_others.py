@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.session.session_history import Others, SessionHistory
-from tests.unit.history.test_past import ROWS, cluster
+from tests.unit.history.test_row_history import ROWS, cluster
 
 
 @pytest.fixture

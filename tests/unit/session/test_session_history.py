@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.history.row_history import Suspect
 from pytest_gsw.session.session_history import SessionHistory
-from tests.unit.history.test_drifting import run
+from tests.unit.history.test_drift import run
 
 
 def slow(*nodes: str, days_ago: int) -> Suspect:

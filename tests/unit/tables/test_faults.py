@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import FileError
-from pytest_gsw.tables import yamlfile
+from pytest_gsw.tables import yaml_values
 from pytest_gsw.tables.load import load_table
 from tests.unit.tables.texts import TINY, billion_laughs, change
 
@@ -314,7 +314,7 @@ def test_a_syntax_error_has_its_place(message: Message, content: str, place: str
 def test_without_libyaml_the_place_is_the_same(
     message: Message, monkeypatch: pytest.MonkeyPatch, content: str, place: str
 ) -> None:
-    monkeypatch.setattr(yamlfile, "_Loader", yaml.SafeLoader)
+    monkeypatch.setattr(yaml_values, "_Loader", yaml.SafeLoader)
     assert message(content).startswith(f"t.yaml: 1 problem\n  t.yaml:{place:<7} is not YAML: ")
 
 
@@ -358,7 +358,7 @@ def test_a_file_that_is_nested_too_deeply(message: Message, opening: str, place:
 
 
 def test_a_file_that_is_far_too_large(message: Message, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(yamlfile, "MAX_BYTES", 100)
+    monkeypatch.setattr(yaml_values, "MAX_BYTES", 100)
     assert message(TINY) == "t.yaml: 1 problem\n  t.yaml:1:1     is larger than 100 bytes; this is no table"
 
 

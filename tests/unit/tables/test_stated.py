@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, stated_rows, table_files
-from pytest_gsw.tables.yamlfile import Stated
+from pytest_gsw.tables.yaml_values import Stated
 from tests.unit.tables.texts import HEAD
 
 TABLE = f"""\

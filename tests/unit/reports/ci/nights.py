@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from pytest_gsw.common.words import minute
+from pytest_gsw.common.text import minute
 from pytest_gsw.reports.run_report import Row, Run, RunReport, Since
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW, varied

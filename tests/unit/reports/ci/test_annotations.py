@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.common.words import escaped
+from pytest_gsw.common.text import escaped
 from pytest_gsw.reports.ci.findings import github
 from tests.unit.reports.ci.nights import RUN, SINCE, hostile_run, run_of, texts
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gsw.common.words import minute
+from pytest_gsw.common.text import minute
 from pytest_gsw.history.alarms import Acknowledgement, Kind, Seen, Spell, alarms
 from pytest_gsw.history.comparison import ClusterTold
 from pytest_gsw.history.model import Point
@@ -14,7 +14,7 @@ from pytest_gsw.history.row_history import Past
 from pytest_gsw.reports.ci.findings import KINDS, counts_text, findings
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.run_report import Row, Since, since_line, since_of
-from pytest_gsw.results.attention import Level
+from pytest_gsw.results.severity import Level
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason
 from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.reports.ci.nights import DRIFT, ERROR, IMPROVED, NOON_S, PASSED, REGRESSED, RUN, record, run_of

@@ -22,7 +22,7 @@ from pytest_gsw.reports.html.layout import (
 )
 from pytest_gsw.reports.html.pages import all_commands, log_ends, verdict_tables
 from pytest_gsw.reports.run_report import Row, Since
-from pytest_gsw.results import next_steps
+from pytest_gsw.results import suggested_commands
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.verdict import Reason
 from tests.unit.history.runs import FIRST_S
@@ -36,7 +36,7 @@ NODE = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8"
 
 
 def next_command(row: Row, directory: Path) -> str:
-    return next_steps.next_command(row.record, row.needs, directory)
+    return suggested_commands.next_command(row.record, row.needs, directory)
 
 
 def shown(record: Record, since: Since | None = None) -> Row:

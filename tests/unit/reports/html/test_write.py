@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from pytest_gsw.common.words import minute
+from pytest_gsw.common.text import minute
 from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
 from pytest_gsw.reports.html import pages
 from pytest_gsw.reports.run_report import Run, page_names

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_gsw.common.words import by_number, command, counted
+from pytest_gsw.common.text import by_number, command, counted
 from pytest_gsw.errors import INTERRUPTED
-from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import Attention
+from pytest_gsw.results import outcomes, severity
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import hides_loss
+from pytest_gsw.results.severity import Attention
 from pytest_gsw.results.summary import incident_of
 from pytest_gsw.stats.noise import jobs_to_resolve
 from pytest_gsw.stats.verdict import Reason
@@ -32,11 +32,11 @@ _MOST_REPEATS = 9
 def needs_of(record: Record) -> Attention:
     """What a row needs attention for by its record."""
     needs = outcomes.of(record.outcome).attention.in_report
-    if needs is not attention.PASSED:
+    if needs is not severity.PASSED:
         return needs
     if record.drift:
-        return attention.DRIFT
-    return attention.ACCEPTED if hides_loss(record) else needs
+        return severity.DRIFT
+    return severity.ACCEPTED if hides_loss(record) else needs
 
 
 def is_interrupted(record: Record) -> bool:
@@ -76,20 +76,20 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
     match needs:
         case _ if record.run.cluster == NO_CLUSTER:
             return again([record], directory)
-        case attention.ACCEPTED:
+        case severity.ACCEPTED:
             return history_command(record)
-        case attention.IMPROVED if not record.run.simulated:
+        case severity.IMPROVED if not record.run.simulated:
             return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={record.row.id}")
-        case attention.DRIFT:
+        case severity.DRIFT:
             return command("pytest-gsw", "history", "--drift", record.row.id, f"--cluster={record.run.cluster}")
-        case attention.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.run.log:
+        case severity.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.run.log:
             return command("pytest-gsw", "metrics", record.run.log, f"--row={record.row.id}")
-        case attention.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
+        case severity.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
             jobs = jobs_to_resolve(record.row.tolerance, verdict.noise)
             if jobs > _MOST_REPEATS:  # look at what is known before the cluster is taken for days
                 return history_command(record)
             return again([record], directory, f"--gsw-repeat={jobs}")
-        case attention.REGRESSED if record.outcome == outcomes.REGRESSED.word:
+        case severity.REGRESSED if record.outcome == outcomes.REGRESSED.word:
             can_be_confirmed = _can_be_confirmed(record)
             return again([record], directory, "--gsw-confirm=4") if can_be_confirmed else history_command(record)
         case _:
@@ -109,7 +109,7 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
     records = sorted(records, key=lambda record: by_number(record.row.id))
     for record in (record for record in records if record.run.cluster != NO_CLUSTER):
         need = needs_of(record)
-        is_made_up = need is attention.IMPROVED and record.run.simulated  # no figure of it is ever proposed
+        is_made_up = need is severity.IMPROVED and record.run.simulated  # no figure of it is ever proposed
         if record.reason != Reason.INCIDENT.value and not is_made_up and not is_interrupted(record):
             by_need.setdefault(need.kind, []).append(record)
     incident = incident_of(records)
@@ -130,26 +130,26 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
 
 #: What a run's rows can need, the most urgent first, and what the commands for them do.
 _OF_A_RUN = (
-    (attention.REGRESSED, "look again at"),
-    (attention.ERROR, "run again"),
-    (attention.INCONCLUSIVE, "tell more of"),
-    (attention.DRIFT, "see the drift of"),
-    (attention.IMPROVED, "propose tighter figures for"),
+    (severity.REGRESSED, "look again at"),
+    (severity.ERROR, "run again"),
+    (severity.INCONCLUSIVE, "tell more of"),
+    (severity.DRIFT, "see the drift of"),
+    (severity.IMPROVED, "propose tighter figures for"),
 )
 
 
 def _together(records: Sequence[Record], needs: Attention, directory: Path) -> str:
     """One command for several rows of one need; empty where there is none."""
     match needs:
-        case attention.IMPROVED:
+        case severity.IMPROVED:
             return command("pytest-gsw", "baseline", "propose", f"{directory}")
-        case attention.DRIFT:
+        case severity.DRIFT:
             return command("pytest-gsw", "history", "--drift", f"--cluster={records[0].run.cluster}")
-        case attention.INCONCLUSIVE:
+        case severity.INCONCLUSIVE:
             return ""  # each of them asks for something else
-        case attention.REGRESSED if all(_can_be_confirmed(record) for record in records):
+        case severity.REGRESSED if all(_can_be_confirmed(record) for record in records):
             return again(records, directory, "--gsw-confirm=4")
-        case attention.REGRESSED if all(record.jobs.repeats for record in records):  # nothing more is to be measured
+        case severity.REGRESSED if all(record.jobs.repeats for record in records):  # nothing more is to be measured
             ids = [record.row.id for record in records]
             return command("pytest-gsw", "history", *ids, f"--cluster={records[0].run.cluster}")
         case _:

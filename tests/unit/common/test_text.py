@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pytest_gsw.common.words import by_number, command, day, duration, enumerated, minute, percent
+from pytest_gsw.common.text import by_number, command, day, duration, enumerated, minute, percent
 
 
 @pytest.mark.parametrize(

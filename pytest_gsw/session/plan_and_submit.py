@@ -16,12 +16,12 @@ import pytest
 from pytest_gsw.clusters.model import LOCAL, Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import command, counted, minute
+from pytest_gsw.common.text import command, counted, minute
 from pytest_gsw.errors import CutShortError, LogError, RunError, SubmissionError, WrongAnswerError
 from pytest_gsw.executor.executor import Executor, too_large
 from pytest_gsw.executor.progress_monitor import Watch
 from pytest_gsw.executor.row_state import Finished, StateObserver
-from pytest_gsw.history.place import open_history
+from pytest_gsw.history.location import open_history
 from pytest_gsw.hooks.checks import hook_error, is_own
 from pytest_gsw.jobs.environment import job_image, kept_variables, masked_command, masked_environment
 from pytest_gsw.jobs.journal import Journal, Submission
@@ -42,23 +42,23 @@ from pytest_gsw.jobs.preflight import (
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.scripts import differences, exported_to
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in, steps_of
-from pytest_gsw.logs.fatal import find_fatal
+from pytest_gsw.logs.failure_scan import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.logs.reader import open_log, read_log
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import plan_text
-from pytest_gsw.session import answers
+from pytest_gsw.session import hook_results
 from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
 from pytest_gsw.session.junit import note_rows
+from pytest_gsw.session.progress import begin_live, make_ticker, repeat_teller, write
 from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
 from pytest_gsw.session.row import LiveRow, ReplayedRow, RowPlan, SessionRow
-from pytest_gsw.session.screen import begin_live, make_ticker, repeat_teller, write
 from pytest_gsw.session.session_history import Others, SessionHistory
 from pytest_gsw.session.settings import CANARIES, EXECUTOR, NOT_READY, OTHERS, SESSION_HISTORY, Settings, environment_of
 from pytest_gsw.stats.decision import Done
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
+from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.validation.checks import check_steps, check_whole, final_step
 from pytest_gsw.validation.measure import impossible_table, timed_steps
 from pytest_gsw.validation.run import Run
@@ -544,7 +544,7 @@ def make_launcher(
         }
         choose = newest_chooser(config, rows) if settings.replay_last else None
         return ReplayLauncher(settings.replay, runs, choose)
-    launcher = answers.ask_for_launcher(config, settings)
+    launcher = hook_results.ask_for_launcher(config, settings)
     if launcher is None:
         assert settings.cluster is not None
         raise pytest.UsageError(
@@ -585,8 +585,8 @@ def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Set
     try:
         spec: JobSpec | None = hook.pytest_gsw_make_job_spec(config=config, baseline=row, cluster=_where(settings))
         log_format: LogFormat | None = hook.pytest_gsw_log_format(config=config, baseline=row)
-        metrics = answers.site_metrics(config)
-        peak_flops = answers.ask_for_peak(config, row)
+        metrics = hook_results.site_metrics(config)
+        peak_flops = hook_results.ask_for_peak(config, row)
     except WrongAnswerError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     except pytest.UsageError:
@@ -595,9 +595,11 @@ def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Set
         return RowPlan(row, node_id, error)
     except Exception as error:
         return RowPlan(row, node_id, hook_error(error, config.pluginmanager.list_name_plugin()))
-    answers.check_answers(config, row, spec, log_format)
+    hook_results.check_answers(config, row, spec, log_format)
     assert isinstance(spec, JobSpec)  # it was checked
-    refused = _unread_logs(row, log_format) or answers.unknown_metric(row, metrics) or impossible_table(row, peak_flops)
+    refused = (
+        _unread_logs(row, log_format) or hook_results.unknown_metric(row, metrics) or impossible_table(row, peak_flops)
+    )
     made = refused or _completed(config, row, spec, settings)
     return RowPlan(row, node_id, made, log_format, peak_flops, metrics)
 

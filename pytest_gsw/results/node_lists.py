@@ -7,7 +7,7 @@ import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_gsw.common.words import by_number
+from pytest_gsw.common.text import by_number
 
 #: No run has more nodes; a longer list is not taken apart.
 _MOST_NODES = 20_000

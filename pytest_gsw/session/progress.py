@@ -25,7 +25,7 @@ from pytest_gsw.executor.progress_monitor import Sample
 from pytest_gsw.executor.row_state import Finished, Phase, RepeatObserver, submitted_job_of
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
-from pytest_gsw.results.nodes import compressed
+from pytest_gsw.results.node_lists import compressed
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.results.summary import ClusterResult, RowProgress, standing

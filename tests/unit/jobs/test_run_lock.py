@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.ownership import NAME, RunLock
+from pytest_gsw.jobs.run_lock import NAME, RunLock
 from tests.unit.jobs.owners import leave_owner
 
 #: Long enough for what must not expire, and short where it must.
@@ -31,7 +31,7 @@ HOLDER = """\
 import sys
 from pathlib import Path
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.ownership import RunLock
+from pytest_gsw.jobs.run_lock import RunLock
 lock = RunLock(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))
 for told in sys.stdin:
     try:

@@ -16,7 +16,7 @@ import pytest
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.process import taking_signals
 from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.text import counted
 from pytest_gsw.errors import HookError, RunError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.row_state import stray_text
@@ -24,10 +24,10 @@ from pytest_gsw.hooks.checks import hook_error
 from pytest_gsw.results import outcomes
 from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, fail_report, failure_of, runs_nothing
 from pytest_gsw.session.junit import add_case
+from pytest_gsw.session.plan_and_submit import Start, plan_rows, tell_delivery
+from pytest_gsw.session.progress import add_row, clear_live, leave_files, write
 from pytest_gsw.session.resume import leave_run, left_over
-from pytest_gsw.session.screen import add_row, clear_live, leave_files, write
 from pytest_gsw.session.settings import ALARMS, CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS
-from pytest_gsw.session.start import Start, plan_rows, tell_delivery
 from pytest_gsw.session.terminal import TALLY, Tally, run_records
 
 # -- The rule of a session: a row that was to be judged is judged, or the session is not green ------
@@ -313,7 +313,7 @@ def run_rows(session: pytest.Session) -> None:
     config = session.config
     settings = config.stash[SETTINGS]
     if settings.plan:
-        from pytest_gsw.session.start import print_plan
+        from pytest_gsw.session.plan_and_submit import print_plan
 
         print_plan(session, settings)
         return
@@ -411,7 +411,7 @@ def _note_alarms(config: pytest.Config) -> None:
     if not config.stash[TALLY].outcomes or not has_runs:
         return
     # Only a session that has run rows has a run.
-    from pytest_gsw.session.alarming import session_alarms
+    from pytest_gsw.session.session_alarms import session_alarms
 
     session_history = config.stash.get(SESSION_HISTORY, None)
     slow_before = None if session_history is None else session_history.slow_before

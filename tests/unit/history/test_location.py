@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.place import history_place, is_postgresql, open_history
+from pytest_gsw.history.location import history_place, is_postgresql, open_history
 from pytest_gsw.history.postgresql import shown_url
 
 RESULTS = Path("results")

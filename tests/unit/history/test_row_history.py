@@ -18,7 +18,7 @@ from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise, prior_for
 from pytest_gsw.tables.model import Accepted
 from tests.unit.history.runs import KEY
 from tests.unit.history.runs import run_record as record
-from tests.unit.history.test_drifting import drivers, run
+from tests.unit.history.test_drift import drivers, run
 
 
 def restless(count: int, level_s: float = 1.0, begin: int = 0, sigma: float = 0.02) -> list[Point]:

@@ -7,10 +7,10 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_gsw.common.words import command
+from pytest_gsw.common.text import command
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, past_of, read_journal
-from pytest_gsw.jobs.ownership import RunLock
+from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.run_id import RUNS
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gsw.logs import fatal
-from pytest_gsw.logs.fatal import ENDINGS, HARDWARE, HARMLESS, WHEREVER, fatal_line, find_fatal
+from pytest_gsw.logs import failure_scan
+from pytest_gsw.logs.failure_scan import ENDINGS, HARDWARE, HARMLESS, WHEREVER, fatal_line, find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 from tests.unit.logs.lines import NOISE, maxtext
@@ -505,7 +505,7 @@ def test_what_healthy_runs_print_behind_their_last_step(write_log: WriteLog, lin
 def test_each_entry_of_the_list_is_needed(write_log: WriteLog, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     path = write_log(steps(0, 12) + EXAMPLES[number])
     assert name(path) is None
-    monkeypatch.setattr(fatal, "HARMLESS", (*HARMLESS[:number], *HARMLESS[number + 1 :]))
+    monkeypatch.setattr(failure_scan, "HARMLESS", (*HARMLESS[:number], *HARMLESS[number + 1 :]))
     assert name(path) == "an exception"
 
 

@@ -12,17 +12,17 @@ from pytest_gsw.cli.ini import Ini
 from pytest_gsw.common.files import at_home
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.database import HistoryError
+from pytest_gsw.history.location import VARIABLE, open_history
 from pytest_gsw.history.model import SeriesKey
-from pytest_gsw.history.place import VARIABLE, open_history
 from pytest_gsw.history.store import History
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.results.junit import read_whole_run
+from pytest_gsw.results.missing_records import is_owned, newest_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import LAST, RECORDS
-from pytest_gsw.results.unjudged import is_owned, newest_run
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.model import row_matches
+from pytest_gsw.tables.value_types import nearest
 
 #: What stands below a table in which :func:`noise_cell` has marked a row.
 NOISE_NOTE = "* too few jobs to tell the row's own noise: the usual one is taken"

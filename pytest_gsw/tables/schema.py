@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.errors import Fault, FileError
-from pytest_gsw.tables import fields as f
 from pytest_gsw.tables import metrics
+from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.bundled import accepted_file
 from pytest_gsw.tables.metrics import METRIC_KEY
 from pytest_gsw.tables.model import Accepted, Baseline, parse_statistic
 from pytest_gsw.tables.releases import release_field
-from pytest_gsw.tables.yamlfile import Value, Values, read_mapping
+from pytest_gsw.tables.yaml_values import Value, Values, read_mapping
 
 # -- What clusters have accepted for the rows of a table: a list in a file of its own beside the table
 #

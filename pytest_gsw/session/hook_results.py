@@ -28,9 +28,9 @@ from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.suites import SuiteRows
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.metrics import Metric
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.value_types import nearest
 
 if TYPE_CHECKING:
     from pytest_gsw.session.settings import Settings

@@ -21,7 +21,7 @@ import signal
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pytest_gsw.common.words import counted
+from pytest_gsw.common.text import counted
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 
 # -- Slurm's words for job states → :class:`~pytest_gsw.jobs.model.JobState`: a closed table --------

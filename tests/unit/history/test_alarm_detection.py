@@ -27,8 +27,8 @@ from pytest_gsw.history.alarms import (
 )
 from pytest_gsw.history.model import LineKey, Point
 from pytest_gsw.history.row_history import Nodes, Past, Suspect
-from tests.unit.history.test_drifting import run
-from tests.unit.history.test_past import restless
+from tests.unit.history.test_drift import run
+from tests.unit.history.test_row_history import restless
 
 KEY = LineKey("llama2_70b_fp8[H100x64]", "eos", "0123")
 

@@ -11,9 +11,9 @@ from pytest_gsw.clusters.model import Cluster, cluster_files, find_cluster, rele
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.tables.fields import nearest
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.value_types import nearest
 
 
 def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...]:
@@ -51,9 +51,9 @@ def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:
     if known is not None:
         return known
     # pytest and a site's plugins take a while to import, and are seldom needed.
-    from pytest_gsw.session import site
+    from pytest_gsw.session import plugin_loader
 
-    return site.log_format(row, plugins)
+    return plugin_loader.log_format(row, plugins)
 
 
 def format_called(name: str, plugins: Sequence[str]) -> LogFormat:

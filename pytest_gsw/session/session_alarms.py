@@ -28,7 +28,7 @@ from pytest_gsw.reports.run_report import Once, Row, accepted_in, since_facts, s
 from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import incident_of
-from pytest_gsw.session.screen import add_incident
+from pytest_gsw.session.progress import add_incident
 from pytest_gsw.session.session_history import history_at
 from pytest_gsw.session.settings import CLUSTER_TOLD, OTHERS, Settings
 from pytest_gsw.session.terminal import run_records

@@ -18,7 +18,7 @@ import yaml
 
 from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.errors import Fault, FileError
-from pytest_gsw.tables.fields import LONGEST_NAME, Field, Fields, Nested, Sequence_, misspelt, nearest
+from pytest_gsw.tables.value_types import LONGEST_NAME, Field, Fields, Nested, Sequence_, misspelt, nearest
 
 # -- A YAML file becomes nodes that know their places: the first half of the only door to PyYAML ----
 #

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.results import attention
-from pytest_gsw.results.next_steps import again, next_command, next_commands
+from pytest_gsw.results import severity
+from pytest_gsw.results.suggested_commands import again, next_command, next_commands
 from tests.unit.results.records import SLOW, varied
 
 RUN = Path(".gsw/runs/night")
@@ -76,4 +76,4 @@ def test_rows_that_several_jobs_have_confirmed_are_looked_up() -> None:
 
 def test_a_row_that_passed_by_an_accepted_figure_is_looked_up() -> None:
     history = f"pytest-gsw history '{SLOW.row.id}' --cluster=eos"
-    assert next_command(SLOW, attention.ACCEPTED, RUN) == history
+    assert next_command(SLOW, severity.ACCEPTED, RUN) == history

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_gsw.jobs.job_steps import MOST_KEPT, boost_step, kept, of_kept, problem_of
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.jobs.slurm.client import parse_ends
-from pytest_gsw.jobs.steps import MOST_KEPT, boost_step, kept, of_kept, problem_of
 
 UID = 1000
 
