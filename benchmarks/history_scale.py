@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 
 from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
 from pytest_gsw.history.comparison import compare_runs  # noqa: E402
-from pytest_gsw.history.row_history import pasts_of_records  # noqa: E402
+from pytest_gsw.history.row_history import histories_of_records  # noqa: E402
 from pytest_gsw.history.store import History  # noqa: E402 - found from the checkout
 from pytest_gsw.results.record import JobFacts, Record  # noqa: E402
 from tests.postgresql.server import PostgresqlServer, missing_requirements  # noqa: E402
@@ -154,8 +154,8 @@ def questions(place: str, runs: int) -> Iterator[Figure]:
 def compared(history: History, before: int, after: int) -> int:
     """How many rows a comparison of two runs has, all that ``pytest-gsw compare`` does included."""
     first, second = history.records(run_id(before)), history.records(run_id(after))
-    pasts = pasts_of_records(history, (*first, *second))
-    noises = {key: noise for key, past in pasts.items() if (noise := past.noise()) is not None}
+    histories = histories_of_records(history, (*first, *second))
+    noises = {key: noise for key, past in histories.items() if (noise := past.noise()) is not None}
     comparison = compare_runs(first, second, noises)
     return len(comparison.rows) + len(comparison.others)
 

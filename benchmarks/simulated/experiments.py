@@ -174,9 +174,9 @@ def slow_clusters(lived: Lived) -> None:
 
 def drifts(lived: Lived) -> None:
     """Warnings of drift: false ones, how soon a change is found, and whether the warning stays; of rows and of all."""
-    for row, past in enumerate(lived.session.pasts.values()):
+    for row, past in enumerate(lived.session.histories.values()):
         change, at = DRIFTS[row % len(DRIFTS)], changes_at(lived.life, row)
-        runs = dict(zip((number_of(run.run_id) for run in past.counted), past.own_s, strict=True))
+        runs = dict(zip((number_of(run.run_id) for run in past.counted), past.adjusted_seconds, strict=True))
         lived.tally.count(lived.cell(NOTHING.name, DRIFT), "alarm", bool(warned_runs([*runs.values()])))
         count_warnings(lived.tally, lived.cell(change.name, DRIFT), with_change(runs, change, at), at)
     together = lived.session.together
@@ -224,7 +224,7 @@ def comparisons(lived: Lived) -> None:
 
 def noises_of(lived: Lived) -> dict[SeriesKey, Noise]:
     keys = {record.row.id: series_key(record) for records in lived.records for record in records}
-    found = ((keys.get(row), past.noise()) for row, past in lived.session.pasts.items())
+    found = ((keys.get(row), past.noise()) for row, past in lived.session.histories.items())
     return {key: noise for key, noise in found if key is not None and noise is not None}
 
 

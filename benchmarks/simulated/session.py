@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.simulated.cluster import Life, Ran
-from pytest_gsw.history.model import LineKey, Point, points_of
-from pytest_gsw.history.row_history import Beside, Together
+from pytest_gsw.history.model import ExperimentKey, Point, points_of
+from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory
 from pytest_gsw.history.store import Event, Failure, History
 from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts
 from pytest_gsw.session.session_history import SessionHistory
@@ -55,18 +55,18 @@ class Memory(History):
     """A history without a database, of what sessions ask one for."""
 
     def __init__(self) -> None:
-        self._lines: dict[LineKey, list[Point]] = {}
+        self._lines: dict[ExperimentKey, list[Point]] = {}
 
     def add(self, records: Iterable[Record]) -> int:
         points = [(record, one.point) for record in records for one in points_of(record)]
         for record, point in points:
-            key = LineKey(record.row.id, record.run.cluster, record.row.experiment)
+            key = ExperimentKey(record.row.id, record.run.cluster, record.row.experiment)
             self._lines.setdefault(key, []).append(point)
         return len(points)
 
     def runs(
         self, cluster: str, rows: Collection[str] | None = None, since_s: float = 0.0
-    ) -> Mapping[LineKey, tuple[Point, ...]]:
+    ) -> Mapping[ExperimentKey, tuple[Point, ...]]:
         return {key: tuple(points) for key, points in self._lines.items()}
 
     @property
@@ -104,17 +104,17 @@ class Session:
         """Read the history, as a session does when it begins."""
         self._runs = SessionHistory(self.history, Path(), CLUSTER)
         ids = [_id(row) for row in range(self.rows)]
-        pasts = {row: self._runs.past(row, _DEFINITION, _EXPERIMENT, None, "") for row in ids}
-        self.together = Together(pasts)
-        beside = Beside(self.together)
-        self.pasts = {row: replace(past, beside=beside) for row, past in pasts.items()}
-        self._noises = {row: past.noise(TOLERANCE) for row, past in self.pasts.items()}
+        histories = {row: self._runs.past(row, _DEFINITION, _EXPERIMENT, None, "") for row in ids}
+        self.together = ClusterHistory(histories)
+        beside = ClusterAdjustment(self.together)
+        self.histories = {row: replace(past, beside=beside) for row, past in histories.items()}
+        self._noises = {row: past.noise(TOLERANCE) for row, past in self.histories.items()}
         self._avoided = frozenset(int(node[1:]) for node in self._runs.slow_nodes)
 
     def is_young(self, run: int) -> bool:
         """Whether a reference is not complete: runs that regressed, and incidents, are no part of any."""
         of_runs = self.together.before.noise
-        jobs = [len(past.reference) for past in self.pasts.values()] + [of_runs.jobs if of_runs else 0]
+        jobs = [len(past.reference) for past in self.histories.values()] + [of_runs.jobs if of_runs else 0]
         return run <= REFERENCE_JOBS or min(jobs) < REFERENCE_JOBS
 
     @property
@@ -158,7 +158,7 @@ class Session:
         if judged is None or judged.outcome is not Outcome.REGRESSED:
             return ()
         points = tuple(one.point for one in points_of(record_of(row, run, judged)))
-        return replace(self.pasts[_id(row)], points=points).failed_before_s
+        return replace(self.histories[_id(row)], points=points).previous_failed_seconds
 
     def _row(self, life: Life, row: int, run: int, current_run: CurrentRun | None, failed_s: Sequence[float]) -> Judged:
         ran, name = [life.ran(row, run)], _id(row)

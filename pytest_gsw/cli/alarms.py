@@ -14,7 +14,7 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.text import counted, day
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.alarms import Alarm, acknowledge, alarms_of
-from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells, next_line, state_text
+from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, advice_line, cells, state_text
 from pytest_gsw.history.store import REVOKE, Event, History
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import load_tables
@@ -81,7 +81,7 @@ def _text(found: Sequence[Alarm]) -> str:
     if not found:
         return "no alarm"
     lines = [plain_table([cells(one) for one in found], *COLUMNS, style="simple")]
-    lines += [line for one in found if (line := next_line(one))]
+    lines += [line for one in found if (line := advice_line(one))]
     standing = [one for one in found if one.stands]
     paging = sum(one.pages for one in standing)
     said = f"{counted(len(standing), 'alarm')}, {paging} to look at" if standing else "no alarm stands"

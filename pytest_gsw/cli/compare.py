@@ -23,7 +23,7 @@ from pytest_gsw.common.text import counted, listed, percent
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, changes_text, compare_runs
 from pytest_gsw.history.model import SeriesKey
-from pytest_gsw.history.row_history import pasts_of_records
+from pytest_gsw.history.row_history import histories_of_records
 from pytest_gsw.history.store import History
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.plain_table import plain_table
@@ -77,8 +77,8 @@ def _of_directory(ini: Ini, given: str) -> tuple[Record, ...] | None:
 
 def _noises(history: History | None, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
     """By how much the jobs of each row differ: the first runs' noise, to which what is compared adds nothing."""
-    pasts = {} if history is None else pasts_of_records(history, itertools.chain(*runs))
-    return {key: noise for key, past in pasts.items() if (noise := past.noise()) is not None}
+    histories = {} if history is None else histories_of_records(history, itertools.chain(*runs))
+    return {key: noise for key, past in histories.items() if (noise := past.noise()) is not None}
 
 
 def _text(compared: Comparison) -> str:

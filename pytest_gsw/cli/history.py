@@ -24,7 +24,7 @@ from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
-from pytest_gsw.history.row_history import Change, ClusterDrifting, Drifting, Past, newest_pasts
+from pytest_gsw.history.row_history import Change, ClusterDrifting, Drifting, RowHistory, newest_histories
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import NO_CLUSTER
@@ -61,15 +61,15 @@ def run(asked: argparse.Namespace) -> Answer:
     if asked.why is not None:
         raise ConfigurationError("--why is of a run: pytest-gsw history exclude RUN --why=TEXT, or include RUN")
     with opened(asked) as history:
-        pasts = newest_pasts(history, series_of(history, asked))
-        runs = {point.run_id for past in pasts.values() for point in past.points}
+        histories = newest_histories(history, series_of(history, asked))
+        runs = {point.run_id for past in histories.values() for point in past.points}
         excluded = [one for one in history.events(kind=EXCLUDE) if one.subject in runs]
-    shown = {key: pasts[key] for key in (pasts if asked.all else newest_definitions(pasts))}
+    shown = {key: histories[key] for key in (histories if asked.all else newest_definitions(histories))}
     points = {key: past.points[-asked.last :] for key, past in shown.items()}
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
     if asked.csv:
         return Answer(_csv(points))
-    lines = [_table(points, noises, hidden=len(pasts) - len(shown)), *_redefined(pasts), *_changes(shown)]
+    lines = [_table(points, noises, hidden=len(histories) - len(shown)), *_redefined(histories), *_changes(shown)]
     lines += [f"not counted: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
     facts = [_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()]
     return quoted_answer(asked, facts, "\n".join(lines))
@@ -90,27 +90,27 @@ def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKe
     return "\n".join(lines)
 
 
-def _redefined(pasts: Mapping[SeriesKey, Past]) -> list[str]:
+def _redefined(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
     """Since when each row has its newest definition, where its jobs tell in what that differs from the one before."""
-    of_rows: dict[tuple[str, str], list[Past]] = {}
-    for key, past in pasts.items():
+    of_rows: dict[tuple[str, str], list[RowHistory]] = {}
+    for key, past in histories.items():
         of_rows.setdefault((key.row, key.cluster), []).append(past)
     told = {of: _redefined_text(newest, earlier) for of, (newest, *earlier) in of_rows.items() if earlier}
     return [f"{row} on {cluster}: {text}" for (row, cluster), text in told.items() if text]
 
 
-def _redefined_text(newest: Past, earlier: Iterable[Past]) -> str:
+def _redefined_text(newest: RowHistory, earlier: Iterable[RowHistory]) -> str:
     before = max((past.points[-1] for past in earlier), key=lambda point: point.time_s)
     since = next((point for point in newest.points if point.time_s > before.time_s), None)
     changed = "" if since is None else changes_text(changes_of(before, since))
     return f"another definition since {minute(since.time_s)}: {changed}" if since is not None and changed else ""
 
 
-def _changes(pasts: Mapping[SeriesKey, Past]) -> list[str]:
+def _changes(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
     """What changed under the newest runs of each row, and what came of it."""
     return [
         f"{key.row} on {key.cluster}: {change_text(change)}"
-        for key, past in pasts.items()
+        for key, past in histories.items()
         for change in _told(past.changes)
     ]
 
@@ -327,16 +327,16 @@ def _drift(asked: argparse.Namespace) -> Answer:
     accepted = {row.id: row.accepted for row in load_tables(asked.ini.tables(asked.baselines))}
     with opened(asked) as history:
         newest = newest_definitions(series_of(history, asked))
-        pasts = newest_pasts(history, newest, accepted)
+        histories = newest_histories(history, newest, accepted)
     trends = sorted(
-        (_trend_of(key, past) for key, past in pasts.items()),
+        (_trend_of(key, past) for key, past in histories.items()),
         key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key),
     )
     status = 1 if any(one.found or one.of_cluster for one in trends) else 0
     return quoted_answer(asked, [_trend_facts(one) for one in trends], _drift_text(trends), status)
 
 
-def _trend_of(key: SeriesKey, past: Past) -> _Trend:
+def _trend_of(key: SeriesKey, past: RowHistory) -> _Trend:
     runs = past.counted
     times_s = [run.judged_s for run in runs]
     of_cluster = None if past.beside is None else past.beside.together.drifting

@@ -13,7 +13,7 @@ from pytest_gsw.common.text import counted, minute, percent, share
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.comparison import sound_text
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import FAILURES_DAYS, Failing, Nodes, Suspect, lines_of
+from pytest_gsw.history.row_history import FAILURES_DAYS, FailingNode, Nodes, SlowNode, series_of_cluster
 from pytest_gsw.history.store import History
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
@@ -35,13 +35,13 @@ def run(asked: argparse.Namespace) -> Answer:
     return quoted_answer(asked, facts, "\n".join(_lines(found, told, len(slow))), status)
 
 
-def exclude_list(found: Sequence[Suspect | Failing]) -> str:
+def exclude_list(found: Sequence[SlowNode | FailingNode]) -> str:
     """What ``sbatch --exclude=`` takes, where that is nobody as well: a file of its own it refuses if it is empty."""
     return ",".join(sorted({node for one in found for node in one.nodes}))
 
 
 def _of_cluster(history: History, cluster: str, since_s: float) -> Nodes:
-    nodes = lines_of(history, cluster, since_s).nodes
+    nodes = series_of_cluster(history, cluster, since_s).nodes
     assert nodes is not None  # of a history they are told
     return nodes
 
@@ -73,7 +73,7 @@ def _failing_lines(cluster: str, nodes: Nodes) -> Iterator[str]:
     yield plain_table(table, "nodes", ">failed", ">of jobs", ">usual", style="simple")
 
 
-def _line(cluster: str, one: Suspect) -> tuple[str, ...]:
+def _line(cluster: str, one: SlowNode) -> tuple[str, ...]:
     first, last = one.accusing[0], one.accusing[-1]
     jobs = (str(len(one.accusing)), str(len(one.clearing)))
     state = "fast again" if one.mended else ""
@@ -94,7 +94,7 @@ def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
     }
 
 
-def _suspect(cluster: str, one: Suspect) -> dict[str, Any]:
+def _suspect(cluster: str, one: SlowNode) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "nodes": list(one.nodes),
@@ -107,7 +107,7 @@ def _suspect(cluster: str, one: Suspect) -> dict[str, Any]:
     }
 
 
-def _failures(one: Failing) -> dict[str, Any]:
+def _failures(one: FailingNode) -> dict[str, Any]:
     return {
         "nodes": list(one.nodes),
         "failed": one.failed,

@@ -18,19 +18,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_gsw.common.text import by_number
-from pytest_gsw.history.model import LineKey, Point, points_of, record_time_s, series_key
+from pytest_gsw.history.model import ExperimentKey, Point, points_of, record_time_s, series_key
 from pytest_gsw.history.row_history import (
     COMPARED,
     GONE_DAYS,
-    Beside,
+    ClusterAdjustment,
     ClusterDrifting,
+    ClusterHistory,
+    ClusterSeries,
     Drifting,
-    Lines,
     Nodes,
-    Past,
-    Suspect,
-    Together,
-    lines_of,
+    RowHistory,
+    SlowNode,
+    series_of_cluster,
 )
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
 from pytest_gsw.results import outcomes
@@ -80,7 +80,7 @@ _LISTED = {State.NEW: "new", State.WORSE: "new", State.STILL: "ongoing", State.M
 
 
 @dataclass(frozen=True)
-class Seen:
+class Occurrence:
     """One run on which something was wrong."""
 
     run_id: str
@@ -95,7 +95,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Spell:
+class IncidentPeriod:
     """The runs on which one thing was wrong: what every kind of alarm is made of, whoever finds it."""
 
     kind: Kind
@@ -107,7 +107,7 @@ class Spell:
     #: What tells it from other spells of the same subject, and never changes: the run that raised it.
     token: str
     #: Its runs, from that which raised it on; there is one at least.
-    runs: tuple[Seen, ...] = ()
+    runs: tuple[Occurrence, ...] = ()
     #: The earliest time at which it may have begun, after the last one of the same things was mended.
     begin_s: float = 0.0
     #: By how much a run's level differs while nothing changes: standard deviation.
@@ -164,7 +164,7 @@ class Alarm:
     """A spell with what people have said of it."""
 
     id: str
-    spell: Spell
+    spell: IncidentPeriod
     state: State
     #: Whether somebody is to be called: it stands, and is not acknowledged as what it is now.
     pages: bool
@@ -195,7 +195,7 @@ class Alarm:
         return self.state not in {State.MENDED, State.GONE}
 
 
-def alarms(spells: Iterable[Spell], said: Sequence[Acknowledgement], now_s: float) -> tuple[Alarm, ...]:
+def alarms(spells: Iterable[IncidentPeriod], said: Sequence[Acknowledgement], now_s: float) -> tuple[Alarm, ...]:
     """Spells as alarms: those that page first, then by kind, and the greatest loss first.
 
     Args:
@@ -250,7 +250,7 @@ def least_worse(sd: float) -> float:
     return max(_LEAST_WORSE, _WORSE * sd)
 
 
-def _alarm(spell: Spell, said: Sequence[Acknowledgement], now_s: float) -> Alarm:
+def _alarm(spell: IncidentPeriod, said: Sequence[Acknowledgement], now_s: float) -> Alarm:
     told = last_told(spell)
     known = next((one for one in reversed(said) if _is_of(one, spell)), None)
     if spell.mended_s is not None or spell.gone_s is not None:
@@ -263,13 +263,13 @@ def _alarm(spell: Spell, said: Sequence[Acknowledgement], now_s: float) -> Alarm
     return Alarm(identity(spell), spell, state, pages=not is_known, acknowledged=known)
 
 
-def identity(spell: Spell) -> str:
+def identity(spell: IncidentPeriod) -> str:
     """What a spell is called for as long as it lasts."""
     facts = [spell.kind.value, spell.cluster, spell.subject, spell.token]
     return hashlib.sha256(json.dumps(facts).encode("ascii")).hexdigest()[:_ID_DIGITS]
 
 
-def last_told(spell: Spell) -> int:
+def last_told(spell: IncidentPeriod) -> int:
     """The run of a spell, by its number, on which it began or became worse than it was when it was last told."""
     told = 0
     for number, run in enumerate(spell.runs[1:], 1):
@@ -319,7 +319,7 @@ def _acknowledgement(event: Event) -> Acknowledgement | None:
         return None
 
 
-def _is_of(said: Acknowledgement, spell: Spell) -> bool:
+def _is_of(said: Acknowledgement, spell: IncidentPeriod) -> bool:
     """Whether it was this spell that somebody has acknowledged: of the same things, and lasting at that time."""
     is_of_things = (said.kind, said.cluster) == (spell.kind, spell.cluster) and not spell.things.isdisjoint(said.things)
     return is_of_things and spell.begin_s <= said.seen_s and (spell.mended_s is None or said.seen_s < spell.mended_s)
@@ -339,7 +339,7 @@ _AWAY_DAYS = 2
 
 
 @dataclass(frozen=True)
-class Episode:
+class Period:
     """Runs, by their numbers, on which something was wrong."""
 
     wrong: tuple[int, ...]
@@ -349,13 +349,13 @@ class Episode:
     good: int = 0
 
 
-def episodes(wrong: Sequence[bool | None], good_runs: int = 1, times_s: Sequence[float] = ()) -> tuple[Episode, ...]:
+def periods(wrong: Sequence[bool | None], good_runs: int = 1, times_s: Sequence[float] = ()) -> tuple[Period, ...]:
     """When something was wrong, by whether it was on each run, ``None`` where that run cannot tell.
 
     It is mended by so many good runs in a row; a run that cannot tell neither mends nor raises anything. What is
     back within :data:`AGAIN_S` goes on, where the times of the runs are known.
     """
-    found: list[Episode] = []
+    found: list[Period] = []
     since: list[int] = []
     good = 0
     for run, one in enumerate(wrong):
@@ -368,14 +368,19 @@ def episodes(wrong: Sequence[bool | None], good_runs: int = 1, times_s: Sequence
         elif one is False and since:
             good += 1
             if good == good_runs:
-                found.append(Episode(tuple(since), run))
+                found.append(Period(tuple(since), run))
                 since, good = [], 0
-    return (*found, Episode(tuple(since), None, good)) if since else tuple(found)
+    return (*found, Period(tuple(since), None, good)) if since else tuple(found)
 
 
 def raised(
-    spell: Spell, seen: Sequence[Seen], wrong: Sequence[bool | None], good_runs: int = 1, *, goes_on: bool = True
-) -> Iterator[Spell]:
+    spell: IncidentPeriod,
+    seen: Sequence[Occurrence],
+    wrong: Sequence[bool | None],
+    good_runs: int = 1,
+    *,
+    goes_on: bool = True,
+) -> Iterator[IncidentPeriod]:
     """When something was wrong: a spell like this one for each time, from the run that raised it to its end.
 
     Args:
@@ -386,7 +391,7 @@ def raised(
         goes_on: Whether what is back soon is the same as before.
     """
     mended_s = -math.inf
-    for episode in episodes(wrong, good_runs, [one.time_s for one in seen] if goes_on else ()):
+    for episode in periods(wrong, good_runs, [one.time_s for one in seen] if goes_on else ()):
         first = seen[episode.wrong[0]]
         ended = None if episode.mended is None else seen[episode.mended]
         yield replace(
@@ -404,15 +409,17 @@ def raised(
         mended_s = mended_s if ended is None else ended.time_s
 
 
-def regressions(key: LineKey, past: Past) -> Iterator[Spell]:
+def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
     """When a row was slower than it may be."""
     runs = past.judged
     slow = [_is_slow(run) for run in runs]
     if True not in slow:
         return
-    seen = [Seen(run.run_id, run.time_s, math.log(run.judged_s)) for run in runs]
+    seen = [Occurrence(run.run_id, run.time_s, math.log(run.judged_s)) for run in runs]
     things, sigma = _things(key, past), (past.noise() or PRIOR).sigma
-    row = Spell(Kind.REGRESSION, key.cluster, key.row, things, key.experiment, sd=sigma, is_always=False not in slow)
+    row = IncidentPeriod(
+        Kind.REGRESSION, key.cluster, key.row, things, key.experiment, sd=sigma, is_always=False not in slow
+    )
     for spell in raised(row, seen, slow, _GOOD_RUNS):
         begin_s = spell.runs[0].time_s
         before = [one.level for one, bad in zip(seen, slow, strict=True) if bad is False and one.time_s < begin_s]
@@ -425,29 +432,29 @@ def _is_slow(run: Point) -> bool | None:
     return None if run.outcome in outcomes.SLOW else False
 
 
-def _things(key: LineKey, past: Past) -> frozenset[str]:
+def _things(key: ExperimentKey, past: RowHistory) -> frozenset[str]:
     """A row's experiment, and its definitions, which some records know alone."""
     return frozenset(f"{key.row} {name}" for name in (key.experiment, *(point.definition for point in past.points)))
 
 
-def drifts(key: LineKey, past: Past) -> Iterator[Spell]:
+def drifts(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
     """When a row's newest runs were slower than its first ones, by what is the row's own of them."""
-    if not warned_runs(past.own_s):
+    if not warned_runs(past.adjusted_seconds):
         return
-    row = Spell(
+    row = IncidentPeriod(
         *(Kind.DRIFT, key.cluster, key.row, _things(key, past), key.experiment), sd=(past.noise() or PRIOR).sigma
     )
     times = [(run.run_id, run.time_s) for run in past.counted]
-    for one in _drifts(row, times, past.own_s, past.drifting):
+    for one in _drifts(row, times, past.adjusted_seconds, past.drifting):
         yield replace(one, last_s=past.runs[-1].time_s)
 
 
 def _drifts(
-    spell: Spell,
+    spell: IncidentPeriod,
     runs: Sequence[tuple[str, float]],
     values_s: Sequence[float],
     found: Drifting | ClusterDrifting | None,
-) -> Iterator[Spell]:
+) -> Iterator[IncidentPeriod]:
     """When the newest runs were slower than the first ones: by runs and their times, and what they took."""
     logs, warned = [*map(math.log, values_s)], frozenset(warned_runs(values_s))
     if not warned:
@@ -455,7 +462,7 @@ def _drifts(
     # The newest runs of one run are those of the next one but for one, so that their medians hang together.
     sd = spell.sd * median_sd(NEWEST) * math.sqrt(2)
     levels = (statistics.median(logs[max(0, number + 1 - NEWEST) : number + 1]) for number in range(len(logs)))
-    seen = [Seen(*run, level) for run, level in zip(runs, levels, strict=True)]
+    seen = [Occurrence(*run, level) for run, level in zip(runs, levels, strict=True)]
     usual = statistics.median(logs[:REFERENCE_JOBS])
     before_s = -math.inf
     for one in raised(
@@ -475,18 +482,18 @@ def whole_cluster(cluster: str) -> str:
     return f"cluster {cluster}"
 
 
-def _of_cluster(kind: Kind, cluster: str, together: Together) -> Spell:
+def _of_cluster(kind: Kind, cluster: str, together: ClusterHistory) -> IncidentPeriod:
     subject, noise = whole_cluster(cluster), together.before.noise
-    return Spell(kind, cluster, subject, frozenset({subject}), "", sd=0.0 if noise is None else noise.sigma)
+    return IncidentPeriod(kind, cluster, subject, frozenset({subject}), "", sd=0.0 if noise is None else noise.sigma)
 
 
-def incidents(cluster: str, together: Together) -> Iterator[Spell]:
+def incidents(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod]:
     """When a cluster was slower for all of its rows than its runs differ by."""
     level, seen, told = 0.0, [], []
     for number, run in enumerate(together.runs):
         effect = together.before.effect(number)
         level = level if effect is None else effect.value  # a run of few rows says nothing
-        seen.append(Seen(run.name, run.time_s, level))
+        seen.append(Occurrence(run.name, run.time_s, level))
         told.append(None if effect is None else effect.is_incident)
     spell = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
     runs = {run.name: run for run in together.runs}
@@ -494,7 +501,7 @@ def incidents(cluster: str, together: Together) -> Iterator[Spell]:
         yield replace(one, changes=together.changed(runs[one.runs[0].run_id]))
 
 
-def cluster_drifts(cluster: str, together: Together) -> Iterator[Spell]:
+def cluster_drifts(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod]:
     """When the newest runs of a cluster were slower than its first ones for its rows together."""
     effects = together.before.effects
     if together.before.noise is None:
@@ -504,7 +511,7 @@ def cluster_drifts(cluster: str, together: Together) -> Iterator[Spell]:
     yield from _drifts(_of_cluster(Kind.DRIFT, cluster, together), runs, ratios, together.drifting)
 
 
-def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) -> Iterator[Spell]:
+def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]) -> Iterator[IncidentPeriod]:
     """When nodes made jobs slow.
 
     Args:
@@ -521,13 +528,13 @@ def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) 
         ended = _fast_again(one) if one.mended else None
         # What a node costs is told once for all of its jobs, so that it never becomes worse.
         level = -math.log1p(one.change)
-        yield Spell(
+        yield IncidentPeriod(
             Kind.NODE,
             cluster,
             one.name,
             nodes,
             f"{len(earlier)}",
-            tuple(Seen(point.run_id, point.time_s, level) for point in accusing.values()),
+            tuple(Occurrence(point.run_id, point.time_s, level) for point in accusing.values()),
             begin_s=max([one.accusing[0].time_s, *(other.accusing[-1].time_s for other in earlier)]),
             last_s=max(point.time_s for point in (*one.accusing, *one.clearing)),
             mended_s=None if ended is None else ended.time_s,
@@ -537,21 +544,21 @@ def slow_nodes(cluster: str, now: Sequence[Suspect], before: Sequence[Suspect]) 
         )
 
 
-def _fast_again(one: Suspect) -> Point:
+def _fast_again(one: SlowNode) -> Point:
     """The first job that was not slow after the last one that was."""
     last = one.accusing[-1]
     after = (point for point in one.clearing if point.time_s > last.time_s)
     return min(after, key=lambda point: point.time_s, default=last)
 
 
-def spells_of(
+def incident_periods_of(
     cluster: str,
-    runs: Mapping[LineKey, Sequence[Point]],
+    runs: Mapping[ExperimentKey, Sequence[Point]],
     excluded: Collection[str] = (),
     accepted: Mapping[str, Accepted] | None = None,
-    slow_before: Sequence[Suspect] | None = None,
+    slow_before: Sequence[SlowNode] | None = None,
     nodes: Nodes | None = None,
-) -> tuple[Spell, ...]:
+) -> tuple[IncidentPeriod, ...]:
     """All that was wrong on a cluster, and is or was mended a few days before its newest run at most.
 
     Args:
@@ -570,14 +577,14 @@ def spells_of(
     if nodes.slow and slow_before is None:
         before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in runs.items()}
         slow_before = Nodes(before, excluded).slow
-    rows = tuple(Lines(runs, excluded, nodes).newest(accepted or {}))
-    together = Together({row: past for row, _, past in rows})
-    beside = Beside(together)
+    rows = tuple(ClusterSeries(runs, excluded, nodes).newest(accepted or {}))
+    together = ClusterHistory({row: past for row, _, past in rows})
+    beside = ClusterAdjustment(together)
     of_nodes = tuple(slow_nodes(cluster, nodes.slow, slow_before or ()))
     of_cluster = tuple(incidents(cluster, together))
     found = [*of_nodes, *of_cluster]
     for row, experiment, past in rows:
-        key = LineKey(row, cluster, experiment)
+        key = ExperimentKey(row, cluster, experiment)
         slow = [_with_node(one, past, nodes.slow, of_nodes) for one in regressions(key, past)]
         explained = identity(slow[-1]) if slow else ""
         together_past = replace(past, beside=beside)
@@ -589,7 +596,9 @@ def spells_of(
     return tuple(spell for spell, end_s in ends if end_s is None or end_s >= told_s)
 
 
-def _with_node(spell: Spell, past: Past, slow: Iterable[Suspect], of_nodes: Iterable[Spell]) -> Spell:
+def _with_node(
+    spell: IncidentPeriod, past: RowHistory, slow: Iterable[SlowNode], of_nodes: Iterable[IncidentPeriod]
+) -> IncidentPeriod:
     """A regression, as a part of the alarm of a node if most jobs of its newest run had it, and were slow by that."""
     newest, usual = spell.runs[-1], spell.usual
     if spell.mended_s is not None or usual is None:
@@ -604,7 +613,7 @@ def _with_node(spell: Spell, past: Past, slow: Iterable[Suspect], of_nodes: Iter
     return spell
 
 
-def _with_incident(spell: Spell, of_cluster: Iterable[Spell]) -> Spell:
+def _with_incident(spell: IncidentPeriod, of_cluster: Iterable[IncidentPeriod]) -> IncidentPeriod:
     """A drift of all rows, as a part of the incident that lasted when it was raised, and lasts."""
     for one in of_cluster:
         if one.mended_s is None and spell.mended_s is None and one.runs[0].time_s <= spell.runs[0].time_s:
@@ -612,7 +621,7 @@ def _with_incident(spell: Spell, of_cluster: Iterable[Spell]) -> Spell:
     return spell
 
 
-def _as_of(now_s: float, spell: Spell) -> Spell:
+def _as_of(now_s: float, spell: IncidentPeriod) -> IncidentPeriod:
     """A spell at the time of its cluster's newest job."""
     days = (now_s - spell.last_s) / SECONDS_PER_DAY
     if spell.mended_s is not None or days < _AWAY_DAYS:
@@ -629,28 +638,28 @@ def alarms_of(
     now_s: float,
     until_s: float = math.inf,
     measured: Collection[str] | None = None,
-    slow_before: Sequence[Suspect] | None = None,
-    read: Callable[[str], Lines] | None = None,
+    slow_before: Sequence[SlowNode] | None = None,
+    read: Callable[[str], ClusterSeries] | None = None,
 ) -> tuple[Alarm, ...]:
     """The alarms of a cluster, by all runs until a time, as a run tells them that measured some rows.
 
-    Where no run tells them, ``measured`` is ``None``. For the other arguments see :func:`spells_of`.
+    Where no run tells them, ``measured`` is ``None``. For the other arguments see :func:`incident_periods_of`.
 
     Raises:
         HistoryError: The history did not answer.
     """
-    lines = lines_of(history, cluster) if read is None else read(cluster)
+    lines = series_of_cluster(history, cluster) if read is None else read(cluster)
     runs, nodes = lines.runs, lines.nodes
     if any(point.time_s > until_s for points in runs.values() for point in points):
         runs = {key: [point for point in points if point.time_s <= until_s] for key, points in runs.items()}
         nodes = None
     figures = {row: of_row[cluster] for row, of_row in accepted.items() if cluster in of_row}
-    spells = spells_of(cluster, runs, lines.excluded, figures, slow_before, nodes)
+    spells = incident_periods_of(cluster, runs, lines.excluded, figures, slow_before, nodes)
     found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in spells]
     return alarms(found, acknowledgements(history.events(cluster)), now_s)
 
 
-def _is_seen(spell: Spell, measured: Collection[str] | None) -> bool:
+def _is_seen(spell: IncidentPeriod, measured: Collection[str] | None) -> bool:
     """Whether a run that measured these rows says anything of a spell."""
     if measured is None:
         return True
@@ -663,8 +672,8 @@ def alarms_of_records(
     records: Iterable[Record],
     accepted: Mapping[str, Mapping[str, Accepted]],
     now_s: float,
-    slow_before: Sequence[Suspect] | None = None,
-    read: Callable[[str], Lines] | None = None,
+    slow_before: Sequence[SlowNode] | None = None,
+    read: Callable[[str], ClusterSeries] | None = None,
 ) -> tuple[Alarm, ...]:
     """The alarms of the rows that these are records of, and of their clusters' nodes, by the runs until then.
 

@@ -15,18 +15,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_gsw.common.text import by_number, command, counted, day, minute, percent, share
-from pytest_gsw.history.alarms import Alarm, Kind, Spell, State
+from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, State
 from pytest_gsw.history.model import SIMULATED, SeriesKey, is_judged, series_key
 from pytest_gsw.history.row_history import (
     GONE_DAYS,
     Change,
     ClusterDrifting,
+    ClusterHistory,
     ClusterRun,
     Drifting,
-    Failing,
-    Sound,
-    Suspect,
-    Together,
+    FailingNode,
+    KnownGoodNodes,
+    SlowNode,
 )
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import RanWith, Record, ran_with
@@ -57,7 +57,7 @@ def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") 
 
 
 @dataclass(frozen=True)
-class ClusterTold:
+class ClusterText:
     """What the runs of a cluster say of its rows together, in words."""
 
     #: Since when it has been slower than usual every run, and what changed then; empty where it is not.
@@ -66,15 +66,15 @@ class ClusterTold:
     drift: str | None = None
 
 
-def cluster_told(together: Together) -> ClusterTold:
+def cluster_text(together: ClusterHistory) -> ClusterText:
     """What the runs of a cluster say, of which the newest is the one that is told."""
     if together.before.noise is None:
-        return ClusterTold()  # too few runs to say anything
+        return ClusterText()  # too few runs to say anything
     first, drifting = together.since(), together.drifting
     since = _since_text(first, {} if first is None else together.changed(first))
     if not together.knows_drift:
-        return ClusterTold(since)
-    return ClusterTold(since, "" if drifting is None else cluster_drift_text(drifting))
+        return ClusterText(since)
+    return ClusterText(since, "" if drifting is None else cluster_drift_text(drifting))
 
 
 def _since_text(since: ClusterRun | None, changes: Mapping[str, tuple[str, str]]) -> str:
@@ -120,11 +120,11 @@ def state_text(alarm: Alarm) -> str:
     """
     if alarm.state is State.MENDED:
         return f"over since {minute(alarm.mended_s or 0.0)}"
-    good = good_text(alarm.spell) if alarm.state is State.STILL else ""
+    good = recovery_text(alarm.spell) if alarm.state is State.STILL else ""
     return f"{alarm.state.value} ({good})" if good else f"{alarm.state.value}"
 
 
-def good_text(spell: Spell) -> str:
+def recovery_text(spell: IncidentPeriod) -> str:
     """How many of the good runs that end it a spell has by now, ``1 of 2 passes``; empty where it has none."""
     what = "passes" if spell.kind is Kind.REGRESSION else "runs without it"
     return f"{spell.good_runs} of {spell.ends_after} {what}" if spell.good_runs else ""
@@ -146,7 +146,7 @@ def is_never_fast_enough(alarm: Alarm) -> bool:
     return spell.kind is Kind.REGRESSION and spell.is_always and len(spell.runs) >= _NEVER_RUNS and alarm.stands
 
 
-def away_text(alarm: Alarm) -> str:
+def stale_text(alarm: Alarm) -> str:
     """Since when nothing was measured of what an alarm is of, where that is so; empty elsewhere."""
     spell = alarm.spell
     if not spell.is_away:
@@ -154,9 +154,9 @@ def away_text(alarm: Alarm) -> str:
     return f"{'ran no job' if spell.kind is Kind.NODE else 'was not measured'} since {minute(spell.last_s)}"
 
 
-def next_line(alarm: Alarm) -> str:
+def advice_line(alarm: Alarm) -> str:
     """What to do about an alarm, or what becomes of it, where more is known than that it stands; empty elsewhere."""
-    if away := away_text(alarm):
+    if away := stale_text(alarm):
         end = "has ended" if alarm.state is State.GONE else f"ends {GONE_DAYS} days after that"
         return f"{alarm.spell.subject} {away} on {alarm.spell.cluster}; its alarm {end}"
     row, cluster = alarm.spell.subject, alarm.spell.cluster
@@ -179,12 +179,12 @@ def line_of(alarm: Alarm) -> str:
         return f"{alarm.id}  {what}: {state_text(alarm)}"
     head = f"{alarm.id}  {state_text(alarm)} {what}"
     if alarm.state is State.GONE:
-        return f"{head}: {away_text(alarm)}"
+        return f"{head}: {stale_text(alarm)}"
     known = acknowledged_text(alarm)
     return f"{head}:{change} {since}" + (f"; {known}" if known else "")
 
 
-def explaining(slow: Iterable[Suspect], verdict: Verdict, ran: Sequence[tuple[str, float]]) -> Suspect | None:
+def explaining(slow: Iterable[SlowNode], verdict: Verdict, ran: Sequence[tuple[str, float]]) -> SlowNode | None:
     """The slow node that a row regresses by: without what it costs, the row's median would be as fast as allowed.
 
     Args:
@@ -205,26 +205,26 @@ def explaining(slow: Iterable[Suspect], verdict: Verdict, ran: Sequence[tuple[st
     return None
 
 
-def suspect_text(one: Suspect) -> str:
+def suspect_text(one: SlowNode) -> str:
     """A slow node, what it costs, and by how many jobs that is known: ``node pool0-0017 (-9.8 %, 41 jobs)``."""
     return f"{_called(one)} ({percent(one.change)}, {counted(len(one.accusing), 'job')})"
 
 
-def _called(one: Suspect | Failing) -> str:
+def _called(one: SlowNode | FailingNode) -> str:
     return f"node {one.name}" if len(one.nodes) == 1 else one.name
 
 
-def slow_since_text(one: Suspect) -> str:
+def slow_since_text(one: SlowNode) -> str:
     """The same, and since when: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18 22:04``."""
     return f"{suspect_text(one)} since {minute(one.accusing[0].begin_s)}"
 
 
-def failing_text(one: Failing) -> str:
+def failing_text(one: FailingNode) -> str:
     """A node that fails jobs: ``node pool0-0017 (5 of 16 jobs failed, usual are 2.1 %)``."""
     return f"{_called(one)} ({one.failed} of {counted(one.of, 'job')} failed, usual are {share(one.usual)})"
 
 
-def sound_text(sound: Sound) -> str:
+def sound_text(sound: KnownGoodNodes) -> str:
     """How many nodes are known to be sound, and of how many that is not known."""
     if not sound.cleared and not sound.untold:
         return "no job tells of any other node"

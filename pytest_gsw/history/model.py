@@ -44,7 +44,7 @@ class SeriesKey:
 
 
 @dataclass(frozen=True, order=True)
-class LineKey:
+class ExperimentKey:
     """What runs must share to be one line of runs, whatever image and release they ran with."""
 
     row: str
@@ -112,7 +112,7 @@ class RunSummary:
     outcomes: Mapping[str, int]
 
 
-class Told(NamedTuple):
+class RowOutcome(NamedTuple):
     """What one run came to for one row."""
 
     run_id: str

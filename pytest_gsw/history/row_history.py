@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice, takewhile
 from operator import itemgetter
 
-from pytest_gsw.history.model import LineKey, Point, SeriesKey, run_key, series_key
+from pytest_gsw.history.model import ExperimentKey, Point, SeriesKey, run_key, series_key
 from pytest_gsw.history.store import EXCLUDE, Failure, History
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_lists import NodeSets, compressed, expand
@@ -37,7 +37,7 @@ FAILURES_DAYS = 90
 
 
 @dataclass(frozen=True)
-class Suspect:
+class SlowNode:
     """A node that makes jobs slow, or several that cannot be told apart, one of which does."""
 
     nodes: tuple[str, ...]
@@ -66,7 +66,7 @@ class Suspect:
 
 
 @dataclass(frozen=True)
-class Sound:
+class KnownGoodNodes:
     """What the newest runs of a cluster say of its nodes, but for those that are slow."""
 
     #: Nodes that are known to be sound.
@@ -76,7 +76,7 @@ class Sound:
 
 
 @dataclass(frozen=True)
-class Failing:
+class FailingNode:
     """How many jobs of a node the infrastructure failed lately, or of several nodes one of which does it."""
 
     nodes: tuple[str, ...]
@@ -98,7 +98,7 @@ class Nodes:
 
     def __init__(
         self,
-        runs: Mapping[LineKey, Sequence[Point]],
+        runs: Mapping[ExperimentKey, Sequence[Point]],
         excluded: Collection[str] = (),
         failures: Sequence[Failure] = (),
     ) -> None:
@@ -133,16 +133,16 @@ class Nodes:
         return find(self._jobs)
 
     @cached_property
-    def slow(self) -> tuple[Suspect, ...]:
+    def slow(self) -> tuple[SlowNode, ...]:
         """Whoever was slow, those that still are first."""
         found = [_named(one, self._names, self._points) for one in self._found.culprits]
         there = (one for one in found if one.accusing)
         return tuple(sorted(there, key=lambda one: (one.mended, one.change, one.nodes)))
 
     @cached_property
-    def sound(self) -> Sound:
+    def sound(self) -> KnownGoodNodes:
         """What is known of the others."""
-        return Sound(self._named(self._found.cleared), self._named(self._found.untold))
+        return KnownGoodNodes(self._named(self._found.cleared), self._named(self._found.untold))
 
     def _named(self, nodes: int) -> tuple[str, ...]:
         return tuple(sorted(self._names[node] for node in bits(nodes)))
@@ -159,7 +159,7 @@ class Nodes:
         return sum(one.time_s >= self._lately_s for one in self._failures)
 
     @cached_property
-    def failures(self) -> tuple[Failing, ...]:
+    def failures(self) -> tuple[FailingNode, ...]:
         """Of each node of which a job failed lately; those that fail more often than by chance are first."""
         if not self.failed_jobs:
             return ()
@@ -176,10 +176,10 @@ class Nodes:
         ]
         found = failures([*ended, *failed])
         names = (tuple(sorted(self._names[node] for node in one.nodes)) for one in found)
-        return tuple(Failing(name, x.failed, x.of, x.usual, x.named) for name, x in zip(names, found, strict=True))
+        return tuple(FailingNode(name, x.failed, x.of, x.usual, x.named) for name, x in zip(names, found, strict=True))
 
     @property
-    def failing(self) -> tuple[Failing, ...]:
+    def failing(self) -> tuple[FailingNode, ...]:
         """The nodes of which more jobs fail than by chance."""
         return tuple(one for one in self.failures if one.named)
 
@@ -194,8 +194,8 @@ def name_of(nodes: Sequence[str]) -> str:
     return nodes[0] if len(nodes) == 1 else f"one of {compressed(nodes)}"
 
 
-def _named(one: Culprit, names: Sequence[str], points: Sequence[Point]) -> Suspect:
-    return Suspect(
+def _named(one: Culprit, names: Sequence[str], points: Sequence[Point]) -> SlowNode:
+    return SlowNode(
         tuple(sorted(names[node] for node in one.nodes)),
         math.exp(-one.excess) - 1,
         tuple(points[index] for index in one.accusing),
@@ -238,10 +238,10 @@ class ClusterDrifting:
 
 
 @dataclass(frozen=True)
-class Beside:
+class ClusterAdjustment:
     """What the rows of a cluster together say to each of them."""
 
-    together: Together
+    together: ClusterHistory
     #: What they say of a run that is not known to them yet, by its name.
     current_run: Mapping[str, float] = field(default_factory=dict)
 
@@ -253,16 +253,16 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Together:
+class ClusterHistory:
     """The runs of the rows of one cluster, by the past of each row."""
 
-    pasts: Mapping[str, Past]
+    histories: Mapping[str, RowHistory]
 
     @cached_property
     def runs(self) -> tuple[ClusterRun, ...]:
         """The runs that count for some row, the oldest first."""
         found: dict[str, dict[str, Point]] = {}
-        for row, past in self.pasts.items():
+        for row, past in self.histories.items():
             for point in past.counted:
                 found.setdefault(run_key(point), {}).setdefault(row, point)
         runs = (ClusterRun(name, min(one.time_s for one in points.values()), points) for name, points in found.items())
@@ -271,7 +271,7 @@ class Together:
     @cached_property
     def before(self) -> Before:
         """What these runs have in common."""
-        levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.pasts.items()}
+        levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.histories.items()}
         seconds = [{row: point.judged_s for row, point in run.points.items()} for run in self.runs]
         slow = [{row for row, point in run.points.items() if point.is_too_slow} for run in self.runs]
         return Before(seconds, {row: level for row, level in levels.items() if level is not None}, slow)
@@ -287,15 +287,15 @@ class Together:
         over = {row: math.log(seconds) - levels[row] for row, seconds in first_s.items() if row in levels}
         return CurrentRun(self.before, over, missing)
 
-    def including_run(self, points: Mapping[str, Point]) -> Together:
+    def including_run(self, points: Mapping[str, Point]) -> ClusterHistory:
         """The same with a run that is not among these, by the first job of each row."""
-        return Together(
-            {row: past.including_run([points[row]]) if row in points else past for row, past in self.pasts.items()}
+        return ClusterHistory(
+            {row: past.including_run([points[row]]) if row in points else past for row, past in self.histories.items()}
         )
 
-    def until(self, time_s: float, run_id: str) -> Together:
+    def until(self, time_s: float, run_id: str) -> ClusterHistory:
         """The runs up to a time, without a run that is told by itself."""
-        return Together({row: past.without(run_id, time_s) for row, past in self.pasts.items()})
+        return ClusterHistory({row: past.without(run_id, time_s) for row, past in self.histories.items()})
 
     def since(self) -> ClusterRun | None:
         """The first of the newest runs all of which were incidents, ``None`` where the last one was none."""
@@ -331,7 +331,7 @@ class Together:
         return first_to_last(map(self._changed_at, runs))
 
     def _changed_at(self, run: ClusterRun) -> Mapping[str, tuple[str, str]]:
-        rows = [(self.pasts[row].counted, point) for row, point in run.points.items()]
+        rows = [(self.histories[row].counted, point) for row, point in run.points.items()]
         return _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
 
     @cached_property
@@ -391,7 +391,7 @@ def _change(
 
 
 @dataclass(frozen=True)
-class Past:
+class RowHistory:
     """The points of one experiment of a row on one cluster, the oldest first."""
 
     points: tuple[Point, ...] = ()
@@ -400,11 +400,11 @@ class Past:
     #: Runs that somebody has excluded.
     excluded: Collection[str] = frozenset()
     #: Nodes that make, or made, jobs of the cluster slow.
-    slow: Collection[Suspect] = ()
+    slow: Collection[SlowNode] = ()
     #: All nodes of the cluster; ``None`` where nobody has looked at them.
     nodes: Nodes | None = field(default=None, compare=False, repr=False)
     #: What the other rows of the cluster say of its runs, where they are asked.
-    beside: Beside | None = field(default=None, compare=False, repr=False)
+    beside: ClusterAdjustment | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def runs(self) -> tuple[Point, ...]:
@@ -471,7 +471,7 @@ class Past:
         return noise_of([run.judged_s for run in runs], prior) if runs else None
 
     @property
-    def failed_before_s(self) -> tuple[float, ...]:
+    def previous_failed_seconds(self) -> tuple[float, ...]:
         """Seconds of each job of the newest run that counts, where the row regressed then."""
         for run in self.counted[-1:]:
             if run.outcome == outcomes.REGRESSED.word:
@@ -481,10 +481,10 @@ class Past:
     @cached_property
     def drifting(self) -> Drifting | None:
         """Whether the newest runs that count are slower than the reference, by what is the row's own of them."""
-        return drifting(self.counted, self.own_s if any(self._taken.values()) else None)
+        return drifting(self.counted, self.adjusted_seconds if any(self._taken.values()) else None)
 
     @cached_property
-    def own_s(self) -> tuple[float, ...]:
+    def adjusted_seconds(self) -> tuple[float, ...]:
         """The seconds of each run that counts, without what the cluster has gone slower as a whole."""
         return tuple(run.judged_s * math.exp(-self._taken.get(run_key(run), 0.0)) for run in self.counted)
 
@@ -514,7 +514,7 @@ class Past:
             changes.append(_change([runs[one] for one in before], [runs[one] for one in since], named, noise))
         return tuple(changes)
 
-    def without(self, run_id: str, until_s: float = math.inf, jobs: Iterable[Point] = ()) -> Past:
+    def without(self, run_id: str, until_s: float = math.inf, jobs: Iterable[Point] = ()) -> RowHistory:
         """The past of a run that is in the history itself, because it goes on.
 
         Args:
@@ -526,17 +526,17 @@ class Past:
         points = (one for one in self.points if one.run_id != run_id and one.time_s <= until_s)
         return replace(self, points=tuple(one for one in points if (one.job_id, one.time_s) not in known))
 
-    def including_run(self, points: Iterable[Point]) -> Past:
+    def including_run(self, points: Iterable[Point]) -> RowHistory:
         """The past with the jobs of a run that is not in it; they come after all others."""
         return replace(self, points=(*self.points, *(replace(point, added_s=math.inf) for point in points)))
 
 
-class Lines:
+class ClusterSeries:
     """The runs of rows on one cluster, by the experiments that they are of."""
 
     def __init__(
         self,
-        runs: Mapping[LineKey, Sequence[Point]],
+        runs: Mapping[ExperimentKey, Sequence[Point]],
         excluded: Collection[str] = frozenset(),
         nodes: Nodes | None = None,
     ) -> None:
@@ -546,11 +546,11 @@ class Lines:
         #: All nodes of the cluster; ``None`` where nobody has looked at them.
         self.nodes = nodes
         #: Nodes that make, or made, jobs of the cluster slow.
-        self.slow: tuple[Suspect, ...] = () if nodes is None else nodes.slow
+        self.slow: tuple[SlowNode, ...] = () if nodes is None else nodes.slow
         for key, points in runs.items():
             self._by_row.setdefault(key.row, []).append((key.experiment, points))
 
-    def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None = None) -> Past:
+    def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None = None) -> RowHistory:
         """The past of a row: of its experiment, and of its definition, whose series may not say of which that is."""
         lines = [
             points
@@ -558,9 +558,9 @@ class Lines:
             if (experiment and name == experiment) or any(point.definition == definition for point in points)
         ]
         points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=_time)
-        return Past(tuple(points), accepted, self.excluded, self.slow, self.nodes)
+        return RowHistory(tuple(points), accepted, self.excluded, self.slow, self.nodes)
 
-    def newest(self, accepted: Mapping[str, Accepted]) -> Iterator[tuple[str, str, Past]]:
+    def newest(self, accepted: Mapping[str, Accepted]) -> Iterator[tuple[str, str, RowHistory]]:
         """Of each row the experiments that its newest run was of, each with its past; by row, what was accepted."""
         for row, lines in self._by_row.items():
             ends = [(_time(points[-1]), experiment, points[-1]) for experiment, points in lines if points]
@@ -576,64 +576,64 @@ def _of_definition(accepted: Accepted | None, definition: str) -> Accepted | Non
     return accepted if accepted is not None and accepted.definition == definition else None
 
 
-def lines_of(history: History, cluster: str, since_s: float = 0.0) -> Lines:
+def series_of_cluster(history: History, cluster: str, since_s: float = 0.0) -> ClusterSeries:
     """The runs of a cluster from a time on; a HistoryError where the history did not answer.
 
     All of its rows are read, whichever are asked for: nodes are told by the jobs of all.
     """
     excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
     runs = history.cluster_points(cluster, since_s=since_s)
-    return Lines(runs, excluded, Nodes(runs, excluded, history.failures(cluster, since_s)))
+    return ClusterSeries(runs, excluded, Nodes(runs, excluded, history.failures(cluster, since_s)))
 
 
-def pasts_of(
+def histories_of(
     history: History,
     series: Mapping[SeriesKey, str],
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
-    read: Callable[[str], Lines] | None = None,
-) -> Mapping[SeriesKey, Past]:
+    read: Callable[[str], ClusterSeries] | None = None,
+) -> Mapping[SeriesKey, RowHistory]:
     """The pasts of series, each beside the other rows of its cluster.
 
     Args:
         history: Where they are.
         series: The experiment of each, which is empty where the history itself may say it.
         accepted: By row and cluster, what clusters have accepted: the runs that count begin with that.
-        read: What reads a cluster's runs, where they have been read already; else :func:`lines_of`.
+        read: What reads a cluster's runs, where they have been read already; else :func:`series_of_cluster`.
 
     Raises:
         HistoryError: The history did not answer.
     """
-    pasts: dict[SeriesKey, Past] = {}
+    histories: dict[SeriesKey, RowHistory] = {}
     for cluster in dict.fromkeys(key.cluster for key in series):
-        lines = lines_of(history, cluster) if read is None else read(cluster)
+        lines = series_of_cluster(history, cluster) if read is None else read(cluster)
         figures = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
-        beside = Beside(Together({row: past for row, _, past in lines.newest(figures)}))
+        beside = ClusterAdjustment(ClusterHistory({row: past for row, _, past in lines.newest(figures)}))
         for key, experiment in series.items():
             if key.cluster == cluster:
                 figure = _of_definition(figures.get(key.row), key.definition)
                 past = lines.past(key.row, key.definition, experiment, figure)
-                pasts[key] = replace(past, beside=beside)
-    return {key: pasts[key] for key in series}
+                histories[key] = replace(past, beside=beside)
+    return {key: histories[key] for key in series}
 
 
-def pasts_of_records(
+def histories_of_records(
     history: History,
     records: Iterable[Record],
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
-    read: Callable[[str], Lines] | None = None,
-) -> Mapping[SeriesKey, Past]:
+    read: Callable[[str], ClusterSeries] | None = None,
+) -> Mapping[SeriesKey, RowHistory]:
     """The pasts of the rows that these are records of; a HistoryError where the history did not answer."""
     known = {key: record.row.experiment for record in records if (key := series_key(record)) is not None}
-    return pasts_of(history, known, accepted, read) if known else {}
+    return histories_of(history, known, accepted, read) if known else {}
 
 
-def newest_pasts(
+def newest_histories(
     history: History, series: Iterable[SeriesKey], accepted: Mapping[str, Mapping[str, Accepted]] | None = None
-) -> Mapping[SeriesKey, Past]:
+) -> Mapping[SeriesKey, RowHistory]:
     """Of series, that with the newest point of a row first, one past for each experiment."""
-    found: dict[SeriesKey, Past] = {}
+    found: dict[SeriesKey, RowHistory] = {}
     covered: set[SeriesKey] = set()
-    for key, past in pasts_of(history, dict.fromkeys(series, ""), accepted).items():
+    for key, past in histories_of(history, dict.fromkeys(series, ""), accepted).items():
         if key not in covered:
             found[key] = past
             covered |= {replace(key, definition=point.definition) for point in past.points}
@@ -742,21 +742,21 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
     )
 
 
-def drifting(runs: Sequence[Point], own_s: Sequence[float] | None = None) -> Drifting | None:
+def drifting(runs: Sequence[Point], adjusted_seconds: Sequence[float] | None = None) -> Drifting | None:
     """Whether the newest runs that count are slower than the first, since when, and what changed then.
 
     Args:
         runs: Those that count.
-        own_s: What of the seconds of each is the row's own, where the cluster has a part in them.
+        adjusted_seconds: What of the seconds of each is the row's own, where the cluster has a part in them.
     """
-    found = drift([run.judged_s for run in runs] if own_s is None else own_s)
+    found = drift([run.judged_s for run in runs] if adjusted_seconds is None else adjusted_seconds)
     if found is None:
         return None
-    changes = changes_within(runs, found.first_suspect - ABOUT, found.first_suspect + ABOUT)
-    return Drifting(found, runs[found.first_suspect], changes, own_s is not None)
+    changes = changes_between(runs, found.first_suspect - ABOUT, found.first_suspect + ABOUT)
+    return Drifting(found, runs[found.first_suspect], changes, adjusted_seconds is not None)
 
 
-def changes_within(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:
+def changes_between(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:
     """What changed from a run to a later one, both included where they are there, as before the first and since."""
     return first_to_last(changes_at(points, run) for run in range(max(0, first), min(last + 1, len(points))))
 

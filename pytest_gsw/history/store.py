@@ -16,12 +16,12 @@ from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import by_number
 from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError, Rows, Values
 from pytest_gsw.history.model import (
+    ExperimentKey,
     JobPoint,
-    LineKey,
     Point,
+    RowOutcome,
     RunSummary,
     SeriesKey,
-    Told,
     by_run,
     cluster_of,
     job_name,
@@ -518,7 +518,7 @@ class History:
         with self._transaction(write=True) as database:
             return add_records(database, newest)
 
-    def cluster_points(self, cluster: str, since_s: float = 0.0) -> Mapping[LineKey, tuple[Point, ...]]:
+    def cluster_points(self, cluster: str, since_s: float = 0.0) -> Mapping[ExperimentKey, tuple[Point, ...]]:
         """All points of a cluster, the oldest first, by row and experiment."""
         with self._transaction(write=False) as database:
             # Looking each record up takes several times as long.
@@ -530,7 +530,7 @@ class History:
                 runs.setdefault((row, experiment), []).append(_point((*facts, added_s[record_id])))
             except ValueError as error:
                 raise HistoryError(f"a point of {row} in {self.shown} cannot be read: {error}") from None
-        return {LineKey(row, cluster, experiment): tuple(points) for (row, experiment), points in runs.items()}
+        return {ExperimentKey(row, cluster, experiment): tuple(points) for (row, experiment), points in runs.items()}
 
     def decide(self, event: Event) -> Event:
         """Keep what was decided, for good; the event with its number.
@@ -586,10 +586,10 @@ class History:
             )
         return tuple(runs.values())
 
-    def outcomes(self, cluster: str, last: int) -> Mapping[str, tuple[Told, ...]]:
+    def outcomes(self, cluster: str, last: int) -> Mapping[str, tuple[RowOutcome, ...]]:
         """By row, what the last runs of a cluster came to, measured or not, the oldest first."""
         found = self._ask(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
-        return _told_by_row(found)
+        return _outcomes_by_row(found)
 
     def records(self, run_id: str, rows: Collection[str] | None = None) -> tuple[Record, ...]:
         """The records of one run, or of the rows with these ids, in the order of their node ids.
@@ -640,10 +640,10 @@ class History:
             return database.execute(sql, values)
 
 
-def _told_by_row(found: Rows) -> Mapping[str, tuple[Told, ...]]:
-    told: dict[str, list[Told]] = {}
+def _outcomes_by_row(found: Rows) -> Mapping[str, tuple[RowOutcome, ...]]:
+    told: dict[str, list[RowOutcome]] = {}
     for row, *one in found:
-        told.setdefault(row, []).append(Told(*one))
+        told.setdefault(row, []).append(RowOutcome(*one))
     return {row: tuple(of_row) for row, of_row in told.items()}
 
 

@@ -38,7 +38,7 @@ _SEAL_BYTES = len(_BEFORE_SUM) + 8 + len(_AFTER_SUM)
 
 
 @dataclass(frozen=True)
-class Lines:
+class ParsedJournal:
     """All lines of a journal."""
 
     #: Each event with the number of its line, from 1.
@@ -57,7 +57,7 @@ def seal(event: Mapping[str, Any], number: int) -> bytes:
     return body + _BEFORE_SUM + b"%08x" % zlib.crc32(body) + _AFTER_SUM + b"\n"
 
 
-def read_lines(content: bytes) -> Lines:
+def read_lines(content: bytes) -> ParsedJournal:
     """What a journal's bytes hold, however damaged they are."""
     pieces = content.split(b"\n")
     whole_bytes = len(content) - len(pieces[-1])
@@ -84,7 +84,7 @@ def read_lines(content: bytes) -> Lines:
         readable.append((place, event))
         if place == len(pieces):
             whole_bytes = len(content)  # only its line end is missing
-    return Lines(tuple(readable), tuple(damage), number + 1, whole_bytes)
+    return ParsedJournal(tuple(readable), tuple(damage), number + 1, whole_bytes)
 
 
 def _unsealed(piece: bytes) -> dict[str, Any] | None:
@@ -146,7 +146,7 @@ class Submission:
 
 
 @dataclass(frozen=True)
-class Past:
+class RunState:
     """What a journal says of a whole session."""
 
     cluster: str
@@ -280,7 +280,7 @@ def _ended(job: Job, status: JobStatus) -> dict[str, Any]:
     return {"event": "ended", **facts, "steps": kept(status.steps), "siblings": list(status.siblings)}
 
 
-def read_journal(directory: Path) -> Past:
+def read_journal(directory: Path) -> RunState:
     """What the journal of a run's directory says, and what of it cannot be relied on.
 
     Raises:
@@ -295,10 +295,10 @@ def read_journal(directory: Path) -> Past:
         copy = (directory / COPY).read_bytes()
     except OSError:
         copy = b""
-    return past_of(content, copy, directory)
+    return run_state_of(content, copy, directory)
 
 
-def past_of(content: bytes, copy: bytes, directory: Path) -> Past:
+def run_state_of(content: bytes, copy: bytes, directory: Path) -> RunState:
     """What a journal's bytes say, and those of the copy of its first session's line, which may be empty.
 
     Raises:
@@ -306,7 +306,7 @@ def past_of(content: bytes, copy: bytes, directory: Path) -> Past:
     """
     path, lines = directory / NAME, read_lines(content)
     damage = list(lines.damage)
-    sessions, submissions = list[Past](), dict[str, Submission]()
+    sessions, submissions = list[RunState](), dict[str, Submission]()
     copied = ((0, event) for _, event in read_lines(copy).readable[:1])
     for place, event in (*copied, *lines.readable):
         try:
@@ -337,9 +337,11 @@ def past_of(content: bytes, copy: bytes, directory: Path) -> Past:
     return replace(sessions[-1], rows=rows, submissions=submissions, damage=told, begun_s=begun_s)
 
 
-def _session(event: Mapping[str, Any]) -> Past:
+def _session(event: Mapping[str, Any]) -> RunState:
     paths = {name: tuple(given) for name, given in event["paths"].items()}
-    return Past(event["cluster"], tuple(event["rows"]), release=event["release"], paths=paths, begun_s=event["time_s"])
+    return RunState(
+        event["cluster"], tuple(event["rows"]), release=event["release"], paths=paths, begun_s=event["time_s"]
+    )
 
 
 def _after(before: Submission | None, kind: str, event: Mapping[str, Any]) -> Submission | None:
@@ -394,7 +396,7 @@ _AGAIN = re.compile(r"again([0-9]{1,6})\.(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Standing:
+class ResumeState:
     """Where a row stands when its session is taken up."""
 
     #: How its next job is to be started, or how its last one was.
@@ -424,7 +426,7 @@ def by_row(specs: Iterable[JobSpec], named: Iterable[Named]) -> dict[str, list[N
     return found
 
 
-def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> Standing:
+def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> ResumeState:
     """Where a row stands, by how its first job is started, its journal, and all jobs that the scheduler has of it.
 
     Raises:
@@ -448,10 +450,10 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> S
     unknown = tuple(job.id for _, job in sorted(found.items()) if job.id not in known)
     past = replace(past, attempts=tuple(attempts))
     if now > top:
-        return Standing(spec, past, unknown=unknown)
+        return ResumeState(spec, past, unknown=unknown)
     if ids[now] == past.job_id:
         job = Job(ids[now], spec, past.intended_s, past.logs_before, past.other_name)
-        return Standing(spec, past, job, unknown)
+        return ResumeState(spec, past, job, unknown)
     # The scheduler has a job that the journal lacks: its answer was never read, or its lines are lost.
     newest = found[now]
     is_awaited = past.job_id is None and past.intended_s > 0 and now == max(placed, default=0) + 1
@@ -459,7 +461,7 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> S
     taken = Submission(since_s, newest.id, attempts=past.attempts, name=newest.name, documented=past.documented)
     if is_awaited:
         taken = replace(taken, definition=past.definition, image=past.image)
-    return Standing(spec, taken, Job(newest.id, spec, since_s), unknown)
+    return ResumeState(spec, taken, Job(newest.id, spec, since_s), unknown)
 
 
 def is_next(job: Job, attempts: Iterable[Attempt]) -> bool:

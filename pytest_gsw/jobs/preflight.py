@@ -563,7 +563,7 @@ def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> Submissi
     )
 
 
-def told_of_stage(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
+def staging_summary(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
     """Which rows are of another release than the recipes that are staged for them, in a line for each release."""
     scripts = (
         (row, launch_script(cluster, row, recipe_directory(cluster, row, stage_of(cluster, row)))) for row in rows

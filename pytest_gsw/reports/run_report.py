@@ -15,22 +15,22 @@ from pathlib import Path
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.text import ByNumber, by_number, minute
 from pytest_gsw.history.alarms import Alarm, Kind, alarms_of_records, by_state
-from pytest_gsw.history.comparison import ClusterTold, changes_text, cluster_told
+from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text
 from pytest_gsw.history.database import HistoryAwayError, HistoryError
-from pytest_gsw.history.model import Point, SeriesKey, Told, cluster_of, points_of, record_time_s, series_key
+from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.row_history import (
     ABOUT,
+    ClusterHistory,
+    ClusterSeries,
     Drifting,
-    Failing,
-    Lines,
-    Past,
-    Sound,
-    Suspect,
-    Together,
-    changes_within,
-    lines_of,
-    pasts_of_records,
+    FailingNode,
+    KnownGoodNodes,
+    RowHistory,
+    SlowNode,
+    changes_between,
+    histories_of_records,
+    series_of_cluster,
 )
 from pytest_gsw.history.store import EXCLUDE, History
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
@@ -87,10 +87,10 @@ class Row:
     #: The name of its page, without an extension.
     name: str
     #: Its runs by the history, this one included where it was measured.
-    past: Past = field(default_factory=Past)
+    past: RowHistory = field(default_factory=RowHistory)
     since: Since | None = None
     #: What the runs before came to for it, measured or not, the oldest first.
-    earlier: tuple[Told, ...] = ()
+    earlier: tuple[RowOutcome, ...] = ()
 
     @property
     def id(self) -> str:
@@ -130,9 +130,9 @@ class Row:
         return self.record.throughput_change
 
     @cached_property
-    def failures(self) -> tuple[Told, ...]:
+    def failures(self) -> tuple[RowOutcome, ...]:
         """The runs in which it could not be measured, the oldest first, this one among them."""
-        this = Told(self.record.run.id, record_time_s(self.record), self.record.outcome)
+        this = RowOutcome(self.record.run.id, record_time_s(self.record), self.record.outcome)
         known = (*self.earlier, this)
         return tuple(one for one in known if outcomes.of(one.outcome).attention.in_report is severity.ERROR)
 
@@ -240,7 +240,7 @@ def since_of(row: Row) -> Since | None:
     found = Since(runs[first].begin_s, runs[first].run_id, runs[first].job_id, len(runs) - first)
     if first:
         before, good_s = runs[first - 1], row.past.judged[first - 1].judged_s
-        changes = changes_within(runs, first - ABOUT, first) if drifting is None else drifting.changes
+        changes = changes_between(runs, first - ABOUT, first) if drifting is None else drifting.changes
         found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good_s=good_s, changes=changes)
     regressed = sum(point.outcome == outcomes.REGRESSED.word for point in runs[first:])
     # Alarms count from the first of those that regressed.
@@ -358,15 +358,15 @@ class RunReport:
     #: In the order of their files.
     rows: tuple[Row, ...]
     #: By cluster, the nodes that make jobs slow.
-    slow_nodes: Mapping[str, tuple[Suspect, ...]] = field(default_factory=dict)
+    slow_nodes: Mapping[str, tuple[SlowNode, ...]] = field(default_factory=dict)
     #: By cluster, the nodes of which more jobs fail than by chance.
-    blamed_nodes: Mapping[str, tuple[Failing, ...]] = field(default_factory=dict)
+    blamed_nodes: Mapping[str, tuple[FailingNode, ...]] = field(default_factory=dict)
     #: By cluster, what is known of its other nodes; nothing without a history.
-    sound_nodes: Mapping[str, Sound] = field(default_factory=dict)
+    sound_nodes: Mapping[str, KnownGoodNodes] = field(default_factory=dict)
     #: What the history knows to be wrong with its rows and its clusters' nodes: those that page first.
     alarms: tuple[Alarm, ...] = ()
     #: By cluster, what its runs say of its rows together.
-    told: Mapping[str, ClusterTold] = field(default_factory=dict)
+    told: Mapping[str, ClusterText] = field(default_factory=dict)
     #: The runs that the history has of its clusters, the oldest first; nothing without a history.
     listed: tuple[Listed, ...] = ()
 
@@ -545,14 +545,14 @@ class Once:
         lines: By cluster, the runs that somebody has read already.
     """
 
-    def __init__(self, history: History, lines: Mapping[str, Lines] | None = None) -> None:
+    def __init__(self, history: History, lines: Mapping[str, ClusterSeries] | None = None) -> None:
         self.history = history
         self.read = dict(lines or {})
 
-    def lines(self, cluster: str) -> Lines:
+    def lines(self, cluster: str) -> ClusterSeries:
         """The runs of a cluster."""
         if cluster not in self.read:
-            self.read[cluster] = lines_of(self.history, cluster)
+            self.read[cluster] = series_of_cluster(self.history, cluster)
         return self.read[cluster]
 
 
@@ -571,7 +571,7 @@ def run_report(
     run: Run | None = None,
     history: History | None = None,
     accepted: AllAccepted | None = None,
-    read: Mapping[str, Lines] | None = None,
+    read: Mapping[str, ClusterSeries] | None = None,
 ) -> RunReport:
     """The report of one run, without secrets.
 
@@ -611,20 +611,22 @@ def _built(
     runs: Mapping[str, Run],
     history: History | None,
     accepted: AllAccepted | None,
-    read: Mapping[str, Lines] | None = None,
+    read: Mapping[str, ClusterSeries] | None = None,
 ) -> list[RunReport]:
     known = None if history is None else Once(history, read)
     # A session quotes what it records; a record of an earlier release may hold anything.
     shown = {run_id: [quoted(record, os.environ) for record in of_run] for run_id, of_run in by_run.items()}
     told = {run_id: _begun(run) for run_id, run in runs.items()}
-    pasts: Mapping[SeriesKey, Past] = {}
-    earlier: Mapping[tuple[str, str], tuple[Told, ...]] = {}
+    histories: Mapping[SeriesKey, RowHistory] = {}
+    earlier: Mapping[tuple[str, str], tuple[RowOutcome, ...]] = {}
     if known is not None:
         every = [record for of_run in shown.values() for record in of_run]
-        pasts = pasts_of_records(known.history, every, accepted, known.lines)
+        histories = histories_of_records(known.history, every, accepted, known.lines)
         earlier = _told_of(known, shown, told.values())
     return [
-        _report(quoted(name, os.environ), of_run, told.get(name) or Run(Path()), known, pasts, accepted or {}, earlier)
+        _report(
+            quoted(name, os.environ), of_run, told.get(name) or Run(Path()), known, histories, accepted or {}, earlier
+        )
         for name, of_run in shown.items()
     ]
 
@@ -642,16 +644,16 @@ def _report(
     records: Sequence[Record],
     run: Run,
     known: Once | None,
-    pasts: Mapping[SeriesKey, Past],
+    histories: Mapping[SeriesKey, RowHistory],
     accepted: AllAccepted,
-    earlier: Mapping[tuple[str, str], tuple[Told, ...]],
+    earlier: Mapping[tuple[str, str], tuple[RowOutcome, ...]],
 ) -> RunReport:
-    rows, broken = _rows(records, pasts, earlier)
+    rows, broken = _rows(records, histories, earlier)
     alarms = run.alarms or ()
     if run.alarms is None and known is not None:
         alarms = quoted(alarms_of_records(known.history, records, accepted, time.time(), read=known.lines), os.environ)
-    theirs = [key for record in records if (key := series_key(record)) is not None and key in pasts]
-    nodes = {key.cluster: of_cluster for key in theirs if (of_cluster := pasts[key].nodes) is not None}
+    theirs = [key for record in records if (key := series_key(record)) is not None and key in histories]
+    nodes = {key.cluster: of_cluster for key in theirs if (of_cluster := histories[key].nodes) is not None}
     slow = {cluster: tuple(one for one in of.slow if not one.mended) for cluster, of in nodes.items()}
     report = RunReport(
         run_id,
@@ -661,19 +663,19 @@ def _report(
         blamed_nodes={cluster: quoted(of.failing, os.environ) for cluster, of in nodes.items() if of.failing},
         sound_nodes={cluster: quoted(of.sound, os.environ) for cluster, of in nodes.items()},
         alarms=alarms,
-        told=_together(records, pasts),
+        told=_together(records, histories),
     )
     incidents = {seen.run_id for one in alarms if one.spell.kind is Kind.INCIDENT for seen in one.spell.runs}
     return replace(report, listed=_listed(report.clusters, earlier, incidents))
 
 
-def _together(records: Sequence[Record], pasts: Mapping[SeriesKey, Past]) -> dict[str, ClusterTold]:
+def _together(records: Sequence[Record], histories: Mapping[SeriesKey, RowHistory]) -> dict[str, ClusterText]:
     """By cluster, what its runs until then say of its rows together."""
     current_run: dict[str, dict[str, Point]] = {}
-    asked: dict[str, Together] = {}
+    asked: dict[str, ClusterHistory] = {}
     for record in records:
         key, points = series_key(record), points_of(record)
-        beside = None if key is None or key not in pasts else pasts[key].beside
+        beside = None if key is None or key not in histories else histories[key].beside
         if key is not None and points and beside is not None:
             current_run.setdefault(key.cluster, {})[key.row] = points[0].point
             asked[key.cluster] = beside.together
@@ -681,7 +683,7 @@ def _together(records: Sequence[Record], pasts: Mapping[SeriesKey, Past]) -> dic
     for cluster, points_of_rows in current_run.items():
         until_s = max(point.time_s for point in points_of_rows.values())
         before = asked[cluster].until(until_s, next(iter(points_of_rows.values())).run_id)
-        found[cluster] = quoted(cluster_told(before.including_run(points_of_rows)), os.environ)
+        found[cluster] = quoted(cluster_text(before.including_run(points_of_rows)), os.environ)
     return found
 
 
@@ -690,15 +692,15 @@ def _together(records: Sequence[Record], pasts: Mapping[SeriesKey, Past]) -> dic
 
 def _rows(
     records: Sequence[Record],
-    pasts: Mapping[SeriesKey, Past],
-    earlier: Mapping[tuple[str, str], tuple[Told, ...]],
+    histories: Mapping[SeriesKey, RowHistory],
+    earlier: Mapping[tuple[str, str], tuple[RowOutcome, ...]],
 ) -> tuple[list[Row], dict[str, str]]:
     """The rows of a run, and by node id why a record cannot be shown."""
     names = page_names(record.row.node_id for record in records)
     rows, broken = [], {}
     for record in records:
         try:
-            row = Row(record, names[record.row.node_id], _past_of(record, pasts), earlier=_before(record, earlier))
+            row = Row(record, names[record.row.node_id], _past_of(record, histories), earlier=_before(record, earlier))
             if row.verdict is not None and row.needs is severity.INCONCLUSIVE:
                 inconclusive_text(record, row.verdict)
             rows.append(replace(row, since=since_of(row)))
@@ -707,17 +709,17 @@ def _rows(
     return rows, broken
 
 
-def _past_of(record: Record, pasts: Mapping[SeriesKey, Past]) -> Past:
+def _past_of(record: Record, histories: Mapping[SeriesKey, RowHistory]) -> RowHistory:
     """What is known of a row until a run of it, that run included."""
     key = series_key(record)
     if key is None:
-        return Past()
+        return RowHistory()
     current_run = [point.point for point in points_of(record)]
     until_s = max([record_time_s(record), *(point.time_s for point in current_run)])
-    return pasts.get(key, Past()).without(record.run.id, until_s, current_run).including_run(current_run)
+    return histories.get(key, RowHistory()).without(record.run.id, until_s, current_run).including_run(current_run)
 
 
-def _before(record: Record, told: Mapping[tuple[str, str], tuple[Told, ...]]) -> tuple[Told, ...]:
+def _before(record: Record, told: Mapping[tuple[str, str], tuple[RowOutcome, ...]]) -> tuple[RowOutcome, ...]:
     """What the runs before came to for a row; one that judged the same job again was none."""
     time_s = record_time_s(record)
     of_row = told.get((record.run.cluster, record.row.id), ())
@@ -729,7 +731,7 @@ def _before(record: Record, told: Mapping[tuple[str, str], tuple[Told, ...]]) ->
 
 def _told_of(
     known: Once, by_run: Mapping[str, Collection[Record]], asked: Collection[Run]
-) -> Mapping[tuple[str, str], tuple[Told, ...]]:
+) -> Mapping[tuple[str, str], tuple[RowOutcome, ...]]:
     """By cluster and row, what the runs of the history came to, those that somebody has excluded left out.
 
     Rows that were never judged are errors, in those of the runs that still have a directory beside those asked for.
@@ -739,7 +741,7 @@ def _told_of(
     there = [
         one for runs in sorted({run.directory.parent for run in asked}) for one in newest_begun(runs, EARLIER_RUNS)
     ]
-    found: dict[tuple[str, str], tuple[Told, ...]] = {}
+    found: dict[tuple[str, str], tuple[RowOutcome, ...]] = {}
     for cluster in clusters:
         excluded = {event.subject for event in known.history.events(cluster, EXCLUDE)}
         told = known.history.outcomes(cluster, EARLIER_RUNS + len(by_run))
@@ -748,7 +750,9 @@ def _told_of(
     return found
 
 
-def _with_never_judged(told: Mapping[str, tuple[Told, ...]], there: Iterable[Begun]) -> Mapping[str, tuple[Told, ...]]:
+def _with_never_judged(
+    told: Mapping[str, tuple[RowOutcome, ...]], there: Iterable[Begun]
+) -> Mapping[str, tuple[RowOutcome, ...]]:
     """By row, what the runs of a cluster came to, with an error for each row that one of them never judged."""
     found = {row: {one.run_id: one for one in of_row} for row, of_row in told.items()}
     times_s: dict[str, float] = {}
@@ -761,15 +765,15 @@ def _with_never_judged(told: Mapping[str, tuple[Told, ...]], there: Iterable[Beg
         if not missing or (name not in times_s and any(run.directory.glob(RECORDS))) or is_owned(run.directory):
             continue
         for row in missing:
-            found.setdefault(row, {})[name] = Told(name, times_s.get(name, run.begun_s), ERROR.word)
+            found.setdefault(row, {})[name] = RowOutcome(name, times_s.get(name, run.begun_s), ERROR.word)
     return {row: tuple(sorted(of_row.values(), key=lambda one: one.time_s)) for row, of_row in found.items()}
 
 
 def _listed(
-    clusters: Collection[str], told: Mapping[tuple[str, str], tuple[Told, ...]], incidents: Collection[str]
+    clusters: Collection[str], told: Mapping[tuple[str, str], tuple[RowOutcome, ...]], incidents: Collection[str]
 ) -> tuple[Listed, ...]:
     """The runs of clusters, the oldest first; by their ids, which were incidents."""
-    found: dict[str, list[Told]] = {}
+    found: dict[str, list[RowOutcome]] = {}
     for (cluster, _), of_row in told.items():
         for one in of_row if cluster in clusters else ():
             found.setdefault(one.run_id, []).append(one)

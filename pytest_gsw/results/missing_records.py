@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_gsw.common.text import command
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.journal import COPY, past_of, read_journal
+from pytest_gsw.jobs.journal import COPY, read_journal, run_state_of
 from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.run_id import RUNS
@@ -69,7 +69,7 @@ def begun(directory: Path) -> Begun | None:
     """What a run was to be; ``None`` where nothing tells that."""
     path = directory / COPY
     try:
-        past = past_of(b"", path.read_bytes() if path.is_file() else b"", directory)
+        past = run_state_of(b"", path.read_bytes() if path.is_file() else b"", directory)
     except (ConfigurationError, OSError):
         return None
     return Begun(directory, past.cluster, past.begun_s, tuple(one.rpartition("::")[2] for one in past.rows))

@@ -31,7 +31,7 @@ from pytest_gsw.tables.yaml_values import read_spelling
 
 if TYPE_CHECKING:
     from pytest_gsw.errors import RunError
-    from pytest_gsw.jobs.journal import Past
+    from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.results.record import Record
     from pytest_gsw.session.row import SessionRow
 
@@ -480,16 +480,16 @@ def runs_nothing(config: pytest.Config) -> bool:
     return bool(config.option.setuponly or config.option.setupplan)
 
 
-def run_before(config: pytest.Config) -> Past | None:
+def run_before(config: pytest.Config) -> RunState | None:
     """The run that is replayed or resumed; of a replayed one only the rows are known, judged or not."""
     settings, recorded = config.stash[SETTINGS], recorded_rows(config)
     if recorded is None or settings.replay is None:
         return settings.past
-    from pytest_gsw.jobs.journal import Past
+    from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.results.junit_names import read_noted
 
     node_ids = [*read_noted(settings.replay).classes, *(record.row.node_id for record in recorded.values())]
-    return Past("", tuple(dict.fromkeys(node_ids)))
+    return RunState("", tuple(dict.fromkeys(node_ids)))
 
 
 def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -520,7 +520,7 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], dropped: Sequence
         config.hook.pytest_deselected(items=dropped)
 
 
-def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: Past | None) -> None:
+def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunState | None) -> None:
     """Of a run that is replayed or resumed, keep the rows that it had."""
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if past is not None:

@@ -94,9 +94,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         figures = f"release {settings.release}" if settings.release else "the documents' own"
         told += [f"gsw: figures: {figures}", f"gsw: {bundled_rows(cluster, None)[0]}"]
     if settings.past is not None:
-        from pytest_gsw.session.resume import told_of_past
+        from pytest_gsw.session.resume import resume_summary
 
-        told.append(told_of_past(settings.run_directory, settings.past))
+        told.append(resume_summary(settings.run_directory, settings.past))
         told += [f"gsw: {line}" for line in settings.changed_since]
     return told
 
@@ -178,9 +178,9 @@ def _told_of_rows(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     assert settings.cluster is not None  # else nothing is judged
     if settings.cluster.simulated:
         return [f"gsw: {count}, simulated on this machine{more}"]
-    from pytest_gsw.jobs.preflight import told_of_stage
+    from pytest_gsw.jobs.preflight import staging_summary
 
-    told = [f"gsw: {line}" for line in told_of_stage((item.baseline for item in rows), settings.cluster)]
+    told = [f"gsw: {line}" for line in staging_summary((item.baseline for item in rows), settings.cluster)]
     return [*told, f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times{more}"]
 
 

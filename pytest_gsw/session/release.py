@@ -19,7 +19,7 @@ from pytest_gsw.tables.value_types import nearest
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters.model import Cluster
-    from pytest_gsw.jobs.journal import Past
+    from pytest_gsw.jobs.journal import RunState
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,11 @@ class Asked:
 
 
 def asked_release(
-    config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None, past: Past | None, replay: Path | None
+    config: pytest.Config,
+    values: Mapping[str, Any],
+    cluster: Cluster | None,
+    past: RunState | None,
+    replay: Path | None,
 ) -> Asked | None:
     """The release whose bundled rows run: the option's, else the cluster's where no other tables are named.
 

@@ -15,7 +15,17 @@ from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.text import command, counted, minute
 from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.jobs.journal import Journal, Past, Standing, Submission, by_row, changes, is_next, read_journal, take_up
+from pytest_gsw.jobs.journal import (
+    Journal,
+    ResumeState,
+    RunState,
+    Submission,
+    by_row,
+    changes,
+    is_next,
+    read_journal,
+    take_up,
+)
 from pytest_gsw.jobs.model import Job, JobSpec, Named, scancel
 from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.jobs.scripts import value_of
@@ -53,7 +63,7 @@ class LostRow(TellsFact, pytest.Item):
         """Nothing is left to be run."""
 
 
-def find_lost(session: pytest.Session, past: Past, runnable: Sequence[str]) -> list[LostRow]:
+def find_lost(session: pytest.Session, past: RunState, runnable: Sequence[str]) -> list[LostRow]:
     """An item for each row of the run that is not going to run; none where rows were left out on purpose."""
     there = set(runnable)
     missing = [node_id for node_id in past.rows if row_of(node_id) not in there]
@@ -92,7 +102,7 @@ def _is_named(config: pytest.Config, node_id: str) -> bool:
     return not given
 
 
-def _left_alone(past: Past, missing: Sequence[str]) -> str:
+def _left_alone(past: RunState, missing: Sequence[str]) -> str:
     """What is said of the jobs of rows that were left out; empty where they have none."""
     jobs = _going_on(past, map(row_of, missing))
     verb = "is" if len(jobs) == 1 else "are"
@@ -134,7 +144,7 @@ def _not_taken_over(session: pytest.Session, executor: Executor | None) -> list[
     ]
 
 
-def _going_on(past: Past, row_ids: Iterable[str]) -> list[Submission]:
+def _going_on(past: RunState, row_ids: Iterable[str]) -> list[Submission]:
     """Submissions of these rows whose jobs have not ended, as far as is known."""
     submissions = [past.submissions[row_id] for row_id in row_ids if row_id in past.submissions]
     return [one for one in submissions if one.ended is None and (one.job_id is not None or one.intended_s)]
@@ -176,7 +186,7 @@ _LOCK = pytest.StashKey[RunLock]()
 _LINES_TOLD = 5
 
 
-def told_of_past(directory: Path, past: Past) -> str:
+def resume_summary(directory: Path, past: RunState) -> str:
     """With which run a session goes on, since when that has been there, and what of it is left to do; one line."""
     records, _ = read_run(directory)
     judged = {record.row.node_id for record in records if not is_interrupted(record)} & set(past.rows)
@@ -233,7 +243,7 @@ def leave_run(config: pytest.Config) -> None:
 
 
 def take_over(
-    executor: Executor, past: Past | None, specs: dict[str, JobSpec | RunError], tell: Callable[[str], None]
+    executor: Executor, past: RunState | None, specs: dict[str, JobSpec | RunError], tell: Callable[[str], None]
 ) -> tuple[dict[str, Submission], dict[str, Submission]]:
     """Of a session that is resumed: take its jobs over, so that only the rest is submitted.
 
@@ -285,7 +295,7 @@ def take_over(
 class _Taking:
     """Where rows stand, by the journal and by what the scheduler says."""
 
-    def __init__(self, executor: Executor, past: Past, tell: Callable[[str], None]) -> None:
+    def __init__(self, executor: Executor, past: RunState, tell: Callable[[str], None]) -> None:
         self._launcher = executor.launcher
         self._past = past
         self._tell = tell
@@ -321,7 +331,7 @@ class _Taking:
                 "next: resume it again when the scheduler answers"
             )
 
-    def standing(self, spec: JobSpec) -> Standing:
+    def standing(self, spec: JobSpec) -> ResumeState:
         """Where a row stands.
 
         Raises:
@@ -345,7 +355,7 @@ class _Taking:
             return standing
         return self._looked_up(standing)
 
-    def _looked_up(self, standing: Standing) -> Standing:
+    def _looked_up(self, standing: ResumeState) -> ResumeState:
         """A row without a job, once it was looked for by itself."""
         spec, past = standing.spec, standing.past
         if not (past.intended_s or spec.unique_name or self._past.damage):
@@ -366,7 +376,7 @@ class _Taking:
         return dataclasses.replace(standing, past=dataclasses.replace(past, intended_s=since_s), job=job)
 
 
-def _tell_damage(past: Past, tell: Callable[[str], None]) -> None:
+def _tell_damage(past: RunState, tell: Callable[[str], None]) -> None:
     for line in past.damage[:_LINES_TOLD]:
         tell(f"gsw: {line}")
     more = len(past.damage) - _LINES_TOLD

@@ -23,7 +23,7 @@ from pytest_gsw.common.text import counted
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunError
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import Beside, Past
+from pytest_gsw.history.row_history import ClusterAdjustment, RowHistory
 from pytest_gsw.hooks.checks import hook_error, wrong_answer
 from pytest_gsw.jobs.environment import job_image, job_variable
 from pytest_gsw.jobs.journal import Submission
@@ -129,7 +129,7 @@ class LiveRow:
         self._image: tuple[str | None, str] | None = None
         #: By job and log, what it ran with; and what was looked up of the runs before, by what it depends on.
         self._circumstances: dict[tuple[str, Path | None] | None, Circumstances] = {}
-        self._past: tuple[tuple[str, str, Accepted | None], Past] | None = None
+        self._past: tuple[tuple[str, str, Accepted | None], RowHistory] | None = None
 
     def shown(self, error: _Error) -> _Error:
         """An error without the secrets of the session's environment and of the job's."""
@@ -172,7 +172,7 @@ class LiveRow:
         accepted, unused = accepted_for(self.baseline, self.cluster, ran.definition_now)
         return (accepted, unused) if ran.definition == ran.definition_now else (None, accepted or unused)
 
-    def past(self, run: Run, accepted: Accepted | None) -> Past:
+    def past(self, run: Run, accepted: Accepted | None) -> RowHistory:
         """What is known of the row's runs before, without this one; looked up once."""
         ran = self.circumstances(run)
         key = ran.definition, ran.experiment, accepted
@@ -229,7 +229,9 @@ class LiveRow:
             return True
         return self._image_beside_log(self._submission_of(run))[1] == "environment"
 
-    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
+    def drift(
+        self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: ClusterAdjustment
+    ) -> str | None:
         """That the newest runs of the row, with this one, differ from its first ones beside the others; one line."""
         if judged_s is None:
             return None
@@ -349,7 +351,9 @@ class ReplayedRow(LiveRow):
         """What was known when the row was judged."""
         return None if self._record.verdict is None else self._record.verdict.noise
 
-    def drift(self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: Beside) -> str | None:
+    def drift(
+        self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: ClusterAdjustment
+    ) -> str | None:
         """As recorded."""
         return self._record.drift
 
@@ -373,12 +377,12 @@ def _job_key(job_id: str, status: JobStatus) -> _JobKey:
     return job_id, status.submit_s, status.start_s, status.end_s
 
 
-def _is_known(verdict: Verdict, failed_before_s: Sequence[float]) -> bool:
+def _is_known(verdict: Verdict, previous_failed_seconds: Sequence[float]) -> bool:
     """Whether the row has failed with the same loss on the run before, and nothing else of it is to be confirmed."""
     if verdict.own is not Outcome.REGRESSED or verdict.noise is None or any(one.more for one in verdict.metrics):
         return False
     times_s = verdict.jobs_s or (verdict.measured_s,)
-    return is_known(times_s, verdict.reference_s, verdict.tolerance, verdict.noise, failed_before_s)
+    return is_known(times_s, verdict.reference_s, verdict.tolerance, verdict.noise, previous_failed_seconds)
 
 
 def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None:
@@ -412,7 +416,7 @@ class Context:
     #: With ``gsw_strict``, a row that is too fast fails as well.
     strict: bool = False
     #: The times of its jobs in the run before, seconds, if it failed there.
-    failed_before_s: Sequence[float] = ()
+    previous_failed_seconds: Sequence[float] = ()
     #: The nodes that are known to make jobs slow.
     slow_nodes: Sequence[str] = ()
 
@@ -435,7 +439,7 @@ def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | 
     is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
     if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
         return Done()
-    if all(_is_known(one, context.failed_before_s) for one in verdicts):
+    if all(_is_known(one, context.previous_failed_seconds) for one in verdicts):
         return Done()
     confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
     own = tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))  # as Slurm names them
@@ -788,7 +792,7 @@ class SessionRow:
         verdicts = [
             self._ask(run, measurement, accepted, cluster_effect) for cluster_effect in self._possible_effects()
         ]
-        before_s = self.source.past(run, accepted).failed_before_s
+        before_s = self.source.past(run, accepted).previous_failed_seconds
         return decide(run, verdicts, Context(repeats, settings.strict, before_s, session_history.slow_nodes))
 
     def _tell_others(self, run: Run) -> None:

@@ -20,17 +20,17 @@ from pytest_gsw.history.alarms import (
     drifts,
     regressions,
 )
-from pytest_gsw.history.comparison import ClusterTold, cluster_told, line_of, next_line
+from pytest_gsw.history.comparison import ClusterText, advice_line, cluster_text, line_of
 from pytest_gsw.history.database import HistoryError
-from pytest_gsw.history.model import LineKey, points_of
-from pytest_gsw.history.row_history import Lines, Past, Suspect
+from pytest_gsw.history.model import ExperimentKey, points_of
+from pytest_gsw.history.row_history import ClusterSeries, RowHistory, SlowNode
 from pytest_gsw.reports.run_report import Once, Row, accepted_in, since_facts, since_of
 from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import incident_of
 from pytest_gsw.session.progress import add_incident
 from pytest_gsw.session.session_history import history_at
-from pytest_gsw.session.settings import CLUSTER_TOLD, OTHERS, Settings
+from pytest_gsw.session.settings import CLUSTER_TEXT, OTHERS, Settings
 from pytest_gsw.session.terminal import run_records
 
 
@@ -40,7 +40,7 @@ class SessionAlarms:
 
     found: tuple[Alarm, ...] = ()
     #: By cluster, the runs that tell them, for what is told beside them.
-    series: Mapping[str, Lines] = field(default_factory=dict)
+    series: Mapping[str, ClusterSeries] = field(default_factory=dict)
     #: Why they are not known, where that is so.
     problem: str = ""
 
@@ -56,7 +56,7 @@ class SessionAlarms:
         # A row's own line says it all: that it is slow in this run.
         if all(one.state is State.NEW and one.spell.kind is Kind.REGRESSION for one in found):
             return ()
-        return tuple(line for one in found for line in (line_of(one), next_line(one)) if line)
+        return tuple(line for one in found for line in (line_of(one), advice_line(one)) if line)
 
     def of_nodes(self) -> Mapping[str, str]:
         """The ids of alarms by the nodes that they are of."""
@@ -64,7 +64,7 @@ class SessionAlarms:
 
 
 def session_alarms(
-    settings: Settings, records: Iterable[Record], slow_before: Sequence[Suspect] | None
+    settings: Settings, records: Iterable[Record], slow_before: Sequence[SlowNode] | None
 ) -> SessionAlarms:
     """The alarms of a session, without secrets.
 
@@ -87,13 +87,13 @@ def session_alarms(
 
 
 def row_alarms(
-    record: Record, past: Past, said: Sequence[Acknowledgement]
+    record: Record, past: RowHistory, said: Sequence[Acknowledgement]
 ) -> tuple[str | None, tuple[tuple[str, str], ...]]:
     """The alarms of a row that stand, and since when it is too slow as the report has it; without secrets.
 
     ``past`` are the runs of the row before this one.
     """
-    key = LineKey(record.row.id, record.run.cluster, record.row.experiment)
+    key = ExperimentKey(record.row.id, record.run.cluster, record.row.experiment)
     whole = past.including_run(point.point for point in points_of(record))
     found = alarms((*regressions(key, whole), *drifts(key, whole)), said, time.time())
     text = "; ".join(line_of(one) for one in found if one.stands)
@@ -107,8 +107,8 @@ def report_cluster(session: pytest.Session) -> None:
     if OTHERS in config.stash:
         current_run = {record.row.id: points[0].point for record in records if (points := points_of(record))}
         together = config.stash[OTHERS].together.including_run(current_run)
-        config.stash[CLUSTER_TOLD] = quoted(cluster_told(together), os.environ)
-    told = config.stash.setdefault(CLUSTER_TOLD, ClusterTold())
+        config.stash[CLUSTER_TEXT] = quoted(cluster_text(together), os.environ)
+    told = config.stash.setdefault(CLUSTER_TEXT, ClusterText())
     incident = quoted(incident_of(records), os.environ)
     if incident is None:
         return

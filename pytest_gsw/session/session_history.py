@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from pytest_gsw.history.database import HistoryError
 from pytest_gsw.history.location import open_history
-from pytest_gsw.history.row_history import GONE_DAYS, Beside, Lines, Past, Together, lines_of
+from pytest_gsw.history.row_history import (
+    GONE_DAYS,
+    ClusterAdjustment,
+    ClusterHistory,
+    ClusterSeries,
+    RowHistory,
+    series_of_cluster,
+)
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record
@@ -21,7 +28,7 @@ from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
 
 if TYPE_CHECKING:
     from pytest_gsw.history.alarms import Acknowledgement
-    from pytest_gsw.history.row_history import Failing, Sound, Suspect
+    from pytest_gsw.history.row_history import FailingNode, KnownGoodNodes, SlowNode
 
 _time_s = attrgetter("time_s")
 
@@ -55,16 +62,16 @@ class SessionHistory:
         self.not_kept = ""
         #: Why the history was not asked any more.
         self.problem = ""
-        self._lines: Lines | None = None
+        self._lines: ClusterSeries | None = None
         #: The nodes that make jobs slow, once the history was asked.
-        self.known_slow: tuple[Suspect, ...] = ()
+        self.known_slow: tuple[SlowNode, ...] = ()
 
     @property
     def are_kept(self) -> bool:
         """Whether there is a history at all."""
         return self._history is not None
 
-    def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None, run_id: str) -> Past:
+    def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None, run_id: str) -> RowHistory:
         """What is known of a row on this cluster; nothing where the history is away.
 
         Args:
@@ -75,16 +82,16 @@ class SessionHistory:
             run_id: The session, whose own jobs do not count: a session that is resumed has some there already.
         """
         lines = self._known_lines()
-        return Past() if lines is None else lines.past(row, definition, experiment, accepted).without(run_id)
+        return RowHistory() if lines is None else lines.past(row, definition, experiment, accepted).without(run_id)
 
     @property
-    def slow(self) -> tuple[Suspect, ...]:
+    def slow(self) -> tuple[SlowNode, ...]:
         """The nodes that make jobs slow; nothing where the history is away."""
         self._known_lines()
         return self.known_slow
 
     @property
-    def slow_before(self) -> tuple[Suspect, ...] | None:
+    def slow_before(self) -> tuple[SlowNode, ...] | None:
         """The same as it was before the session, ``None`` where no row has asked the history."""
         return None if self._lines is None else self.known_slow
 
@@ -116,20 +123,20 @@ class SessionHistory:
         return any(one.ran_in(nodes, time_s) for one in self.slow)
 
     @property
-    def failing(self) -> tuple[Failing, ...]:
+    def failing(self) -> tuple[FailingNode, ...]:
         """The nodes of which more jobs fail than by chance; nothing where the history was not asked."""
         return () if self._lines is None or self._lines.nodes is None else self._lines.nodes.failing
 
     @property
-    def sound(self) -> Sound | None:
+    def sound(self) -> KnownGoodNodes | None:
         """What is known of the other nodes; ``None`` where the history was not asked."""
         return None if self._lines is None or self._lines.nodes is None else self._lines.nodes.sound
 
-    def _known_lines(self) -> Lines | None:
+    def _known_lines(self) -> ClusterSeries | None:
         """The runs of the cluster, read when they are first asked for."""
         if self._lines is None and self._history is not None and self._cluster is not None and not self.problem:
             try:
-                self._lines = lines_of(self._history, self._cluster)
+                self._lines = series_of_cluster(self._history, self._cluster)
                 self.known_slow = tuple(one for one in self._lines.slow if not one.mended)
             except HistoryError as error:
                 self.problem = str(error)
@@ -184,10 +191,10 @@ class Others:
         self._listening: set[str] = set()
 
     @cached_property
-    def together(self) -> Together:
+    def together(self) -> ClusterHistory:
         """The earlier runs of all rows; none where nobody asks them."""
         asked = self._rows if self._session_history.are_kept and len(self._rows) >= FEWEST_ROWS else ()
-        return Together(
+        return ClusterHistory(
             {
                 row.id: self._session_history.past(row.id, "", experiment_hash(row), accepted, self._run_id)
                 for row, accepted in asked
@@ -213,9 +220,9 @@ class Others:
         current_run = self._current_run
         return None if current_run is None or not self._hears(row) else current_run.beside(row, tolerance)
 
-    def beside(self, cluster_effect: ClusterEffect | None) -> Beside:
+    def beside(self, cluster_effect: ClusterEffect | None) -> ClusterAdjustment:
         """What they say together of earlier runs, and of in this run."""
-        return Beside(self.together, {} if cluster_effect is None else {self._run_id: cluster_effect.effect})
+        return ClusterAdjustment(self.together, {} if cluster_effect is None else {self._run_id: cluster_effect.effect})
 
     def bounds(self, row: str, tolerance: float) -> tuple[ClusterEffect | None, ...]:
         """What the others may come to say to a row whose first job has ended.

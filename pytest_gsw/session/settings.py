@@ -34,8 +34,8 @@ from pytest_gsw.tables.value_types import nearest, read_gain, read_tolerance
 
 if TYPE_CHECKING:
     from pytest_gsw.executor.executor import Executor
-    from pytest_gsw.history.comparison import ClusterTold
-    from pytest_gsw.jobs.journal import Past
+    from pytest_gsw.history.comparison import ClusterText
+    from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.jobs.spec import Profile
     from pytest_gsw.results.suites import SuiteRows
     from pytest_gsw.session.session_alarms import SessionAlarms
@@ -56,7 +56,9 @@ _OF_CLUSTER = ("tolerance", *(option.name for option in OPTIONS if option.of_sit
 _NO_HISTORY = "none"
 
 
-def shared_paths(config: pytest.Config, values: Mapping[str, Any], past: Past | None) -> dict[str, tuple[Path, ...]]:
+def shared_paths(
+    config: pytest.Config, values: Mapping[str, Any], past: RunState | None
+) -> dict[str, tuple[Path, ...]]:
     """By option, the paths that the command line gives; those of the run that is resumed count as given.
 
     What the ini file names is there for each session, and is not kept.
@@ -75,7 +77,7 @@ def shared_paths(config: pytest.Config, values: Mapping[str, Any], past: Past | 
     return {**given, **known}
 
 
-def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: Past | None) -> dict[str, Any]:
+def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: RunState | None) -> dict[str, Any]:
     """By option, the values by which the run that is resumed judges, wherever they came from.
 
     What the command line gives counts before them; the ini file and the cluster do not: they may have changed.
@@ -121,7 +123,7 @@ def _of_texts(default: Any, texts: tuple[str, ...]) -> Any:
 
 
 def shared_history(
-    config: pytest.Config, place: str | Path | None, past: Past | None
+    config: pytest.Config, place: str | Path | None, past: RunState | None
 ) -> tuple[str | Path | None, dict[str, tuple[str, ...]]]:
     """Where the history is, and what is kept of that for a session that goes on with this one, if it is named.
 
@@ -276,7 +278,7 @@ class Settings:
     policies: Policies
     detach: bool
     #: What the session that is resumed has left behind.
-    past: Past | None
+    past: RunState | None
     profile: Profile | None
     #: Faults of simulated rows, such as ``*x128]=slow:12%``, in their order.
     faults: tuple[str, ...]
@@ -571,7 +573,7 @@ SESSION_HISTORY: pytest.StashKey[SessionHistory] = pytest.StashKey()
 #: What the rows of the session say together.
 OTHERS: pytest.StashKey[Others] = pytest.StashKey()
 #: What the runs of the cluster say, at the session's end.
-CLUSTER_TOLD: pytest.StashKey[ClusterTold] = pytest.StashKey()
+CLUSTER_TEXT: pytest.StashKey[ClusterText] = pytest.StashKey()
 #: Ids of the canary rows that were too slow in this session.
 CANARIES = pytest.StashKey[list[str]]()
 #: Whether the session fails whatever its rows came to: by a plan with rows that cannot be submitted, or by a worker.

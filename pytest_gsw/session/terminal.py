@@ -26,7 +26,7 @@ from pytest_gsw.results.row_text import (
 from pytest_gsw.results.summary import OF_CLUSTER, gpu_hours
 from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.settings import ALARMS, CLUSTER_TOLD, CRITERION, SESSION_HISTORY, SETTINGS, Settings
+from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION_HISTORY, SETTINGS, Settings
 
 # -- What the rows of a session came to -------------------------------------------------------------
 
@@ -183,7 +183,7 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     """Say what the run came to: a table, counts, errors by cause, and what stands out among the rows."""
     settings = config.stash[SETTINGS]
     reporter.ensure_newline()
-    told = config.stash.get(CLUSTER_TOLD, None)
+    told = config.stash.get(CLUSTER_TEXT, None)
     where = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
     _tell_section(reporter, "accepted figures", accepted_line)
     _tell_section(reporter, outcomes.INCONCLUSIVE.text, inconclusive_line)

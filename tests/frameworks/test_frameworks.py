@@ -89,8 +89,8 @@ def test_a_real_log(kind: Kind, tmp_path: Path) -> None:
     assert tuple(step.index for step in read.steps) == kind.indexes
     assert (read.attempts, read.not_finite) == (1, None)
 
-    own_s: list[float] = json.loads(clock.read_text())
-    assert len(own_s) == STEPS
+    adjusted_seconds: list[float] = json.loads(clock.read_text())
+    assert len(adjusted_seconds) == STEPS
     found_s = [kind.seconds(step) for step in read.steps][1:]  # the first one's time holds more than the step
-    ratio = mean(found_s) / mean(own_s[-len(found_s) :])
-    assert ratio == pytest.approx(1, abs=WITHIN), (found_s, own_s)
+    ratio = mean(found_s) / mean(adjusted_seconds[-len(found_s) :])
+    assert ratio == pytest.approx(1, abs=WITHIN), (found_s, adjusted_seconds)

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pytest_gsw.cli import main
-from pytest_gsw.history.comparison import ClusterTold
-from pytest_gsw.history.row_history import Failing, Suspect
+from pytest_gsw.history.comparison import ClusterText
+from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from tests import grafana
 from tests.unit.reports.ci.nights import run_of
@@ -31,12 +31,12 @@ def labels(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Map
     run = max(pytester.path.glob(".gsw/runs/*"))
     capsys.readouterr()
     assert main(["report", str(run), "--format=openmetrics", "--history=history.sqlite"]) == 0
-    suspect = Suspect(("n1",), -0.1, (), (), mended=False)
+    suspect = SlowNode(("n1",), -0.1, (), (), mended=False)
     odd = replace(
         run_of(run_records([0.06] * 9 + [-0.01])),
         slow_nodes={"eos": (suspect,)},
-        blamed_nodes={"eos": (Failing(("n1",), 6, 8, 0.02, named=True),)},
-        told={"eos": ClusterTold(drift="drifts")},
+        blamed_nodes={"eos": (FailingNode(("n1",), 6, 8, 0.02, named=True),)},
+        told={"eos": ClusterText(drift="drifts")},
     )
     found: dict[str, frozenset[str]] = {}
     for text in (capsys.readouterr().out, f"{openmetrics(odd)}\n"):

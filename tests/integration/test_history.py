@@ -19,7 +19,7 @@ import pytest
 from pytest_gsw.cli import main
 from pytest_gsw.history import open_history
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import Past, pasts_of_records
+from pytest_gsw.history.row_history import RowHistory, histories_of_records
 from pytest_gsw.results.record import Record
 from tests.integration.conftest import tiny_table
 from tests.integration.runs import record, write_runs
@@ -396,7 +396,7 @@ def test_the_runs_before_and_since_a_new_image_are_compared(capsys: pytest.Captu
 
 def test_a_run_is_excluded_and_included_again(capsys: pytest.CaptureFixture[str]) -> None:
     fill(*runs(9), run_record(9, 9.0))
-    run, kept = run_record(9).run.id, Past(points_in(DEFAULT)).runs
+    run, kept = run_record(9).run.id, RowHistory(points_in(DEFAULT)).runs
     assert history("exclude", run, "--why=a switch was down") == 0
     assert capsys.readouterr().out == (
         f".gsw/history.sqlite: {run} counts no more; to take that back: pytest-gsw history include {run} --why=TEXT\n"
@@ -404,14 +404,14 @@ def test_a_run_is_excluded_and_included_again(capsys: pytest.CaptureFixture[str]
     assert history() == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"not counted: run {run}: a switch was down"
     with open_history(DEFAULT) as opened:
-        (past,) = pasts_of_records(opened, [run_record(9)]).values()
+        (past,) = histories_of_records(opened, [run_record(9)]).values()
         assert past.runs == kept[:-1]
     assert history("exclude", run, "--why=again") == 2
     assert capsys.readouterr().err == f"pytest-gsw history: run {run} is excluded already: a switch was down\n"
     assert history("include", run, "--why=it was not") == 0
     assert capsys.readouterr().out == f".gsw/history.sqlite: {run} counts again\n"
     with open_history(DEFAULT) as opened:
-        (past,) = pasts_of_records(opened, [run_record(9)]).values()
+        (past,) = histories_of_records(opened, [run_record(9)]).values()
         assert past.runs == kept
 
 

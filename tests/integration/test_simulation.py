@@ -27,12 +27,12 @@ def test_a_history_in_memory_says_what_one_in_a_database_says(model: str, tmp_pa
         kept = live(life, random.Random(1), history)  # noqa: S311
         quick = live(life, random.Random(1))  # noqa: S311
         assert kept.tally == quick.tally
-        for row, past in kept.session.pasts.items():
+        for row, past in kept.session.histories.items():
             assert [point.judged_s for point in past.points] == [
-                point.judged_s for point in quick.session.pasts[row].points
+                point.judged_s for point in quick.session.histories[row].points
             ]
-            assert past.noise() == quick.session.pasts[row].noise()
-            assert past.slow == quick.session.pasts[row].slow
+            assert past.noise() == quick.session.histories[row].noise()
+            assert past.slow == quick.session.histories[row].slow
 
 
 def test_a_row_that_has_lost_much_fails_and_a_quiet_one_does_not() -> None:

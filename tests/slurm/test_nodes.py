@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.cli.nodes import exclude_list
-from pytest_gsw.history.row_history import Suspect
+from pytest_gsw.history.row_history import SlowNode
 
 from .cluster import SlurmCluster
 
@@ -18,7 +18,7 @@ from .cluster import SlurmCluster
 def test_sbatch_takes_the_list(
     slurm8: SlurmCluster, tmp_path: Path, culprits: tuple[tuple[str, ...], ...], excluded: str
 ) -> None:
-    slow = [Suspect(nodes, -0.1, (), (), mended=False) for nodes in culprits]
+    slow = [SlowNode(nodes, -0.1, (), (), mended=False) for nodes in culprits]
     held = ("--hold", f"--chdir={tmp_path}", "--wrap=true", "--parsable", "--mem=50M")
     job = slurm8.run("sbatch", *held, f"--exclude={exclude_list(slow)}").strip()
     assert f" ExcNodeList={excluded}\n" in slurm8.run("scontrol", "show", "job", job)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pytest_gsw.history.alarms import OF_ROWS, Kind
 from pytest_gsw.history.model import cluster_of
-from pytest_gsw.history.row_history import Failing, Suspect
+from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.ci.findings import regressed_metrics
 from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
@@ -24,7 +24,7 @@ _OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
 
 _Labels = Mapping[str, str]
 _Sample = tuple[_Labels, float]
-_Found = TypeVar("_Found", Suspect, Failing)
+_Found = TypeVar("_Found", SlowNode, FailingNode)
 
 
 @dataclass(frozen=True)

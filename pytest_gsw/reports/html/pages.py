@@ -22,8 +22,8 @@ from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.text import command, counted, duration, enumerated, named, rounded, share, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
-from pytest_gsw.history.comparison import COLUMNS, cells, failing_text, good_text, sound_text, suspect_text
-from pytest_gsw.history.model import Point, Told, cluster_of
+from pytest_gsw.history.comparison import COLUMNS, cells, failing_text, recovery_text, sound_text, suspect_text
+from pytest_gsw.history.model import Point, RowOutcome, cluster_of
 from pytest_gsw.history.row_history import FAILURES_DAYS
 from pytest_gsw.history.store import History
 from pytest_gsw.logs.reader import tail_lines
@@ -486,7 +486,7 @@ def _turned_alarm(alarm: Alarm, report: RunReport) -> ET.Element:
         address, what, figure = "#cluster", "the whole cluster is slower", report.incident.change
     change = "" if figure is None else f" {percent(figure)}"
     change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
-    good = good_text(spell) if alarm.stands else ""
+    good = recovery_text(spell) if alarm.stands else ""
     told = f"{change}, since {minute(alarm.since_s)}{f' ({good})' if good else ''}"
     return element("li", sign(kind), " ", element("a", f"{name}{what}", href=address), told)
 
@@ -963,7 +963,7 @@ def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
 
 def _runs_table(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
     """The newest runs, those with an error among them, against what in this run is held against."""
-    runs: list[Point | Told] = [*row.past.measured, *row.failures]
+    runs: list[Point | RowOutcome] = [*row.past.measured, *row.failures]
     runs.sort(key=lambda one: (one.time_s, one.run_id))
     shown = runs[-LISTED_RUNS:][::-1]
     held_s, held = held_today(row)
@@ -978,12 +978,12 @@ def _runs_table(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float])
 
 
 def _run_line(
-    point: Point | Told, row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]
+    point: Point | RowOutcome, row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]
 ) -> Sequence[Content]:
     address = pages.get(point.run_id)
     run: Content = point.run_id if not address else element("a", point.run_id, href=address)
     when = time_element(point.begin_s)
-    if isinstance(point, Told):
+    if isinstance(point, RowOutcome):
         last = row.record.jobs.last
         job_id = last.id if last is not None and point.run_id == row.record.run.id else ""
         return when, kind_cell(severity.ERROR), "", "", "", job_id, run

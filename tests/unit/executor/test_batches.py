@@ -14,7 +14,7 @@ import pytest
 from pytest_gsw.errors import QueueFullError, SchedulerAwayError, SubmissionError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs import journal as journal_module
-from pytest_gsw.jobs.journal import COPY, NAME, Journal, Past, past_of
+from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, run_state_of
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
 from tests.unit.executor.test_executor import POLL_S, Clock, FakeLauncher, spec
 
@@ -54,9 +54,9 @@ class Watched:
         written = path.stat().st_size if path.exists() else 0
         self.moments.append(Moment(self.synced, written, dict(self.jobs)))
 
-    def past(self, size: int) -> Past:
+    def past(self, size: int) -> RunState:
         content, copy = (self.directory / NAME).read_bytes()[:size], (self.directory / COPY).read_bytes()
-        return past_of(content, copy, self.directory)
+        return run_state_of(content, copy, self.directory)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.jobs.journal import Journal, Past, read_journal
+from pytest_gsw.jobs.journal import Journal, RunState, read_journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
 from pytest_gsw.session.resume import take_over
 from pytest_gsw.stats.decision import Done, Repeat
@@ -100,7 +100,7 @@ class Session:
         return executor, problem if isinstance(problem, RunError) else None
 
     @property
-    def past(self) -> Past:
+    def past(self) -> RunState:
         return read_journal(self.directory)
 
     def _executor(self) -> Executor:

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_gsw.history import open_history
 from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError
-from pytest_gsw.history.model import IMPORTED, LineKey, RunSummary, SeriesKey
+from pytest_gsw.history.model import IMPORTED, ExperimentKey, RunSummary, SeriesKey
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.history.store import Event, History, read_events
 from pytest_gsw.results.record import Record
@@ -351,7 +351,7 @@ class StoreBehaviour:
         ]
         with open_history(place) as history:
             history.add(kept)
-            one, other = LineKey(KEY.row, "eos", "aaaaaaaaaaaa"), LineKey("other", "eos", "0123456789ab")
+            one, other = ExperimentKey(KEY.row, "eos", "aaaaaaaaaaaa"), ExperimentKey("other", "eos", "0123456789ab")
             found = history.cluster_points("eos")
             assert {key: [point.judged_s for point in points] for key, points in found.items()} == {
                 one: [5.1, 5.2],
@@ -365,7 +365,7 @@ class StoreBehaviour:
     def test_an_older_series_has_the_experiment_of_the_first_record_that_says_one(self, place: str) -> None:
         with open_history(place) as history:
             history.add([run_record(0)])
-            assert list(history.cluster_points("eos")) == [LineKey(KEY.row, "eos", "0123456789ab")]
+            assert list(history.cluster_points("eos")) == [ExperimentKey(KEY.row, "eos", "0123456789ab")]
             history.add([run_record(1, experiment="aaaaaaaaaaaa")])
             history.add([run_record(2, experiment="bbbbbbbbbbbb")])
             ((key, points),) = history.cluster_points("eos").items()

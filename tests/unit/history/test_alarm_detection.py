@@ -11,26 +11,26 @@ import pytest
 
 from pytest_gsw.history import alarms as whole
 from pytest_gsw.history.alarms import (
-    Episode,
+    IncidentPeriod,
     Kind,
-    Spell,
+    Period,
     State,
     acknowledge,
     acknowledgements,
     alarms,
     drifts,
-    episodes,
     identity,
+    incident_periods_of,
+    periods,
     regressions,
     slow_nodes,
-    spells_of,
 )
-from pytest_gsw.history.model import LineKey, Point
-from pytest_gsw.history.row_history import Nodes, Past, Suspect
+from pytest_gsw.history.model import ExperimentKey, Point
+from pytest_gsw.history.row_history import Nodes, RowHistory, SlowNode
 from tests.unit.history.test_drift import run
 from tests.unit.history.test_row_history import restless
 
-KEY = LineKey("llama2_70b_fp8[H100x64]", "eos", "0123")
+KEY = ExperimentKey("llama2_70b_fp8[H100x64]", "eos", "0123")
 
 
 def slow(number: int, seconds: float = 1.12, **changes: object) -> Point:
@@ -42,23 +42,23 @@ def slow(number: int, seconds: float = 1.12, **changes: object) -> Point:
     [
         ("", 1, ()),
         ("...", 1, ()),
-        ("..xx", 1, (Episode((2, 3), None),)),
-        ("x.x", 1, (Episode((0,), 1), Episode((2,), None))),
-        ("x.x..", 2, (Episode((0, 2), 4),)),
-        ("?x?..", 2, (Episode((1, 2), 4),)),
-        ("x.?.x", 2, (Episode((0, 2), 3), Episode((4,), None))),
+        ("..xx", 1, (Period((2, 3), None),)),
+        ("x.x", 1, (Period((0,), 1), Period((2,), None))),
+        ("x.x..", 2, (Period((0, 2), 4),)),
+        ("?x?..", 2, (Period((1, 2), 4),)),
+        ("x.?.x", 2, (Period((0, 2), 3), Period((4,), None))),
         ("???", 2, ()),
-        ("x.", 2, (Episode((0,), None, good=1),)),
-        ("x.x", 2, (Episode((0, 2), None),)),
-        ("x..x.?", 3, (Episode((0, 3, 5), None, good=1),)),
+        ("x.", 2, (Period((0,), None, good=1),)),
+        ("x.x", 2, (Period((0, 2), None),)),
+        ("x..x.?", 3, (Period((0, 3, 5), None, good=1),)),
     ],
 )
-def test_episodes(wrong: str, good_runs: int, found: tuple[Episode, ...]) -> None:
-    assert episodes([{"x": True, ".": False, "?": None}[one] for one in wrong], good_runs) == found
+def test_episodes(wrong: str, good_runs: int, found: tuple[Period, ...]) -> None:
+    assert periods([{"x": True, ".": False, "?": None}[one] for one in wrong], good_runs) == found
 
 
-def of(runs: Sequence[Point]) -> tuple[Spell, ...]:
-    return tuple(regressions(KEY, Past(tuple(runs))))
+def of(runs: Sequence[Point]) -> tuple[IncidentPeriod, ...]:
+    return tuple(regressions(KEY, RowHistory(tuple(runs))))
 
 
 def test_a_regression_has_one_identity_on_all_its_runs() -> None:
@@ -119,8 +119,8 @@ def creep(count: int, begin: int = 45, seed: int = 0) -> list[Point]:
     ]
 
 
-def of_drift(runs: Sequence[Point]) -> tuple[Spell, ...]:
-    return tuple(drifts(KEY, Past(tuple(runs))))
+def of_drift(runs: Sequence[Point]) -> tuple[IncidentPeriod, ...]:
+    return tuple(drifts(KEY, RowHistory(tuple(runs))))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -146,10 +146,10 @@ def test_a_drift_that_is_mended_and_comes_back_is_another() -> None:
     assert identity(mended) != identity(back)
 
 
-def of_row(slow_until: int, runs: int) -> tuple[Spell, ...]:
+def of_row(slow_until: int, runs: int) -> tuple[IncidentPeriod, ...]:
     """A row that is a tenth slower from run 45 on, until it is mended."""
     rng = random.Random(3)  # noqa: S311 - noise, not cryptography
-    return spells_of("eos", {KEY: [
+    return incident_periods_of("eos", {KEY: [
         slow(number, math.exp(0.11 + rng.gauss(0, 0.01)), definition="0123") if 45 <= number < slow_until
         else run(number, math.exp(rng.gauss(0, 0.01)), definition="0123")
         for number in range(runs)
@@ -172,9 +172,9 @@ def test_a_drift_that_outlasts_the_regression_of_its_row_calls() -> None:
     assert (alone.part_of, alone.pages) == ("", True)
 
 
-def suspect(*nodes: str, first: int = 30, mended: bool = False) -> Suspect:
+def suspect(*nodes: str, first: int = 30, mended: bool = False) -> SlowNode:
     accusing = tuple(run(number) for number in range(first, first + 4))
-    return Suspect(nodes, -0.1, accusing, (run(first + 6),) if mended else (), mended)
+    return SlowNode(nodes, -0.1, accusing, (run(first + 6),) if mended else (), mended)
 
 
 def test_a_node_is_new_where_it_was_not_named_before() -> None:
@@ -197,31 +197,31 @@ def test_all_that_is_wrong_on_a_cluster() -> None:
         KEY: [*restless(40), *(slow(number) for number in range(40, 46))],
         replace(KEY, row="other"): restless(46),
     }
-    found = spells_of("eos", runs)
+    found = incident_periods_of("eos", runs)
     assert [(one.kind, one.subject) for one in found] == [(Kind.REGRESSION, KEY.row)]
-    assert spells_of("eos", runs, excluded=[f"night-{number:03}" for number in range(40, 46)]) == ()
-    assert spells_of("eos", {}) == ()
+    assert incident_periods_of("eos", runs, excluded=[f"night-{number:03}" for number in range(40, 46)]) == ()
+    assert incident_periods_of("eos", {}) == ()
 
 
 def test_what_was_mended_long_ago_is_not_told() -> None:
     runs = [*restless(40), slow(40), *restless(4, begin=41)]
-    assert len(spells_of("eos", {KEY: runs})) == 1
-    assert spells_of("eos", {KEY: [*runs, *restless(10, begin=45)]}) == ()
+    assert len(incident_periods_of("eos", {KEY: runs})) == 1
+    assert incident_periods_of("eos", {KEY: [*runs, *restless(10, begin=45)]}) == ()
 
 
 def test_an_experiment_that_is_run_no_more_is_not_wrong_any_more() -> None:
     old = [replace(one, definition="before") for one in (*restless(40), slow(40))]
     new = [replace(one, definition="since") for one in restless(3, begin=42)]
-    assert spells_of("eos", {KEY: old, replace(KEY, experiment="4567"): new}) == ()
+    assert incident_periods_of("eos", {KEY: old, replace(KEY, experiment="4567"): new}) == ()
 
 
-def on_nodes(count: int, slow_node: str = "n1", *, is_pinned: bool = False) -> dict[LineKey, list[Point]]:
+def on_nodes(count: int, slow_node: str = "n1", *, is_pinned: bool = False) -> dict[ExperimentKey, list[Point]]:
     """Runs of rows that run on a few nodes in turns, one of which is slow from the thirtieth run on.
 
     One row mostly runs on that node, where it is pinned.
     """
     rng = random.Random(1)  # noqa: S311 - noise, not cryptography
-    runs: dict[LineKey, list[Point]] = {}
+    runs: dict[ExperimentKey, list[Point]] = {}
     for number in range(count):
         for row in range(9):
             nodes = [f"n{node}" for node in rng.sample(range(24), 4)]
@@ -240,7 +240,7 @@ def test_a_regression_that_a_slow_node_explains_is_part_of_the_node_s_alarm() ->
     other = replace(newest, judged_s=1.25)
     of_others = replace(newest, nodes="n30,n31")
     for point, is_part in ((newest, True), (other, False), (of_others, False)):
-        found = alarms(spells_of("eos", {**runs, key: [*runs[key][:-1], point]}), (), 0.0)
+        found = alarms(incident_periods_of("eos", {**runs, key: [*runs[key][:-1], point]}), (), 0.0)
         node = next(one for one in found if one.spell.kind is Kind.NODE)
         (row,) = [one for one in found if one.spell.kind is Kind.REGRESSION]
         assert (row.part_of, row.pages) == ((node.id, False) if is_part else ("", True))
@@ -255,16 +255,16 @@ def test_nodes_that_are_known_to_be_slow_are_not_looked_for_again(monkeypatch: p
     runs = on_nodes(45)
     asked: list[object] = []
     monkeypatch.setattr(whole, "Nodes", lambda *args: asked.append(args) or Nodes(*args))
-    (new,) = [one for one in spells_of("eos", runs, slow_before=()) if one.kind is Kind.NODE]
+    (new,) = [one for one in incident_periods_of("eos", runs, slow_before=()) if one.kind is Kind.NODE]
     assert (new.subject, new.is_new, len(asked)) == ("n1", True, 1)
-    (still,) = [one for one in spells_of("eos", runs, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]
+    (still,) = [one for one in incident_periods_of("eos", runs, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]
     assert (still.is_new, len(asked)) == (False, 2)
-    (found,) = [one for one in spells_of("eos", runs) if one.kind is Kind.NODE]
+    (found,) = [one for one in incident_periods_of("eos", runs) if one.kind is Kind.NODE]
     assert (found.is_new, len(asked)) == (False, 4)
 
 
 def test_what_a_slow_node_costs_is_no_drift_of_rows() -> None:
-    found = spells_of("eos", on_nodes(90, is_pinned=True))
+    found = incident_periods_of("eos", on_nodes(90, is_pinned=True))
     assert [(one.kind, one.subject) for one in found] == [(Kind.NODE, "n1")]
 
 
@@ -280,7 +280,7 @@ def test_what_a_slow_node_costs_is_no_drift_of_rows() -> None:
 )
 def test_a_row_that_is_run_no_more(days: int, is_away: bool, states: list[State]) -> None:
     runs = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(41 + days)}
-    found = alarms(spells_of("eos", runs), (), 0.0)
+    found = alarms(incident_periods_of("eos", runs), (), 0.0)
     assert [one.state for one in found] == states
     for one in found:
         assert one.spell.is_away == is_away
@@ -290,8 +290,8 @@ def test_a_row_that_is_run_no_more(days: int, is_away: bool, states: list[State]
 
 def test_a_row_that_is_run_again_and_is_still_slow_has_the_alarm_that_it_had() -> None:
     runs = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(75)}
-    (gone,) = alarms(spells_of("eos", runs), (), 0.0)
-    (back,) = alarms(spells_of("eos", {**runs, KEY: [*runs[KEY], slow(75)]}), (), 0.0)
+    (gone,) = alarms(incident_periods_of("eos", runs), (), 0.0)
+    (back,) = alarms(incident_periods_of("eos", {**runs, KEY: [*runs[KEY], slow(75)]}), (), 0.0)
     assert (gone.state, back.state) == (State.GONE, State.STILL)
     assert gone.id == back.id
 
@@ -303,12 +303,12 @@ def test_a_slow_node_that_runs_no_job_any_more() -> None:
         key: [*points, *(one for one in more[key] if one.time_s > points[-1].time_s and "n1," not in f"{one.nodes},")]
         for key, points in runs.items()
     }
-    (one,) = [one for one in spells_of("eos", away) if one.kind is Kind.NODE]
+    (one,) = [one for one in incident_periods_of("eos", away) if one.kind is Kind.NODE]
     assert one.last_s < run(45).time_s + 9
     assert one.gone_s == one.last_s + 30 * 86400
 
 
-def of_cluster(runs: int, slower: Callable[[int], float]) -> dict[LineKey, list[Point]]:
+def of_cluster(runs: int, slower: Callable[[int], float]) -> dict[ExperimentKey, list[Point]]:
     """Runs of ten rows with 1 % of noise that are slower together."""
     rng = random.Random(3)  # noqa: S311 - noise, not cryptography
     return {
@@ -325,7 +325,9 @@ def of_cluster(runs: int, slower: Callable[[int], float]) -> dict[LineKey, list[
 
 def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
     runs = of_cluster(60, lambda number: 1.06 if number >= 45 else 1.0)
-    found = [spells_of("eos", {key: points[:count] for key, points in runs.items()}) for count in (46, 47, 60)]
+    found = [
+        incident_periods_of("eos", {key: points[:count] for key, points in runs.items()}) for count in (46, 47, 60)
+    ]
     incident, creep = alarms(found[-1], (), 0.0)
     assert (incident.pages, creep.pages, creep.part_of) == (True, False, incident.id)
     assert [[(one.kind, one.subject) for one in spells] for spells in found] == [
@@ -342,20 +344,20 @@ def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
 
 def test_an_incident_that_comes_each_monday_is_one_that_goes_on() -> None:
     runs = of_cluster(63, lambda number: 1.06 if number % 7 == 6 and number > 30 else 1.0)
-    (incident,) = [one for one in spells_of("eos", runs) if one.kind is Kind.INCIDENT]
+    (incident,) = [one for one in incident_periods_of("eos", runs) if one.kind is Kind.INCIDENT]
     assert [one.run_id for one in incident.runs] == [f"night-0{number}" for number in (34, 41, 48, 55, 62)]
     first = {key: points[:35] for key, points in runs.items()}
-    (new,) = alarms(spells_of("eos", first), (), 0.0)
+    (new,) = alarms(incident_periods_of("eos", first), (), 0.0)
     said = acknowledgements([replace(acknowledge(new, why="x", owner="y", until_s=2e10, time_s=1.0), id=1)])
     for count, state in ((36, State.STILL), (40, State.MENDED), (42, State.STILL), (63, State.STILL)):
-        (one,) = alarms(spells_of("eos", {key: points[:count] for key, points in runs.items()}), said, 0.0)
+        (one,) = alarms(incident_periods_of("eos", {key: points[:count] for key, points in runs.items()}), said, 0.0)
         assert (one.id, one.state, one.pages) == (new.id, state, False)
 
 
 def test_an_incident_that_is_mended_by_two_runs_and_comes_back_is_another() -> None:
     runs = of_cluster(53, lambda number: 1.06 if number in {40, 42, 52} else 1.0)
-    (mended,) = spells_of("eos", {key: points[:46] for key, points in runs.items()})
-    (back,) = spells_of("eos", runs)
+    (mended,) = incident_periods_of("eos", {key: points[:46] for key, points in runs.items()})
+    (back,) = incident_periods_of("eos", runs)
     assert [one.run_id for one in mended.runs] == ["night-040", "night-042"]
     assert mended.mended_s == run(44).time_s
     assert back.mended_s is None
@@ -364,7 +366,7 @@ def test_an_incident_that_is_mended_by_two_runs_and_comes_back_is_another() -> N
 
 def test_a_creep_of_the_whole_cluster_is_one_alarm() -> None:
     runs = of_cluster(80, lambda number: 1.01 ** (max(0, number - 40) / 7))
-    found = [one for one in spells_of("eos", runs) if one.mended_s is None]
+    found = [one for one in incident_periods_of("eos", runs) if one.mended_s is None]
     assert {(one.kind, one.subject) for one in found} <= {
         (Kind.DRIFT, "cluster eos"),
         (Kind.INCIDENT, "cluster eos"),

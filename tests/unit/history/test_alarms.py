@@ -10,9 +10,9 @@ import pytest
 from pytest_gsw.common.text import minute
 from pytest_gsw.history.alarms import (
     Alarm,
+    IncidentPeriod,
     Kind,
-    Seen,
-    Spell,
+    Occurrence,
     State,
     acknowledge,
     acknowledgements,
@@ -20,8 +20,8 @@ from pytest_gsw.history.alarms import (
     identity,
     last_told,
 )
-from pytest_gsw.history.comparison import acknowledged_text, cells, explaining, line_of, next_line, suspect_text
-from pytest_gsw.history.row_history import Suspect
+from pytest_gsw.history.comparison import acknowledged_text, advice_line, cells, explaining, line_of, suspect_text
+from pytest_gsw.history.row_history import SlowNode
 from pytest_gsw.history.store import Event
 from pytest_gsw.stats.verdict import Outcome, Verdict
 from tests.unit.history.test_drift import DAY_S, FIRST_S, run
@@ -29,11 +29,11 @@ from tests.unit.history.test_drift import DAY_S, FIRST_S, run
 ROW = "llama2_70b_fp8[H100x64]"
 
 
-def seen(number: int, loss: float = 0.1) -> Seen:
-    return Seen(f"night-{number:03}", FIRST_S + DAY_S * number, -math.log1p(-loss))
+def seen(number: int, loss: float = 0.1) -> Occurrence:
+    return Occurrence(f"night-{number:03}", FIRST_S + DAY_S * number, -math.log1p(-loss))
 
 
-def spell(*runs: Seen, **changes: object) -> Spell:
+def spell(*runs: Occurrence, **changes: object) -> IncidentPeriod:
     given: dict[str, object] = {
         "kind": Kind.REGRESSION,
         "cluster": "eos",
@@ -47,15 +47,15 @@ def spell(*runs: Seen, **changes: object) -> Spell:
         "last_s": 0.0,
         "usual": 0.0,
     }
-    return Spell(**{**given, **changes})  # type: ignore[arg-type]
+    return IncidentPeriod(**{**given, **changes})  # type: ignore[arg-type]
 
 
-def only(one: Spell, *events: Event, now_s: float = FIRST_S) -> Alarm:
+def only(one: IncidentPeriod, *events: Event, now_s: float = FIRST_S) -> Alarm:
     (found,) = alarms([one], acknowledgements(events), now_s)
     return found
 
 
-def known(one: Spell, until_s: float = math.inf, number: int = 7) -> Event:
+def known(one: IncidentPeriod, until_s: float = math.inf, number: int = 7) -> Event:
     event = acknowledge(only(one), why="a switch", owner="ops", until_s=until_s, time_s=FIRST_S)
     return replace(event, id=number)
 
@@ -189,18 +189,18 @@ def test_a_row_that_was_never_fast_enough_is_told_how_to_accept_that() -> None:
     always = spell(*seen_runs, usual=None, is_always=True)
     assert only(always).change is None
     never = f"{ROW} was never within its tolerance on eos; if that is how it is"
-    assert next_line(only(always)) == f"{never}, 5 runs tell the figure that it may have there"
+    assert advice_line(only(always)) == f"{never}, 5 runs tell the figure that it may have there"
     six = spell(*[seen(number) for number in range(6)], usual=None, is_always=True)
     runs = " ".join(seen(number).run_id for number in range(1, 6))
-    assert next_line(only(six)) == f"{never}: pytest-gsw baseline propose '--row={ROW}' --cluster=eos {runs}"
+    assert advice_line(only(six)) == f"{never}: pytest-gsw baseline propose '--row={ROW}' --cluster=eos {runs}"
     on_demo = replace(six, cluster="demo")
-    assert next_line(only(on_demo)) == ""
-    assert next_line(only(spell(*seen_runs[:2], usual=None, is_always=True))) == ""
-    assert next_line(only(spell(*seen_runs))) == ""
+    assert advice_line(only(on_demo)) == ""
+    assert advice_line(only(spell(*seen_runs[:2], usual=None, is_always=True))) == ""
+    assert advice_line(only(spell(*seen_runs))) == ""
 
 
 ACCUSING = tuple(run(number, nodes="n[1-4]") for number in range(41))
-SLOW = Suspect(("n2",), -0.098, ACCUSING, (), mended=False)
+SLOW = SlowNode(("n2",), -0.098, ACCUSING, (), mended=False)
 NOW_S = ACCUSING[-1].time_s + 86400
 
 

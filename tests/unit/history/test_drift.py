@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import Drifting, changes_at, changes_within, drifting, runs_of, since
+from pytest_gsw.history.row_history import Drifting, changes_at, changes_between, drifting, runs_of, since
 from pytest_gsw.stats.drift import Drift
 from pytest_gsw.tables.model import Accepted
 
@@ -125,8 +125,8 @@ def test_what_changed_is_looked_for_in_each_run_that_it_may_have_been() -> None:
 
 def test_what_changed_twice_is_told_from_before_to_since() -> None:
     points = [run(n, environment={"nccl": "a" if n < 5 else "b" if n < 9 else "c", "driver": "1"}) for n in range(12)]
-    assert changes_within(points, 3, 10) == {"nccl": ("a", "c")}
-    assert changes_within(points, 6, 8) == {}
+    assert changes_between(points, 3, 10) == {"nccl": ("a", "c")}
+    assert changes_between(points, 6, 8) == {}
 
 
 def test_steady_runs_are_no_drift() -> None:
@@ -186,8 +186,8 @@ def test_nodes_that_come_back_are_not_worth_a_word() -> None:
 
 def test_what_is_taken_back_within_some_runs_has_not_changed_in_them() -> None:
     runs = drivers("AAABAAA")
-    assert changes_within(runs, 1, 3) == {"driver": ("A", "B")}
-    assert changes_within(runs, 1, 5) == {}
+    assert changes_between(runs, 1, 3) == {"driver": ("A", "B")}
+    assert changes_between(runs, 1, 5) == {}
 
 
 def test_a_drift_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Collection
 import pytest
 
 from pytest_gsw.history.alarms import regressions
-from pytest_gsw.history.model import LineKey, Point
-from pytest_gsw.history.row_history import Past, Together
+from pytest_gsw.history.model import ExperimentKey, Point
+from pytest_gsw.history.row_history import ClusterHistory, RowHistory
 from pytest_gsw.stats.cluster_effect import decide_beside
 from pytest_gsw.stats.decision import Outcome, decide
 from pytest_gsw.stats.noise import Noise
@@ -33,7 +33,7 @@ PATTERNS = [
 LOSSES = {".": 1.0, "s": 0.9, "S": 0.8}
 
 
-def lived(pattern: str, rows: int, slow: Collection[int], sigma: float = 0.008) -> tuple[list[str], list[Past]]:
+def lived(pattern: str, rows: int, slow: Collection[int], sigma: float = 0.008) -> tuple[list[str], list[RowHistory]]:
     """How the first row was judged on each run with --gsw-confirm=4, ``incident`` where the cluster is; the pasts."""
     rng = random.Random(pattern)  # noqa: S311 - noise, not cryptography
     points: list[list[Point]] = [[] for _ in range(rows)]
@@ -43,10 +43,10 @@ def lived(pattern: str, rows: int, slow: Collection[int], sigma: float = 0.008) 
             [math.exp(rng.gauss(0, sigma)) / (LOSSES[kind] if row in slow else 1.0) for _ in range(5)]
             for row in range(rows)
         ]
-        pasts = [Past(tuple(one)) for one in points]
-        together = Together({f"{row}": past for row, past in enumerate(pasts)})
+        histories = [RowHistory(tuple(one)) for one in points]
+        together = ClusterHistory({f"{row}": past for row, past in enumerate(histories)})
         current_run = together.current_run({f"{row}": jobs[row][0] for row in range(rows)})
-        for row, past in enumerate(pasts):
+        for row, past in enumerate(histories):
             beside = current_run.beside(f"{row}", 0.05)
             count, outcome, reason = 0, Outcome.INCONCLUSIVE, ""
             more = 1
@@ -65,7 +65,7 @@ def lived(pattern: str, rows: int, slow: Collection[int], sigma: float = 0.008) 
             ]
             if row == 0:
                 said.append(reason or outcome.value)
-    return said, [Past(tuple(one)) for one in points]
+    return said, [RowHistory(tuple(one)) for one in points]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -85,15 +85,15 @@ def test_it_regresses_again_beside_others_that_are_sound(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_cluster_that_was_slow_before_is_found_again(pattern: str) -> None:
-    said, pasts = lived(pattern, 9, range(9))
+    said, histories = lived(pattern, 9, range(9))
     for kind, one in zip(pattern, said, strict=True):
         assert one in ({"passed"} if kind == "." else {"regressed", "incident"})
-    before = Together({f"{row}": past for row, past in enumerate(pasts)}).before
+    before = ClusterHistory({f"{row}": past for row, past in enumerate(histories)}).before
     assert before.noise is None or before.noise.sigma < 0.01
 
 
 def test_the_old_alarm_is_back() -> None:
     _, (past,) = lived("....sssss..s", 1, {0})
-    (alarm,) = regressions(LineKey("row", "eos", "0123"), past)
+    (alarm,) = regressions(ExperimentKey("row", "eos", "0123"), past)
     assert [seen.run_id for seen in alarm.runs] == [f"night-{number:03}" for number in (4, 5, 6, 7, 8, 11)]
     assert alarm.mended_s is None

@@ -11,8 +11,15 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.history import open_history
-from pytest_gsw.history.model import LineKey, Point
-from pytest_gsw.history.row_history import Lines, Past, Suspect, Together, newest_pasts, pasts_of_records
+from pytest_gsw.history.model import ExperimentKey, Point
+from pytest_gsw.history.row_history import (
+    ClusterHistory,
+    ClusterSeries,
+    RowHistory,
+    SlowNode,
+    histories_of_records,
+    newest_histories,
+)
 from pytest_gsw.history.store import Event
 from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise, prior_for
 from pytest_gsw.tables.model import Accepted
@@ -27,14 +34,14 @@ def restless(count: int, level_s: float = 1.0, begin: int = 0, sigma: float = 0.
 
 
 def sigma_of(points: list[Point], **changes: object) -> float:
-    noise = replace(Past(tuple(points)), **changes).noise()  # type: ignore[arg-type]
+    noise = replace(RowHistory(tuple(points)), **changes).noise()  # type: ignore[arg-type]
     assert noise is not None
     return noise.sigma
 
 
 def test_a_row_without_runs_has_no_noise_and_one_with_few_what_its_tolerance_says() -> None:
-    assert Past().noise(0.02) is None
-    assert Past((run(0),)).noise(0.02) == prior_for(0.02)
+    assert RowHistory().noise(0.02) is None
+    assert RowHistory((run(0),)).noise(0.02) == prior_for(0.02)
 
 
 def test_a_loss_does_not_widen_its_own_interval() -> None:
@@ -47,7 +54,7 @@ def test_a_loss_does_not_widen_its_own_interval() -> None:
 def test_a_spell_is_told_by_the_runs_own_level_and_not_by_outcomes() -> None:
     # All runs failed, because the row's document is of a faster cluster.
     runs = [replace(one, outcome="regressed") for one in restless(20)]
-    assert Past(tuple(runs)).noise() == Past(tuple(restless(20))).noise()
+    assert RowHistory(tuple(runs)).noise() == RowHistory(tuple(restless(20))).noise()
 
 
 def test_an_accepted_figure_keeps_the_noise() -> None:
@@ -55,7 +62,7 @@ def test_an_accepted_figure_keeps_the_noise() -> None:
     runs = [replace(one, job_id=f"{one.job_id}-{job}", outcome="regressed") for one in restless(20) for job in range(3)]
     ids = ", ".join(one.job_id for one in runs[-9:])
     figure = Accepted("eos", 1.0, jobs=9, spread=0.01, job_ids=ids, date="2026-09-20", definition="3f2a9c1d0e4b")
-    past = Past(tuple(runs), figure)
+    past = RowHistory(tuple(runs), figure)
     assert len(past.counted) == 3
     found = past.noise()
     assert found is not None
@@ -71,47 +78,47 @@ def test_six_faster_runs_do_not_keep_a_row_inconclusive_for_ever() -> None:
 def test_an_import_of_older_runs_does_not_move_a_complete_reference() -> None:
     kept = [replace(one, added_s=100.0 + n) for n, one in enumerate(restless(40, begin=50))]
     older = [replace(one, added_s=1000.0) for one in restless(50, level_s=0.9)]
-    past = Past((*older, *kept))
+    past = RowHistory((*older, *kept))
     assert past.reference == tuple(kept[:REFERENCE_JOBS])
     assert past.counted == tuple(kept)
     assert past.runs == (*older, *kept)  # they are shown all the same
-    assert past.noise() == Past(tuple(kept)).noise()
+    assert past.noise() == RowHistory(tuple(kept)).noise()
 
 
 def test_an_import_completes_a_reference_that_was_not() -> None:
     kept = [replace(one, added_s=100.0 + n) for n, one in enumerate(restless(10, begin=50))]
     older = [replace(one, added_s=1000.0) for one in restless(50)]
-    assert Past((*older, *kept)).reference == tuple(older[:REFERENCE_JOBS])
+    assert RowHistory((*older, *kept)).reference == tuple(older[:REFERENCE_JOBS])
 
 
 def test_runs_of_one_import_come_together() -> None:
     runs = restless(50)
-    assert Past(tuple(runs)).counted == tuple(runs)
+    assert RowHistory(tuple(runs)).counted == tuple(runs)
 
 
 def test_current_run_comes_last() -> None:
     kept = restless(40)
     current_run = run(41, 1.5)
-    assert Past(tuple(kept)).including_run([current_run]).counted == (*kept, current_run)
-    assert Past((*kept, current_run)).without(current_run.run_id).points == tuple(kept)
-    assert Past(tuple(kept)).without("", kept[3].time_s).points == tuple(kept[:4])
+    assert RowHistory(tuple(kept)).including_run([current_run]).counted == (*kept, current_run)
+    assert RowHistory((*kept, current_run)).without(current_run.run_id).points == tuple(kept)
+    assert RowHistory(tuple(kept)).without("", kept[3].time_s).points == tuple(kept[:4])
 
 
 def test_excluded_runs_do_not_count() -> None:
     runs = restless(12)
-    past = Past(tuple(runs), excluded={runs[3].run_id})
+    past = RowHistory(tuple(runs), excluded={runs[3].run_id})
     assert past.runs == past.counted == (*runs[:3], *runs[4:])
     assert past.points == tuple(runs)
 
 
-def with_slow_node(points: list[Point], *numbers: int) -> tuple[Past, Suspect]:
+def with_slow_node(points: list[Point], *numbers: int) -> tuple[RowHistory, SlowNode]:
     """A past of which these jobs ran on n2, which is slow, and took 10 % longer."""
     ran = [
         replace(one, nodes="n[1-2]", judged_s=one.judged_s * 1.1) if number in numbers else one
         for number, one in enumerate(points)
     ]
-    suspect = Suspect(("n2",), -0.09, tuple(ran[number] for number in numbers), (), mended=False)
-    return Past(tuple(ran), slow=[suspect]), suspect
+    suspect = SlowNode(("n2",), -0.09, tuple(ran[number] for number in numbers), (), mended=False)
+    return RowHistory(tuple(ran), slow=[suspect]), suspect
 
 
 def test_jobs_with_a_slow_node_are_no_drift_of_their_row() -> None:
@@ -125,7 +132,7 @@ def test_jobs_with_a_slow_node_are_no_drift_of_their_row() -> None:
 def test_jobs_with_a_slow_node_are_no_noise_of_their_row() -> None:
     points = restless(25)
     past, _ = with_slow_node(points, *range(3, 25, 2))
-    assert past.noise() == Past((*points[:3], *points[4::2])).noise() != replace(past, slow=()).noise()
+    assert past.noise() == RowHistory((*points[:3], *points[4::2])).noise() != replace(past, slow=()).noise()
 
 
 def test_the_first_job_of_a_run_that_ran_without_a_slow_node_is_the_run() -> None:
@@ -154,18 +161,18 @@ def test_current_run_with_a_slow_node_says_nothing_of_its_row() -> None:
 
 def test_a_line_is_of_an_experiment_and_of_its_definition() -> None:
     old, new, other = run(0, definition="old"), run(1, definition="new"), run(2, definition="other")
-    lines = Lines(
+    lines = ClusterSeries(
         {
-            LineKey("row", "eos", "old"): (old,),
-            LineKey("row", "eos", "one"): (new,),
-            LineKey("row", "eos", "two"): (other,),
+            ExperimentKey("row", "eos", "old"): (old,),
+            ExperimentKey("row", "eos", "one"): (new,),
+            ExperimentKey("row", "eos", "two"): (other,),
         }
     )
     assert lines.past("row", "new", "one").points == (new,)
     assert lines.past("row", "old", "one").points == (old, new)  # whose series says of no experiment
     assert lines.past("row", "newer", "two").points == (other,)
     assert lines.past("row", "new", "").points == (new,)
-    assert lines.past("row", "newer", "") == lines.past("none", "new", "one") == Past()
+    assert lines.past("row", "newer", "") == lines.past("none", "new", "one") == RowHistory()
 
 
 def test_a_new_image_goes_on_with_the_runs_of_the_old_one(tmp_path: Path) -> None:
@@ -173,36 +180,37 @@ def test_a_new_image_goes_on_with_the_runs_of_the_old_one(tmp_path: Path) -> Non
     renewed = record(12, 5.1, experiment="aaaaaaaaaaaa", definition="ffffffffffff", image="new")
     with open_history(tmp_path / "h.sqlite") as history:
         history.add(kept)
-        (past,) = pasts_of_records(history, [renewed]).values()
+        (past,) = histories_of_records(history, [renewed]).values()
         assert len(past.points) == 12
         assert past.noise() != Noise(0.0165, 0)
         history.add([renewed])
-        assert {key.definition: len(past.points) for key, past in newest_pasts(history, history.series()).items()} == {
-            "ffffffffffff": 13
-        }
+        assert {
+            key.definition: len(past.points) for key, past in newest_histories(history, history.series()).items()
+        } == {"ffffffffffff": 13}
         history.decide(Event("exclude", kept[0].run.id, "eos", 1.0, {"why": "a switch was down"}))
-        assert len(pasts_of_records(history, kept)[KEY].runs) == 12
-    assert pasts_of_records(history, []) == {}
+        assert len(histories_of_records(history, kept)[KEY].runs) == 12
+    assert histories_of_records(history, []) == {}
 
 
 def test_the_jobs_of_a_newest_run_that_failed() -> None:
     slow = [run(12, 1.1 + job / 100, job_id=f"{job}", outcome="regressed") for job in range(3)]
-    assert Past((*restless(12), *slow)).failed_before_s == (1.1, 1.11, 1.12)
-    assert Past((*restless(12), *slow, run(13))).failed_before_s == ()
-    assert Past((*restless(12), *slow), excluded={slow[0].run_id}).failed_before_s == ()
-    assert Past().failed_before_s == ()
+    assert RowHistory((*restless(12), *slow)).previous_failed_seconds == (1.1, 1.11, 1.12)
+    assert RowHistory((*restless(12), *slow, run(13))).previous_failed_seconds == ()
+    assert RowHistory((*restless(12), *slow), excluded={slow[0].run_id}).previous_failed_seconds == ()
+    assert RowHistory().previous_failed_seconds == ()
 
 
 def compared(values: str) -> list[tuple[str, int, int]]:
     """Of each event of these drivers what changed, and how many runs are compared: before, since."""
     return [
-        ("".join(one.named["driver"]), one.runs_before, one.runs_since) for one in Past(tuple(drivers(values))).changes
+        ("".join(one.named["driver"]), one.runs_before, one.runs_since)
+        for one in RowHistory(tuple(drivers(values))).changes
     ]
 
 
 def test_a_setting_that_is_taken_back_keeps_what_it_cost() -> None:
     runs = [replace(one, judged_s=1.1 if number == 4 else 1.0) for number, one in enumerate(drivers("AAAABAAAA"))]
-    on, off = Past(tuple(runs)).changes
+    on, off = RowHistory(tuple(runs)).changes
     assert (on.named, on.runs_before, on.runs_since) == ({"driver": ("A", "B")}, 4, 1)
     assert (off.named, off.runs_before, off.runs_since) == ({"driver": ("B", "A")}, 1, 4)
     assert (on.ratio, off.ratio) == (pytest.approx(1 / 1.1), pytest.approx(1.1))
@@ -226,10 +234,12 @@ def test_runs_are_compared_that_had_the_values_of_an_event(values: str, counts: 
 ROWS = [f"row{number}" for number in range(10)]
 
 
-def cluster(runs: int, slower: Callable[[int], float] = lambda _: 1.0, rows: int = 10, slow: int = 10) -> Together:
+def cluster(
+    runs: int, slower: Callable[[int], float] = lambda _: 1.0, rows: int = 10, slow: int = 10
+) -> ClusterHistory:
     """Rows of one to ten seconds, with 1 % of noise; so many of them are slower in some runs."""
     rng = random.Random(3)  # noqa: S311 - noise, not cryptography
-    pasts = {}
+    histories = {}
     for number, row in enumerate(ROWS[:rows]):
         points = []
         for n in range(runs):
@@ -237,8 +247,8 @@ def cluster(runs: int, slower: Callable[[int], float] = lambda _: 1.0, rows: int
             driver = {"driver": "560.28" if factor > 1 else "550.54"}
             seconds = (number + 1) * math.exp(rng.gauss(0, 0.01)) * factor
             points.append(replace(run(n, seconds), environment=driver, added_s=float(n)))
-        pasts[row] = Past(tuple(points))
-    return Together(pasts)
+        histories[row] = RowHistory(tuple(points))
+    return ClusterHistory(histories)
 
 
 def test_a_quiet_cluster_has_no_incident_and_no_drift() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.journal import COPY, NAME, Journal, Past, Submission, read_journal
+from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, Submission, read_journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, JobStep, LogBefore, Stop
 
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
@@ -232,7 +232,7 @@ def test_a_later_session_has_other_rows_and_the_same_jobs(tmp_path: Path, journa
     later.repeated("a", AGAIN)
     later.close()
     rows = ("t.yaml::a", "t.yaml::b")  # of the run, though the later session left one out
-    assert read_journal(tmp_path) == Past("eos", rows, {"a": Submission(0.0, attempts=(AGAIN,))})
+    assert read_journal(tmp_path) == RunState("eos", rows, {"a": Submission(0.0, attempts=(AGAIN,))})
 
 
 def test_a_repetition_of_a_job_whose_end_was_not_written_says_nothing(tmp_path: Path, journal: Journal) -> None:
@@ -321,7 +321,7 @@ def write_all(folder: Path, events: list[tuple[str, str, str]]) -> None:
     (folder / COPY).unlink()  # of which other tests are
 
 
-def job_ids(past: Past) -> set[tuple[str, str]]:
+def job_ids(past: RunState) -> set[tuple[str, str]]:
     """By row, the jobs that a journal tells of."""
     found = set()
     for row_id, submission in past.submissions.items():

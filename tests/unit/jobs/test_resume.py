@@ -11,14 +11,14 @@ import pytest
 from pytest_gsw.errors import ConfigurationError, SubmissionError
 from pytest_gsw.jobs.journal import (
     LOST,
-    Past,
-    Standing,
+    ResumeState,
+    RunState,
     Submission,
     attempt_of,
     by_row,
     changes,
-    past_of,
     read_lines,
+    run_state_of,
     seal,
     take_up,
 )
@@ -41,19 +41,19 @@ def named(job_id: str, attempt: int = 1, status: JobStatus = RUNNING, row_id: st
 
 
 def test_a_row_of_which_nobody_knows_a_job() -> None:
-    assert take_up(spec(), None, ()) == Standing(spec(), Submission(0.0))
-    assert take_up(spec(), Submission(5.0), ()) == Standing(spec(), Submission(5.0))
+    assert take_up(spec(), None, ()) == ResumeState(spec(), Submission(0.0))
+    assert take_up(spec(), Submission(5.0), ()) == ResumeState(spec(), Submission(5.0))
 
 
 def test_a_job_that_the_journal_has() -> None:
     past = Submission(5.0, "7")
     for found in ((), (named("7"),)):
-        assert take_up(spec(), past, found) == Standing(spec(), past, Job("7", spec(), 5.0))
+        assert take_up(spec(), past, found) == ResumeState(spec(), past, Job("7", spec(), 5.0))
 
 
 def test_a_submission_whose_answer_was_lost_is_found_with_its_definition() -> None:
     standing = take_up(spec(), Submission(5.0, definition="abc", image="x"), [named("7")])
-    assert standing == Standing(
+    assert standing == ResumeState(
         spec(), Submission(5.0, "7", definition="abc", image="x"), Job("7", spec(), 5.0), ("7",)
     )
 
@@ -180,7 +180,7 @@ def damaged(dice: random.Random, lines: list[bytes]) -> tuple[str, bytes]:
     return kind, bytes(content)
 
 
-def decided(past: Past, jobs: dict[str, list[Named]]) -> dict[str, Standing]:
+def decided(past: RunState, jobs: dict[str, list[Named]]) -> dict[str, ResumeState]:
     return {
         row: take_up(spec(row), past.submissions.get(row), jobs.get(row, ()))
         for row in (node_id.partition("::")[2] for node_id in past.rows)
@@ -192,11 +192,11 @@ def test_two_thousand_damages_lose_no_row_submit_none_twice_and_are_told() -> No
     for trial in range(2000):
         if trial % 20 == 0:
             lines, copy, jobs = a_life(dice)
-            sound = past_of(b"".join(lines), copy, DIRECTORY)
+            sound = run_state_of(b"".join(lines), copy, DIRECTORY)
             assert sound.damage == ()
             whole = decided(sound, jobs)
         kind, content = damaged(dice, lines)
-        past = past_of(content, copy, DIRECTORY)
+        past = run_state_of(content, copy, DIRECTORY)
         found = decided(past, jobs)
         assert past.rows == sound.rows, (kind, trial)
         for row, standing in found.items():
@@ -219,14 +219,14 @@ def test_two_thousand_damages_lose_no_row_submit_none_twice_and_are_told() -> No
 
 def test_a_damaged_copy_does_no_harm_while_the_journal_is_sound() -> None:
     lines, copy, _ = a_life(random.Random(1))  # noqa: S311
-    past = past_of(b"".join(lines), copy[:40], DIRECTORY)
+    past = run_state_of(b"".join(lines), copy[:40], DIRECTORY)
     assert (past.damage, len(past.rows)) == ((), 12)
 
 
 def test_a_run_whose_rows_nobody_knows_any_more() -> None:
     lines, _, _ = a_life(random.Random(1))  # noqa: S311
     with pytest.raises(ConfigurationError) as error:
-        past_of(b"\0" * 50 + b"\n" + b"".join(lines[1:]), b"\0" * 50, DIRECTORY)
+        run_state_of(b"\0" * 50 + b"\n" + b"".join(lines[1:]), b"\0" * 50, DIRECTORY)
     assert str(error.value) == (
         "the run R cannot be resumed: which rows it had is not known: /r/runs/R/journal.jsonl:1 is not readable\n"
         "next: squeue --me lists its jobs, whose names have R in them; end them with scancel, and run the rows anew"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.jobs.preflight import Staged, of_other_releases, release_problem, staged_release, told_of_stage
+from pytest_gsw.jobs.preflight import Staged, of_other_releases, release_problem, staged_release, staging_summary
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import load_table, load_tables
 from pytest_gsw.tables.model import Baseline, Source
@@ -108,12 +108,12 @@ def test_what_is_told_of_a_stage(tmp_path: Path) -> None:
     cluster = Cluster("eos", "slurm", stage=f"{tmp_path}/{{recipe}}")
     for recipe in ("grok1", "llama3.1", "maxtext"):
         staged(tmp_path, "export GSW_VERSION=25.02\n", recipe)
-    (line,) = told_of_stage(ROWS.values(), cluster)
+    (line,) = staging_summary(ROWS.values(), cluster)
     assert line == (
         "24 rows are of 24.11.1, 25.01 and 25.01.1, and their recipes are staged as of 25.02 to 25.03: not submitted; "
         "--gsw-release=25.02 runs the rows of that release"
     )
-    assert list(told_of_stage([GROK], cluster)) == []
+    assert list(staging_summary([GROK], cluster)) == []
 
 
 #: As recipes of v25.05.01 to v25.05.03 have it, and the first heading of each one's CHANGELOG.
@@ -137,7 +137,7 @@ def test_the_changelog_says_which_of_several_releases_is_staged(tmp_path: Path, 
         said = problems(script, row_of(other))
         assert bool(said) == (release not in row_of(other).source.releases)
     cluster = Cluster("eos", "slurm", stage=f"{tmp_path}/{{recipe}}")
-    (line,) = told_of_stage([GROK], cluster)
+    (line,) = staging_summary([GROK], cluster)
     assert line.endswith(
         f"staged as of {release}: not submitted; --gsw-release={release} runs the rows of that release"
     )
@@ -182,7 +182,7 @@ next       stage a checkout of one release, whose CHANGELOG says which it is"""
     # No release of several that differ is proposed.
     cluster = Cluster("eos", "slurm", stage=f"{tmp_path}/{{recipe}}")
     other = replace(row, source=replace(row.source, releases=("24.11.1",)))
-    (line,) = told_of_stage([other], cluster)
+    (line,) = staging_summary([other], cluster)
     assert line == "1 row is of 24.11.1, and its recipe is staged as of 25.05.01, 25.05.02 or 25.05.03: not submitted"
 
 

@@ -65,6 +65,6 @@ def test_decision(jobs: Run, verdicts: list[Verdict], context: Context, expected
 
 def test_a_loss_that_is_known_from_the_run_before_is_not_confirmed() -> None:
     known = replace(SLOW, noise=Noise(0.002, 20))
-    before = replace(CONFIRM, failed_before_s=(1.199, 1.201))
+    before = replace(CONFIRM, previous_failed_seconds=(1.199, 1.201))
     assert decide(run("n1"), [known], before) == Done()
-    assert isinstance(decide(run("n1"), [known], replace(CONFIRM, failed_before_s=(1.4, 1.4))), Repeat)
+    assert isinstance(decide(run("n1"), [known], replace(CONFIRM, previous_failed_seconds=(1.4, 1.4))), Repeat)

@@ -6,14 +6,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.history.row_history import Suspect
+from pytest_gsw.history.row_history import SlowNode
 from pytest_gsw.session.session_history import SessionHistory
 from tests.unit.history.test_drift import run
 
 
-def slow(*nodes: str, days_ago: int) -> Suspect:
+def slow(*nodes: str, days_ago: int) -> SlowNode:
     seen = replace(run(0), time_s=time.time() - days_ago * 86400)
-    return Suspect(nodes, -0.1, (seen,), (), mended=False)
+    return SlowNode(nodes, -0.1, (seen,), (), mended=False)
 
 
 def test_confirming_jobs_do_without_slow_nodes_that_are_there() -> None:

@@ -313,10 +313,10 @@ def test_a_creep_that_rows_share_is_found_sooner() -> None:
 
     assert drift([math.exp(effect) for effect in seen.effects.values()]) is not None
     assert sum(drift([run[row] for run in seen.runs]) is not None for row in ROWS) < len(ROWS) / 2
-    assert not any(drift(own_s(seen, row)) for row in ROWS)
+    assert not any(drift(adjusted_seconds(seen, row)) for row in ROWS)
 
 
-def own_s(seen: Before, row: str) -> list[float]:
+def adjusted_seconds(seen: Before, row: str) -> list[float]:
     return [run[row] * math.exp(-seen.taken[number]) for number, run in enumerate(seen.runs)]
 
 
@@ -329,7 +329,7 @@ def test_what_a_row_has_lost_is_told_of_the_cluster_or_of_the_row_and_never_of_n
     slow = [{**run, "row0": run["row0"] * (1 + own * (number >= 35))} for number, run in enumerate(whole)]
     seen = replace(before(rng, 0.005, 0.01), runs=slow)
 
-    found = drift(own_s(seen, "row0"))
+    found = drift(adjusted_seconds(seen, "row0"))
     of_cluster = drift([math.exp(effect) for effect in seen.effects.values()])
 
     assert of_cluster is not None
@@ -367,7 +367,7 @@ def test_a_row_s_own_creep_is_found_where_runs_differ_by_more() -> None:
         slow = [{**run, "row0": run["row0"] * math.exp(0.01 / 7 * max(0, n - 35))} for n, run in enumerate(runs)]
         levels = {row: level_of([run[row] for run in slow[:30]]) or 0.0 for row in ROWS}
         found["raw"] += drift([run["row0"] for run in slow]) is not None
-        found["own"] += drift(own_s(Before(slow, levels), "row0")) is not None
+        found["own"] += drift(adjusted_seconds(Before(slow, levels), "row0")) is not None
 
     assert found["own"] >= 11
     assert found["raw"] <= 8

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.common.text import minute
-from pytest_gsw.history.alarms import Acknowledgement, Kind, Seen, Spell, alarms
-from pytest_gsw.history.comparison import ClusterTold
+from pytest_gsw.history.alarms import Acknowledgement, IncidentPeriod, Kind, Occurrence, alarms
+from pytest_gsw.history.comparison import ClusterText
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import Past
+from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.reports.ci.findings import KINDS, counts_text, findings
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.run_report import Row, Since, since_line, since_of
@@ -88,7 +88,7 @@ def test_what_needs_nobody(outcome: str) -> None:
 
 
 def test_an_incident_is_one_finding_that_has_its_rows() -> None:
-    told = {"eos": ClusterTold(", since 2026-11-20", "it creeps")}
+    told = {"eos": ClusterText(", since 2026-11-20", "it creeps")}
     found = findings(replace(run_of(run_records([0.06] * 10, Reason.INCIDENT)), told=told))
 
     assert [(one.kind, one.row, one.level, one.next) for one in found] == [
@@ -149,14 +149,14 @@ def test_since_when_a_row_is_slow(outcomes: str, since: str) -> None:
         Point(f"{REGRESSED.run.id}{'-' * (first - number)}", "1", NOON_S + number * DAY_S, 5.0, word)
         for number, word in enumerate(words)
     ]
-    assert since_line(since_of(Row(REGRESSED, "", Past(tuple(runs))))) == since
+    assert since_line(since_of(Row(REGRESSED, "", RowHistory(tuple(runs))))) == since
 
 
 def test_an_acknowledged_alarm_says_nothing_of_a_site_s_metric() -> None:
-    seen = Seen("night-1", NOON_S, 0.0)
+    seen = Occurrence("night-1", NOON_S, 0.0)
     cluster, row = REGRESSED.run.cluster, REGRESSED.row.id
     things = frozenset({row})
-    spell = Spell(
+    spell = IncidentPeriod(
         Kind.REGRESSION, cluster, row, things, "", (seen,), begin_s=NOON_S, sd=0.0, is_newest=True, last_s=NOON_S
     )
     known = Acknowledgement("id", Kind.REGRESSION, cluster, things, NOON_S, "a switch", "ops", 2e10)

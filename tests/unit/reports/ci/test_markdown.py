@@ -9,7 +9,7 @@ from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
+from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, Occurrence, State
 from pytest_gsw.reports.ci.markdown import markdown
 from pytest_gsw.stats.verdict import Reason
 from tests.unit.reports.ci.nights import (
@@ -46,8 +46,8 @@ def cells(text: str) -> list[list[str]]:
 
 
 def an_alarm(subject: str, state: State, mended_by: str = "", part_of: str = "") -> Alarm:
-    seen = Seen("night-001", NOON_S, 0.0)
-    spell = Spell(
+    seen = Occurrence("night-001", NOON_S, 0.0)
+    spell = IncidentPeriod(
         *(Kind.REGRESSION, "eos", subject, frozenset(), "night-001", (seen,)),
         begin_s=NOON_S,
         sd=0.01,

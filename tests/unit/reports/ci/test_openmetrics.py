@@ -11,8 +11,8 @@ from prometheus_client import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as strictly
 from prometheus_client.parser import text_string_to_metric_families as leniently
 
-from pytest_gsw.history.comparison import ClusterTold
-from pytest_gsw.history.row_history import Failing, Suspect
+from pytest_gsw.history.comparison import ClusterText
+from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome
@@ -50,7 +50,7 @@ def test_an_incident_is_a_sample_of_the_cluster() -> None:
 
 @pytest.mark.parametrize(("drift", "value"), [("creeps", [1.0]), ("", [0.0]), (None, [])])
 def test_a_cluster_that_creeps_is_a_sample_where_that_is_known(drift: str | None, value: list[float]) -> None:
-    told = replace(run_of((PASSED,)), told={"eos": ClusterTold(drift=drift)})
+    told = replace(run_of((PASSED,)), told={"eos": ClusterText(drift=drift)})
     found = families(told).get("gsw_cluster_drift")
     assert [sample.value for sample in (found.samples if found else ())] == value
 
@@ -129,8 +129,8 @@ def test_the_time_is_that_of_the_newest_record_of_a_cluster() -> None:
 
 
 def test_slow_nodes_are_told_with_what_they_cost() -> None:
-    one = Suspect(("n1",), -0.1, (), (), mended=False)
-    several = Suspect(("n1", "n2"), -0.05, (), (), mended=False)
+    one = SlowNode(("n1",), -0.1, (), (), mended=False)
+    several = SlowNode(("n1", "n2"), -0.05, (), (), mended=False)
     samples = families(replace(RUN, slow_nodes={"eos": (one, several)}))[
         "gsw_slow_node_throughput_change_ratio"
     ].samples
@@ -141,7 +141,7 @@ def test_slow_nodes_are_told_with_what_they_cost() -> None:
 
 
 def test_nodes_that_fail_jobs_are_told_with_their_share() -> None:
-    one = Failing(("n1",), 6, 8, 0.02, named=True)
+    one = FailingNode(("n1",), 6, 8, 0.02, named=True)
     samples = families(replace(RUN, blamed_nodes={"eos": (one,)}))["gsw_failing_node_ratio"].samples
     assert [(sample.labels, sample.value) for sample in samples] == [
         ({"cluster": "eos", "node": "n1", "one_of": "1"}, 0.75)

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from pytest_gsw.common.text import minute
-from pytest_gsw.history.alarms import Alarm, Kind, Seen, Spell, State
+from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, Occurrence, State
 from pytest_gsw.reports.html import pages
 from pytest_gsw.reports.run_report import Run, page_names
 from pytest_gsw.results.record import JobFacts, Record
@@ -173,8 +173,8 @@ def test_a_run_with_a_history(tmp_path: Path) -> None:
 
 
 def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_it_is_of(tmp_path: Path) -> None:
-    seen = Seen("night-007", FIRST_S, math.log(4.7))
-    drift = Spell(
+    seen = Occurrence("night-007", FIRST_S, math.log(4.7))
+    drift = IncidentPeriod(
         kind=Kind.DRIFT,
         cluster="eos",
         subject="a_row_that_drifts",
@@ -200,8 +200,8 @@ def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_
 
 
 def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> None:
-    seen = Seen("night-044", FIRST_S, math.log(5.0))
-    spell = Spell(
+    seen = Occurrence("night-044", FIRST_S, math.log(5.0))
+    spell = IncidentPeriod(
         Kind.REGRESSION,
         "eos",
         PASSED.row.id,
