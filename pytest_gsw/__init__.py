@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         QueueFullError,
         RefusedError,
         RunError,
-        SchedulerAwayError,
+        SchedulerUnreachableError,
         SubmissionError,
     )
     from pytest_gsw.jobs.environment import job_environment
@@ -41,7 +41,7 @@ _NAMES = {
     "clusters.model": ("Cluster",),
     "errors": (
         *("ConfigurationError", "GswError", "JobError", "LogError", "QueueFullError", "RefusedError", "RunError"),
-        *("SchedulerAwayError", "SubmissionError"),
+        *("SchedulerUnreachableError", "SubmissionError"),
     ),
     "jobs.environment": ("job_environment",),
     "jobs.layout": ("log_of",),
@@ -95,7 +95,7 @@ __all__ = [
     "Record",
     "RefusedError",
     "RunError",
-    "SchedulerAwayError",
+    "SchedulerUnreachableError",
     "Source",
     "Step",
     "StepLine",

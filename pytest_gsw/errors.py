@@ -9,15 +9,15 @@
         ├── SubmissionError       the scheduler refused the job, or its answer made no sense
         │   ├── RefusedError        it said no, so that there is no job
         │   ├── QueueFullError      it takes no more jobs until some have ended, so that there is no job yet
-        │   └── SchedulerAwayError  it did not answer, and may have the job all the same
+        │   └── SchedulerUnreachableError  it did not answer, and may have the job all the same
         ├── TableError            the row's own figures contradict each other, so that nothing can be measured by them
         ├── JobError              the job did not end in COMPLETED with exit code 0
         ├── LogError              the log is missing, ambiguous, another run's, too short, or not finite
         │   ├── NoLogError          it is not where the recipe puts it
-        │   └── CutShortError       it holds too few steps, or not the run's last one
+        │   └── IncompleteLogError       it holds too few steps, or not the run's last one
         ├── LogWarning            the log tells of something that is no fault; an error only where warnings are errors
         └── HookError             a hook of a conftest.py or of a plugin failed
-            └── WrongAnswerError    it returned what it must not
+            └── InvalidHookResultError    it returned what it must not
 
 A regression is not an exception: it is a :class:`pytest_gsw.stats.verdict.Verdict`.
 
@@ -133,7 +133,7 @@ class QueueFullError(SubmissionError):
     """
 
 
-class SchedulerAwayError(SubmissionError):
+class SchedulerUnreachableError(SubmissionError):
     """The scheduler did not answer. It may have taken the job all the same, and may answer in a while."""
 
 
@@ -153,7 +153,7 @@ class NoLogError(LogError):
     """There is no log where the recipe puts it."""
 
 
-class CutShortError(LogError):
+class IncompleteLogError(LogError):
     """The log holds too few steps, or not the run's last one."""
 
 
@@ -165,5 +165,5 @@ class HookError(RunError):
     """A hook of a conftest.py or of a plugin raised, or returned what it must not."""
 
 
-class WrongAnswerError(HookError):
+class InvalidHookResultError(HookError):
     """What a hook returned is not what its contract says."""

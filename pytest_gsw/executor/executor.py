@@ -28,7 +28,7 @@ from pytest_gsw.errors import (
     QueueFullError,
     RefusedError,
     RunError,
-    SchedulerAwayError,
+    SchedulerUnreachableError,
     SubmissionError,
 )
 from pytest_gsw.executor.limits import Limits
@@ -293,7 +293,7 @@ class Submitter:
             waiting.names = names_before(spec, look)
         try:
             job = self._submit_avoiding(spec)
-        except SchedulerAwayError:
+        except SchedulerUnreachableError:
             waiting.since_s = waiting.since_s or waiting.tried_s
             raise
         except RunError:
@@ -326,8 +326,8 @@ class Submitter:
         try:
             job = _found(self._launcher, waiting)
         except RunError as error:
-            return SchedulerAwayError(error.fact)
-        return SchedulerAwayError("Ctrl-C hit while the job was submitted") if job is None else job
+            return SchedulerUnreachableError(error.fact)
+        return SchedulerUnreachableError("Ctrl-C hit while the job was submitted") if job is None else job
 
     def _withdraw(self) -> None:
         """Put rows whose submission has not begun back into the queue, and take back that they were about to be."""
@@ -350,7 +350,7 @@ class Submitter:
             self._notes.write(Journal.submitted, *jobs)
         if refused:
             self._notes.write(Journal.refused, *refused)
-        if any(isinstance(answer, QueueFullError | SchedulerAwayError) for _, answer in answers):
+        if any(isinstance(answer, QueueFullError | SchedulerUnreachableError) for _, answer in answers):
             self._withdraw()  # what no thread has begun need not be refused as well
         for one, answer in answers:
             self._take_answer(one, answer)
@@ -368,7 +368,7 @@ class Submitter:
         if isinstance(answer, QueueFullError):
             self.patience.no_room(answer.fact, self._clock())
             rows.wait(waiting, first=True)
-        elif isinstance(answer, SchedulerAwayError) and self._is_worth_waiting(waiting):
+        elif isinstance(answer, SchedulerUnreachableError) and self._is_worth_waiting(waiting):
             waiting.away = waiting.away or answer
             rows.wait(waiting, first=True)
         else:
@@ -846,7 +846,7 @@ class Executor:
             if since_s is not None and phase.row is not None:
                 try:
                     job = self._launcher.find(phase.row.spec, since_s)
-                except SchedulerAwayError:
+                except SchedulerUnreachableError:
                     break  # nor will it tell of the others
                 except RunError:
                     continue

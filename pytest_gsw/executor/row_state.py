@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_gsw.common.text import counted, enumerated
-from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
+from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import by_row
@@ -69,7 +69,7 @@ class SubmittedJob:
     status: JobStatus = field(default_factory=lambda: JobStatus(JobState.PENDING))
     sample: Sample | None = None
     #: What became of its submission; ``None`` where that had an answer.
-    away: SchedulerAwayError | None = None
+    away: SchedulerUnreachableError | None = None
     #: Why the job is to be ended early, and whether the launcher has been told by this session.
     stopped: Stop | None = None
     stop_sent: bool = False
@@ -92,7 +92,7 @@ class Queued:
     #: When it was submitted first without an answer, so that there may be a job: seconds since the epoch.
     since_s: float | None = None
     #: Why it waits: the scheduler was out of reach, and may have its job.
-    away: SchedulerAwayError | None = None
+    away: SchedulerUnreachableError | None = None
     #: Since when the scheduler has been out of reach for its submission; monotonic seconds.
     away_since_s: float | None = None
     #: What was named like a log of the row before it was first submitted; ``None`` where nobody looked.

@@ -18,7 +18,7 @@ class HistoryError(GswError):
     """The history did not do what was asked of it. A row is judged all the same, by its tolerance alone."""
 
 
-class HistoryAwayError(HistoryError):
+class HistoryUnavailableError(HistoryError):
     """The history cannot be reached now: its server does not answer, its file is locked, its disk is full."""
 
 
@@ -35,8 +35,8 @@ class Database(Protocol):
     """A database behind one connection, which is made when it is first needed and made again when it was lost.
 
     SQL is written with ``?`` for values, and has no other question or percent marks. Every method raises
-    :class:`~pytest_gsw.history.database.HistoryError`, :class:`~pytest_gsw.history.database.HistoryAwayError` where
-    trying again later may help.
+    :class:`~pytest_gsw.history.database.HistoryError`, :class:`~pytest_gsw.history.database.HistoryUnavailableError`
+    where trying again later may help.
     """
 
     #: Where it is, fit to be shown.
@@ -155,7 +155,7 @@ class SqliteDatabase:
                 with contextlib.suppress(FileExistsError):  # SQLite itself would let everybody write to it
                     os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SHARED))
             except OSError as error:
-                raise HistoryAwayError(f"{self.shown} cannot be made: {error.strerror}") from None
+                raise HistoryUnavailableError(f"{self.shown} cannot be made: {error.strerror}") from None
             self._connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         return self._connection
 
@@ -165,7 +165,7 @@ class SqliteDatabase:
         try:
             yield
         except sqlite3.OperationalError as error:  # locked, full, read-only, an I/O error
-            raise HistoryAwayError(f"the history {self.shown} cannot be used now: {error}") from None
+            raise HistoryUnavailableError(f"the history {self.shown} cannot be used now: {error}") from None
         except (sqlite3.Error, OverflowError, ValueError) as error:  # the last of a name with a zero byte
             raise HistoryError(f"the history {self.shown} does not take this: {error}") from None
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from pytest_gsw.common.redact import MASK, is_secret, quoted
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.database import HistoryAwayError, HistoryError, HistoryUnusableError, Rows, Values
+from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, HistoryUnusableError, Rows, Values
 
 if TYPE_CHECKING:
     import psycopg
@@ -148,7 +148,7 @@ class PostgresqlDatabase:
         self._limit_s = CONNECT_TIMEOUT_S
         try:
             if self._connection is not None:
-                with contextlib.suppress(HistoryAwayError):
+                with contextlib.suppress(HistoryUnavailableError):
                     self.execute(sql)
                     return
             self.execute(sql)
@@ -161,7 +161,7 @@ class PostgresqlDatabase:
             return call(self._connected())
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
             self.close()
-            raise HistoryAwayError(f"the history {self.shown} does not answer: {self._safe(error)}") from None
+            raise HistoryUnavailableError(f"the history {self.shown} does not answer: {self._safe(error)}") from None
         except self._psycopg.Error as error:
             raise HistoryError(f"the history {self.shown} refused: {self._safe(error)}") from None
         except BaseException:  # Ctrl-C among them

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
-from pytest_gsw.history.database import HistoryAwayError, HistoryError, HistoryUnusableError
+from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, HistoryUnusableError
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record, read_record, record_name
 
@@ -83,7 +83,7 @@ class Spool:
         for batch in _batches(waiting):
             try:
                 count += _hand_over(history, {path: waiting[path] for path in batch}, problems)
-            except (HistoryAwayError, HistoryUnusableError) as error:
+            except (HistoryUnavailableError, HistoryUnusableError) as error:
                 problems.append(str(error))
                 break
         left = len(waiting) - count
@@ -103,12 +103,12 @@ def _hand_over(history: History, records: dict[Path, Record], problems: list[str
     """How many of these records a history has taken; their files are gone.
 
     Raises:
-        HistoryAwayError: It cannot be reached, and has taken none.
+        HistoryUnavailableError: It cannot be reached, and has taken none.
         HistoryUnusableError: Nor would it take any other.
     """
     try:
         history.add(records.values())
-    except (HistoryAwayError, HistoryUnusableError):
+    except (HistoryUnavailableError, HistoryUnusableError):
         raise
     except HistoryError as error:
         if len(records) == 1:

@@ -481,7 +481,7 @@ class History:
     """All that is remembered of runs.
 
     Nothing is connected before it is needed. A connection that was lost is made again; what was asked meanwhile
-    raises :class:`~pytest_gsw.history.database.HistoryAwayError`, and may be asked again.
+    raises :class:`~pytest_gsw.history.database.HistoryUnavailableError`, and may be asked again.
     """
 
     def __init__(self, database: Database) -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from pytest_gsw.clusters.model import LAUNCHER_KEYS
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.text import shortened
-from pytest_gsw.errors import HookError, WrongAnswerError
+from pytest_gsw.errors import HookError, InvalidHookResultError
 from pytest_gsw.jobs.layout import JOB_ID
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStep, Launch
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
@@ -48,9 +48,9 @@ def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> H
     )
 
 
-def wrong_answer(hook: Any, problem: str, advice: str = "", wrong: Sequence[str] = ()) -> WrongAnswerError:
+def wrong_answer(hook: Any, problem: str, advice: str = "", wrong: Sequence[str] = ()) -> InvalidHookResultError:
     """That a hook, as ``config.hook`` has it, returned what it must not; ``wrong`` names attributes of the answer."""
-    return WrongAnswerError(
+    return InvalidHookResultError(
         f"an implementation of {hook.name} returned {problem}",
         (*(("wrong", one) for one in wrong), *(("plugin", name) for name in implementers(hook))),
         advice=advice or "docs/hooks.md says what the hook may return",

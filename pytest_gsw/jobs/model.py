@@ -392,8 +392,8 @@ class Launcher(Protocol):
         """Start one job.
 
         Raises:
-            SchedulerAwayError: The scheduler gave no answer, and may have the job all the same; :meth:`find` tells.
-            SubmissionError: The scheduler refused it.
+            SchedulerUnreachableError: The scheduler gave no answer, and may have the job all the same; :meth:`find`
+            tells. SubmissionError: The scheduler refused it.
             LogError: A log is replayed, and there is none, or more than one.
         """
 
@@ -409,7 +409,7 @@ class Launcher(Protocol):
         not outlive their session.
 
         Raises:
-            SchedulerAwayError: It cannot be told now.
+            SchedulerUnreachableError: It cannot be told now.
         """
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:

@@ -16,7 +16,7 @@ from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.text import ByNumber, by_number, minute
 from pytest_gsw.history.alarms import Alarm, Kind, alarms_of_records, by_state
 from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text
-from pytest_gsw.history.database import HistoryAwayError, HistoryError
+from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
 from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.row_history import (
@@ -798,7 +798,7 @@ def judged_by(rows: Iterable[Row], history: History) -> dict[tuple[str, str], di
     Records are read of such rows alone: it takes longer than all else that a page needs.
 
     Raises:
-        HistoryAwayError: The history did not answer.
+        HistoryUnavailableError: The history did not answer.
     """
     wanted: dict[str, set[str]] = {}
     for row in rows:
@@ -810,7 +810,7 @@ def judged_by(rows: Iterable[Row], history: History) -> dict[tuple[str, str], di
     for run_id, of_run in wanted.items():
         try:
             records = history.records(run_id, of_run)
-        except HistoryAwayError:
+        except HistoryUnavailableError:
             raise
         except HistoryError:  # a later release wrote one of them
             continue

@@ -113,7 +113,7 @@ def ask_for_peak(config: pytest.Config, row: Baseline) -> float | None:
     """The peak of a row's accelerator, as the hook has it.
 
     Raises:
-        WrongAnswerError: The hook returned no number above 0.
+        InvalidHookResultError: The hook returned no number above 0.
     """
     hook = config.hook.pytest_gsw_peak_flops
     peak: float | None = hook(config=config, accelerator=row.accelerator, dtype=row.dtype)

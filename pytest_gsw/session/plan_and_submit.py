@@ -17,7 +17,7 @@ from pytest_gsw.clusters.model import LOCAL, Cluster
 from pytest_gsw.common.files import from_here
 from pytest_gsw.common.redact import quoted
 from pytest_gsw.common.text import command, counted, minute
-from pytest_gsw.errors import CutShortError, LogError, RunError, SubmissionError, WrongAnswerError
+from pytest_gsw.errors import IncompleteLogError, InvalidHookResultError, LogError, RunError, SubmissionError
 from pytest_gsw.executor.executor import Executor, too_large
 from pytest_gsw.executor.progress_monitor import Watch
 from pytest_gsw.executor.row_state import Finished, StateObserver
@@ -361,7 +361,7 @@ def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, 
     run = Run(found.job_id, JobStatus(state, state.value), found.path)
     try:
         check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
-    except CutShortError as error:
+    except IncompleteLogError as error:
         return error.fact
     except LogError:
         return None
@@ -587,7 +587,7 @@ def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Set
         log_format: LogFormat | None = hook.pytest_gsw_log_format(config=config, baseline=row)
         metrics = hook_results.site_metrics(config)
         peak_flops = hook_results.ask_for_peak(config, row)
-    except WrongAnswerError as error:
+    except InvalidHookResultError as error:
         raise pytest.UsageError(quoted(str(error), os.environ)) from None
     except pytest.UsageError:
         raise

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.text import command, counted, minute
-from pytest_gsw.errors import ConfigurationError, RunError, SchedulerAwayError
+from pytest_gsw.errors import ConfigurationError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import (
     Journal,
@@ -317,7 +317,7 @@ class _Taking:
             return
         try:
             self._named = by_row(unique, named(unique, self._since_s))
-        except SchedulerAwayError as error:
+        except SchedulerUnreachableError as error:
             self._away = True
             self._refuse_damage(error)
         except RunError as error:
@@ -368,7 +368,7 @@ class _Taking:
             # The answer of a submission may not have been read, or written down. The job may be there all the same.
             try:
                 job = self._launcher.find(spec, since_s)
-            except SchedulerAwayError:
+            except SchedulerUnreachableError:
                 self._away = True  # one question without an answer is enough: the executor asks again in a while
         if job is not None and not is_next(job, past.attempts):
             job = None

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.common.text import counted
-from pytest_gsw.errors import CutShortError, JobError, LogError, LogWarning
+from pytest_gsw.errors import IncompleteLogError, JobError, LogError, LogWarning
 from pytest_gsw.jobs.job_steps import StepProblem, is_well, problem_of
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.failure_scan import find_fatal, is_requeued
@@ -587,8 +587,8 @@ def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:
     return gap if regular else 1
 
 
-def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> CutShortError:
-    return CutShortError(
+def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> IncompleteLogError:
+    return IncompleteLogError(
         fact,
         evidence=log_evidence(run, log),
         tail=last_lines(run),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw import Job, JobError, JobSpec, JobState, JobStatus, SchedulerAwayError
+from pytest_gsw import Job, JobError, JobSpec, JobState, JobStatus, SchedulerUnreachableError
 from pytest_gsw.cli import main
 from tests.integration.conftest import records
 from tests.integration.test_docs import example
@@ -134,9 +134,9 @@ def test_flux_out_of_reach(launcher: Any, job_spec: JobSpec, flux: Path) -> None
     away = flux.rename(flux.with_name("away"))
     try:
         status = launcher.poll([job])[job_spec.row_id]
-        with pytest.raises(SchedulerAwayError, match="Unable to connect to Flux"):
+        with pytest.raises(SchedulerUnreachableError, match="Unable to connect to Flux"):
             launcher.submit(job_spec)
-        with pytest.raises(SchedulerAwayError, match="Unable to connect to Flux"):
+        with pytest.raises(SchedulerUnreachableError, match="Unable to connect to Flux"):
             launcher.find(job_spec, 0)
         with pytest.raises(JobError, match=r"jobs may still run: .*Unable to connect to Flux"):
             launcher.cancel([job])

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history import open_history
-from pytest_gsw.history.database import HistoryAwayError, HistoryError, HistoryUnusableError
+from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, HistoryUnusableError
 from pytest_gsw.history.spool import Delivered, Spool
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour
 from tests.unit.history.runs import KEY, run_record, stored_points
@@ -44,7 +44,7 @@ def test_a_server_that_is_killed_mid_run_loses_nothing(mortal: PostgresqlServer,
             assert delivered.why is not None
             assert delivered.why.startswith(f"the history {history.shown} does not answer: ")
             assert PASSWORD not in delivered.why
-        with pytest.raises(HistoryAwayError):
+        with pytest.raises(HistoryUnavailableError):
             stored_points(history, KEY)
         mortal.start()
         assert spool.deliver(history) == Delivered(2)
@@ -84,7 +84,7 @@ def test_a_transaction_that_is_cut_off_is_not_half_there(
 
         with monkeypatch.context() as patch:
             patch.setattr(database, "execute_many", cut_off)
-            with pytest.raises(HistoryAwayError):
+            with pytest.raises(HistoryUnavailableError):
                 history.add([run_record(1)])
         mortal.start()
         assert len(history.runs()) == 1
@@ -94,7 +94,7 @@ def test_a_transaction_that_is_cut_off_is_not_half_there(
 
 def test_a_server_that_is_not_there_says_so_without_the_password(tmp_path: Path) -> None:
     url = f"postgresql://gsw:{PASSWORD}@/gsw?host={tmp_path}"
-    with open_history(url) as history, pytest.raises(HistoryAwayError) as caught:
+    with open_history(url) as history, pytest.raises(HistoryUnavailableError) as caught:
         history.add([run_record(0)])
     # What follows is libpq's, and psycopg's releases begin it in different ways.
     assert str(caught.value).startswith(
@@ -107,7 +107,7 @@ def test_a_server_that_is_not_there_says_so_without_the_password(tmp_path: Path)
 
 def test_a_wrong_password_is_not_shown(place: str) -> None:
     wrong = place.replace(PASSWORD, "hunter2-wrong")
-    with open_history(wrong) as history, pytest.raises(HistoryAwayError) as caught:
+    with open_history(wrong) as history, pytest.raises(HistoryUnavailableError) as caught:
         history.series()
     assert "hunter2" not in str(caught.value)
     assert 'password authentication failed for user "gsw"' in str(caught.value)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.history import open_history, postgresql
-from pytest_gsw.history.database import HistoryAwayError
+from pytest_gsw.history.database import HistoryUnavailableError
 from pytest_gsw.history.spool import Delivered, Spool
 from tests.unit.history.runs import KEY, run_record, stored_points
 
@@ -51,7 +51,7 @@ def test_a_server_that_is_silent_is_away(greets: bool, tmp_path: Path) -> None:
     with SilentServer(greets=greets) as server, open_history(server.url) as history:
         why = f"the history {history.shown} does not answer: no answer within 1 s"
         assert spool.deliver(history) == Delivered(0, 1, why)
-        with pytest.raises(HistoryAwayError) as caught:
+        with pytest.raises(HistoryUnavailableError) as caught:
             stored_points(history, KEY)
         assert str(caught.value) == why
 
@@ -59,7 +59,7 @@ def test_a_server_that_is_silent_is_away(greets: bool, tmp_path: Path) -> None:
 def test_a_server_that_is_stopped_is_away_and_takes_the_record_later(server: PostgresqlServer, place: str) -> None:
     assert server._server is not None
     with open_history(place) as history:
-        with stopped(server._server.pid), pytest.raises(HistoryAwayError, match=r"no answer within 1 s$"):
+        with stopped(server._server.pid), pytest.raises(HistoryUnavailableError, match=r"no answer within 1 s$"):
             history.add([run_record(0)])
         assert history.add([run_record(0)]) == 1
 
@@ -76,7 +76,7 @@ def test_a_connection_that_is_stopped_is_away_and_made_again(
             with stopped(process_id):
                 assert len(stored_points(history, KEY)) == 1  # on another connection
         else:
-            with pytest.raises(HistoryAwayError, match=r"no answer within 1 s$"), stopped(process_id):
+            with pytest.raises(HistoryUnavailableError, match=r"no answer within 1 s$"), stopped(process_id):
                 database.execute("SELECT 1")
         assert len(stored_points(history, KEY)) == 1
 

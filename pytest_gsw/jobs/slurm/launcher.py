@@ -31,7 +31,7 @@ from pytest_gsw.errors import (
     QueueFullError,
     RefusedError,
     RunError,
-    SchedulerAwayError,
+    SchedulerUnreachableError,
     SubmissionError,
 )
 from pytest_gsw.jobs import layout
@@ -403,9 +403,9 @@ def submission_evidence(spec: JobSpec, command: Sequence[str]) -> tuple[tuple[st
     return (("command", shlex.join(masked_command(command))), ("directory", str(spec.directory)))
 
 
-def unanswered(what: str, spec: JobSpec, command: Sequence[str], asked: Output) -> SchedulerAwayError:
+def unanswered(what: str, spec: JobSpec, command: Sequence[str], asked: Output) -> SchedulerUnreachableError:
     """The error where a question after jobs has no answer."""
-    return SchedulerAwayError(
+    return SchedulerUnreachableError(
         f"whether {what} submitted is not known: {command[0]}: {masked_text(why(asked), spec.environment)}",
         (("command", shlex.join(masked_command(command))),),
         advice=_advice(asked.stderr, spec),
@@ -830,8 +830,8 @@ class SlurmLauncher:
         """Start one job.
 
         Raises:
-            SchedulerAwayError: The controller is out of reach, and whether it has the job is not known or not so.
-            SubmissionError: Slurm refused it, or gave no answer that makes sense.
+            SchedulerUnreachableError: The controller is out of reach, and whether it has the job is not known or not
+            so. SubmissionError: Slurm refused it, or gave no answer that makes sense.
         """
         check_one_job(spec)
         if spec.submits_itself:
@@ -861,19 +861,19 @@ class SlurmLauncher:
         if found is None and not is_certain(answer, spec) and (may_have_been_taken(answer) or not is_away(answer)):
             try:
                 found = self._by_name(spec, submitted_s)
-            except SchedulerAwayError:
-                raise refusal(SchedulerAwayError, spec, command, answer) from None
+            except SchedulerUnreachableError:
+                raise refusal(SchedulerUnreachableError, spec, command, answer) from None
         if found is None:
             self._check_room(spec, command, answer)
             said_no = RefusedError if answer.returncode and not answer.timed_out else SubmissionError
-            raise refusal(SchedulerAwayError if is_away(answer) else said_no, spec, command, answer)
+            raise refusal(SchedulerUnreachableError if is_away(answer) else said_no, spec, command, answer)
         return found
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job that was submitted for this spec since then, by its name.
 
         Raises:
-            SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
+            SchedulerUnreachableError: The controller is out of reach, so that nobody can tell now.
             SubmissionError: An earlier session's sbatch hangs, so that nobody can tell.
         """
         self._wait_for_orphans(spec.row_id, [spec])
@@ -887,7 +887,7 @@ class SlurmLauncher:
             since_s: When the first of them may have been submitted, seconds since the epoch.
 
         Raises:
-            SchedulerAwayError: Slurm does not answer, so that nobody can tell.
+            SchedulerUnreachableError: Slurm does not answer, so that nobody can tell.
             SubmissionError: A submission of the session that is resumed hangs, so that nobody can tell.
         """
         self._wait_for_orphans("its rows", specs)
@@ -1014,7 +1014,7 @@ class SlurmLauncher:
         """What Slurm says of jobs.
 
         Raises:
-            SchedulerAwayError: It does not answer: no word of a job is not the word that there is none.
+            SchedulerUnreachableError: It does not answer: no word of a job is not the word that there is none.
         """
         asked = self._client.ask(command)
         if asked.returncode != 0 and "accounting storage is disabled" not in asked.stderr:
@@ -1102,8 +1102,8 @@ class SlurmLauncher:
         """Run the launch script, and read from what it says which job it has submitted.
 
         Raises:
-            SchedulerAwayError: The controller was out of reach, or the script gave no answer: there may be a job.
-            SubmissionError: The script submitted none, or several.
+            SchedulerUnreachableError: The controller was out of reach, or the script gave no answer: there may be a
+            job. SubmissionError: The script submitted none, or several.
         """
         command, said = spec.launch.command(spec), self._said_by(spec)
         with self._turns[spec.directory]:
@@ -1132,15 +1132,15 @@ class SlurmLauncher:
         is_of_sbatch = answer.returncode != 0 and "sbatch: error" in answer.stderr
         kind = RefusedError if is_of_sbatch else SubmissionError
         if is_of_sbatch and is_away(answer):
-            kind = SchedulerAwayError
-        may_be = () if kind is SchedulerAwayError else self._may_be_its_jobs(spec, submitted_s)
+            kind = SchedulerUnreachableError
+        may_be = () if kind is SchedulerUnreachableError else self._may_be_its_jobs(spec, submitted_s)
         raise _failed(kind, spec, command, answer, _fact(command[0], answer, told, is_of_sbatch), may_be)
 
     def _find_of_script(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job that a script has submitted whose answer nobody has read; no script of an earlier session runs.
 
         Raises:
-            SchedulerAwayError: The controller is out of reach, so that nobody can tell now.
+            SchedulerUnreachableError: The controller is out of reach, so that nobody can tell now.
             SubmissionError: There are jobs which may be the row's, and nothing tells.
         """
         said = self._said_by(spec)
@@ -1187,7 +1187,7 @@ class SlurmLauncher:
         """The job of an id that a script has named; the scheduler may have another name for it.
 
         Raises:
-            SchedulerAwayError: The scheduler does not say.
+            SchedulerUnreachableError: The scheduler does not say.
             SubmissionError: The job is another user's, another row's, or older than the script's run; or another job
                 bears the row's own name.
         """
@@ -1200,7 +1200,7 @@ class SlurmLauncher:
             cancelled = self._cancel(spec, told_ids, submitted_s)
             raise _not_its_job(spec, job_id, f"is not {own.id}, the job of the row's name{cancelled}", ())
         if found is None:
-            raise SchedulerAwayError(
+            raise SchedulerUnreachableError(
                 f"{spec.script.name} has submitted job {job_id}, and neither squeue nor sacct knows it yet",
                 advice=f"squeue -j {job_id}",
             )
@@ -1243,7 +1243,7 @@ class SlurmLauncher:
         """The user's jobs since then that are no session's and no other script's, as a message names them.
 
         Raises:
-            SchedulerAwayError: Slurm does not answer.
+            SchedulerUnreachableError: Slurm does not answer.
         """
         other = (said for said in self._all_said() if said != self._said_by(spec))
         others = {job_id for said in other for job_id in spec.launch.told_by(_text(said)).job_ids}

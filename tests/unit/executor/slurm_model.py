@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import cast
 from unittest import mock
 
-from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError
+from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
@@ -144,7 +144,7 @@ class Cluster:
         self._answer("sbatch")
         if self._held >= self._room:
             self.tally.refused_full += 1
-            raise SchedulerAwayError("sbatch refused the job: Resource temporarily unavailable")
+            raise SchedulerUnreachableError("sbatch refused the job: Resource temporarily unavailable")
         if spec.row_id in self._open:
             self.tally.doubled.append(spec.row_id)
         job_id = self._open[spec.row_id] = str(next(self._ids))
@@ -172,7 +172,7 @@ class Cluster:
         try:
             self._answer("squeue")
             away = False
-        except SchedulerAwayError:
+        except SchedulerUnreachableError:
             away = True
         told = ((job.spec.row_id, self._records[job.id].status) for job in jobs)
         return {row_id: _SILENCE if away and not status.state.ended else status for row_id, status in told}
@@ -181,7 +181,7 @@ class Cluster:
         """End jobs; those that have ended are no error."""
         try:
             self._answer("scancel")
-        except SchedulerAwayError as error:
+        except SchedulerUnreachableError as error:
             raise JobError(error.fact) from None
         self.tally.cancels += 1
         for job in jobs:
@@ -210,12 +210,12 @@ class Cluster:
         """Let happen what was to happen by now, and answer a request.
 
         Raises:
-            SchedulerAwayError: slurmctld restarts.
+            SchedulerUnreachableError: slurmctld restarts.
         """
         self._advance()
         if (self._clock() - _FIRST_OUTAGE_S) % _DAY_S < _OUTAGE_S:
             self._clock.sleep(_NO_ANSWER_S)
-            raise SchedulerAwayError(f"{command}: Unable to contact slurm controller (connect failure)")
+            raise SchedulerUnreachableError(f"{command}: Unable to contact slurm controller (connect failure)")
 
     def _advance(self) -> None:
         while self._events and self._events[0][0] <= self._clock():

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from pytest_gsw.errors import QueueFullError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import QueueFullError, SchedulerUnreachableError, SubmissionError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs import journal as journal_module
 from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, run_state_of
@@ -77,7 +77,7 @@ class Scheduler(FakeLauncher):
                 self.watched.jobs[spec.row_id] = f"job-{spec.row_id}"
             self.watched.note()
         if spec.row_id in self.away:
-            raise SchedulerAwayError("no answer")
+            raise SchedulerUnreachableError("no answer")
         return super().submit(spec)
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import JobError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import JobError, SchedulerUnreachableError, SubmissionError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.row_state import Queued, RowJobs, RowTable, SubmittedJob
@@ -46,7 +46,7 @@ class Counted(FakeLauncher):
     def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
         self.asked.append(len(specs))
         if self.is_away:
-            raise SchedulerAwayError("nobody answers", advice="squeue --me")
+            raise SchedulerUnreachableError("nobody answers", advice="squeue --me")
         return (*self.jobs, *self.others)
 
 
@@ -173,7 +173,7 @@ def test_a_submission_whose_answer_is_awaited_may_own_the_job(clock: Clock) -> N
         def submit(self, spec: JobSpec) -> Job:
             job = super().submit(spec)
             if spec.row_id == "b" and not self.asked:
-                raise SchedulerAwayError("slurmctld does not answer")
+                raise SchedulerUnreachableError("slurmctld does not answer")
             return job
 
         def find(self, spec: JobSpec, since_s: float) -> Job | None:

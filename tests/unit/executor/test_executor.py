@@ -15,7 +15,7 @@ from pytest_gsw.errors import (
     QueueFullError,
     RefusedError,
     RunError,
-    SchedulerAwayError,
+    SchedulerUnreachableError,
     SubmissionError,
 )
 from pytest_gsw.executor.executor import (
@@ -821,13 +821,15 @@ class AwayLauncher(FakeLauncher):
     def submit(self, spec: JobSpec) -> Job:
         self.tries_s.append(self.clock.now_s)
         if self.clock.now_s < self.back_at_s:
-            raise SchedulerAwayError("sbatch refused the job: Unable to contact slurm controller (connect failure)")
+            raise SchedulerUnreachableError(
+                "sbatch refused the job: Unable to contact slurm controller (connect failure)"
+            )
         return super().submit(spec)
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         self.sought.append(spec.row_id)
         if self.clock.now_s < self.back_at_s:
-            raise SchedulerAwayError("whether a was submitted is not known")
+            raise SchedulerUnreachableError("whether a was submitted is not known")
         return Job("job-found", spec, since_s) if self.took_it else None
 
 
@@ -855,7 +857,7 @@ def test_a_scheduler_that_stays_away_is_an_error_with_its_own_words(clock: Clock
     executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     executor.submit({"a": spec("a"), "b": spec("b")})
     for name in "ab":
-        with pytest.raises(SchedulerAwayError, match=r"not known|Unable to contact slurm controller"):
+        with pytest.raises(SchedulerUnreachableError, match=r"not known|Unable to contact slurm controller"):
             executor.result_of(name)
     assert UNKNOWN_LIMIT_S <= clock.now_s - 1000.0 <= 2 * (UNKNOWN_LIMIT_S + LONGEST_BACK_OFF_S)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import JobError, LogError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError, SubmissionError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import Journal, RunState, read_journal
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
@@ -48,7 +48,7 @@ class Slurm(FakeLauncher):
         self.jobs.append(job)
         if spec.attempt in self.lost_answers:
             self.lost_answers.discard(spec.attempt)
-            raise SchedulerAwayError("slurmctld does not answer")
+            raise SchedulerUnreachableError("slurmctld does not answer")
         return job
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.history import open_history
-from pytest_gsw.history.database import HistoryAwayError, HistoryError, SqliteDatabase
+from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, SqliteDatabase
 from pytest_gsw.history.spool import Delivered, Spool
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record, read_record, write_record
@@ -62,7 +62,7 @@ class Away(History):
     def add(self, records: Any) -> int:
         listed = list(records)
         if self.away:
-            raise HistoryAwayError("no answer")
+            raise HistoryUnavailableError("no answer")
         if any(record.run.id in self.bad for record in listed):
             raise HistoryError("not this one")
         return super().add(listed)

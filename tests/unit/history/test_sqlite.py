@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.history import open_history
-from pytest_gsw.history.database import HistoryAwayError, HistoryError, HistoryUnusableError
+from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, HistoryUnusableError
 from pytest_gsw.results.record import Record
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything
 from tests.unit.history.runs import KEY, run_record, stored_points
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_database_says_so(tmp_path: Path, monkeypatch: pytest.
 def test_a_file_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("results").write_text("a file")
-    with open_history("results/history.sqlite") as history, pytest.raises(HistoryAwayError) as caught:
+    with open_history("results/history.sqlite") as history, pytest.raises(HistoryUnavailableError) as caught:
         history.add([run_record(0)])
     assert str(caught.value) == "results/history.sqlite cannot be made: File exists"
     Path("results").unlink()
@@ -115,7 +115,7 @@ def test_a_link_that_leads_to_itself_says_so(tmp_path: Path, monkeypatch: pytest
     Path("loop.sqlite").symlink_to("loop.sqlite")
     with open_history("loop.sqlite") as history:
         assert history.place == str(tmp_path / "loop.sqlite")
-        with pytest.raises(HistoryAwayError) as caught:
+        with pytest.raises(HistoryUnavailableError) as caught:
             stored_points(history, KEY)
     assert str(caught.value) == "the history loop.sqlite cannot be used now: unable to open database file"
 
@@ -123,7 +123,7 @@ def test_a_link_that_leads_to_itself_says_so(tmp_path: Path, monkeypatch: pytest
 def test_a_directory_that_is_a_link_to_itself_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("loop").symlink_to("loop")
-    with open_history("loop/history.sqlite") as history, pytest.raises(HistoryAwayError) as caught:
+    with open_history("loop/history.sqlite") as history, pytest.raises(HistoryUnavailableError) as caught:
         history.add([run_record(0)])
     assert str(caught.value).startswith("loop/history.sqlite cannot be made: ")
 
@@ -139,7 +139,7 @@ def test_a_locked_file_is_away_and_takes_the_record_later(place: str, monkeypatc
         history.add([run_record(0)])
         other = sqlite3.connect(place, isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(HistoryAwayError) as caught:
+        with pytest.raises(HistoryUnavailableError) as caught:
             history.add([run_record(1)])
         assert str(caught.value) == f"the history {place} cannot be used now: database is locked"
         other.execute("ROLLBACK")

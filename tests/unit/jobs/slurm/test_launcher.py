@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import JobError, QueueFullError, RefusedError, RunError, SchedulerAwayError, SubmissionError
+from pytest_gsw.errors import (
+    JobError,
+    QueueFullError,
+    RefusedError,
+    RunError,
+    SchedulerUnreachableError,
+    SubmissionError,
+)
 from pytest_gsw.jobs.model import SBATCH, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
@@ -141,7 +148,7 @@ def test_what_nobody_tells_is_unknown(say: Say, squeue: Output, sacct: Output, s
 def test_accounting_that_is_down_does_not_tell_that_there_is_no_job(say: Say) -> None:
     say(squeue=NOTHING, sacct=DOWN)
     error = caught(lambda: SlurmLauncher({}).find(SPEC, since_s=1000.0))
-    assert type(error) is SchedulerAwayError
+    assert type(error) is SchedulerUnreachableError
     assert error.fact == (
         "whether row was submitted is not known: sacct: Unable to contact slurm controller (connect failure)"
     )
@@ -309,7 +316,7 @@ def test_a_job_that_was_taken_although_sbatch_failed_is_found(say: Say, answer: 
     with pytest.raises(RefusedError):
         SlurmLauncher({}).submit(unique)
     say(sbatch=answer, squeue=DOWN)
-    with pytest.raises(SchedulerAwayError):
+    with pytest.raises(SchedulerUnreachableError):
         SlurmLauncher({}).submit(unique)
 
 
@@ -350,7 +357,9 @@ def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
     say(sacct=NO_ACCOUNTING, squeue=said("9|PENDING||None||1000|N/A|N/A|other|\n"))
     assert [job.id for job in SlurmLauncher({}).named([SPEC], 1000.0)] == ["9"]
     say(sacct=NOTHING, squeue=DOWN)
-    with pytest.raises(SchedulerAwayError, match=r"^whether the run's rows were submitted is not known: squeue: "):
+    with pytest.raises(
+        SchedulerUnreachableError, match=r"^whether the run's rows were submitted is not known: squeue: "
+    ):
         SlurmLauncher({}).named([SPEC], 1000.0)
 
 
@@ -411,7 +420,7 @@ def test_an_sbatch_that_a_signal_ended_may_have_submitted_its_job(say: Say) -> N
     say(sbatch=Output(-2, "", ""), squeue=said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a|\n"))
     assert SlurmLauncher({}).submit(SPEC).id == "7"
     say(sbatch=Output(-9, "", ""), squeue=NOTHING, sacct=NOTHING)
-    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is SchedulerAwayError
+    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is SchedulerUnreachableError
 
 
 # -- a controller that is out of reach ----------------------------------------------------
@@ -445,7 +454,7 @@ def caught(act: Callable[[], object]) -> RunError:
 def test_a_controller_that_is_out_of_reach_is_asked_again(say: Say, stderr: str) -> None:
     say(sbatch=Output(1, "", stderr), squeue=NOTHING, sacct=NOTHING)
     error = caught(lambda: SlurmLauncher({}).submit(SPEC))
-    assert type(error) is SchedulerAwayError
+    assert type(error) is SchedulerUnreachableError
     assert (
         error.fact == f"sbatch refused the job: {stderr.strip().removeprefix('sbatch: error: ').split('failed: ')[-1]}"
     )
@@ -454,7 +463,7 @@ def test_a_controller_that_is_out_of_reach_is_asked_again(say: Say, stderr: str)
 def test_an_sbatch_that_hangs_is_asked_again(say: Say) -> None:
     commands = say(sbatch=HANGING, squeue=NOTHING, sacct=NOTHING)
     error = caught(lambda: SlurmLauncher({}).submit(SPEC))
-    assert (type(error), error.fact) == (SchedulerAwayError, "sbatch gave no answer within 120 s")
+    assert (type(error), error.fact) == (SchedulerUnreachableError, "sbatch gave no answer within 120 s")
     assert names(commands) == ["sbatch", "squeue", "sacct"]
 
 
@@ -488,7 +497,7 @@ def test_a_lost_answer_is_found_by_the_jobs_name(say: Say, answer: Output) -> No
 def test_a_lost_answer_that_nobody_can_look_for_is_asked_again(say: Say, answer: Output) -> None:
     say(sbatch=answer, squeue=DOWN)
     error = caught(lambda: SlurmLauncher({}).submit(SPEC))
-    assert type(error) is SchedulerAwayError
+    assert type(error) is SchedulerUnreachableError
     assert error.fact.startswith("sbatch ")
 
 
@@ -496,7 +505,7 @@ def test_a_lost_answer_that_nobody_can_look_for_is_asked_again(say: Say, answer:
 def test_no_word_of_a_job_is_not_the_word_that_there_is_none(say: Say, squeue: Output) -> None:
     say(squeue=squeue, sacct=NOTHING)
     error = caught(lambda: SlurmLauncher({}).find(SPEC, since_s=1000.0))
-    assert type(error) is SchedulerAwayError
+    assert type(error) is SchedulerUnreachableError
     assert error.fact == f"whether row was submitted is not known: squeue: {squeue.problem}"
     assert dict(error.evidence)["command"].endswith(" --name=gsw-a")
     assert error.advice == "scontrol ping; squeue --name=gsw-a tells whether the job was taken all the same"
@@ -676,7 +685,7 @@ def test_a_job_of_the_rows_own_name_is_the_rows(
 def test_where_slurm_does_not_answer_its_words_are_told_without_secrets(say: Say, tmp_path: Path) -> None:
     say(squeue=Output(1, "", "squeue: error: proxy refused not-for-others-9\n"))
     spec = dataclasses.replace(SPEC, environment={"HF_TOKEN": "not-for-others-9"})
-    with pytest.raises(SchedulerAwayError) as caught:
+    with pytest.raises(SchedulerUnreachableError) as caught:
         SlurmLauncher({}, work_directory=tmp_path).find(spec, 1000.0)
     assert caught.value.fact == "whether row was submitted is not known: squeue: proxy refused ***"
 
