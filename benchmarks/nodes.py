@@ -22,7 +22,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.stats.slow_nodes import Timed, find  # noqa: E402
+from pytest_gsw.stats.slow_nodes import JobTime, find  # noqa: E402
 
 SIZES = (4, 8, 16, 32)
 MANY_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
@@ -100,7 +100,7 @@ def history(
     rows: int = 9,
     slow: Mapping[int, tuple[int, float]] | None = None,
     sizes: tuple[int, ...] = SIZES,
-) -> list[Timed]:
+) -> list[JobTime]:
     """Jobs of runs; a slow node is so from a run on, by a logarithm."""
     jobs, before = [], {}
     for run in range(runs):
@@ -108,7 +108,7 @@ def history(
             mask = _on(kind, rng, nodes, sizes[row % len(sizes)])
             excess = [d for node, (since, d) in (slow or {}).items() if mask >> node & 1 and since <= run]
             value = row + max(excess, default=0.0) + noise(rng, sigma, before, row, run)
-            jobs.append(Timed(run, row, value, mask))
+            jobs.append(JobTime(run, row, value, mask))
     return jobs
 
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     )
     from pytest_gsw.jobs.environment import job_environment
     from pytest_gsw.jobs.layout import log_of
-    from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launch, Launcher, Named, Told
+    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, Job, JobSpec, JobState, JobStatus, Launch, Launcher
     from pytest_gsw.jobs.run_lock import SubmissionLock
     from pytest_gsw.logs.formats.base import LineFormat, StepLine
-    from pytest_gsw.logs.model import Identity, LastWords, LogFormat, Parser, Step, StepLog
+    from pytest_gsw.logs.model import EndMarkers, Identity, LogFormat, Parser, Step, StepLog
     from pytest_gsw.results.record import JobFacts, Record
     from pytest_gsw.results.suites import Concluded
     from pytest_gsw.stats.measurement import Measurement
@@ -45,10 +45,10 @@ _NAMES = {
     ),
     "jobs.environment": ("job_environment",),
     "jobs.layout": ("log_of",),
-    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launch", "Launcher", "Named", "Told"),
+    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launch", "Launcher", "FoundJob", "ExperimentInfo"),
     "jobs.run_lock": ("SubmissionLock",),
     "logs.formats.base": ("LineFormat", "StepLine"),
-    "logs.model": ("Identity", "LastWords", "LogFormat", "Parser", "Step", "StepLog"),
+    "logs.model": ("Identity", "EndMarkers", "LogFormat", "Parser", "Step", "StepLog"),
     "stats.measurement": ("Measurement",),
     "stats.verdict": ("Outcome", "Verdict", "judge"),
     "results.record": ("JobFacts", "Record"),
@@ -67,8 +67,11 @@ __all__ = [
     "Concluded",
     "ConfigurationError",
     "Direction",
+    "EndMarkers",
     "Evidence",
+    "ExperimentInfo",
     "Figures",
+    "FoundJob",
     "GswError",
     "Identity",
     "Job",
@@ -77,7 +80,6 @@ __all__ = [
     "JobSpec",
     "JobState",
     "JobStatus",
-    "LastWords",
     "Launch",
     "Launcher",
     "LineFormat",
@@ -86,7 +88,6 @@ __all__ = [
     "Measurement",
     "Metric",
     "MetricLog",
-    "Named",
     "Outcome",
     "Parallelism",
     "Parser",
@@ -102,7 +103,6 @@ __all__ = [
     "StepLog",
     "SubmissionError",
     "SubmissionLock",
-    "Told",
     "Verdict",
     "job_environment",
     "judge",

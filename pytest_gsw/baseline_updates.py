@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.redact import MASK
-from pytest_gsw.common.text import by_number, counted, enumerated
+from pytest_gsw.common.text import by_number, enumerated, plural
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import outcomes
@@ -97,7 +97,7 @@ class LeftOut:
 
     def __str__(self) -> str:
         where = f" on {self.cluster}" if self.cluster else ""
-        runs = f" ({counted(self.runs, 'run')})" if self.runs else ""
+        runs = f" ({plural(self.runs, 'run')})" if self.runs else ""
         return f"{self.what}{where}: {self.why}{runs}"
 
 
@@ -241,13 +241,13 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     values = [value for value in seconds if value is not None]
     jobs = len(values)
     if jobs < rules.min_jobs:
-        return f"{counted(jobs, 'job')}, at least {rules.min_jobs} needed (--min-jobs)"
+        return f"{plural(jobs, 'job')}, at least {rules.min_jobs} needed (--min-jobs)"
     median_s, spread = statistics.median(values), relative_spread(values)
     if spread > rules.max_spread:
         limits = f"{min(values):.4g} to {max(values):.4g} s"
         allowed = f"at most {rules.max_spread * 100:g} % allowed (--max-spread)"
         spread_text = f"{_above(spread, rules.max_spread)} % ({limits}), {allowed}"
-        return f"the spread of {counted(jobs, 'job')} is {spread_text}{_ran_differently(records)}"
+        return f"the spread of {plural(jobs, 'job')} is {spread_text}{_ran_differently(records)}"
     date = _date(records[-1])
     if date is None:
         return "no record says when its job ended"
@@ -264,9 +264,9 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     )
     old = row.accepted.get(accepted.cluster)
     if old == accepted and not rules.documented:
-        return f"the figure of {counted(jobs, 'job')} is accepted already"
+        return f"the figure of {plural(jobs, 'job')} is accepted already"
     if old is not None and date < old.date:
-        return f"the newest of {counted(jobs, 'job')} ended on {date}, and the accepted figure is of {old.date}"
+        return f"the newest of {plural(jobs, 'job')} ended on {date}, and the accepted figure is of {old.date}"
     return Proposal(row, accepted, min(values), max(values))
 
 
@@ -365,7 +365,7 @@ def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
     accepted, documented_s = proposal.accepted, proposal.documented_s
     change = accepted.judged_s / documented_s - 1
     than_documented = f"{abs(change) * 100:.1f} % {'longer' if change > 0 else 'shorter'}"
-    jobs = counted(accepted.jobs, "job")
+    jobs = plural(accepted.jobs, "job")
     beside = "in place of" if documented else "beside"
     old = proposal.row.accepted.get(accepted.cluster)
     before, of_date = "", ""
@@ -641,7 +641,7 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
 def _measured_by(accepted: Accepted) -> str:
     image = "" if accepted.image is None else f", image {accepted.image}"
     median = (
-        f"median of {counted(accepted.jobs, 'job')}, spread {accepted.spread * 100:.2f} % ({accepted.job_ids}){image}"
+        f"median of {plural(accepted.jobs, 'job')}, spread {accepted.spread * 100:.2f} % ({accepted.job_ids}){image}"
     )
     return f"# measured on {accepted.cluster}, {accepted.date}: {median}"
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.text import counted
+from pytest_gsw.common.text import plural
 
 #: How the fact of a row begins whose session ended before its jobs had; ``--gsw-resume`` goes on with it.
 INTERRUPTED = "interrupted"
@@ -73,7 +73,7 @@ class FileError(ConfigurationError):
         super().__init__(path, self.faults)
 
     def __str__(self) -> str:
-        lines = [f"{self.path}: {counted(len(self.faults), 'problem')}"]
+        lines = [f"{self.path}: {plural(len(self.faults), 'problem')}"]
         # Every line bears the file's name, so that editors and CI servers can jump to it.
         lines += [f"  {self.path}:{fault}" for fault in self.faults]
         return "\n".join(lines)

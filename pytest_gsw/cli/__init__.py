@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pytest_gsw.cli.arguments import COMMANDS
 from pytest_gsw.cli.ini import read_ini
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import enumerated
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.tables.value_types import nearest
@@ -45,11 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module = COMMANDS[asked.command][0] if asked.command else "morning"
         answer: Answer = import_module(f"pytest_gsw.cli.{module}").run(asked)
     except (ConfigurationError, RunError) as error:
-        print(f"{name}: {quoted(str(error), os.environ)}", file=sys.stderr)
+        print(f"{name}: {redact(str(error), os.environ)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigurationError) else 1
     except OSError as error:  # a run of another user's, say
         where = "" if error.filename is None else f"{error.filename}: "  # a read that fails names no file
-        print(f"{name}: {quoted(f'{where}{error.strerror}', os.environ)}", file=sys.stderr)
+        print(f"{name}: {redact(f'{where}{error.strerror}', os.environ)}", file=sys.stderr)
         return 2
     try:
         print(_encodable(answer.text), flush=True)

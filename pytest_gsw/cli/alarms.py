@@ -10,8 +10,8 @@ from typing import Any
 
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.run_arguments import clusters_of, opened
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.text import counted, day
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import day, plural
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.alarms import Alarm, acknowledge, alarms_of
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, advice_line, cells, state_text
@@ -55,7 +55,7 @@ def _decide(history: History, asked: argparse.Namespace, alarm: Alarm, now_s: fl
     """Acknowledge an alarm, or take that back; what was done."""
     if not asked.why:
         raise ConfigurationError("the history keeps the reason; add --why=TEXT")
-    why = quoted(asked.why, os.environ)
+    why = redact(asked.why, os.environ)
     if asked.action == "reopen":
         if asked.owner or asked.until:
             raise ConfigurationError("--owner and --until are of acknowledge; leave them out")
@@ -70,7 +70,7 @@ def _decide(history: History, asked: argparse.Namespace, alarm: Alarm, now_s: fl
         raise ConfigurationError(f"--until: {day(asked.until - 1)} is over")
     if not alarm.stands:
         raise ConfigurationError(f"alarm {alarm.id} is {state_text(alarm)}; there is nothing to acknowledge")
-    owner = quoted(asked.owner, os.environ)
+    owner = redact(asked.owner, os.environ)
     history.decide(acknowledge(alarm, why=why, owner=owner, until_s=asked.until, time_s=now_s))
     until = f"until {day(asked.until - 1)}, unless it becomes worse"
     back = f"pytest-gsw alarms reopen {alarm.id} --why=TEXT"
@@ -84,7 +84,7 @@ def _text(found: Sequence[Alarm]) -> str:
     lines += [line for one in found if (line := advice_line(one))]
     standing = [one for one in found if one.stands]
     paging = sum(one.pages for one in standing)
-    said = f"{counted(len(standing), 'alarm')}, {paging} to look at" if standing else "no alarm stands"
+    said = f"{plural(len(standing), 'alarm')}, {paging} to look at" if standing else "no alarm stands"
     return "\n".join([*lines, said])
 
 

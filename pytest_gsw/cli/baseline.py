@@ -20,7 +20,7 @@ from pytest_gsw.baseline_updates import (
 from pytest_gsw.cli.ini import Ini
 from pytest_gsw.cli.output import Answer, write_answer
 from pytest_gsw.cli.run_arguments import known_history, records_in, run_directory
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.results.junit import read_run
@@ -52,7 +52,7 @@ def run(asked: argparse.Namespace) -> Answer:
     if asked.documented:
         _check_one_cluster(found.proposed)
     patch = make_patch(found.proposed, documented=asked.documented)
-    left_out = [quoted(str(one), os.environ) for one in sorted([*unreadable, *found.left_out, *patch.left_out])]
+    left_out = [redact(str(one), os.environ) for one in sorted([*unreadable, *found.left_out, *patch.left_out])]
     if not patch.proposed:
         raise RunError("\n".join(["nothing can be proposed", *(f"  {line}" for line in left_out)]))
     for line in left_out:

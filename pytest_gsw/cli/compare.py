@@ -18,8 +18,8 @@ from pytest_gsw.cli.run_arguments import (
     records_in,
     run_directory,
 )
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.text import counted, listed, percent
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import listed, percent, plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, changes_text, compare_runs
 from pytest_gsw.history.model import SeriesKey
@@ -41,7 +41,7 @@ def run(asked: argparse.Namespace) -> Answer:
             before = records_in(asked.ini, history, asked.before) if before is None else before
             after = records_in(asked.ini, history, asked.after) if after is None else after
             noises = _noises(history, before, after)
-    compared = quoted(compare_runs(before, after, noises), os.environ)
+    compared = redact(compare_runs(before, after, noises), os.environ)
     if asked.json:
         return json_answer(_facts(asked, compared), compared.status)
     return Answer(_csv(compared) if asked.csv else _text(compared), compared.status)
@@ -59,7 +59,7 @@ def _known_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping
     except (ConfigurationError, RunError) as error:
         if asked.history is not None and isinstance(error, ConfigurationError):
             raise
-        why = quoted(str(error), os.environ)
+        why = redact(str(error), os.environ)
         sys.stderr.write(f"pytest-gsw compare: without the history, noise is what is usual: {why}\n")
         return {}
 
@@ -106,7 +106,7 @@ def _changes(rows: Sequence[RowRatio]) -> list[str]:
 
 def _names(rows: Sequence[str]) -> str:
     """The first row, and how many more there are."""
-    return rows[0] if len(rows) == 1 else f"{rows[0]} and {counted(len(rows) - 1, 'more row')}"
+    return rows[0] if len(rows) == 1 else f"{rows[0]} and {plural(len(rows) - 1, 'more row')}"
 
 
 def _line(row: RowRatio) -> Sequence[str]:
@@ -124,7 +124,7 @@ def _sum(compared: Comparison) -> str:
         "within noise": changes.count("same"),
         "not compared": len(compared.others),
     }
-    return f"{counted(len(compared.rows) + len(compared.others), 'row')}: {listed(counts)}"
+    return f"{plural(len(compared.rows) + len(compared.others), 'row')}: {listed(counts)}"
 
 
 def _facts(asked: argparse.Namespace, compared: Comparison) -> Mapping[str, object]:

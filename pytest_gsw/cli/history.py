@@ -18,8 +18,8 @@ from typing import Any
 from pytest_gsw.cli.output import Answer, changes_facts, csv_text, quoted_answer
 from pytest_gsw.cli.plugins import format_of
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.text import by_number, counted, minute, percent
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import by_number, minute, percent, plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
@@ -86,7 +86,7 @@ def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKe
     if any(noise.jobs == 0 for noise in noises.values()):
         lines.append(NOISE_NOTE)
     if hidden:
-        lines.append(f"{counted(hidden, 'earlier definition')} not shown; --all shows them")
+        lines.append(f"{plural(hidden, 'earlier definition')} not shown; --all shows them")
     return "\n".join(lines)
 
 
@@ -193,7 +193,7 @@ def _csv(points: Mapping[SeriesKey, Sequence[Point]]) -> str:
         for key, of_row in points.items()
         for one in of_row
     )
-    return csv_text(header, (map(_cell, quoted(line, os.environ)) for line in lines))
+    return csv_text(header, (map(_cell, redact(line, os.environ)) for line in lines))
 
 
 def _cell(text: str) -> str:
@@ -221,7 +221,7 @@ def _import(asked: argparse.Namespace) -> Answer:
         found = _imported(asked, history)
         for what, lines in (("left out", found.left_out), ("note", found.notes)):
             for line in lines:
-                sys.stderr.write(f"pytest-gsw history: {what}: {quoted(line, os.environ)}\n")
+                sys.stderr.write(f"pytest-gsw history: {what}: {redact(line, os.environ)}\n")
         if not found.records and not found.known:
             raise RunError(f"nothing was added to the history {history.shown}")
         added = history.add(found.records)
@@ -229,15 +229,15 @@ def _import(asked: argparse.Namespace) -> Answer:
 
 
 def _counts(found: Imported, added: int) -> str:
-    of_runs = f"of {counted(len({record.run.id for record in found.records}), 'run')}"
+    of_runs = f"of {plural(len({record.run.id for record in found.records}), 'run')}"
     known = len(found.records) - added
     if added:
-        counts = [f"{counted(added, 'record')} {of_runs} added"]
-        counts += [f"{counted(known, 'record')} there already"] if known else []
+        counts = [f"{plural(added, 'record')} {of_runs} added"]
+        counts += [f"{plural(known, 'record')} there already"] if known else []
     else:
-        counts = ["nothing new", *([f"{counted(known, 'record')} {of_runs} there already"] if known else [])]
+        counts = ["nothing new", *([f"{plural(known, 'record')} {of_runs} there already"] if known else [])]
     if found.known:
-        counts.append(f"{counted(found.known, 'job')} there already")
+        counts.append(f"{plural(found.known, 'job')} there already")
     if found.left_out:
         counts.append(f"{len(found.left_out)} left out")
     return ", ".join(counts)
@@ -290,10 +290,10 @@ def decide(history: History, word: str, runs: list[str], why: str | None) -> str
             raise ConfigurationError(f"{fact}\nnext: pytest-gsw history --csv")
         if (run in excluded) == (word == "exclude"):
             state = f"excluded already: {excluded[run].body.get('why', '')}" if run in excluded else "not excluded"
-            raise ConfigurationError(quoted(f"run {run} is {state}", os.environ))
+            raise ConfigurationError(redact(f"run {run} is {state}", os.environ))
     for run in dict.fromkeys(runs):
         kind, revokes = (EXCLUDE, None) if word == "exclude" else (REVOKE, excluded[run].id)
-        history.decide(Event(kind, run, clusters[run], time.time(), {"why": quoted(why, os.environ)}, revokes))
+        history.decide(Event(kind, run, clusters[run], time.time(), {"why": redact(why, os.environ)}, revokes))
     names, are = ", ".join(dict.fromkeys(runs)), "counts" if len(set(runs)) == 1 else "count"
     if word == "include":
         return f"{history.shown}: {names} {are} again"
@@ -353,10 +353,10 @@ def _drift_text(trends: Sequence[_Trend]) -> str:
     few = sum(one.first_s is None for one in trends)
     if few:
         fewest, them = REFERENCE_JOBS + NEWEST, "it drifts" if few == 1 else "they drift"
-        lines.append(f"{counted(few, 'row')} of fewer than {fewest} runs: whether {them} cannot be told yet")
+        lines.append(f"{plural(few, 'row')} of fewer than {fewest} runs: whether {them} cannot be told yet")
     if few < len(trends):
-        told = counted(len(trends) - few, "row")
-        lines.append(counted(drifts, "row drifts", "rows drift") if drifts else f"of {told} none drifts")
+        told = plural(len(trends) - few, "row")
+        lines.append(plural(drifts, "row drifts", "rows drift") if drifts else f"of {told} none drifts")
     clusters = {one.key.cluster: one.of_cluster for one in trends if one.of_cluster is not None}
     lines += [f"cluster {name} drifts: {cluster_drift_text(found)}" for name, found in sorted(clusters.items())]
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.cli.output import Answer, write_answer
-from pytest_gsw.common.text import command, counted, enumerated, shortened
+from pytest_gsw.common.text import command, enumerated, plural, shortened
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.arithmetic import Finding, findings
 from pytest_gsw.importing.cards import import_card
@@ -59,7 +59,7 @@ def _import(asked: argparse.Namespace) -> Answer:
     unnamed = [line for one in imported for line in _unnamed(one)]
     lines += unnamed
     for name, (_, rows) in texts.items():
-        lines.append(f"{directory / name}: {counted(len(rows), 'row')}, {_STATES[written[name]]}")
+        lines.append(f"{directory / name}: {plural(len(rows), 'row')}, {_STATES[written[name]]}")
     alike = list(_called_alike(directory, {name: rows for name, (_, rows) in texts.items()}))
     lines += alike
     blanks = [blank for one in imported for blank in one.blanks]
@@ -150,7 +150,7 @@ def _unnamed(one: Imported) -> Iterator[str]:
     missing = [key for key in ("model", "framework") if any(not row.text(key) for row in rows)]
     if missing:
         said = enumerated(missing)
-        yield f"{one.name}: {counted(len(rows), 'row')}, NOT written: no cell and no fact says the {said}"
+        yield f"{one.name}: {plural(len(rows), 'row')}, NOT written: no cell and no fact says the {said}"
         yield f"             add documents: [{{document: {one.name}, {', '.join(f'{key}: NAME' for key in missing)}}}]"
 
 
@@ -164,7 +164,7 @@ def _called_alike(directory: Path, written: Mapping[str, Sequence[str]]) -> Iter
             if taken.setdefault(row, path) != path:
                 alike.setdefault(taken[row], []).append(row)
         for other, same in alike.items():
-            said = f"{counted(len(same), 'row')} called as in {other}, such as {same[0]}"
+            said = f"{plural(len(same), 'row')} called as in {other}, such as {same[0]}"
             yield f"look at {path}: {said}: a session takes one of these tables, not both"
 
 
@@ -207,7 +207,7 @@ def _accepted(text: str) -> str:
 
 def _told(one: Imported) -> Iterator[str]:
     """What a reader must know of one document: what is not read, what is refused, what is missing."""
-    yield f"{one.name}: {counted(len(one.rows), 'row')}"
+    yield f"{one.name}: {plural(len(one.rows), 'row')}"
     for part in one.left_out:
         yield f"  left out   line {part.line}: {shortened(part.text, 200)}"
     for remark in one.remarks:
@@ -232,8 +232,8 @@ def _check(asked: argparse.Namespace) -> Answer:
     shown = [one for one in found if asked.strict or one not in small]
     lines = [f"{one.file}:{one.line}: {one.row}: {one.text}{_why(one)}" for one in shown]
     acknowledged = len(found) - len(new) - len(small)
-    counts = f"{counted(len(new), 'contradiction')}, {len(small)} off by less than 0.25 %, {acknowledged} acknowledged"
-    lines.append(f"{counted(len(rows), 'row')}: {counts}")
+    counts = f"{plural(len(new), 'contradiction')}, {len(small)} off by less than 0.25 %, {acknowledged} acknowledged"
+    lines.append(f"{plural(len(rows), 'row')}: {counts}")
     if new:
         lines.append(f"next: put it right, or say at the row why it stays: {new[0].line_to_add}")
     return Answer("\n".join(lines), 1 if new or (asked.strict and small) else 0)

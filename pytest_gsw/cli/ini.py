@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.files import at_home, from_here
+from pytest_gsw.common.files import at_home, relative_path
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.location import history_place
 from pytest_gsw.results.run_id import RESULTS, RUNS
@@ -34,7 +34,7 @@ class Ini:
     @property
     def results(self) -> Path:
         """The directory of results."""
-        return from_here(self._path("results") or self.directory / RESULTS)
+        return relative_path(self._path("results") or self.directory / RESULTS)
 
     @property
     def runs(self) -> Path:
@@ -45,7 +45,7 @@ class Ini:
     def baselines(self) -> tuple[Path, ...]:
         """The tables, none where it names none."""
         given = self._given("baselines") or ()
-        return tuple(from_here(self.directory / at_home(path)) for path in _words(given))
+        return tuple(relative_path(self.directory / at_home(path)) for path in _words(given))
 
     @property
     def cluster(self) -> str | None:
@@ -76,7 +76,7 @@ class Ini:
 
     def _path(self, name: str) -> Path | None:
         given = self._given(name)
-        return from_here(self.directory / at_home(given)) if given else None
+        return relative_path(self.directory / at_home(given)) if given else None
 
     def _given(self, name: str) -> Any:
         """A value: of ``addopts`` first, which is the command line's."""
@@ -116,11 +116,11 @@ def _values(path: Path) -> Mapping[str, Any] | None:
         try:
             sections = IniConfig(str(path)).sections
         except ParseError as error:
-            raise ConfigurationError(f"{from_here(path)}: {error}") from None
+            raise ConfigurationError(f"{relative_path(path)}: {error}") from None
         section = sections.get("tool:pytest" if path.name == "setup.cfg" else "pytest")
         return {} if section is None and path.name.endswith("pytest.ini") else section
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{from_here(path)} cannot be read: {error}") from None
+        raise ConfigurationError(f"{relative_path(path)} cannot be read: {error}") from None
 
 
 def _of_toml(path: Path) -> Mapping[str, Any] | None:

@@ -12,7 +12,7 @@ from typing import Any
 from pytest_gsw.cli.output import Answer, json_answer
 from pytest_gsw.cli.plugins import cluster_of, format_called, format_of, tables_on
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import percent
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.jobs.environment import job_image
@@ -138,7 +138,7 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         metrics.SAVE_TIME.key: log.checkpoint_saves_s[-1] if log.checkpoint_saves_s else None,
         "calibration_flops": log.calibration_flops,
         "runs_in_file": log.attempts,
-        "not_finite": quoted(log.not_finite[1], os.environ) if log.not_finite else None,
+        "not_finite": redact(log.not_finite[1], os.environ) if log.not_finite else None,
     }
 
 
@@ -170,7 +170,7 @@ def _row_metrics(
         verdict = judge(row, measurement, tolerance, accepted, max_gain=cluster.max_gain if cluster else None)
     except ValueError as error:
         raise LogError(str(error)) from None
-    found, shown = measurement.figures, quoted(image, os.environ)
+    found, shown = measurement.figures, redact(image, os.environ)
     # The series of a calibrated row is that of the documented machine; what is told here is this run's.
     scale = (found.step_time_s or 1.0) / found.calibrated_step_time_s if found.calibrated_step_time_s else 1.0
     return {

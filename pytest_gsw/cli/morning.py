@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pytest_gsw.cli.output import Answer
 from pytest_gsw.cli.report import report_of
 from pytest_gsw.cli.run_arguments import run_directory, whole_run
-from pytest_gsw.common.files import from_here
+from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, minute, one_line
 from pytest_gsw.history.comparison import failing_text, line_of, slow_since_text
 from pytest_gsw.reports.ci.findings import counts_text, findings
@@ -26,7 +26,7 @@ def run(asked: argparse.Namespace) -> Answer:
     if directory is None:
         return Answer(f"there is no run in {asked.ini.runs}\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help")
     records, missing = whole_run(asked.ini, directory)
-    report = report_of(asked, records, Run(from_here(directory), missing))
+    report = report_of(asked, records, Run(relative_path(directory), missing))
     facts = list(_facts(report))
     width = max(len(name) for name, _ in facts) + 2
     return Answer("\n".join(f"{name:<{width}}{text}" for name, text in facts))

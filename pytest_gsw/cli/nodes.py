@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_gsw.cli.output import Answer, quoted_answer, write_answer
 from pytest_gsw.cli.run_arguments import clusters_of, opened
-from pytest_gsw.common.text import counted, minute, percent, share
+from pytest_gsw.common.text import minute, percent, plural, share
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.comparison import sound_text
 from pytest_gsw.history.model import Point
@@ -52,7 +52,7 @@ def _lines(found: Mapping[str, Nodes], told: bool, slow: int) -> Iterator[str]:
         columns = ("nodes", "cluster", ">throughput", "since", "last", ">accuse", ">clear", "")
         yield plain_table(table, *columns, style="simple")
     if slow:
-        yield f"{counted(slow, 'culprit')}, see --json for the jobs"
+        yield f"{plural(slow, 'culprit')}, see --json for the jobs"
     else:
         yield f"no node {'makes' if told else 'is known to make'} jobs slow{' any more' if table else ''}"
     for cluster, nodes in found.items():
@@ -64,7 +64,7 @@ def _failing_lines(cluster: str, nodes: Nodes) -> Iterator[str]:
     count = nodes.failed_jobs
     if not count:
         return
-    failed = f"{cluster}: {counted(count, 'job')} failed by the infrastructure in {FAILURES_DAYS} days"
+    failed = f"{cluster}: {plural(count, 'job')} failed by the infrastructure in {FAILURES_DAYS} days"
     if not nodes.failing:
         yield f"{failed}, on no node more than by chance"
         return

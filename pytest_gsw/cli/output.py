@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_gsw.common.files import make_directory, write_whole
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError
 
 
@@ -31,8 +31,8 @@ def json_answer(facts: Any, status: int = 0) -> Answer:
 def quoted_answer(asked: argparse.Namespace, facts: Any, text: str, status: int = 0) -> Answer:
     """Facts as JSON where that is asked for, else a text; without secrets."""
     if asked.json:
-        return json_answer(quoted(facts, os.environ), status)
-    return Answer(quoted(text, os.environ), status)
+        return json_answer(redact(facts, os.environ), status)
+    return Answer(redact(text, os.environ), status)
 
 
 def changes_facts(changes: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:

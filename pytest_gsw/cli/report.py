@@ -17,9 +17,9 @@ from pytest_gsw.cli.run_arguments import (
     run_directory,
     whole_run,
 )
-from pytest_gsw.common.files import from_here
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.text import counted
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import TEXTS
@@ -76,7 +76,7 @@ def report_of(asked: argparse.Namespace, records: Sequence[Record], run: Run) ->
             return run_report(records, run, history, accepted)
     except RunError as error:  # the run is to be shown in any case
         name = " ".join(filter(None, ("pytest-gsw", asked.command)))
-        sys.stderr.write(f"{name}: without the history: {quoted(str(error), os.environ)}\n")
+        sys.stderr.write(f"{name}: without the history: {redact(str(error), os.environ)}\n")
     return run_report(records, run)
 
 
@@ -86,7 +86,7 @@ def _asked(ini: Ini, given: str, history: History | None) -> tuple[tuple[Record,
     if found is None:
         records = records_in(ini, history, given)
         return records, Run(ini.runs / records[0].run.id)
-    directory = from_here(found)
+    directory = relative_path(found)
     records, missing = whole_run(ini, directory)
     return records, Run(directory, missing)
 
@@ -102,6 +102,6 @@ def _default_output(runs: Sequence[Run]) -> Path:
 
 def _said(found: Sequence[tuple[tuple[Record, ...], Run]]) -> str:
     if len(found) > 1:
-        return counted(len(found), "run")
+        return plural(len(found), "run")
     ((records, run),) = found
     return counts_line(records, len(run.missing))

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from pytest_gsw.cli.output import Answer, json_answer
 from pytest_gsw.cli.plugins import cluster_of, tables_on
-from pytest_gsw.common.files import from_here
-from pytest_gsw.common.redact import MASK, is_secret, quoted
-from pytest_gsw.common.text import at_line, counted, listed, percent
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.redact import MASK, is_secret, redact
+from pytest_gsw.common.text import at_line, listed, percent, plural
 from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
@@ -59,7 +59,7 @@ def run(asked: argparse.Namespace) -> Answer:
     columns = ["row", *(">nodes", ">GBS", ">seconds", ">tokens/s", ">MFU", ">TFLOP/s/GPU", ">tolerance"), "document"]
     columns += [] if asked.cluster is None else [f"accepted on {asked.cluster}"]
     listing = plain_table(table, *columns, style="simple")
-    listed = [listing, counted(len(rows), "row")] if rows or not blanks else []
+    listed = [listing, plural(len(rows), "row")] if rows or not blanks else []
     return Answer("\n".join([*listed, *([""] if listed and blanks else []), *_blank_lines(blanks)]), status)
 
 
@@ -84,11 +84,15 @@ def _blank_lines(rows: Sequence[BlankRow]) -> list[str]:
     if not rows:
         return []
     table = [
-        (row.id, ", ".join(blank.key for blank in row.blanks), f"{from_here(row.location.path)}:{row.location.line}")
+        (
+            row.id,
+            ", ".join(blank.key for blank in row.blanks),
+            f"{relative_path(row.location.path)}:{row.location.line}",
+        )
         for row in rows
     ]
     lines = [plain_table(table, "row", "blank", "table", style="simple")]
-    lines.append(f"{counted(len(rows), 'row')} cannot run, until what is blank is typed into the table")
+    lines.append(f"{plural(len(rows), 'row')} cannot run, until what is blank is typed into the table")
     facts = facts_of(rows)
     if facts:
         lines += [f"next: or write into {FACTS_FILE} beside the tables, and import the documents again:", "", *facts]
@@ -320,12 +324,12 @@ def _without_secrets(change: RowChange) -> RowChange:
         else one
         for name, one in change.configuration.items()
     }
-    return quoted(replace(change, configuration=configuration), os.environ)
+    return redact(replace(change, configuration=configuration), os.environ)
 
 
 def _text(changes: Sequence[RowChange], before: int, after: int) -> str:
     if not changes:
-        return f"{counted(before, 'row')}, no difference"
+        return f"{plural(before, 'row')}, no difference"
     table = []
     for change in (one for one in changes if one.kind == "changed"):
         named = {**change.figures, **change.configuration}
@@ -372,4 +376,4 @@ def _sum(changes: Sequence[RowChange], before: int, after: int) -> str:
         "removed": sum(change.kind == "removed" for change in changes),
         "added": sum(change.kind == "added" for change in changes),
     }
-    return f"{counted(before, 'row')} before, {after} after: {listed(counts)}"
+    return f"{plural(before, 'row')} before, {after} after: {listed(counts)}"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.files import from_here
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.model import is_same
@@ -157,7 +157,7 @@ class Cluster:
 
 def clusters_option(file: str | None) -> tuple[str, ...]:
     """The option that names a file of clusters; none where it is found without."""
-    return () if file is None else (f"--gsw-clusters={from_here(Path(file))}",)
+    return () if file is None else (f"--gsw-clusters={relative_path(Path(file))}",)
 
 
 #: The cluster that needs nothing: a simulated recipe, run as processes on this machine.
@@ -498,7 +498,7 @@ def _gpus(environ: Mapping[str, str]) -> list[str]:
 
 def _broken(said: str, environ: Mapping[str, str]) -> ConfigurationError:
     return ConfigurationError(
-        f"nvidia-smi fails, so that nobody knows which GPUs this machine has\n{quoted(said, environ)}\n"
+        f"nvidia-smi fails, so that nobody knows which GPUs this machine has\n{redact(said, environ)}\n"
         "next: nvidia-smi; or, to train on the cores, export CUDA_VISIBLE_DEVICES="
     )
 

@@ -111,7 +111,7 @@ def text_of(place: str, most_bytes: int) -> str | None:
         return None
 
 
-def from_here(path: Path) -> Path:
+def relative_path(path: Path) -> Path:
     """The path as seen from the working directory, where it lies below: people and CI servers know no other."""
     try:
         return path.absolute().relative_to(Path.cwd())

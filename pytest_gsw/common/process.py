@@ -13,7 +13,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def aside(call: Callable[[], Result], name: str) -> Future[Result]:
+def run_in_background(call: Callable[[], Result], name: str) -> Future[Result]:
     """What a call returns or raises, in a thread of this name.
 
     Python does not wait for that thread when it ends, as it does for an executor's: a call that never returns keeps

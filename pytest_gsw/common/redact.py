@@ -200,7 +200,7 @@ def fingerprint(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
-def quoted(value: Quotable, *environments: Mapping[str, str]) -> Quotable:
+def redact(value: Quotable, *environments: Mapping[str, str]) -> Quotable:
     """What others have written, :func:`printable` and without secrets; the same object where that changes nothing.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 ByNumber: TypeAlias = tuple[tuple[int, str], ...]
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
+def plural(count: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun: ``1 row``, ``2 rows``; by default, the plural is the noun with an "s"."""
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 

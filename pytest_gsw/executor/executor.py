@@ -18,8 +18,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.process import aside
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.process import run_in_background
+from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import (
     INTERRUPTED,
     JobError,
@@ -54,7 +54,7 @@ from pytest_gsw.executor.row_state import (
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission, is_next
 from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, outputs_beside
-from pytest_gsw.jobs.model import NEVER_STARTS, Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Stop
+from pytest_gsw.jobs.model import NEVER_STARTS, Attempt, EarlyStop, Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.checks import not_alone, read_identity
@@ -1000,7 +1000,7 @@ class Executor:
         self._asked = list(self._rows.live.values())
         poll = partial(self._poll, [live.seen.job for live in self._asked])
         if self._asked and self._asks_aside:
-            self._answer = aside(poll, "gsw-ask")
+            self._answer = run_in_background(poll, "gsw-ask")
         else:
             self._end_question(poll)
 
@@ -1042,7 +1042,7 @@ class Executor:
     def _shown(self, live: Active, answers: Mapping[str, JobStatus]) -> JobStatus:
         """The scheduler's own words go to the screen, the journal and the record; what is no news is what was known."""
         seen, status = live.seen, answers.get(live.row.row_id, _NO_ANSWER)
-        return seen.status if status == seen.status else quoted(status, self._environ, seen.job.spec.environment)
+        return seen.status if status == seen.status else redact(status, self._environ, seen.job.spec.environment)
 
     def _take(self, told: list[tuple[Active, JobStatus]]) -> None:
         """Write down which jobs have ended, and only then go on with them."""
@@ -1130,7 +1130,7 @@ class Executor:
                 live.log = None  # a job that is started again may write to another
                 if seen.status.reason.startswith(NEVER_STARTS) and not seen.stop_sent:
                     fact = f"job {seen.job.id} can never start: {seen.status.reason}"
-                    stopped.append((seen, Stop(fact, "find out why the job that it waits for has failed")))
+                    stopped.append((seen, EarlyStop(fact, "find out why the job that it waits for has failed")))
             if seen.status.state is not JobState.RUNNING or seen.stop_sent:
                 continue
             finished = seen.sample is not None and seen.sample.finished
@@ -1170,10 +1170,10 @@ class Executor:
                 live.log = None
         return live.log
 
-    def _end_early(self, stops: list[tuple[SubmittedJob, Stop]]) -> None:
+    def _end_early(self, stops: list[tuple[SubmittedJob, EarlyStop]]) -> None:
         """End jobs early, with one request; a job that could not be ended is tried again at the next look."""
         for seen, why in stops:
-            stop = quoted(why, self._environ, seen.job.spec.environment)  # it may have words of the log
+            stop = redact(why, self._environ, seen.job.spec.environment)  # it may have words of the log
             if seen.stopped is None:
                 self._notes.write(Journal.stopped, seen.job, stop)
             seen.stopped = stop

@@ -21,7 +21,7 @@ from pathlib import Path
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import LogError
 from pytest_gsw.executor.limits import Policies
-from pytest_gsw.jobs.model import Stop
+from pytest_gsw.jobs.model import EarlyStop
 from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
@@ -53,7 +53,7 @@ class Sample:
     #: Whether the last step is there, so that the job is about to end.
     finished: bool = False
     #: Why the job should be ended now.
-    stop: Stop | None = None
+    stop: EarlyStop | None = None
 
 
 class Watch:
@@ -165,7 +165,7 @@ class Watch:
             return last >= first + self._steps - 1
         return progress.steps >= (self._expected_lines() or math.inf)
 
-    def _stop(self, progress: Progress, sample: Sample, now_s: float) -> Stop | None:
+    def _stop(self, progress: Progress, sample: Sample, now_s: float) -> EarlyStop | None:
         stop = None
         if progress.changed:  # else they were asked already
             stop = self._not_finite(progress, sample) or self._slow_start(progress, sample)
@@ -173,19 +173,19 @@ class Watch:
 
     # -- the policies -------------------------------------------------------------------------
 
-    def _not_finite(self, progress: Progress, sample: Sample) -> Stop | None:
+    def _not_finite(self, progress: Progress, sample: Sample) -> EarlyStop | None:
         whole = self._read() if progress.not_finite is not None else None
         if whole is None or whole.not_finite is None:
             return None
         index, text = whole.not_finite
         where = "" if index is None else f" at step {index}"
-        return Stop(
+        return EarlyStop(
             f"{NOT_FINITE}{where}: {text}",
             DIVERGED,
             _left_s(sample, self._steps, sample.step_time_s or self._step_time_s),
         )
 
-    def _slow_start(self, progress: Progress, sample: Sample) -> Stop | None:
+    def _slow_start(self, progress: Progress, sample: Sample) -> EarlyStop | None:
         expected_s = self._step_time_s
         if not self._judged or expected_s is None or progress.median is None or progress.steps < _FIRST_STEPS:
             return None
@@ -198,7 +198,7 @@ class Watch:
         # Half of all steps are as slow, not a pause of the last ten alone.
         if len(seconds) < _FIRST_STEPS or not seconds[len(seconds) // 2] > limit_s:
             return None
-        return Stop(
+        return EarlyStop(
             f"slow start: {median_s:.4g} s a step over the last {_FIRST_STEPS} of {progress.steps} steps "
             f"is {median_s / expected_s:.1f} times the {self._by} {expected_s:.4g} s "
             f"(ended early from {self._policies.slow_start:g} times on)",
@@ -206,7 +206,7 @@ class Watch:
             _left_s(sample, self._steps, median_s),
         )
 
-    def _stall(self, progress: Progress, sample: Sample, now_s: float) -> Stop | None:
+    def _stall(self, progress: Progress, sample: Sample, now_s: float) -> EarlyStop | None:
         limit_s = self._stall_limit_s(sample)
         waited_s = now_s - self._news_s
         if not getattr(self._format, "shows_progress", True) or waited_s < limit_s:
@@ -219,7 +219,7 @@ class Watch:
         fact = f"stalled at step {sample.steps}{of}: no new step for {duration(waited_s)}"
         if not sample.steps:
             fact = f"hung at start: no step within {duration(waited_s)}"
-        return Stop(
+        return EarlyStop(
             fact,
             "look for the rank that printed last, and rerun with NCCL_DEBUG=INFO; "
             "stall: MINUTES in clusters.yaml if the run does pause for so long",

@@ -11,12 +11,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_gsw.common.text import counted, enumerated
+from pytest_gsw.common.text import enumerated, plural
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import by_row
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher, Named, Stop
+from pytest_gsw.jobs.model import Attempt, EarlyStop, FoundJob, Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
 
@@ -71,7 +71,7 @@ class SubmittedJob:
     #: What became of its submission; ``None`` where that had an answer.
     away: SchedulerUnreachableError | None = None
     #: Why the job is to be ended early, and whether the launcher has been told by this session.
-    stopped: Stop | None = None
+    stopped: EarlyStop | None = None
     stop_sent: bool = False
     #: The launcher was told to end it.
     cancelled: bool = False
@@ -230,7 +230,7 @@ def _ids(one: Job, other: Job) -> str:
 
 
 #: The jobs that the scheduler has, by the row whose name they bear; why that is not known.
-Count = Mapping[str, Sequence[Named]] | RunError
+Count = Mapping[str, Sequence[FoundJob]] | RunError
 
 
 class RowTable:
@@ -446,7 +446,7 @@ def stray_text(stray: SubmittedJob) -> str:
 def _not_owned(strays: Sequence[SubmittedJob]) -> JobError:
     ids = enumerated([stray.job.id for stray in strays])
     return JobError(
-        f"the row has {counted(len(strays), 'job')} that no submission of it named: {ids}",
+        f"the row has {plural(len(strays), 'job')} that no submission of it named: {ids}",
         tuple(("no row's", stray_text(stray)) for stray in strays),
         advice="let the recipe submit one job for a row, and name it; then run the row again",
     )

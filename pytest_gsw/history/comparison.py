@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_gsw.common.text import by_number, command, counted, day, minute, percent, share
+from pytest_gsw.common.text import by_number, command, day, minute, percent, plural, share
 from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, State
 from pytest_gsw.history.model import SIMULATED, SeriesKey, is_judged, series_key
 from pytest_gsw.history.row_history import (
@@ -46,7 +46,7 @@ def drift_text(found: Drifting) -> str:
 
 def cluster_drift_text(found: ClusterDrifting) -> str:
     """That a cluster drifts, for all of its rows together, since when, and what changed then, in one line."""
-    return _drift_text(f", of {counted(found.rows, 'row')} together,", found)
+    return _drift_text(f", of {plural(found.rows, 'row')} together,", found)
 
 
 def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") -> str:
@@ -91,7 +91,7 @@ def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
 
 def change_text(change: Change) -> str:
     """What changed, when, and how the runs since compare with those before, in one line."""
-    runs = f"{counted(change.runs_since, 'run')} since, {change.runs_before} before"
+    runs = f"{plural(change.runs_since, 'run')} since, {change.runs_before} before"
     interval = f"{percent(change.low - 1)} to {percent(change.high - 1)}"
     named = changes_text(change.named)
     return f"{minute(change.since.begin_s)} {named}: throughput {percent(change.ratio - 1)} ({interval}; {runs})"
@@ -173,7 +173,7 @@ def line_of(alarm: Alarm) -> str:
     """An alarm as a session's summary says it."""
     spell = alarm.spell
     change = "" if alarm.change is None else f" {percent(alarm.change)}"
-    since = f"since {minute(alarm.since_s)}, {counted(len(spell.runs), 'run')}"
+    since = f"since {minute(alarm.since_s)}, {plural(len(spell.runs), 'run')}"
     what = f"{spell.kind.value} of {spell.subject}"
     if alarm.state is State.MENDED:
         return f"{alarm.id}  {what}: {state_text(alarm)}"
@@ -207,7 +207,7 @@ def explaining(slow: Iterable[SlowNode], verdict: Verdict, ran: Sequence[tuple[s
 
 def suspect_text(one: SlowNode) -> str:
     """A slow node, what it costs, and by how many jobs that is known: ``node pool0-0017 (-9.8 %, 41 jobs)``."""
-    return f"{_called(one)} ({percent(one.change)}, {counted(len(one.accusing), 'job')})"
+    return f"{_called(one)} ({percent(one.change)}, {plural(len(one.accusing), 'job')})"
 
 
 def _called(one: SlowNode | FailingNode) -> str:
@@ -221,7 +221,7 @@ def slow_since_text(one: SlowNode) -> str:
 
 def failing_text(one: FailingNode) -> str:
     """A node that fails jobs: ``node pool0-0017 (5 of 16 jobs failed, usual are 2.1 %)``."""
-    return f"{_called(one)} ({one.failed} of {counted(one.of, 'job')} failed, usual are {share(one.usual)})"
+    return f"{_called(one)} ({one.failed} of {plural(one.of, 'job')} failed, usual are {share(one.usual)})"
 
 
 def sound_text(sound: KnownGoodNodes) -> str:
@@ -230,7 +230,7 @@ def sound_text(sound: KnownGoodNodes) -> str:
         return "no job tells of any other node"
     cleared, untold = len(sound.cleared), len(sound.untold)
     loss = percent(math.exp(-LOSS) - 1).removeprefix("-")
-    known = f"{counted(cleared, 'node')} cleared of a loss of {loss} or more by the last {NEWEST_RUNS} runs"
+    known = f"{plural(cleared, 'node')} cleared of a loss of {loss} or more by the last {NEWEST_RUNS} runs"
     return f"{known}, {untold} could not be told" if untold else known
 
 

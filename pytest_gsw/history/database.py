@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from pytest_gsw.common.files import SHARED, from_here, make_directory
+from pytest_gsw.common.files import SHARED, make_directory, relative_path
 from pytest_gsw.errors import ConfigurationError, GswError
 
 
@@ -92,7 +92,7 @@ class SqliteDatabase:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.shown = str(from_here(path))
+        self.shown = str(relative_path(path))
         self.place = _place(path)
         self._connection: sqlite3.Connection | None = None
 

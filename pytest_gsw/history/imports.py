@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_gsw.common.files import from_here
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.jobs.layout import errors_beside, job_id_in, log_glob, looks_like_a_log
@@ -18,7 +18,7 @@ from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.junit_names import read_noted
-from pytest_gsw.results.make_record import Found, record_of, row_facts
+from pytest_gsw.results.make_record import RowResult, record_of, row_facts
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.stats.figures import documented_peak_flops
@@ -73,15 +73,15 @@ def imported_record(
     facts = row_facts(row, node_id, row.tolerance, definition, experiment_hash(row))
     run = RunFacts(run_id(job.id, source), cluster, simulated=False, image=image)
     jobs = Jobs(replace(job, judged_s=measurement.judged_s))
-    fact = f"{measurement.judged_s:.4g} s, imported from {from_here(source)}"
-    found = Found(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
-    return quoted(record_of(row, facts, run, jobs, found, None), os.environ)
+    fact = f"{measurement.judged_s:.4g} s, imported from {relative_path(source)}"
+    found = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
+    return redact(record_of(row, facts, run, jobs, found, None), os.environ)
 
 
 def _table(path: Path) -> str:
     """A table's name as the node ids of sessions have it."""
     bundled = bundled_baselines()
-    return (path.relative_to(bundled.parent) if path.is_relative_to(bundled) else from_here(path)).as_posix()
+    return (path.relative_to(bundled.parent) if path.is_relative_to(bundled) else relative_path(path)).as_posix()
 
 
 # -- directories of runs ---------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def import_runs(directories: Iterable[Path]) -> Imported:
             raise ConfigurationError(f"there is no directory {directory}\nnext: ls {RUNS}")
         if run := read_noted(directory).replay_of:
             # A job counts once, in the run that it was of.
-            left_out.append(quoted(f"{directory} is a replay of {run}", os.environ))
+            left_out.append(redact(f"{directory} is a replay of {run}", os.environ))
             continue
         of_run, unreadable = read_run(directory)
         records += of_run

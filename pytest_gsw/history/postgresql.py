@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
-from pytest_gsw.common.redact import MASK, is_secret, quoted
+from pytest_gsw.common.redact import MASK, is_secret, redact
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, HistoryUnusableError, Rows, Values
 
@@ -246,7 +246,7 @@ class PostgresqlDatabase:
         text = " ".join(str(error).split())
         for secret in self._secrets:
             text = text.replace(secret, MASK)
-        return quoted(text)
+        return redact(text)
 
 
 def _secrets(url: str) -> tuple[str, ...]:

@@ -21,11 +21,11 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_lists import NodeSets, compressed, expand
 from pytest_gsw.results.record import Record, ran_with
 from pytest_gsw.results.run_id import begin_of
-from pytest_gsw.stats.cluster_effect import Before, CurrentRun, level_of
+from pytest_gsw.stats.cluster_effect import ClusterReference, CurrentRun, level_of
 from pytest_gsw.stats.drift import NEWEST, Drift, drift
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
-from pytest_gsw.stats.slow_nodes import Culprit, Ended, Found, Timed, bits, failures, find
+from pytest_gsw.stats.slow_nodes import JobEnd, JobTime, SearchResult, SlowNodeGroup, bits, failures, find
 from pytest_gsw.stats.verdict import UNUSUAL
 from pytest_gsw.tables.model import Accepted
 
@@ -124,12 +124,12 @@ class Nodes:
         # A run may go on while the next one begins: its jobs are of its own run all the same.
         counted.sort(key=itemgetter(0))
         sets = NodeSets()
-        self._jobs = [Timed(run, row, math.log(point.judged_s), sets.of(point.nodes)) for run, row, point in counted]
+        self._jobs = [JobTime(run, row, math.log(point.judged_s), sets.of(point.nodes)) for run, row, point in counted]
         self._failed = [sets.of(one.nodes) for one in self._failures]
         self._names, self._points = tuple(sets.bits), [point for *_, point in counted]
 
     @cached_property
-    def _found(self) -> Found:
+    def _found(self) -> SearchResult:
         return find(self._jobs)
 
     @cached_property
@@ -165,12 +165,12 @@ class Nodes:
             return ()
         since_s = self._lately_s
         ended = [
-            Ended(run_key(point), self._keys[job.row].row, job.nodes, failed=False)
+            JobEnd(run_key(point), self._keys[job.row].row, job.nodes, failed=False)
             for job, point in zip(self._jobs, self._points, strict=True)
             if point.time_s >= since_s
         ]
         failed = [
-            Ended(one.run_id, one.row, mask, failed=True)
+            JobEnd(one.run_id, one.row, mask, failed=True)
             for one, mask in zip(self._failures, self._failed, strict=True)
             if one.time_s >= since_s
         ]
@@ -194,7 +194,7 @@ def name_of(nodes: Sequence[str]) -> str:
     return nodes[0] if len(nodes) == 1 else f"one of {compressed(nodes)}"
 
 
-def _named(one: Culprit, names: Sequence[str], points: Sequence[Point]) -> SlowNode:
+def _named(one: SlowNodeGroup, names: Sequence[str], points: Sequence[Point]) -> SlowNode:
     return SlowNode(
         tuple(sorted(names[node] for node in one.nodes)),
         math.exp(-one.excess) - 1,
@@ -269,12 +269,12 @@ class ClusterHistory:
         return tuple(sorted(runs, key=lambda run: (run.time_s, run.name)))
 
     @cached_property
-    def before(self) -> Before:
+    def before(self) -> ClusterReference:
         """What these runs have in common."""
         levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.histories.items()}
         seconds = [{row: point.judged_s for row, point in run.points.items()} for run in self.runs]
         slow = [{row for row, point in run.points.items() if point.is_too_slow} for run in self.runs]
-        return Before(seconds, {row: level for row, level in levels.items() if level is not None}, slow)
+        return ClusterReference(seconds, {row: level for row, level in levels.items() if level is not None}, slow)
 
     def current_run(self, first_s: Mapping[str, float], missing: int = 0) -> CurrentRun:
         """A run that is not among these.

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from pytest_gsw.clusters.model import LAUNCHER_KEYS
-from pytest_gsw.common.files import from_here
+from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import shortened
 from pytest_gsw.errors import HookError, InvalidHookResultError
 from pytest_gsw.jobs.layout import JOB_ID
@@ -76,7 +76,7 @@ def last_line(error: BaseException) -> str:
 
 def shown(plugin: str) -> str:
     """A plugin's name, a conftest.py as seen from the working directory."""
-    return str(from_here(Path(plugin))) if plugin.endswith(".py") else plugin
+    return str(relative_path(Path(plugin))) if plugin.endswith(".py") else plugin
 
 
 def _called(frame: FrameType) -> str:
@@ -111,7 +111,7 @@ def _is_beside(frame: FrameType, entry: FrameType) -> bool:
 
 
 def _place(frame: FrameType, line: int) -> str:
-    return f"{from_here(Path(frame.f_code.co_filename))}:{line}, in {frame.f_code.co_name}"
+    return f"{relative_path(Path(frame.f_code.co_filename))}:{line}, in {frame.f_code.co_name}"
 
 
 #: What an attribute must be: a few words, and whether a value is that.

@@ -21,7 +21,7 @@ import signal
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pytest_gsw.common.text import counted
+from pytest_gsw.common.text import plural
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 
 # -- Slurm's words for job states → :class:`~pytest_gsw.jobs.model.JobState`: a closed table --------
@@ -126,7 +126,7 @@ def problem_of(
     ] or [step for step in suspects if not _is_beside_training(step, steps)]
     if failed:
         first, more = failed[0], len(failed) - 1
-        others = f", and {counted(more, 'more step')} failed" if more else ""
+        others = f", and {plural(more, 'more step')} failed" if more else ""
         return StepProblem(
             f"its step {first.id} ({first.name}) {how_it_ended(first)}{others}", tuple(map(line, failed))
         )

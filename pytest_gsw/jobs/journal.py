@@ -21,7 +21,7 @@ from typing import Any
 from pytest_gsw.common.files import make_directory, write_new
 from pytest_gsw.errors import ConfigurationError, SubmissionError
 from pytest_gsw.jobs.job_steps import kept, of_kept
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, LogBefore, Named, Stop, scancel
+from pytest_gsw.jobs.model import Attempt, EarlyStop, FoundJob, Job, JobSpec, JobState, JobStatus, LogBefore, scancel
 from pytest_gsw.jobs.scripts import cluster_of
 
 # -- Lines of a journal -----------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Submission:
     #: How the job ended, once that was seen.
     ended: JobStatus | None = None
     #: Why the session ended the job early, where it did.
-    stopped: Stop | None = None
+    stopped: EarlyStop | None = None
     #: Whether the session cancelled the job because it ended itself; only the job's end tells whether that came first.
     cancelled: bool = field(default=False, kw_only=True)
     #: The row's jobs before this one.
@@ -228,7 +228,7 @@ class Journal:
         """Jobs were seen to have ended; the scheduler may soon forget them."""
         self._write(*(_ended(job, status) for job, status in ends))
 
-    def stopped(self, job: Job, stop: Stop) -> None:
+    def stopped(self, job: Job, stop: EarlyStop) -> None:
         """A job is about to be ended early."""
         self._write({"event": "stopped", "row": job.spec.row_id, "job": job.id, **asdict(stop)})
 
@@ -366,7 +366,7 @@ def _after(before: Submission | None, kind: str, event: Mapping[str, Any]) -> Su
         new = replace(before, intended_s=event["time_s"], job_id=event["job"], logs_before=logs_before)
         return replace(new, ended=None, stopped=None, cancelled=False, other_name=event["other_name"])
     if kind == "stopped":
-        return replace(before, stopped=Stop(event["fact"], event["advice"], event["saved_s"]))
+        return replace(before, stopped=EarlyStop(event["fact"], event["advice"], event["saved_s"]))
     if kind == "cancelled" and event["job"] == before.job_id:
         return replace(before, cancelled=True)
     if kind == "ended":
@@ -415,10 +415,10 @@ def attempt_of(name: str) -> tuple[str, int]:
     return (name, 1) if match is None else (match[2], int(match[1]))
 
 
-def by_row(specs: Iterable[JobSpec], named: Iterable[Named]) -> dict[str, list[Named]]:
+def by_row(specs: Iterable[JobSpec], named: Iterable[FoundJob]) -> dict[str, list[FoundJob]]:
     """Jobs by the id of the row whose name they bear, whichever attempt they are; other users' names are left out."""
     rows = {attempt_of(spec.name)[0]: spec.row_id for spec in specs if spec.unique_name}
-    found: dict[str, list[Named]] = {}
+    found: dict[str, list[FoundJob]] = {}
     for job in named:
         row_id = rows.get(attempt_of(job.name)[0])
         if row_id is not None:
@@ -426,7 +426,7 @@ def by_row(specs: Iterable[JobSpec], named: Iterable[Named]) -> dict[str, list[N
     return found
 
 
-def take_up(spec: JobSpec, past: Submission | None, named: Sequence[Named]) -> ResumeState:
+def take_up(spec: JobSpec, past: Submission | None, named: Sequence[FoundJob]) -> ResumeState:
     """Where a row stands, by how its first job is started, its journal, and all jobs that the scheduler has of it.
 
     Raises:
@@ -488,8 +488,8 @@ def _figure(figures: Mapping[str, float], name: str) -> str:
     return f"{figures[name]:g}" if name in figures else "not documented"
 
 
-def _by_attempt(spec: JobSpec, named: Sequence[Named]) -> dict[int, Named]:
-    found: dict[int, Named] = {}
+def _by_attempt(spec: JobSpec, named: Sequence[FoundJob]) -> dict[int, FoundJob]:
+    found: dict[int, FoundJob] = {}
     for job in named:
         _, number = attempt_of(job.name)
         other = found.setdefault(number, job)
@@ -503,7 +503,7 @@ def _by_attempt(spec: JobSpec, named: Sequence[Named]) -> dict[int, Named]:
     return found
 
 
-def _placed(spec: JobSpec, past: Submission, found: Mapping[int, Named]) -> dict[int, str]:
+def _placed(spec: JobSpec, past: Submission, found: Mapping[int, FoundJob]) -> dict[int, str]:
     """Which attempt each job is that the journal knows; it may have lost those before it.
 
     Raises:
@@ -536,12 +536,12 @@ def _placed(spec: JobSpec, past: Submission, found: Mapping[int, Named]) -> dict
     return placed
 
 
-def _is_after(job: Named, ended_s: float | None) -> bool:
+def _is_after(job: FoundJob, ended_s: float | None) -> bool:
     """Whether a job was submitted after another one's end, by the scheduler's own clock."""
     return ended_s is not None and job.status.submit_s is not None and job.status.submit_s > ended_s
 
 
-def _lost(past: Submission, job_id: str, job: Named | None) -> Attempt:
+def _lost(past: Submission, job_id: str, job: FoundJob | None) -> Attempt:
     """One job that is not its row's last, of which the journal does not say so."""
     if job_id == past.job_id and past.ended is not None:
         status = past.ended

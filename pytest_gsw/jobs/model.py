@@ -63,7 +63,7 @@ VIRTUAL_ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
 @dataclass(frozen=True)
-class Told:
+class ExperimentInfo:
     """What a launch script's output says of the jobs that it has submitted."""
 
     #: The job that trains; ``None`` for none, for several of which no one is it, and for one without a directory.
@@ -115,9 +115,9 @@ class Launch:
         """The environment of a submission, made of the session's and the job's."""
         return dict(environment)
 
-    def told_by(self, output: str) -> Told:
+    def told_by(self, output: str) -> ExperimentInfo:
         """What the output says of the jobs that it has submitted."""
-        return Told()
+        return ExperimentInfo()
 
     def log_in(self, directory: Path, job_id: str) -> Path:
         """The log of a job in its directory.
@@ -340,7 +340,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Stop:
+class EarlyStop:
     """Why the session ended a job early."""
 
     #: What its log showed, one line: ``stalled at step 17 of 50: no new step for 10m00s``.
@@ -352,7 +352,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Named:
+class FoundJob:
     """A job that a scheduler has, by its name."""
 
     id: str
@@ -369,7 +369,7 @@ class Launcher(Protocol):
 
     # A launcher may have a ``version`` as well, the scheduler's, for the record's environment; and ``cluster_keys``,
     # which of the keys account, partition, gres, constraint and sbatch of clusters.yaml it uses: none without. One that
-    # has ``named(specs, since_s)`` answers with all jobs of these rows as :class:`Named`, by which a run is resumed
+    # has ``named(specs, since_s)`` answers with all jobs of these rows as :class:`FoundJob`, by which a run is resumed
     # and its jobs are counted: one that is no row's is ended.
     # Where ``polls_in_a_thread`` is set, :meth:`poll` is called while other methods are; a site's launcher never is.
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.clusters.model import CONTRACT_VARIABLES, Cluster
-from pytest_gsw.common.files import from_here
-from pytest_gsw.common.text import counted, enumerated
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.text import enumerated, plural
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.layout import fixed_part
@@ -27,7 +27,7 @@ from pytest_gsw.jobs.spec import launch_script, recipe_directory, stage_of
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import holds_for, other_release, rows_of
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.releases import in_words, releases_of
+from pytest_gsw.tables.releases import format_releases, releases_of
 from pytest_gsw.tables.yaml_values import read_text
 
 # -- What of a job's files is not as it must be before the job is submitted -------------------------
@@ -68,7 +68,7 @@ def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | 
         return None
     name, nearest = found
     line = _line_where(baseline, re.compile(rf"(?<!\w){re.escape(name)}['\"]?[ \t]*:").search)
-    table, script = f"{from_here(baseline.location.path)}:{line}  {name}", spec.script_path
+    table, script = f"{relative_path(baseline.location.path)}:{line}  {name}", spec.script_path
     return SubmissionError(
         f"no script of the recipe reads {name}, which the row's table sets",
         (("table", table), ("script", str(script)), *_neighbours(script.parent, Path.is_file)),
@@ -89,7 +89,7 @@ def cluster_problem(spec: JobSpec, cluster: Cluster, first: JobSpec) -> Submissi
         advice = "name one cluster for all rows, or run those of each cluster in a session of their own"
     named, place = next(named_clusters(spec if named else first))
     if place == OPTIONS and cluster.path is not None and "sbatch" in cluster.given:
-        place = f"{from_here(cluster.path)}:{cluster.given['sbatch'][0]}  --clusters={named}"
+        place = f"{relative_path(cluster.path)}:{cluster.given['sbatch'][0]}  --clusters={named}"
     return SubmissionError(f"a session runs on one Slurm cluster, and {fact}", (("named by", place),), advice=advice)
 
 
@@ -160,7 +160,7 @@ def _neighbours(directory: Path, is_one: Callable[[Path], bool]) -> tuple[tuple[
     names = sorted(path.name for path in directory.glob("[!.]*") if is_one(path))
     if not names:
         return ()
-    more = [counted(len(names) - _MOST_NAMED, "other")] if len(names) > _MOST_NAMED else []
+    more = [plural(len(names) - _MOST_NAMED, "other")] if len(names) > _MOST_NAMED else []
     return (("there", enumerated([*names[:_MOST_NAMED], *more])),)
 
 
@@ -180,7 +180,7 @@ def directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Itera
             return
     path, wanted = baseline.location.path, baseline.recipe.directory
     line = _line_where(baseline, lambda text: _named_in(text) == wanted)
-    yield "recipe", f"{from_here(path)}:{line}  directory: {wanted}"
+    yield "recipe", f"{relative_path(path)}:{line}  directory: {wanted}"
 
 
 def _stage_key(spec: JobSpec, cluster: Cluster) -> tuple[str, str]:
@@ -195,7 +195,7 @@ def _cluster_line(cluster: Cluster, key: str) -> str:
     """Where a key of a cluster stands, and what it says with variables filled in."""
     if cluster.path is None or key not in cluster.given:
         return str(vars(cluster)[key])
-    return f"{from_here(cluster.path)}:{cluster.given[key][0]}  {key}: {vars(cluster)[key]}"
+    return f"{relative_path(cluster.path)}:{cluster.given[key][0]}  {key}: {vars(cluster)[key]}"
 
 
 def _line_where(baseline: Baseline, is_one: Callable[[str], object]) -> int:
@@ -271,7 +271,7 @@ _GIVEN_PREFIXES = ("BASH", "SLURM", "SRUN_", "PMI", "FUNCNAME", "GROUPS", "DIRST
 
 
 @dataclass(frozen=True)
-class Demand:
+class RequiredVariable:
     """What a script wants of one variable."""
 
     name: str
@@ -287,7 +287,9 @@ class Demand:
         return (value is not None and bool(value or not self.empty_is_unset)) != self.forbidden
 
 
-def variables_problem(spec: JobSpec, environ: Mapping[str, str], demands: Sequence[Demand]) -> SubmissionError | None:
+def variables_problem(
+    spec: JobSpec, environ: Mapping[str, str], demands: Sequence[RequiredVariable]
+) -> SubmissionError | None:
     """Why the launch script, which has these demands, would end at once; ``None`` where that is not certain."""
     script = spec.script_path
     if not demands or not spec.launch.runs_script:
@@ -317,12 +319,12 @@ def variables_problem(spec: JobSpec, environ: Mapping[str, str], demands: Sequen
     )
 
 
-def demands_of(script: Path) -> tuple[Demand, ...]:
+def demands_of(script: Path) -> tuple[RequiredVariable, ...]:
     """What a launch script demands, by its own text; nothing of one that cannot be read."""
     return tuple(demands_in(script_text(script) or ""))
 
 
-def demands_in(text: str) -> Iterator[Demand]:
+def demands_in(text: str) -> Iterator[RequiredVariable]:
     """What a bash script demands, each variable once."""
     lines = [line.rstrip() for line in text.split("\n")]
     if not _BASH.match(lines[0]):
@@ -350,23 +352,23 @@ def demands_in(text: str) -> Iterator[Demand]:
             return
 
 
-def _in_line(line: str, number: int, lines: Sequence[str], strict: bool) -> Iterator[Demand]:
+def _in_line(line: str, number: int, lines: Sequence[str], strict: bool) -> Iterator[RequiredVariable]:
     match = _DEMAND.match(line)
     if match is not None:
-        yield Demand(match[1], number, empty_is_unset=match[2] == ":")
+        yield RequiredVariable(match[1], number, empty_is_unset=match[2] == ":")
         return
     match = _TEST.fullmatch(line)
     if match is not None:
         name, modifier = match[2] or match[3], match[4] or ""
         if _ends_script(lines[number:]):
             # Of "${NAME+x}" nothing is left but whether there is a variable; -z of anything else is of its value.
-            yield Demand(name, number, forbidden=match[1] == "n", empty_is_unset=not modifier.startswith("+"))
+            yield RequiredVariable(name, number, forbidden=match[1] == "n", empty_is_unset=not modifier.startswith("+"))
         return
     assigned = _ASSIGNMENT.fullmatch(line) if strict else None
     if assigned is not None and not re.search(r"['`\\]|\$\(", assigned[1]):
         text = _MODIFIED.sub("", assigned[1])
         if not re.search(r"\$\{\w*[^\w}]", text):  # what a default holds in its turn may not be asked for
-            yield from (Demand(plain[1] or plain[2], number) for plain in _PLAIN.finditer(text))
+            yield from (RequiredVariable(plain[1] or plain[2], number) for plain in _PLAIN.finditer(text))
 
 
 def _ends_script(block: Iterable[str]) -> bool:
@@ -430,7 +432,7 @@ def modules_problem(spec: JobSpec, environ: Mapping[str, str], needed: Modules) 
     if "BASH_ENV" in environment:  # which may set the variable
         return None
     named = environment.get(needed.variable) or needed.default
-    said_at = ("said at", f"{from_here(spec.script_path)}:{needed.line}")
+    said_at = ("said at", f"{relative_path(spec.script_path)}:{needed.line}")
     other = f"or name another Python in {needed.variable}"
     python = shutil.which(named, path=environment.get("PATH"))
     if python is None:
@@ -558,7 +560,7 @@ def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> Submissi
     other = other_release(row, staged.releases, "the staged recipe", *cluster.options)
     return SubmissionError(
         other.fact,
-        evidence=(("release", f"{from_here(staged.path)}:{staged.line}  {staged.text}"), other.table),
+        evidence=(("release", f"{relative_path(staged.path)}:{staged.line}  {staged.text}"), other.table),
         advice=other.advice,
     )
 
@@ -577,6 +579,6 @@ def staging_summary(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]
         advice = "" if chosen is None else f"; --gsw-release={chosen} runs the rows of that release"
         are, its = ("is", "its recipe is") if number == 1 else ("are", "their recipes are")
         yield (
-            f"{counted(number, 'row')} {are} of {in_words(releases)}, and {its} staged as of "
-            f"{in_words(there, 'or')}: not submitted{advice}"
+            f"{plural(number, 'row')} {are} of {format_releases(releases)}, and {its} staged as of "
+            f"{format_releases(there, 'or')}: not submitted{advice}"
         )

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from filelock import LeaseSettingsMismatch, SoftFileLease, Timeout
 
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError
 
 #: The name of the file.
@@ -106,14 +106,14 @@ class RunLock:
 
     def _owner(self) -> str:
         owner = self._lease.owner
-        who = f": process {owner.pid} on {quoted(owner.hostname)}" if owner is not None else ""
+        who = f": process {owner.pid} on {redact(owner.hostname)}" if owner is not None else ""
         return f"the run {self._path.parent.name} belongs to another session{who}"
 
     def _advice(self) -> str:
         owner = self._lease.owner
         if owner is None:
             return f"{self._path} does not tell which; if no session of the run is left, remove it, and resume again"
-        return f"wait until it has ended, or end it (kill {owner.pid} on {quoted(owner.hostname)}), and resume then"
+        return f"wait until it has ended, or end it (kill {owner.pid} on {redact(owner.hostname)}), and resume then"
 
 
 # -- Submissions that outlive their session ---------------------------------------------------------

@@ -15,9 +15,10 @@ from pytest_gsw.logs.model import Contradiction, Dialect, Identity, StepLog
 from pytest_gsw.logs.scan import safe_text
 
 # -- What the frameworks print of how a run was set up: sequence length, layers, precision, parallelism, batch --
-# Each :class:`Printed` is one way in which settings are printed, with the words by which its lines are found. A format
-# has those of the programs that write its logs, the most certain first: what an earlier one says counts before what a
-# later one does. Names that only look alike are left out on purpose, since a setting that is misread fails a good run:
+# Each :class:`ConfigPattern` is one way in which settings are printed, with the words by which its lines are found. A
+# format has those of the programs that write its logs, the most certain first: what an earlier one says counts before
+# what a later one does. Names that only look alike are left out on purpose, since a setting that is misread fails a
+# good run:
 #
 # * Megatron's ``encoder_seq_length`` and ``retriever_seq_length``, ``ffn_hidden_size``, ``recompute_num_layers``,
 #   ``encoder_tensor_model_parallel_size``;
@@ -33,7 +34,7 @@ _VALUE = rb"(?:torch\.|dtype\[)?-?(?:\d{1,3}(?:,\d{3}){1,3}(?![\w,])|\w{1,40})"
 
 
 @dataclass(frozen=True)
-class Printed:
+class ConfigPattern:
     """One way in which a program prints settings."""
 
     #: What every line of it holds; it spares the pattern on all others.
@@ -70,14 +71,14 @@ def _printed(
     marker: bytes = b"",
     value: bytes = _VALUE,
     nested: bool = False,
-) -> Printed:
+) -> ConfigPattern:
     """One way of printing settings; its pattern holds ``NAME`` and ``VALUE``, and so does its marker, else the hint."""
     # The longest first: an alternative that begins another would hide it.
     words = b"|".join(re.escape(name.encode()) for name in sorted(names, key=len, reverse=True))
     whole = pattern.replace(b"NAME", b"(?P<name>%b)" % words).replace(b"VALUE", b"(?P<value>%b)" % value)
     ours = MappingProxyType({name.encode(): setting for name, setting in names.items()})
     markers = tuple(dict.fromkeys((marker or hint).replace(b"NAME", name) for name in ours))
-    return Printed(hint, markers, re.compile(whole), ours, nested)
+    return ConfigPattern(hint, markers, re.compile(whole), ours, nested)
 
 
 _MEGATRON_NAMES = {
@@ -246,7 +247,7 @@ _FIDDLE = _printed(
 _AUTOMODEL = _printed(b"GA steps: ", rb"\bNAME: VALUE(?= {0,8}$)", {"Global batch size": "global_batch_size"})
 
 #: What the programs print that write the logs of a format, the most certain first.
-PRINTED: Mapping[str, tuple[Printed, ...]] = MappingProxyType(
+PRINTED: Mapping[str, tuple[ConfigPattern, ...]] = MappingProxyType(
     {
         "megatron": (_MEGATRON, _PRIMUS, _YAML, _OPTIMIZER, _DATASET, _DEEPSPEED),
         "nemo": (_DLL, _MLLOG, _YAML, _OPTIMIZER, _DATASET),
@@ -487,7 +488,7 @@ class _Said(NamedTuple):
 class _Settings:
     """What the lines of one way of printing say, by our names."""
 
-    printed: Printed
+    printed: ConfigPattern
     said: dict[str, list[_Said]] = field(default_factory=dict)
 
     def read(self, offset: int, record: bytes) -> None:

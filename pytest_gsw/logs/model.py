@@ -206,7 +206,7 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class LastWords:
+class EndMarkers:
     """By what a log shows that its run has ended and not been cut."""
 
     #: A run that prints one of these at its beginning …

@@ -14,12 +14,12 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.common.text import counted, shortened
+from pytest_gsw.common.text import plural, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
 from pytest_gsw.logs.guards import parser_of
 from pytest_gsw.logs.identity import RECIPE_MARKER, RecipeLines, identity_markers, recipe_line, with_identity
-from pytest_gsw.logs.model import Dialect, Diverged, LastWords, LogFormat, Step, StepLog, Tail
+from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, Step, StepLog, Tail
 from pytest_gsw.logs.scan import (
     BLOCK_BYTES,
     LogFile,
@@ -353,7 +353,7 @@ def _folder(path: Path) -> str:
         count = sum(1 for _ in path.parent.iterdir())
     except OSError as error:
         return f"{path.parent} cannot be read: {error.strerror}"
-    return f"{path.parent} holds {counted(count, 'other entry', 'other entries')}"
+    return f"{path.parent} holds {plural(count, 'other entry', 'other entries')}"
 
 
 @contextmanager
@@ -434,7 +434,7 @@ def says_its_end(file: LogFile, log_format: LogFormat, log: StepLog, begin: int)
         log: The steps.
         begin: Where the last run in the file begins, bytes.
     """
-    words: LastWords | None = getattr(log_format, "last_words", None)
+    words: EndMarkers | None = getattr(log_format, "last_words", None)
     if words is None or not log.steps:
         return None
 

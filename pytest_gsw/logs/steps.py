@@ -256,7 +256,7 @@ class Series:
             losses[place] = math.inf
 
 
-class OnePrinter(Series):
+class SingleRankSteps(Series):
     """Steps that one process prints, each once or several times in a row.
 
     A step number that does not grow is a new attempt, unless it is the last step told again:
@@ -293,7 +293,7 @@ class OnePrinter(Series):
         return restarted
 
 
-class ManyPrinters(Series):
+class MultiRankSteps(Series):
     """Steps that every process prints, in no order and mostly without a label; a step is their median.
 
     One process may print step 7 after another has printed step 8. But each prints its steps in
@@ -337,7 +337,7 @@ class ManyPrinters(Series):
         return index < self._steps.numbers[0] or (place is not None and counts[place] >= self._widest)
 
 
-class Unnumbered(Series):
+class UnnumberedSteps(Series):
     """Steps whose lines bear no step number: they count in the order in which they stand."""
 
     _is_numbered = False

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.text import counted
+from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.database import read_table
 from pytest_gsw.history.imports import Imported, Known, figure_alone, imported_record
@@ -93,7 +93,7 @@ def _row_of(facts: Mapping[str, Any], rows: Sequence[Baseline]) -> Baseline | st
         return f"its figure is {_STATISTIC}, and {found[0].id} is judged by {found[0].statistic}"
     if len(fitting) > 1:
         names = ", ".join(row.id for row in fitting)
-        return f"may be of {counted(len(fitting), 'row')}: {names}; name the one that it is of"
+        return f"may be of {plural(len(fitting), 'row')}: {names}; name the one that it is of"
     return fitting[0] if fitting[0].judged_s is not None else f"{fitting[0].id} has no documented figure"
 
 

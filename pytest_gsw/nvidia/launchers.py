@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.common.files import from_here
+from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.layout import FoundLog
-from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec, Launch, Told
+from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, JobSpec, Launch
 from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
 from pytest_gsw.jobs.spec import profiling_in
@@ -163,7 +163,7 @@ class Recipe(Launch):
             )
         return replace(spec, launch=self)
 
-    def told_by(self, output: str) -> Told:
+    def told_by(self, output: str) -> ExperimentInfo:
         """The job that a launch script's output names, by NeMo-Run's words or by llmb-run's.
 
         Each task of an experiment waits for the one before it. The last one trains, and has the experiment's name.
@@ -174,28 +174,32 @@ class Recipe(Launch):
             # What it has launched may name a job as well, which is the same one.
             jobs = tuple(dict.fromkeys((*(job_id for job_id, _ in own), *_JOB.findall(output))))
             if len(own) > 1 or len(jobs) > 1:
-                return Told(problem=f"it names {max(len(own), len(jobs))} jobs, and one row is one job", job_ids=jobs)
+                return ExperimentInfo(
+                    problem=f"it names {max(len(own), len(jobs))} jobs, and one row is one job", job_ids=jobs
+                )
             ((job_id, place),) = own
-            return Told(job_id, Path(place.rstrip()) if place else None, job_ids=jobs)
+            return ExperimentInfo(job_id, Path(place.rstrip()) if place else None, job_ids=jobs)
         before, *parts = _TASK.split(output)
         numbers, names, texts = parts[::3], parts[1::3], parts[2::3]
         jobs = tuple(dict.fromkeys(_JOB.findall(output)))
         if not texts:
-            return Told(problem="its output has no line 'Task 0:'", job_ids=jobs)
+            return ExperimentInfo(problem="its output has no line 'Task 0:'", job_ids=jobs)
         experiment = _EXPERIMENT.search(before)
         is_chain = experiment is not None and experiment[1] == names[-1] and len(jobs) == len(texts)
         if numbers != [*map(str, range(len(texts)))] or (len(texts) > 1 and not is_chain):
             some = ", ".join(numbers[:_SHOWN])
-            return Told(problem=f"its output has the tasks {some}, and one row is one job, task 0", job_ids=jobs)
+            return ExperimentInfo(
+                problem=f"its output has the tasks {some}, and one row is one job, task 0", job_ids=jobs
+            )
         tasks = []
         for number, said in zip(numbers, (before + texts[0], *texts[1:]), strict=True):
             ids, places = list(dict.fromkeys(_JOB.findall(said))), _PLACE.findall(said)
             for name, values in (("Job id", ids), ("Local Directory", places)):
                 if len(values) != 1:
                     fact = f"task {number} in its output has {len(values) or 'no'} '- {name}:'"
-                    return Told(problem=fact, job_ids=jobs)
+                    return ExperimentInfo(problem=fact, job_ids=jobs)
             tasks.append((ids[0], Path(places[0].rstrip())))
-        return Told(*tasks[-1], job_ids=jobs, waits_for=tuple(tasks[:-1]))
+        return ExperimentInfo(*tasks[-1], job_ids=jobs, waits_for=tuple(tasks[:-1]))
 
     def logs_below(self, place: Path) -> Sequence[FoundLog]:
         """Those of jobs that llmb-run has launched, by what it says of each beside its log."""
@@ -217,7 +221,7 @@ class Recipe(Launch):
         keys = directory_keys(spec, self.baseline, self.cluster)
         return SubmissionError(
             f"the recipe is launched by {wanted}, and the row by {self.name}",
-            (("recipe", f"{from_here(metadata)}:{line}  {said[0].strip()}"), *keys),
+            (("recipe", f"{relative_path(metadata)}:{line}  {said[0].strip()}"), *keys),
             advice=f"set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}",
         )
 

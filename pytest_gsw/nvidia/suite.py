@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.common.files import from_here
-from pytest_gsw.common.text import counted, share
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.text import plural, share
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.nvidia.evidence import Case, has_dtype
 from pytest_gsw.results import outcomes
@@ -35,7 +35,7 @@ from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import read_table, read_tables, table_files
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline, transferred
-from pytest_gsw.tables.releases import in_words, releases_of
+from pytest_gsw.tables.releases import format_releases, releases_of
 from pytest_gsw.tables.yaml_values import Value, read_mapping
 from pytest_gsw.validation.agreement import CONTAINER, RELEASE
 
@@ -319,11 +319,11 @@ class Conclusion:
     @property
     def text(self) -> str:
         """What came of it, in one line."""
-        of = f"{len(self.reached)} of {counted(len(self.cases), 'case')}"
+        of = f"{len(self.reached)} of {plural(len(self.cases), 'case')}"
         if self.is_met:
             moved = sum(case.per_gpu for case in self.cases)
             more = f"; {moved} by a figure of another scale, per GPU" if moved else ""
-            return f"{self.accelerator}: met by {of}, release {in_words(sorted(self.releases), 'or')}{more}"
+            return f"{self.accelerator}: met by {of}, release {format_releases(sorted(self.releases), 'or')}{more}"
         whys = [case.why_not for case in self._others]
         parts = [f"{whys.count(why)} {why}" for why in dict.fromkeys(whys)]
         if not parts:
@@ -334,7 +334,7 @@ class Conclusion:
     def _why_no_release(self) -> str:
         silent = sum(not run.ran for case in self.cases for run in case.runs)
         if silent:
-            return f"{counted(silent, 'run')} {'is' if silent == 1 else 'are'} of no known release, by log and table"
+            return f"{plural(silent, 'run')} {'is' if silent == 1 else 'are'} of no known release, by log and table"
         return "the runs are not of the same release"
 
 
@@ -436,8 +436,8 @@ class Certification:
         none = len(self.cases) - len(there) - len(elsewhere)
         figures = f"{len(there)} with a figure at that scale, {len(elsewhere)} at another scale"
         what = f"{figures}{self._transfer(elsewhere)}, {none} with none"
-        cases = f"{counted(len(self.cases), 'case')} on {counted(suite.gpus, 'GPU')}"
-        lines = [f"suite {from_here(suite.path)}: {cases}; {what}"]
+        cases = f"{plural(len(self.cases), 'case')} on {plural(suite.gpus, 'GPU')}"
+        lines = [f"suite {relative_path(suite.path)}: {cases}; {what}"]
         width = max(len(_name(case)) for case in self.cases)
         lines += [f"  {_name(case):<{width}}  {case.figure}" for case in self.cases]
         if suite.repeats > 1:
@@ -520,7 +520,7 @@ def _releases(suite: Suite) -> str:
         found = [figures_of(case, suite.gpus, rows) for case in suite.cases]
         there, elsewhere = sum(bool(one.there) for one in found), sum(bool(one.elsewhere) for one in found)
         if there or elsewhere:
-            cases = f"{there} of {counted(len(found), 'case')}"
+            cases = f"{there} of {plural(len(found), 'case')}"
             lines.append(f"{release}: {cases} at {suite.gpus} GPUs, {elsewhere} at another scale\n")
     return "".join(lines)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import ByNumber, by_number, minute
 from pytest_gsw.history.alarms import Alarm, Kind, alarms_of_records, by_state
 from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text
@@ -35,7 +35,7 @@ from pytest_gsw.history.row_history import (
 from pytest_gsw.history.store import EXCLUDE, History
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
 from pytest_gsw.results import outcomes, severity
-from pytest_gsw.results.junit_names import Noted, read_noted
+from pytest_gsw.results.junit_names import RunManifest, read_noted
 from pytest_gsw.results.missing_records import WAITS, Begun, begun, is_owned, left_text, newest_begun
 from pytest_gsw.results.node_lists import expand
 from pytest_gsw.results.outcomes import ERROR
@@ -277,7 +277,7 @@ class Run:
     #: Its alarms, ``None`` where the history is to be asked.
     alarms: tuple[Alarm, ...] | None = None
     #: What its session noted of its rows before it began, and when that was, seconds since the epoch.
-    noted: Noted = field(default_factory=Noted)
+    noted: RunManifest = field(default_factory=RunManifest)
     begun_s: float | None = None
 
 
@@ -337,7 +337,7 @@ class RunJob:
 
 
 @dataclass(frozen=True)
-class Listed:
+class RunListEntry:
     """One run of a history, in short."""
 
     run_id: str
@@ -368,7 +368,7 @@ class RunReport:
     #: By cluster, what its runs say of its rows together.
     told: Mapping[str, ClusterText] = field(default_factory=dict)
     #: The runs that the history has of its clusters, the oldest first; nothing without a history.
-    listed: tuple[Listed, ...] = ()
+    listed: tuple[RunListEntry, ...] = ()
 
     @property
     def replay_of(self) -> str:
@@ -438,9 +438,9 @@ class RunReport:
         return {one.word: count for one, count in counts.items()}
 
     @property
-    def as_listed(self) -> Listed:
+    def as_listed(self) -> RunListEntry:
         """The same in short, with its rows that have no record."""
-        return Listed(self.run_id, self.begin_s or 0.0, self.outcomes, self.incident is not None)
+        return RunListEntry(self.run_id, self.begin_s or 0.0, self.outcomes, self.incident is not None)
 
     @cached_property
     def turned(self) -> Mapping[str, list[Alarm]]:
@@ -537,7 +537,7 @@ _BY_FIGURE = frozenset({Outcome.PASSED.value, Outcome.IMPROVED.value, Outcome.RE
 AllAccepted = Mapping[str, Mapping[str, Accepted]]
 
 
-class Once:
+class HistoryCache:
     """A history of which each cluster is read once: all that is shown is of one moment.
 
     Args:
@@ -613,9 +613,9 @@ def _built(
     accepted: AllAccepted | None,
     read: Mapping[str, ClusterSeries] | None = None,
 ) -> list[RunReport]:
-    known = None if history is None else Once(history, read)
+    known = None if history is None else HistoryCache(history, read)
     # A session quotes what it records; a record of an earlier release may hold anything.
-    shown = {run_id: [quoted(record, os.environ) for record in of_run] for run_id, of_run in by_run.items()}
+    shown = {run_id: [redact(record, os.environ) for record in of_run] for run_id, of_run in by_run.items()}
     told = {run_id: _begun(run) for run_id, run in runs.items()}
     histories: Mapping[SeriesKey, RowHistory] = {}
     earlier: Mapping[tuple[str, str], tuple[RowOutcome, ...]] = {}
@@ -625,7 +625,7 @@ def _built(
         earlier = _told_of(known, shown, told.values())
     return [
         _report(
-            quoted(name, os.environ), of_run, told.get(name) or Run(Path()), known, histories, accepted or {}, earlier
+            redact(name, os.environ), of_run, told.get(name) or Run(Path()), known, histories, accepted or {}, earlier
         )
         for name, of_run in shown.items()
     ]
@@ -634,8 +634,8 @@ def _built(
 def _begun(run: Run) -> Run:
     """A run with what its session wrote down before it began."""
     known = begun(run.directory)
-    noted = quoted(read_noted(run.directory), os.environ)
-    missing = {quoted(name, os.environ): quoted(why, os.environ) for name, why in run.missing.items()}
+    noted = redact(read_noted(run.directory), os.environ)
+    missing = {redact(name, os.environ): redact(why, os.environ) for name, why in run.missing.items()}
     return replace(run, missing=missing, noted=noted, begun_s=None if known is None else known.begun_s or None)
 
 
@@ -643,7 +643,7 @@ def _report(
     run_id: str,
     records: Sequence[Record],
     run: Run,
-    known: Once | None,
+    known: HistoryCache | None,
     histories: Mapping[SeriesKey, RowHistory],
     accepted: AllAccepted,
     earlier: Mapping[tuple[str, str], tuple[RowOutcome, ...]],
@@ -651,7 +651,7 @@ def _report(
     rows, broken = _rows(records, histories, earlier)
     alarms = run.alarms or ()
     if run.alarms is None and known is not None:
-        alarms = quoted(alarms_of_records(known.history, records, accepted, time.time(), read=known.lines), os.environ)
+        alarms = redact(alarms_of_records(known.history, records, accepted, time.time(), read=known.lines), os.environ)
     theirs = [key for record in records if (key := series_key(record)) is not None and key in histories]
     nodes = {key.cluster: of_cluster for key in theirs if (of_cluster := histories[key].nodes) is not None}
     slow = {cluster: tuple(one for one in of.slow if not one.mended) for cluster, of in nodes.items()}
@@ -659,9 +659,9 @@ def _report(
         run_id,
         replace(run, missing={**run.missing, **broken}),
         tuple(rows),
-        slow_nodes={cluster: quoted(suspects, os.environ) for cluster, suspects in slow.items() if suspects},
-        blamed_nodes={cluster: quoted(of.failing, os.environ) for cluster, of in nodes.items() if of.failing},
-        sound_nodes={cluster: quoted(of.sound, os.environ) for cluster, of in nodes.items()},
+        slow_nodes={cluster: redact(suspects, os.environ) for cluster, suspects in slow.items() if suspects},
+        blamed_nodes={cluster: redact(of.failing, os.environ) for cluster, of in nodes.items() if of.failing},
+        sound_nodes={cluster: redact(of.sound, os.environ) for cluster, of in nodes.items()},
         alarms=alarms,
         told=_together(records, histories),
     )
@@ -683,7 +683,7 @@ def _together(records: Sequence[Record], histories: Mapping[SeriesKey, RowHistor
     for cluster, points_of_rows in current_run.items():
         until_s = max(point.time_s for point in points_of_rows.values())
         before = asked[cluster].until(until_s, next(iter(points_of_rows.values())).run_id)
-        found[cluster] = quoted(cluster_text(before.including_run(points_of_rows)), os.environ)
+        found[cluster] = redact(cluster_text(before.including_run(points_of_rows)), os.environ)
     return found
 
 
@@ -730,7 +730,7 @@ def _before(record: Record, told: Mapping[tuple[str, str], tuple[RowOutcome, ...
 
 
 def _told_of(
-    known: Once, by_run: Mapping[str, Collection[Record]], asked: Collection[Run]
+    known: HistoryCache, by_run: Mapping[str, Collection[Record]], asked: Collection[Run]
 ) -> Mapping[tuple[str, str], tuple[RowOutcome, ...]]:
     """By cluster and row, what the runs of the history came to, those that somebody has excluded left out.
 
@@ -771,14 +771,14 @@ def _with_never_judged(
 
 def _listed(
     clusters: Collection[str], told: Mapping[tuple[str, str], tuple[RowOutcome, ...]], incidents: Collection[str]
-) -> tuple[Listed, ...]:
+) -> tuple[RunListEntry, ...]:
     """The runs of clusters, the oldest first; by their ids, which were incidents."""
     found: dict[str, list[RowOutcome]] = {}
     for (cluster, _), of_row in told.items():
         for one in of_row if cluster in clusters else ():
             found.setdefault(one.run_id, []).append(one)
     runs = (
-        Listed(
+        RunListEntry(
             run_id,
             begin_of(run_id, min(one.time_s for one in of_run)),
             Counter(one.outcome for one in of_run),
@@ -820,7 +820,7 @@ def judged_by(rows: Iterable[Row], history: History) -> dict[tuple[str, str], di
     return found
 
 
-def held_today(row: Row) -> tuple[float | None, str]:
+def current_reference(row: Row) -> tuple[float | None, str]:
     """The seconds that the row is held against, and what they are: the same that its verdict is of."""
     judged = row.record.judged_metric.key
     for held, name in (
@@ -832,17 +832,17 @@ def held_today(row: Row) -> tuple[float | None, str]:
     return None, ""
 
 
-def held_then(row: Row, point: Point, known: Mapping[str, float]) -> float | None:
+def reference_at(row: Row, point: Point, known: Mapping[str, float]) -> float | None:
     """The seconds that a run of the row was judged by; ``None`` where they are not known, and were not today's."""
     found = known.get(point.run_id)
     if found is not None or (point.run_id != row.record.run.id and _is_unlike(row, point)):
         return found
-    return held_today(row)[0]
+    return current_reference(row)[0]
 
 
 def _is_unlike(row: Row, point: Point) -> bool:
     """Whether what a run came to is not what today's figure and tolerance give."""
-    held_s, _ = held_today(row)
+    held_s, _ = current_reference(row)
     if held_s is None or point.outcome not in _BY_FIGURE:
         return False
     return compare(point.judged_s, held_s, row.record.row.tolerance).value != point.outcome

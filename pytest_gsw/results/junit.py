@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import at_line
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.junit_names import (
     INCIDENT,
-    Noted,
+    RunManifest,
     class_of,
     class_of_incident,
     read_noted,
@@ -100,12 +100,12 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_source": record.row.source or None,
     }
     # What a session records is quoted already; a record of an earlier release may not be.
-    shown = quoted({name: value for name, value in facts.items() if value is not None}, os.environ)
+    shown = redact({name: value for name, value in facts.items() if value is not None}, os.environ)
     # Microseconds and parts per million; what stands behind is noise of the arithmetic.
     return [(name, round(value, 6) if isinstance(value, float) else value) for name, value in shown.items()]
 
 
-def took_s(record: Record) -> float:
+def run_seconds(record: Record) -> float:
     """Seconds that the row's last job ran, which JUnit has as the time of its test case; 0 where that is not known."""
     return (record.jobs.last and record.jobs.last.run_s) or 0.0
 
@@ -164,7 +164,7 @@ def rebuild_junit(
     cases = [_recorded(record, directory, strict, begun.get(name, ())) for name, record in by_id]
     cases += [_missing(node_id, why, noted) for node_id, why in (missing or {}).items() if node_id not in recorded]
     incident = incident_of(rows)
-    cases += [] if incident is None else [_incident(quoted(incident, os.environ))]
+    cases += [] if incident is None else [_incident(redact(incident, os.environ))]
     counts = Counter(element.tag for case in cases for element in case)
     suite = _element(
         "testsuite",
@@ -230,14 +230,14 @@ def counts(root: ET.Element) -> dict[str, int]:
 
 
 def _recorded(record: Record, directory: Path, strict: bool, since: Sequence[tuple[str, str]]) -> ET.Element:
-    case = _case(class_of(record), record.row.id, took_s(record), properties(record))
+    case = _case(class_of(record), record.row.id, run_seconds(record), properties(record))
     element = _outcome(record, strict, partial(_facts, record, directory, since))
     if element is not None:
         case.append(element)
     return case
 
 
-def _missing(node_id: str, why: str, noted: Noted) -> ET.Element:
+def _missing(node_id: str, why: str, noted: RunManifest) -> ET.Element:
     row = node_id.rpartition("::")[2]
     facts = [("gsw_row", row), ("gsw_outcome", outcomes.ERROR.word), ("gsw_fact", why)]
     case = _case(noted.class_of(node_id), row, 0.0, facts)
@@ -309,4 +309,4 @@ def _element(tag: str, text: str | None = None, /, **attributes: object) -> ET.E
 
 def _safe(value: object) -> str:
     # A session quotes what it records; a record of an earlier release may hold anything.
-    return quoted(str(value), os.environ)
+    return redact(str(value), os.environ)

@@ -24,7 +24,7 @@ _NAME = "junit.json"
 
 
 @dataclass(frozen=True)
-class Noted:
+class RunManifest:
     """What a session notes of its rows."""
 
     cluster: str = ""
@@ -62,7 +62,7 @@ def class_of_incident(cluster: str) -> str:
     return f"{cluster.replace('.', '_')}.{_OF_CLUSTER}"
 
 
-def suite_properties(noted: Noted, run_id: str, records: Iterable[Record]) -> list[tuple[str, str]]:
+def suite_properties(noted: RunManifest, run_id: str, records: Iterable[Record]) -> list[tuple[str, str]]:
     """The properties of a run's suite: its cluster, its id, the release of its recipes, and the versions behind it."""
     rows = list(records)
     slurm = next((version for one in rows if (version := one.run.environment.get("slurm"))), "")
@@ -76,7 +76,7 @@ def suite_properties(noted: Noted, run_id: str, records: Iterable[Record]) -> li
     return [(name, value) for name, value in found.items() if value]
 
 
-def write_noted(directory: Path, noted: Noted) -> None:
+def write_noted(directory: Path, noted: RunManifest) -> None:
     """Note it in a run's directory; what an earlier session of the run has noted of other rows stays.
 
     Raises:
@@ -87,9 +87,9 @@ def write_noted(directory: Path, noted: Noted) -> None:
     write_whole(directory / _NAME, f"{json.dumps({**vars(noted), **of_rows})}\n", PRIVATE)
 
 
-def read_noted(directory: Path) -> Noted:
+def read_noted(directory: Path) -> RunManifest:
     """What a run's sessions have noted; nothing where it is not there, or cannot be read."""
     try:
-        return read(Noted, json.loads((directory / _NAME).read_text(encoding="utf-8")))
+        return read(RunManifest, json.loads((directory / _NAME).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, RecursionError):
-        return Noted()
+        return RunManifest()

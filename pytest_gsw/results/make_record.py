@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.results.record import Conclusion, FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts, Timing
+from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, ResultText, RowFacts, RunFacts, Timing
 from pytest_gsw.stats.figures import documented_peak_flops, figures, figures_of, mfu_note
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.verdict import Verdict
@@ -17,7 +17,7 @@ from pytest_gsw.validation.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found(Conclusion):
+class RowResult(ResultText):
     """What came of a row; without a measurement it was not measured, and without a verdict not judged."""
 
     measurement: Measurement | None = None
@@ -25,7 +25,7 @@ class Found(Conclusion):
 
 
 def record_of(
-    baseline: Baseline, row: RowFacts, run: RunFacts, jobs: Jobs, found: Found, peak_flops: float | None
+    baseline: Baseline, row: RowFacts, run: RunFacts, jobs: Jobs, found: RowResult, peak_flops: float | None
 ) -> Record:
     """The record of a row.
 
@@ -43,7 +43,7 @@ def record_of(
     return Record(
         row=row,
         run=run if last is None else replace(run, log=last.log, log_bytes=last.log_bytes),
-        **{name: getattr(found, name) for name in Conclusion.__dataclass_fields__},
+        **{name: getattr(found, name) for name in ResultText.__dataclass_fields__},
         figures=FigureFacts(
             documented=dict(vars(baseline.documented)),
             implied=dict(vars(figures(baseline, baseline.documented.step_time_s, peak_flops))),

@@ -113,7 +113,7 @@ _SHARED_WITH_STATUS = (
 
 
 @dataclass(frozen=True)
-class Conclusion:
+class ResultText:
     """What came of a row, by a word of :mod:`~pytest_gsw.results.outcomes` and in texts of one line each."""
 
     outcome: str
@@ -404,7 +404,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record(Conclusion):
+class Record(ResultText):
     """One run of one row.
 
     ``outcome`` is one of passed, improved, regressed (judged), ``inconclusive`` (judged, and what was
@@ -542,7 +542,7 @@ def content(record: Record) -> dict[str, Any]:
         **vars(record.timing),
         **vars(jobs),
         "job": jobs.last,
-        **{name: getattr(record, name) for name in shapes(Conclusion)},
+        **{name: getattr(record, name) for name in shapes(ResultText)},
         **_verdict_json(record.verdict),
         "schema": SCHEMA,
     }
@@ -555,7 +555,7 @@ def of_content(content: Any) -> Record:
     check_known(content, _KEYS)
     run, row, jobs = read(RunFacts, content, **_RUN), read(RowFacts, content, **_ROW), read(Jobs, content, **_JOBS)
     figures, timing = read(FigureFacts, content), read(Timing, content)
-    own, verdict = read(Conclusion, content), _verdict_of(content)
+    own, verdict = read(ResultText, content), _verdict_of(content)
     for name, word, known in (("outcome", own.outcome, outcomes.BY_WORD), ("metric", row.metric, metrics.JUDGED)):
         if word not in known:
             raise ValueError(f"'{name}' is {shown(word)}")
@@ -570,7 +570,7 @@ def of_content(content: Any) -> Record:
 #: The keys that a record has.
 _KEYS = frozenset({"schema"}).union(
     _OF_VERDICT,
-    *(_names(kind, {}) for kind in (FigureFacts, Timing, Conclusion)),
+    *(_names(kind, {}) for kind in (FigureFacts, Timing, ResultText)),
     *(_names(kind, names) for kind, names in ((RowFacts, _ROW), (RunFacts, _RUN), (Jobs, _JOBS))),
 )
 

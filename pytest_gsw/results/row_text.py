@@ -21,7 +21,7 @@ from pytest_gsw.stats.verdict import (
     WORST_FIRST,
     MetricVerdict,
     Outcome,
-    RanksApart,
+    RankSpread,
     Reason,
     Verdict,
     is_longer_than_job,
@@ -161,7 +161,7 @@ def _allowed(verdict: Verdict) -> str:
     return f"{allowed}; {what} beyond {verdict.limit * 100:.3g} %, because {noise_text(verdict.noise)}"
 
 
-def _ranks(ranks: RanksApart | None) -> str:
+def _ranks(ranks: RankSpread | None) -> str:
     """Which ranks of a job differ from the others, and by how much."""
     if ranks is None:
         return ""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_gsw.common.text import by_number, command, counted
+from pytest_gsw.common.text import by_number, command, plural
 from pytest_gsw.errors import INTERRUPTED
 from pytest_gsw.results import outcomes, severity
 from pytest_gsw.results.record import NO_CLUSTER, Record
@@ -123,9 +123,9 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
             listed.append((f"{what} {found[0].row.id}", next_command(found[0], needs, directory)))
         elif found:
             text = _together(found, needs, directory)
-            listed += [(f"{what} {counted(len(found), 'row')}", text)] if text else []
+            listed += [(f"{what} {plural(len(found), 'row')}", text)] if text else []
     left = [record for record in records if is_interrupted(record)]
-    return [*listed, (f"go on with {counted(len(left), 'row')}", again(left, directory))] if left else listed
+    return [*listed, (f"go on with {plural(len(left), 'row')}", again(left, directory))] if left else listed
 
 
 #: What a run's rows can need, the most urgent first, and what the commands for them do.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_gsw.common.text import ByNumber, by_number, counted, duration, named, percent, rounded
+from pytest_gsw.common.text import ByNumber, by_number, duration, named, percent, plural, rounded
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import outcomes
@@ -89,7 +89,7 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
     for why, ids in ordered:
         nodes = error_nodes(by_cause.get(why, ()))
         where = f" on {nodes}" if nodes else ""
-        lines.append(f"{why}: {counted(len(ids), 'row')} ({named(ids, _ROWS_SHOWN)}){where}")
+        lines.append(f"{why}: {plural(len(ids), 'row')} ({named(ids, _ROWS_SHOWN)}){where}")
     return lines
 
 
@@ -147,7 +147,7 @@ def not_passed_lines(records: Iterable[Record], width: int, most: int) -> list[s
     ids = max((len(record.row.id) for record in worst_first), default=0)
     lines = [line_of(record).text(width, ids) for record in worst_first[:most]]
     more = len(worst_first) - most
-    return [*lines, f"and {counted(more, 'more row')}, each with its line above"] if more > 0 else lines
+    return [*lines, f"and {plural(more, 'more row')}, each with its line above"] if more > 0 else lines
 
 
 def _cases(records: Iterable[Record]) -> tuple[_Cases, dict[str, list[Record]]]:
@@ -189,7 +189,7 @@ def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
     by_gpus: dict[int, list[Record]] = {}
     for record in sorted(rows, key=lambda one: one.row.gpus):
         by_gpus.setdefault(record.row.gpus, []).append(record)
-    heads = [f"{shortened(name, max(20, width // 2))} on {counted(number, 'GPU')}" for number in by_gpus]
+    heads = [f"{shortened(name, max(20, width // 2))} on {plural(number, 'GPU')}" for number in by_gpus]
     long = max(map(len, heads))
     return [
         f"{head.ljust(long)}  {_shared_text(of_number)}"

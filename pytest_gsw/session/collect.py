@@ -13,8 +13,8 @@ import pluggy
 import pytest
 
 from pytest_gsw.clusters.model import why_it_does_not_fit
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.text import command, counted, enumerated
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import command, enumerated, plural
 from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -25,7 +25,7 @@ from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
 from pytest_gsw.tables.model import Baseline, BlankRow, Parallelism
-from pytest_gsw.tables.releases import in_words
+from pytest_gsw.tables.releases import format_releases
 from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.tables.yaml_values import read_spelling
 
@@ -307,7 +307,7 @@ class BaselineItem(TellsFact, OfTheSession, MarkedItem):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """A report's text; a traceback shows arguments, and those may be the environment."""
         shown = super().repr_failure(excinfo, style)
-        return shown if isinstance(excinfo.value, pytest.fail.Exception) else quoted(str(shown), os.environ)
+        return shown if isinstance(excinfo.value, pytest.fail.Exception) else redact(str(shown), os.environ)
 
 
 class BlankItem(TellsFact, OfTheSession, pytest.Item):
@@ -324,7 +324,7 @@ class BlankItem(TellsFact, OfTheSession, pytest.Item):
         """What is told in the place of a result."""
         from pytest_gsw.tables.load import blank_error
 
-        return quoted(blank_error(self.blank), os.environ)
+        return redact(blank_error(self.blank), os.environ)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Where the row is written."""
@@ -374,7 +374,7 @@ class BaselineFile(OfTheSession, pytest.File):
             table = table_in(self.config, self.path)
             self._check_log_format(table.rows)
         except ConfigurationError as error:
-            raise self.CollectError(quoted(str(error), os.environ)) from None
+            raise self.CollectError(redact(str(error), os.environ)) from None
         items: list[pytest.Item] = [self._item(row) for row in table.rows if wanted is None or row.id in wanted]
         if table.blanks:
             items += [
@@ -502,7 +502,7 @@ def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
         return
     dropped = [item for item in rows if _accelerator_of(item) in others]
     _deselect(config, items, dropped)
-    what = f"{counted(len(dropped), 'row')} for {enumerated(sorted(others))}"
+    what = f"{plural(len(dropped), 'row')} for {enumerated(sorted(others))}"
     lines = [f"gsw: {what} left out: {cluster.name} has {cluster.accelerator}"]
     if dropped == rows:
         there, step = bundled_rows(cluster, settings.release)
@@ -550,6 +550,6 @@ def check_release(items: Iterable[BaselineItem], settings: Settings) -> None:
         own = item.baseline.source.releases
         if own and release not in own:
             raise pytest.UsageError(
-                f"release {release} is asked for, and the figures of {item.nodeid} are of {in_words(own)}\n"
+                f"release {release} is asked for, and the figures of {item.nodeid} are of {format_releases(own)}\n"
                 f"next: name the row with -k '{item.baseline.id.partition('[')[0]}', or ask for --gsw-release={own[-1]}"
             )

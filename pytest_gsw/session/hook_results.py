@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_gsw.clusters.model import Cluster, check_keys
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, GswError, RunError, SubmissionError
 from pytest_gsw.hooks.checks import (
     format_problems,
@@ -48,7 +48,7 @@ def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | No
         try:
             check_keys(settings.cluster, launcher.name, getattr(launcher, "cluster_keys", ()))
         except ConfigurationError as error:
-            raise pytest.UsageError(quoted(str(error), os.environ)) from None
+            raise pytest.UsageError(redact(str(error), os.environ)) from None
     return launcher
 
 
@@ -83,7 +83,7 @@ def _ask(
 
 
 def _shown(error: RunError) -> str:
-    return quoted(str(error), os.environ)
+    return redact(str(error), os.environ)
 
 
 def check_answers(config: pytest.Config, row: Baseline, spec: object, log_format: object) -> None:
@@ -173,4 +173,4 @@ def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> Submissio
 
 
 def _usage(error: RunError) -> pytest.UsageError:
-    return pytest.UsageError(quoted(str(error), os.environ))
+    return pytest.UsageError(redact(str(error), os.environ))

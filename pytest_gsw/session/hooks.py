@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_gsw.clusters.model import uses_gpus
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.text import counted
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
 from pytest_gsw.results.summary import OF_CLUSTER
@@ -42,7 +42,7 @@ from pytest_gsw.session.collect import (
 from pytest_gsw.session.node_ids import node_id_of, row_of
 from pytest_gsw.session.release import bundled_rows
 from pytest_gsw.session.settings import FINISHED, OF_SELECTION, SETTINGS, Settings, is_typed, read_settings
-from pytest_gsw.session.terminal import TALLY, Tally, line_of_report, line_width, tell_summary
+from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, line_of_report, line_width, report_summary
 from pytest_gsw.tables.bundled import bundled_baselines
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def begin(config: pytest.Config) -> None:
     try:
         settings = read_settings(config)
     except ConfigurationError as error:
-        raise pytest.UsageError(quoted(str(error), os.environ)) from None
+        raise pytest.UsageError(redact(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings
-    config.stash[TALLY] = Tally(profiled_on_purpose=is_typed(config, "profile"))
+    config.stash[OUTCOME_COUNTS] = OutcomeCounts(profiled_on_purpose=is_typed(config, "profile"))
     config.pluginmanager.register(Reports(config), "gsw-reports")
     if settings.judges:
         _run_in_one_process(config)
@@ -165,9 +165,9 @@ def _told_of_rows(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     if not settings.judges or config.getoption("verbose") < 0 or not there:
         return []
     rows = runnable(items)
-    count = counted(len(rows), "row")
+    count = plural(len(rows), "row")
     it = "it" if len(blanks) == 1 else "them"
-    more = f"; {counted(len(blanks), 'more row')} cannot run: something of {it} is blank" if blanks else ""
+    more = f"; {plural(len(blanks), 'more row')} cannot run: something of {it} is blank" if blanks else ""
     if settings.replay is not None:
         which = ", of each the newest job that completed" if settings.replay_last else ""
         return [f"gsw: {count} to replay from {settings.replay}{which}{more}"]
@@ -264,7 +264,7 @@ def _hold_to_the_record(item: pytest.Item, call: pytest.CallInfo[None], report: 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what the run came to, what stands out, and that a simulation is one."""
-    tell_summary(terminalreporter, config)
+    report_summary(terminalreporter, config)
 
 
 def _runs(config: pytest.Config) -> bool:
@@ -278,7 +278,7 @@ def _place(settings: Settings) -> str:
     if settings.replay is not None or cluster is None:
         return f"replay of {settings.replay}"
     units = "GPU" if uses_gpus(cluster) else "core"
-    facts = [cluster.scheduler, cluster.accelerator, counted(cluster.gpus, units) if cluster.gpus else None]
+    facts = [cluster.scheduler, cluster.accelerator, plural(cluster.gpus, units) if cluster.gpus else None]
     kind = "simulated" if cluster.simulated else ", ".join(fact for fact in facts if fact)
     return f"{cluster.name} ({kind})"
 
@@ -310,7 +310,7 @@ class Reports:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._tally = config.stash[TALLY]
+        self._tally = config.stash[OUTCOME_COUNTS]
         self._junit: JunitCases | None = None
         if getattr(config.option, "xmlpath", None):
             from pytest_gsw.session.junit import JunitCases
@@ -401,7 +401,7 @@ class Reports:
         reporter = self._reporter
         if reporter is None or not self._has_line(report):
             return
-        line: RowLine = quoted(line_of_report(report), os.environ)
+        line: RowLine = redact(line_of_report(report), os.environ)
         progress = self._progress()
         widest = line_width(reporter) - len(progress)
         name, word, rest = line.texts(widest, self._columns)

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.common.files import from_here
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import percent
 from pytest_gsw.results import junit, outcomes
-from pytest_gsw.results.junit_names import Noted, class_name, class_of, read_noted, write_noted
+from pytest_gsw.results.junit_names import RunManifest, class_name, class_of, read_noted, write_noted
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.session.collect import BaselineItem, BlankItem
@@ -44,7 +44,7 @@ def add_case(item: pytest.Item, report: pytest.TestReport) -> None:
         case = (class_of_item(item), item.name, 0.0, "")
     else:
         message = "" if record.outcome == outcomes.PROFILED.word else record.fact
-        case = (class_of(record), record.row.id, junit.took_s(record), message)
+        case = (class_of(record), record.row.id, junit.run_seconds(record), message)
     report.gsw_junit = case  # type: ignore[attr-defined]
 
 
@@ -62,9 +62,9 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     known = {item.nodeid: _row_of(item.baseline) for item in rows if isinstance(item, BaselineItem)}
     replay, replayed = settings.replay, ""
     if replay is not None:  # the run, or the place of the logs
-        replayed = replay.resolve().name if (replay / "records").is_dir() else str(from_here(replay))
-    noted = Noted(cluster_of(settings), release, versions, classes, errors, replayed, known)
-    write_noted(settings.run_directory, quoted(noted, os.environ))
+        replayed = replay.resolve().name if (replay / "records").is_dir() else str(relative_path(replay))
+    noted = RunManifest(cluster_of(settings), release, versions, classes, errors, replayed, known)
+    write_noted(settings.run_directory, redact(noted, os.environ))
 
 
 def _row_of(row: Baseline) -> dict[str, str]:
@@ -153,7 +153,7 @@ class JunitCases:
             from pytest_gsw.history.comparison import suspect_text
 
             found.append(("gsw_slow_nodes", "; ".join(map(suspect_text, slow))))
-        for name, value in quoted(found, os.environ):
+        for name, value in redact(found, os.environ):
             self._xml.add_global_property(name, value)
 
 

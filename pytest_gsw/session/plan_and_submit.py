@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from pytest_gsw.clusters.model import LOCAL, Cluster
-from pytest_gsw.common.files import from_here
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.text import command, counted, minute
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import command, minute, plural
 from pytest_gsw.errors import IncompleteLogError, InvalidHookResultError, LogError, RunError, SubmissionError
 from pytest_gsw.executor.executor import Executor, too_large
 from pytest_gsw.executor.progress_monitor import Watch
@@ -54,8 +54,16 @@ from pytest_gsw.session.junit import note_rows
 from pytest_gsw.session.progress import begin_live, make_ticker, repeat_teller, write
 from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
 from pytest_gsw.session.row import LiveRow, ReplayedRow, RowPlan, SessionRow
-from pytest_gsw.session.session_history import Others, SessionHistory
-from pytest_gsw.session.settings import CANARIES, EXECUTOR, NOT_READY, OTHERS, SESSION_HISTORY, Settings, environment_of
+from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
+from pytest_gsw.session.settings import (
+    CANARIES,
+    CLUSTER_PEERS,
+    EXECUTOR,
+    NOT_READY,
+    SESSION_HISTORY,
+    Settings,
+    environment_of,
+)
 from pytest_gsw.stats.decision import Done
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 from pytest_gsw.tables.value_types import nearest
@@ -66,7 +74,7 @@ from pytest_gsw.validation.run import Run
 # -- What is known of how jobs will differ from their rows, told before anything is submitted; their logs decide
 
 
-def tell_differences(
+def report_differences(
     config: pytest.Config, rows: Sequence[BaselineItem], specs: Mapping[str, JobSpec | RunError], settings: Settings
 ) -> None:
     """Print each difference once, with its rows; a replay and a simulation run no recipe."""
@@ -83,7 +91,7 @@ def tell_differences(
             for text in (*unused, *differences(item.baseline, spec, environ)):
                 told.setdefault(text, []).append(item.baseline.id)
     for text, row_ids in told.items():
-        more = f" and {counted(len(row_ids) - 1, 'more row')}" if len(row_ids) > 1 else ""
+        more = f" and {plural(len(row_ids) - 1, 'more row')}" if len(row_ids) > 1 else ""
         write(config, f"gsw: {text} ({row_ids[0]}{more})")
 
 
@@ -171,7 +179,7 @@ def told_once(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
             told[row_id] = type(finding)(finding.fact, advice=f"as of {first[text]}")
             continue
         more = shares[text] - 1
-        also = (("rows", f"{row_id} and {counted(more, 'more row')}"),) if more else ()
+        also = (("rows", f"{row_id} and {plural(more, 'more row')}"),) if more else ()
         told[row_id] = type(finding)(finding.fact, (*finding.evidence, *also), finding.tail, finding.advice)
     return told
 
@@ -292,9 +300,9 @@ def newest_chooser(
         if newest.passed_over:
             passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
             written_s = newest.log.path.stat().st_mtime
-            age = f"{counted(int((time.time() - written_s) // 86400), 'day')} old ({minute(written_s)})"
+            age = f"{plural(int((time.time() - written_s) // 86400), 'day')} old ({minute(written_s)})"
             text = f"job {newest.log.job_id} is judged; passed over: {passed_over}; the log that is judged is {age}"
-            row.passed_over = quoted(text, os.environ)  # a log may say anything
+            row.passed_over = redact(text, os.environ)  # a log may say anything
             write(config, f"gsw: {spec.row_id}: {row.passed_over}")
         return newest.log
 
@@ -419,7 +427,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         environ=environ,
     )
     config.stash[EXECUTOR] = executor
-    config.stash[OTHERS] = _others(config, settings, rows, session_history)
+    config.stash[CLUSTER_PEERS] = _others(config, settings, rows, session_history)
     plans = make_plans(rows, settings)
     specs = {row_id: plan.spec for row_id, plan in plans.items()}
     for item in rows:
@@ -432,7 +440,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     # Of a submission whose answer was lost there may be a job already, whatever is wrong by now.
     new = [item for item in rows if item.baseline.id not in lost or not lost[item.baseline.id].intended_s]
     specs |= check_rows(new, specs, launcher, settings, environ)
-    tell_differences(config, new, specs, settings)
+    report_differences(config, new, specs, settings)
     for row_id, row in by_row.items():
         planned = specs.get(row_id) or executor.spec(row_id)
         spec = planned if isinstance(planned, JobSpec) else None
@@ -496,31 +504,33 @@ def _session_history(config: pytest.Config, settings: Settings) -> SessionHistor
     if settings.history is None or settings.replay is not None or settings.cluster is None:
         return SessionHistory(None, settings.results, None)
     session_history = SessionHistory(open_history(settings.history), settings.results, settings.cluster.name)
-    tell_delivery(config, session_history)
+    report_delivery(config, session_history)
     return session_history
 
 
 def _others(
     config: pytest.Config, settings: Settings, rows: Sequence[BaselineItem], session_history: SessionHistory
-) -> Others:
+) -> ClusterPeers:
     """The rows together, each with the figure that its cluster has accepted, as far as that is known by now."""
     cluster = "" if settings.cluster is None else settings.cluster.name
     expected = [(item.baseline, accepted_to_expect(item.baseline, cluster, None)) for item in rows]
     executor = config.stash[EXECUTOR]
-    return Others(
+    return ClusterPeers(
         session_history, expected, settings.run_id, lambda row_id: isinstance(executor.phase(row_id), Finished | None)
     )
 
 
-def tell_delivery(config: pytest.Config, session_history: SessionHistory) -> None:
+def report_delivery(config: pytest.Config, session_history: SessionHistory) -> None:
     """Give all records that wait to the history, and say what stays behind."""
     delivered = session_history.deliver()
     if delivered is None:
         return
     if delivered.why is not None:
-        records = f"{counted(delivered.left, 'record')} {'waits' if delivered.left == 1 else 'wait'}"
+        records = f"{plural(delivered.left, 'record')} {'waits' if delivered.left == 1 else 'wait'}"
         write(config, f"gsw: {delivered.why}")
-        write(config, f"gsw: {records} in {from_here(session_history.waiting)}; the next session delivers what waits")
+        write(
+            config, f"gsw: {records} in {relative_path(session_history.waiting)}; the next session delivers what waits"
+        )
     for why in delivered.unreadable:
         write(config, f"gsw: not delivered to the history: {why}")
 
@@ -588,7 +598,7 @@ def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Set
         metrics = hook_results.site_metrics(config)
         peak_flops = hook_results.ask_for_peak(config, row)
     except InvalidHookResultError as error:
-        raise pytest.UsageError(quoted(str(error), os.environ)) from None
+        raise pytest.UsageError(redact(str(error), os.environ)) from None
     except pytest.UsageError:
         raise
     except RunError as error:
@@ -638,7 +648,7 @@ def _where(settings: Settings) -> Cluster:
 def _defined(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
     """A job with what its row is now: the table may be another one when the job has ended."""
     image = job_image(environ, spec) or baseline.recipe.image
-    named = None if image is None else quoted(image_name(image), environ)
+    named = None if image is None else redact(image_name(image), environ)
     documented = {name: figure for name, figure in vars(baseline.documented).items() if figure is not None}
     return dataclasses.replace(spec, definition=definition_hash(baseline, image), image=named, documented=documented)
 
@@ -655,7 +665,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     environ = environment_of(config)
     problems |= check_rows(rows, specs, launcher, settings, environ)
-    tell_differences(config, rows, specs, settings)
+    report_differences(config, rows, specs, settings)
     skipped = [
         (item.nodeid, str(marker.kwargs.get("reason", "marked as skipped")))
         for item in session.items
@@ -668,7 +678,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
     config.stash[NOT_READY] = bool(errors)
     has_gpus = settings.cluster.gpus if settings.cluster is not None else None
-    for line in plan_text(planned, skipped, quoted(errors, environ), has_gpus):
+    for line in plan_text(planned, skipped, redact(errors, environ), has_gpus):
         write(config, line)
 
 

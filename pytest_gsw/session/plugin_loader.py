@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.hooks.checks import format_problems, hook_error, not_that, wrong_answer
 from pytest_gsw.logs.model import LogFormat
@@ -73,8 +73,8 @@ def _config(here: Path, plugins: tuple[str, ...]) -> pytest.Config | None:
 
 
 def _failed(error: RunError) -> ConfigurationError:
-    return ConfigurationError(quoted(str(error), os.environ))
+    return ConfigurationError(redact(str(error), os.environ))
 
 
 def _say(line: str) -> None:
-    sys.stderr.write(f"pytest-gsw: {quoted(line, os.environ)}\n")
+    sys.stderr.write(f"pytest-gsw: {redact(line, os.environ)}\n")

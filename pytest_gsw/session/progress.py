@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gsw.common.files import PRIVATE, from_here, write_whole
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.files import PRIVATE, relative_path, write_whole
+from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.executor.executor import Executor, Ticker
 from pytest_gsw.executor.progress_monitor import Sample
@@ -31,7 +31,7 @@ from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.results.summary import ClusterResult, RowProgress, standing
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.settings import ALARMS, SETTINGS, Settings
-from pytest_gsw.session.terminal import TALLY, Tally
+from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts
 
 if TYPE_CHECKING:
     from pytest_gsw.history.store import History
@@ -131,7 +131,7 @@ def _reporter(config: pytest.Config) -> pytest.TerminalReporter | None:
 
 def write(config: pytest.Config, line: str) -> None:
     """Write a line of its own."""
-    line = quoted(line, os.environ)
+    line = redact(line, os.environ)
     reporter = _reporter(config)
     with contextlib.suppress(OSError):  # a terminal that was closed must not keep jobs from being looked after
         if reporter is not None:
@@ -222,7 +222,7 @@ def leave_files(config: pytest.Config, exit_status: int) -> bool:
     Returns:
         Whether all that was asked for is there.
     """
-    settings, tally = config.stash[SETTINGS], config.stash[TALLY]
+    settings, tally = config.stash[SETTINGS], config.stash[OUTCOME_COUNTS]
     if not tally.rows:
         return True
     done = True
@@ -238,7 +238,7 @@ def leave_files(config: pytest.Config, exit_status: int) -> bool:
     return done
 
 
-def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iterator[str]:
+def _leave_report(config: pytest.Config, tally: OutcomeCounts, exit_status: int) -> Iterator[str]:
     """Write the report with the files for CI, and what GitHub Actions takes; the lines to print.
 
     Raises:
@@ -257,7 +257,7 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
     settings, alarms = config.stash[SETTINGS], config.stash.get(ALARMS, None)
     records, missing = read_whole_run(settings.run_directory, tally.records)
     accepted = accepted_in(settings.baselines, records)
-    run = Run(from_here(settings.run_directory), missing, exit_status, alarms.found if alarms else ())
+    run = Run(relative_path(settings.run_directory), missing, exit_status, alarms.found if alarms else ())
 
     def made(history: History | None) -> RunReport:
         report = run_report(records, run, history, accepted, alarms.series if alarms else {})
@@ -274,7 +274,7 @@ def _leave_report(config: pytest.Config, tally: Tally, exit_status: int) -> Iter
     if settings.report is not None:
         for text in TEXTS.values():
             write_whole(settings.report / text.file, f"{text.of(report).rstrip()}\n")
-        yield f"gsw: the report is {from_here(settings.report / 'index.html')}"
+        yield f"gsw: the report is {relative_path(settings.report / 'index.html')}"
     if _on_github():
         if place := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(place).open("a", encoding="utf-8") as summary:  # others write there, too

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gsw.common.text import command, counted
+from pytest_gsw.common.text import command, plural
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import releases_for, states_none
@@ -82,7 +82,7 @@ def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
     releases = [one for one in found if one]
     if not releases:
         return f"{name}: no release has rows for it, the documents' own tables have", session
-    newest, several = releases[-1], counted(len(releases), "release")
+    newest, several = releases[-1], plural(len(releases), "release")
     option = f" --gsw-release={newest}" if release or found[-1] else ""
     return f"{name}: {several}, newest {newest}, --gsw-release=RELEASE", session + option
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_gsw.common.files import make_directory
-from pytest_gsw.common.text import command, counted, minute
+from pytest_gsw.common.text import command, minute, plural
 from pytest_gsw.errors import ConfigurationError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import (
@@ -26,7 +26,7 @@ from pytest_gsw.jobs.journal import (
     read_journal,
     take_up,
 )
-from pytest_gsw.jobs.model import Job, JobSpec, Named, scancel
+from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, scancel
 from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.jobs.scripts import value_of
 from pytest_gsw.results.junit import read_run
@@ -107,9 +107,7 @@ def _left_alone(past: RunState, missing: Sequence[str]) -> str:
     jobs = _going_on(past, map(row_of, missing))
     verb = "is" if len(jobs) == 1 else "are"
     return (
-        f"gsw: {counted(len(jobs), 'job')} of rows that are not selected {verb} left alone: {_ids(jobs)}"
-        if jobs
-        else ""
+        f"gsw: {plural(len(jobs), 'job')} of rows that are not selected {verb} left alone: {_ids(jobs)}" if jobs else ""
     )
 
 
@@ -139,7 +137,7 @@ def _not_taken_over(session: pytest.Session, executor: Executor | None) -> list[
     known = [one.job_id for one in jobs if one.job_id]
     end = f"; {_scancel(session.config, *known)} ends {'it' if len(known) == 1 else 'them'}" if known else ""
     return [
-        f"gsw: {counted(len(jobs), 'job')} of the run may run on: {_ids(jobs)}",
+        f"gsw: {plural(len(jobs), 'job')} of the run may run on: {_ids(jobs)}",
         f"next: pytest --gsw-resume={settings.run_id} goes on with {'it' if len(jobs) == 1 else 'them'}{end}",
     ]
 
@@ -190,7 +188,7 @@ def resume_summary(directory: Path, past: RunState) -> str:
     """With which run a session goes on, since when that has been there, and what of it is left to do; one line."""
     records, _ = read_run(directory)
     judged = {record.row.node_id for record in records if not is_interrupted(record)} & set(past.rows)
-    rows, left = counted(len(past.rows), "row"), len(past.rows) - len(judged)
+    rows, left = plural(len(past.rows), "row"), len(past.rows) - len(judged)
     verb, begun = "is" if len(judged) == 1 else "are", f", begun {minute(past.begun_s)}" if past.begun_s else ""
     more = "none is left" if not left else "1 is left" if left == 1 else f"{left} are left"
     return f"gsw: goes on with run {directory.name}{begun}: {len(judged)} of {rows} {verb} judged, {more} to run"
@@ -301,7 +299,7 @@ class _Taking:
         self._tell = tell
         self._since_s = past.begun_s
         #: By row, its jobs as the scheduler has them; ``None`` where it was not asked about all of them at once.
-        self._named: Mapping[str, list[Named]] | None = None
+        self._named: Mapping[str, list[FoundJob]] | None = None
         self._away = False
         self._hangs: RunError | None = None
 
@@ -341,7 +339,7 @@ class _Taking:
         if self._named is not None and spec.unique_name:
             standing = take_up(spec, past, self._named.get(spec.row_id, ()))
             if standing.unknown:
-                jobs = counted(len(standing.unknown), "job")
+                jobs = plural(len(standing.unknown), "job")
                 self._tell(f"gsw: {spec.row_id}: found {jobs} that the journal lacks: {', '.join(standing.unknown)}")
             submission = standing.past
             if submission.intended_s and standing.job is None and spec.submits_itself:
@@ -381,6 +379,6 @@ def _tell_damage(past: RunState, tell: Callable[[str], None]) -> None:
         tell(f"gsw: {line}")
     more = len(past.damage) - _LINES_TOLD
     if more > 0:
-        tell(f"gsw: and {counted(more, 'line')} more")
+        tell(f"gsw: and {plural(more, 'line')} more")
     if past.damage:
         tell("gsw: so every row of the run is looked up by its job's name before anything is submitted")

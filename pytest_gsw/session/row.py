@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_gsw.common.files import from_here
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.text import counted
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import plural
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunError
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
@@ -32,7 +32,7 @@ from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, L
 from pytest_gsw.jobs.spec import profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results import junit, outcomes, row_text, suggested_commands
-from pytest_gsw.results.make_record import Found, job_facts, record_of, row_facts, saved_gpu_hours
+from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
 from pytest_gsw.results.node_lists import compressed, expand, number_of
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Jobs, Record, RunFacts, write_record
 from pytest_gsw.results.row_text import (
@@ -46,8 +46,8 @@ from pytest_gsw.results.row_text import (
 )
 from pytest_gsw.session.collect import fail
 from pytest_gsw.session.session_history import SessionHistory
-from pytest_gsw.session.settings import CANARIES, EXECUTOR, OTHERS, SESSION_HISTORY, SETTINGS, Settings
-from pytest_gsw.session.terminal import TALLY
+from pytest_gsw.session.settings import CANARIES, CLUSTER_PEERS, EXECUTOR, SESSION_HISTORY, SETTINGS, Settings
+from pytest_gsw.session.terminal import OUTCOME_COUNTS
 from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.decision import Done, Repeat, Repeats, Undecided, is_known
 from pytest_gsw.stats.measurement import Measurement
@@ -133,7 +133,7 @@ class LiveRow:
 
     def shown(self, error: _Error) -> _Error:
         """An error without the secrets of the session's environment and of the job's."""
-        return quoted(error, os.environ, self.spec.environment if self.spec else {})
+        return redact(error, os.environ, self.spec.environment if self.spec else {})
 
     def is_traced(self, run: Run) -> bool:
         """Whether a run was one of the few steps for which NCCL is traced."""
@@ -203,7 +203,7 @@ class LiveRow:
             had = number_of(job.status.nodes) if job.status.state is JobState.COMPLETED else None
             if had is not None and had != started.nodes:
                 raise JobError(
-                    f"job {job.job_id} ran on {counted(had, 'node')}, and the row has {started.nodes}",
+                    f"job {job.job_id} ran on {plural(had, 'node')}, and the row has {started.nodes}",
                     (("nodes", job.status.nodes), ("script", str(started.script)), ("log", str(job.log))),
                     advice="let the script ask for the row's nodes: the figures of others are not the row's",
                 )
@@ -249,7 +249,7 @@ class LiveRow:
             definition=ran.definition,
         )
         found = replace(self.past(run, accepted), beside=beside).including_run([current_run]).drifting
-        return None if found is None else quoted(drift_text(found), os.environ)
+        return None if found is None else redact(drift_text(found), os.environ)
 
     def _environment(self, run: Run, written: Provenance, started: JobSpec | None) -> dict[str, str]:
         """What the log and files beside it say; also that the GPUs' boost was turned up, which changes the figures."""
@@ -328,7 +328,7 @@ class ReplayedRow(LiveRow):
 
     def not_comparable(self, run: Run) -> str | None:
         """As recorded."""
-        return quoted(self._record.not_comparable, os.environ)
+        return redact(self._record.not_comparable, os.environ)
 
     def image_was_chosen(self, run: Run) -> bool:
         """A record does not say that it was not."""
@@ -521,7 +521,7 @@ class SessionRow:
         if run.log is not None:
             check_identity(self.baseline, run, read_identity(run.log, self.baseline.log_format))
         fact = "ran out of memory, as documented"
-        self._record(Found(outcomes.EXPECTED_FAILURE.word, fact), run)
+        self._record(RowResult(outcomes.EXPECTED_FAILURE.word, fact), run)
         pytest.xfail(fact)
         fail(fact)  # with --runxfail
 
@@ -540,11 +540,11 @@ class SessionRow:
         measurement = self._measure(run)
         # A row is not judged by fewer jobs than it was to have, because its session was interrupted.
         if interrupted and not isinstance(self.decide(run), Done):
-            had = counted(len(run.jobs), "job")
+            had = plural(len(run.jobs), "job")
             raise JobError(f"{INTERRUPTED}: the row had {had}, and was to have more", advice="run it again")
         if measurement is None:
             fact = "is documented to run out of memory, but its job completed"
-            found = Found(outcomes.UNEXPECTED_SUCCESS.word, fact)
+            found = RowResult(outcomes.UNEXPECTED_SUCCESS.word, fact)
         else:
             found = self._judge(run, measurement)
         record, canaries = self._record(found, run), self._config.stash[CANARIES]
@@ -621,7 +621,7 @@ class SessionRow:
 
     # -- its record is made, written, and told: to observers, to the history, to JUnit ------------------------
 
-    def _record(self, found: Found, run: Run | None) -> Record:
+    def _record(self, found: RowResult, run: Run | None) -> Record:
         """Write down what is known of this run, and give it to JUnit and to observers."""
         source, row = self.source, self.baseline
         ran = source.circumstances(run)
@@ -668,7 +668,7 @@ class SessionRow:
         agreed = {} if run is None else self._jobs.get(_job_key(run.job_id, run.status), (None, {}))[1]
         ran = source.circumstances(run)
         written = (dict(ran.environment), ran.variables, ran.image, agreed)
-        environment, variables, image, compared = quoted(written, os.environ)
+        environment, variables, image, compared = redact(written, os.environ)
         return RunFacts(
             id=settings.run_id,
             cluster=source.cluster or NO_CLUSTER,
@@ -705,13 +705,13 @@ class SessionRow:
             written = write_record(directory, record)
         if self._settings.replay is None:  # a replayed run is in the history already
             config.stash[SESSION_HISTORY].keep(record, written)
-        config.stash[TALLY].records[written.name] = record
+        config.stash[OUTCOME_COUNTS].records[written.name] = record
         return record, failure
 
     def _facts(self, record: Record, since: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
         """Since when a row is so where that is known, where its things are and how it is repeated, each by its name."""
         settings = self._settings
-        directory = from_here(settings.run_directory)
+        directory = relative_path(settings.run_directory)
         replayed = [f"--gsw-replay={settings.replay}"] if settings.replay and settings.cluster else []
         again = suggested_commands.again([record], directory, *replayed)
         return [*since, *row_text.run_facts(record, again, suggested_commands.offline(record, directory))]
@@ -725,7 +725,7 @@ class SessionRow:
         from pytest_gsw.session.session_alarms import row_alarms
 
         cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
-        beside = self._config.stash[OTHERS].beside(cluster_effect)
+        beside = self._config.stash[CLUSTER_PEERS].beside(cluster_effect)
         past = replace(self.source.past(run, self.source.accepted(run)[0]), beside=beside)
         found, self._since = row_alarms(record, past, self._config.stash[SESSION_HISTORY].acknowledged)
         return found
@@ -734,12 +734,12 @@ class SessionRow:
         """Record an error, and return the text of the row's report."""
         error = self.source.shown(error)
         self.said = telling_line(error.tail)
-        record = self._record(Found(outcomes.ERROR.word, error.fact), run)
+        record = self._record(RowResult(outcomes.ERROR.word, error.fact), run)
         return row_text.error_text(error, self._facts(record))
 
     # -- how it is judged ---------------------------------------------------------------------
 
-    def _judge(self, run: Run, measurement: Measurement) -> Found:
+    def _judge(self, run: Run, measurement: Measurement) -> RowResult:
         """Judge what was measured of a row's last job, or of all its jobs together.
 
         Raises:
@@ -755,14 +755,14 @@ class SessionRow:
         slow_nodes = self._slow_nodes(run, verdict)
         fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
-        first, beside = run.jobs[0], self._config.stash[OTHERS].beside(verdict.cluster_effect)
-        return Found(
+        first, beside = run.jobs[0], self._config.stash[CLUSTER_PEERS].beside(verdict.cluster_effect)
+        return RowResult(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
-            quoted(fact, os.environ),  # a log may call its ranks anything
+            redact(fact, os.environ),  # a log may call its ranks anything
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
             source.drift(run, self._judged_s(first), accepted, beside) if is_usual else None,
-            quoted(slow_nodes, os.environ),
+            redact(slow_nodes, os.environ),
             measurement=measurement,
             verdict=replace(verdict, given_reason=verdict.reason),
         )
@@ -775,7 +775,7 @@ class SessionRow:
         """
         settings, session_history, jobs = self.source.settings, self._config.stash[SESSION_HISTORY], len(run.jobs)
         repeats = settings.repeats
-        if self.baseline.expected_failure or (jobs >= repeats.most and not self._config.stash[OTHERS].may_speak):
+        if self.baseline.expected_failure or (jobs >= repeats.most and not self._config.stash[CLUSTER_PEERS].may_speak):
             return Done()
         run = self._with_evidence(run)
         if self.source.not_comparable(run) is not None:
@@ -802,16 +802,20 @@ class SessionRow:
         had_slow_node = self._config.stash[SESSION_HISTORY].had_slow_node(
             first.status.nodes, first.status.end_s or time.time()
         )
-        self._config.stash[OTHERS].note(self.baseline.id, first_s, had_slow_node=had_slow_node)
+        self._config.stash[CLUSTER_PEERS].note(self.baseline.id, first_s, had_slow_node=had_slow_node)
 
     def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
         """What the other rows may come to say of the run; of a canary, which tells it to them, they say nothing."""
-        return (None,) if self.baseline.canary else self._config.stash[OTHERS].bounds(self.baseline.id, self.tolerance)
+        return (
+            (None,)
+            if self.baseline.canary
+            else self._config.stash[CLUSTER_PEERS].bounds(self.baseline.id, self.tolerance)
+        )
 
     def _cluster_effect(self) -> ClusterEffect | None:
         if self.baseline.canary:
             return None
-        return self.source.cluster_effect or self._config.stash[OTHERS].now(self.baseline.id, self.tolerance)
+        return self.source.cluster_effect or self._config.stash[CLUSTER_PEERS].now(self.baseline.id, self.tolerance)
 
     def _judged_s(self, run: Run) -> float | None:
         measurement = self._measured(run.job_id, run.status)
@@ -849,7 +853,7 @@ class SessionRow:
             ran = self.source.circumstances(run)
             if ran.definition != ran.definition_now:
                 return outdated_text(unused, ran.definition, ran.definition_now)
-            return unused_text(unused, ran.definition_now, quoted(ran.image, os.environ))
+            return unused_text(unused, ran.definition_now, redact(ran.image, os.environ))
         if accepted is None:
             return None
         return ignored_text(accepted) if verdict.accepted_s is None else accepted_text(accepted)

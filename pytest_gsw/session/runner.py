@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import pytest
 
-from pytest_gsw.common.files import from_here
+from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.process import taking_signals
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.text import counted
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import plural
 from pytest_gsw.errors import HookError, RunError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.row_state import stray_text
@@ -24,11 +24,11 @@ from pytest_gsw.hooks.checks import hook_error
 from pytest_gsw.results import outcomes
 from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, fail_report, failure_of, runs_nothing
 from pytest_gsw.session.junit import add_case
-from pytest_gsw.session.plan_and_submit import Start, plan_rows, tell_delivery
+from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
 from pytest_gsw.session.progress import add_row, clear_live, leave_files, write
 from pytest_gsw.session.resume import leave_run, left_over
 from pytest_gsw.session.settings import ALARMS, CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS
-from pytest_gsw.session.terminal import TALLY, Tally, run_records
+from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, run_records
 
 # -- The rule of a session: a row that was to be judged is judged, or the session is not green ------
 #
@@ -100,7 +100,7 @@ def _taken(hook: str) -> HookError:
 # -- the session ------------------------------------------------------------------------------
 
 
-def exit_status(session: pytest.Session, tally: Tally) -> int:
+def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
     """The exit status of a session: 0 only if every row that it was to judge passed by its newest job."""
     config = session.config
     status = int(session.exitstatus)
@@ -114,7 +114,7 @@ def exit_status(session: pytest.Session, tally: Tally) -> int:
     left = _left(session, tally)
     if left:
         were = "was" if len(left) == 1 else "were"
-        write(config, f"gsw: {counted(len(left), 'row')} {were} selected and not judged:")
+        write(config, f"gsw: {plural(len(left), 'row')} {were} selected and not judged:")
         for node_id in left[:_MOST_NAMED]:
             write(config, f"  {node_id}")
         if len(left) > _MOST_NAMED:
@@ -123,7 +123,7 @@ def exit_status(session: pytest.Session, tally: Tally) -> int:
     return outcomes.OPEN if tally.is_open else status
 
 
-def _left(session: pytest.Session, tally: Tally) -> list[str]:
+def _left(session: pytest.Session, tally: OutcomeCounts) -> list[str]:
     """The rows that were to be judged and of which no report says anything, or whose report hides its record."""
     config = session.config
     if config.option.collectonly or config.stash[SETTINGS].plan:
@@ -341,7 +341,7 @@ def run_item(item: pytest.Item) -> Generator[None, object, object]:
     clear_live(item.config)
     done = yield
     # Its protocol has left no report where another plugin took its place.
-    if isinstance(item, BaselineItem) and item.row is not None and item.nodeid not in item.config.stash[TALLY]:
+    if isinstance(item, BaselineItem) and item.row is not None and item.nodeid not in item.config.stash[OUTCOME_COUNTS]:
         report_error(item, _taken("pytest_runtest_protocol"), "setup")
     return done
 
@@ -377,7 +377,7 @@ def _finish(session: pytest.Session) -> None:
         write(config, line)
     _remember(config)
     _note_alarms(config)
-    session.exitstatus = exit_status(session, config.stash[TALLY])
+    session.exitstatus = exit_status(session, config.stash[OUTCOME_COUNTS])
     _conclude_suite(session)
     if not leave_files(config, int(session.exitstatus)):
         _fail(session)
@@ -397,10 +397,10 @@ def _remember(config: pytest.Config) -> None:
     if session_history.problem:
         write(config, f"gsw: rows were judged by their tolerance alone: {session_history.problem}")
     if session_history.not_kept:
-        run = from_here(config.stash[SETTINGS].run_directory)
+        run = relative_path(config.stash[SETTINGS].run_directory)
         write(config, f"gsw: records could not be kept for the history: {session_history.not_kept}")
         write(config, f"next: pytest-gsw history --add {run}")
-    tell_delivery(config, session_history)
+    report_delivery(config, session_history)
     session_history.close()
 
 
@@ -408,7 +408,7 @@ def _note_alarms(config: pytest.Config) -> None:
     """Find the alarms of the run; a replay is of no run of its own."""
     settings = config.stash[SETTINGS]
     has_runs = settings.history is not None and settings.replay is None
-    if not config.stash[TALLY].outcomes or not has_runs:
+    if not config.stash[OUTCOME_COUNTS].outcomes or not has_runs:
         return
     # Only a session that has run rows has a run.
     from pytest_gsw.session.session_alarms import session_alarms
@@ -425,7 +425,7 @@ def _conclude_suite(session: pytest.Session) -> None:
     if settings.suite is None or settings.plan or config.option.collectonly or runs_nothing(config):
         return
     concluded = settings.suite.conclude(run_records(config))
-    config.stash[CRITERION] = tuple(quoted(concluded.lines, os.environ))
+    config.stash[CRITERION] = tuple(redact(concluded.lines, os.environ))
     if session.exitstatus in {outcomes.GREEN, outcomes.OPEN} and not concluded.is_met:
         session.exitstatus = outcomes.FAILED if concluded.is_missed else outcomes.OPEN
 

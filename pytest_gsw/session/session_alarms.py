@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.history.alarms import (
     Acknowledgement,
     Alarm,
@@ -24,13 +24,13 @@ from pytest_gsw.history.comparison import ClusterText, advice_line, cluster_text
 from pytest_gsw.history.database import HistoryError
 from pytest_gsw.history.model import ExperimentKey, points_of
 from pytest_gsw.history.row_history import ClusterSeries, RowHistory, SlowNode
-from pytest_gsw.reports.run_report import Once, Row, accepted_in, since_facts, since_of
+from pytest_gsw.reports.run_report import HistoryCache, Row, accepted_in, since_facts, since_of
 from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import incident_of
 from pytest_gsw.session.progress import add_incident
 from pytest_gsw.session.session_history import history_at
-from pytest_gsw.session.settings import CLUSTER_TEXT, OTHERS, Settings
+from pytest_gsw.session.settings import CLUSTER_PEERS, CLUSTER_TEXT, Settings
 from pytest_gsw.session.terminal import run_records
 
 
@@ -79,11 +79,11 @@ def session_alarms(
             accepted = accepted_in(settings.baselines, ran) or {}
             if history is None:
                 return SessionAlarms()
-            once = Once(history)
+            once = HistoryCache(history)
             found = alarms_of_records(history, ran, accepted, time.time(), slow_before, once.lines)
     except HistoryError as error:
-        return SessionAlarms(problem=quoted(str(error), os.environ))
-    return SessionAlarms(quoted(found, os.environ), once.read)
+        return SessionAlarms(problem=redact(str(error), os.environ))
+    return SessionAlarms(redact(found, os.environ), once.read)
 
 
 def row_alarms(
@@ -97,19 +97,19 @@ def row_alarms(
     whole = past.including_run(point.point for point in points_of(record))
     found = alarms((*regressions(key, whole), *drifts(key, whole)), said, time.time())
     text = "; ".join(line_of(one) for one in found if one.stands)
-    return quoted((text or None, since_facts(since_of(Row(record, record.row.id, whole)))), os.environ)
+    return redact((text or None, since_facts(since_of(Row(record, record.row.id, whole)))), os.environ)
 
 
 def report_cluster(session: pytest.Session) -> None:
     """Tell pytest and JUnit of an incident, as a test case that has failed, and keep what the summary says."""
     config = session.config
     records = run_records(config)
-    if OTHERS in config.stash:
+    if CLUSTER_PEERS in config.stash:
         current_run = {record.row.id: points[0].point for record in records if (points := points_of(record))}
-        together = config.stash[OTHERS].together.including_run(current_run)
-        config.stash[CLUSTER_TEXT] = quoted(cluster_text(together), os.environ)
+        together = config.stash[CLUSTER_PEERS].together.including_run(current_run)
+        config.stash[CLUSTER_TEXT] = redact(cluster_text(together), os.environ)
     told = config.stash.setdefault(CLUSTER_TEXT, ClusterText())
-    incident = quoted(incident_of(records), os.environ)
+    incident = redact(incident_of(records), os.environ)
     if incident is None:
         return
     text, name = incident.text(told.since), incident.node_id

@@ -164,7 +164,7 @@ class SessionHistory:
 # -- What the other rows of a session's cluster say of its run, to each of its rows ---------------
 
 
-class Others:
+class ClusterPeers:
     """The rows of a session together.
 
     Args:

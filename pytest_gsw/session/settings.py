@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_gsw.clusters.model import DEMO, Cluster, cluster_files, find_cluster, ready_cluster
-from pytest_gsw.common.files import at_home, from_here
+from pytest_gsw.common.files import at_home, relative_path
 from pytest_gsw.common.redact import MASK
 from pytest_gsw.common.text import positive
 from pytest_gsw.demo.faults import fault_texts
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.spec import Profile
     from pytest_gsw.results.suites import SuiteRows
     from pytest_gsw.session.session_alarms import SessionAlarms
-    from pytest_gsw.session.session_history import Others, SessionHistory
+    from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 
 # -- Values that a session has from the one that it goes on with ------------------------------------
 #
@@ -293,7 +293,7 @@ class Settings:
         """Beside those that name the cluster, the options without which a row would not be there, or be another."""
         by_cluster = self.cluster.release if self.cluster else None
         release = [f"--gsw-release={self.release}"] if self.release not in {None, by_cluster} else []
-        return (*release, *([f"--gsw-suite={from_here(self.suite_path)}"] if self.suite_path else []))
+        return (*release, *([f"--gsw-suite={relative_path(self.suite_path)}"] if self.suite_path else []))
 
     @property
     def judges(self) -> bool:
@@ -571,7 +571,7 @@ EXECUTOR: pytest.StashKey[Executor] = pytest.StashKey()
 #: What earlier runs measured.
 SESSION_HISTORY: pytest.StashKey[SessionHistory] = pytest.StashKey()
 #: What the rows of the session say together.
-OTHERS: pytest.StashKey[Others] = pytest.StashKey()
+CLUSTER_PEERS: pytest.StashKey[ClusterPeers] = pytest.StashKey()
 #: What the runs of the cluster say, at the session's end.
 CLUSTER_TEXT: pytest.StashKey[ClusterText] = pytest.StashKey()
 #: Ids of the canary rows that were too slow in this session.

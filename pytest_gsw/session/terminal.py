@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_gsw.clusters.model import Cluster
-from pytest_gsw.common.redact import quoted
-from pytest_gsw.common.text import counted, rounded
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import plural, rounded
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import (
@@ -31,7 +31,7 @@ from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION
 # -- What the rows of a session came to -------------------------------------------------------------
 
 
-class Tally:
+class OutcomeCounts:
     """What the rows' reports say together."""
 
     def __init__(self, *, profiled_on_purpose: bool) -> None:
@@ -121,14 +121,14 @@ class Tally:
 
 
 #: What the session's rows came to.
-TALLY = pytest.StashKey[Tally]()
+OUTCOME_COUNTS = pytest.StashKey[OutcomeCounts]()
 
 
 def run_records(config: pytest.Config) -> tuple[Record, ...]:
     """The records of the session's run, those of sessions before it as well."""
     from pytest_gsw.results.junit import read_run
 
-    return read_run(config.stash[SETTINGS].run_directory, config.stash[TALLY].records)[0]
+    return read_run(config.stash[SETTINGS].run_directory, config.stash[OUTCOME_COUNTS].records)[0]
 
 
 # -- Each row's own line on the screen, in the place of pytest's, which has a path in front and no figures
@@ -179,7 +179,7 @@ _MOST = 20
 _COMMANDS = ("pytest", "pytest-gsw")
 
 
-def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what the run came to: a table, counts, errors by cause, and what stands out among the rows."""
     settings = config.stash[SETTINGS]
     reporter.ensure_newline()
@@ -197,10 +197,10 @@ def tell_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
     _tell_lines(reporter, "alarms", alarms)
     _tell_lines(reporter, "suite", config.stash.get(CRITERION, ()))
-    tally = config.stash[TALLY]
+    tally = config.stash[OUTCOME_COUNTS]
     if tally.without_cluster:
         reporter.ensure_newline()
-        reporter.write_line(f"gsw: {counted(tally.without_cluster, 'row')} skipped: {NO_CLUSTER}")
+        reporter.write_line(f"gsw: {plural(tally.without_cluster, 'row')} skipped: {NO_CLUSTER}")
     if tally.judged_none:
         one = tally.rows == 1
         what = "the only row was not judged: it was" if one else f"none of {tally.rows} rows was judged: all were"
@@ -246,7 +246,7 @@ def _tell_improved(reporter: pytest.TerminalReporter) -> None:
 
 def _tell_more(reporter: pytest.TerminalReporter, count: int, where: str = "each with its line above") -> None:
     if count > _MOST:
-        reporter.write_line(f"and {counted(count - _MOST, 'more row')}, {where}")
+        reporter.write_line(f"and {plural(count - _MOST, 'more row')}, {where}")
 
 
 def _tell_section(
@@ -274,20 +274,20 @@ def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -
     if session_history.failing:
         reporter.section("nodes that fail jobs")
     for failing in session_history.failing:
-        reporter.write_line(quoted(failing_text(failing), os.environ))
+        reporter.write_line(redact(failing_text(failing), os.environ))
     if not session_history.known_slow:
         return
     reporter.section("slow nodes")
     ids = config.stash[ALARMS].of_nodes() if ALARMS in config.stash else {}
     for one in session_history.known_slow:
         alarm = f", alarm {ids[one.name]}" if one.name in ids else ""
-        reporter.write_line(quoted(f"{slow_since_text(one)}{alarm}", os.environ))
+        reporter.write_line(redact(f"{slow_since_text(one)}{alarm}", os.environ))
     if session_history.sound is not None:
         reporter.write_line(f"others: {sound_text(session_history.sound)}.")
     reporter.write_line("pytest-gsw nodes tells by which jobs that is known.")
 
 
-def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settings, cluster: Cluster) -> None:
+def _tell_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, settings: Settings, cluster: Cluster) -> None:
     """Say which rows were run again, and what the session has cost the cluster."""
     records = tally.reported.values()
     if any(record.jobs.attempts for record in records):
@@ -304,11 +304,11 @@ def _tell_cost(reporter: pytest.TerminalReporter, tally: Tally, settings: Settin
 
 def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Several rows on one screen; with -q, and of a single row, its own line says it all."""
-    settings, tally = config.stash[SETTINGS], config.stash[TALLY]
+    settings, tally = config.stash[SETTINGS], config.stash[OUTCOME_COUNTS]
     if config.getoption("verbose") < 0 or tally.rows < 2:
         return
     # Only a session that has run rows has a table.
-    from pytest_gsw.common.files import from_here
+    from pytest_gsw.common.files import relative_path
     from pytest_gsw.results import summary
     from pytest_gsw.results.suggested_commands import next_commands
     from pytest_gsw.results.summary import not_passed_lines, run_table
@@ -317,9 +317,9 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     missing = tally.errors_without(record.row.node_id for record in records)
     if not records or len(records) + len(missing) < 2:
         return
-    records = quoted(records, os.environ)
+    records = redact(records, os.environ)
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
-    reporter.section(f"throughput of {counted(len(records) + len(missing), 'row')}{where}")
+    reporter.section(f"throughput of {plural(len(records) + len(missing), 'row')}{where}")
     width = line_width(reporter)
     table = run_table(records, width)
     bad = not_passed_lines(records, width, _MOST)
@@ -328,7 +328,7 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         for part in wrapped(line, width):
             reporter.write_line(part)
     _tell_crowd(reporter, settings.cluster, records)
-    for what, command in next_commands(records, from_here(settings.run_directory)):
+    for what, command in next_commands(records, relative_path(settings.run_directory)):
         reporter.write_line(f"next: {what}: {command}")
 
 
@@ -342,7 +342,7 @@ def _tell_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, reco
     if found is None:
         return
     crowd, nodes = found
-    shared = f"{counted(nodes, 'node')} had more than one job at once, such as {crowd.node}:"
+    shared = f"{plural(nodes, 'node')} had more than one job at once, such as {crowd.node}:"
     what = f"{crowd.jobs} jobs on {rounded(crowd.gpus, 'GPU')} of {cluster.gpus_per_node}"
     lines = [f"gsw: {shared} {what}. A neighbour makes a row slower."]
     if cluster.scheduler == "slurm":

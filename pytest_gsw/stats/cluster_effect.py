@@ -105,7 +105,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Before:
+class ClusterReference:
     """What the runs of a cluster have in common.
 
     Args:
@@ -214,7 +214,7 @@ class ClusterEffect:
 
 
 @dataclass(frozen=True)
-class Joint:
+class JointDecision:
     """What is known of a row after the jobs that it has had this run, by itself and beside the others."""
 
     outcome: Outcome
@@ -233,7 +233,7 @@ class Joint:
         return replace(counts, outcome=self.outcome, median_s=self.raw.median_s, loss=self.raw.loss, more=self.more)
 
 
-def decide_beside(
+def decide_adjusted(
     times_s: Sequence[float],
     reference_s: float,
     tolerance: float,
@@ -241,7 +241,7 @@ def decide_beside(
     *,
     first: int = 1,
     confirm: int = 0,
-) -> Joint:
+) -> JointDecision:
     """Decide a row by all its jobs of this run and by what the other rows say of the run.
 
     The worse counts of what it took and of what is left of that. Jobs of one run share its effect, so that more of
@@ -271,18 +271,18 @@ def decide_beside(
     is_needless = (cluster_effect.is_incident or is_usual_now) and len(times_s) >= first
     more = max(left.more, 0 if is_needless else raw.more)
     if cluster_effect.is_incident and left.outcome in _PASSING and raw.outcome not in _PASSING:
-        return Joint(Outcome.INCONCLUSIVE, more, raw, left, is_part=True)
+        return JointDecision(Outcome.INCONCLUSIVE, more, raw, left, is_part=True)
     outcomes = {left.outcome, raw.outcome}
     # A gain is one of the row's own figure; what is left of a slower run is none.
     worst = raw.outcome if outcomes <= _PASSING else min(outcomes, key=_WORST_FIRST.index)
-    return Joint(worst, more, raw, left, is_part=False)
+    return JointDecision(worst, more, raw, left, is_part=False)
 
 
 @dataclass(frozen=True)
 class CurrentRun:
     """A run that goes on: what rows took so far beyond their levels, and how many first jobs are still to end."""
 
-    before: Before
+    before: ClusterReference
     over: Mapping[str, float]
     missing: int = 0
 

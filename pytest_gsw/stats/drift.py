@@ -129,7 +129,7 @@ class _Warned:
 
     #: How much slower the newest runs were, as a logarithm.
     slower: float
-    common: Common
+    common: Autocorrelation
     newest: int
     #: The runs up to then, by their indices, without those of warnings that are over; and how many of them were
     #: before the first suspect one.
@@ -199,7 +199,7 @@ def _change_since(frozen: Sequence[float], logs: Sequence[float]) -> Change:
 
 
 @dataclass(frozen=True)
-class Common:
+class Autocorrelation:
     """What runs have in common: a level that wanders under independent noise."""
 
     #: The share of the variance that is the level's.
@@ -214,7 +214,10 @@ class Common:
 
 
 #: What is tried. A level that keeps more is a drift.
-_TRIED = (Common(), *(Common(share, decay) for decay in (0.5, 0.7, 0.85) for share in (0.25, 0.5, 1.0)))
+_TRIED = (
+    Autocorrelation(),
+    *(Autocorrelation(share, decay) for decay in (0.5, 0.7, 0.85) for share in (0.25, 0.5, 1.0)),
+)
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,7 @@ class Change:
     #: How much likelier they are with it than without, as a logarithm, allowing for what is fitted.
     evidence: float = 0.0
     #: What they have in common beside it.
-    common: Common = _TRIED[0]
+    common: Autocorrelation = _TRIED[0]
     #: The run with which it most likely began, ``None`` where nothing looks like one.
     begin: int | None = None
 
@@ -283,7 +286,7 @@ def _likeliest_change(scores: Sequence[float], first: int) -> list[float] | None
     return [0.0] * begin + [1.0 if is_step else run - begin + 1.0 for run in range(begin, runs)]
 
 
-def _log_likelihoods(scores: Sequence[float], change: Sequence[float], common: Common) -> tuple[float, float]:
+def _log_likelihoods(scores: Sequence[float], change: Sequence[float], common: Autocorrelation) -> tuple[float, float]:
     """The logarithm of the likelihood of runs with one mean, and with a change besides; the variance is fitted.
 
     By the innovations of a Kalman filter, which those of the mean and of the change are regressed on: A. C. Harvey,
@@ -313,7 +316,7 @@ def _log_likelihoods(scores: Sequence[float], change: Sequence[float], common: C
 
 
 @functools.cache
-def _filter(common: Common) -> tuple[tuple[float, float], ...]:
+def _filter(common: Autocorrelation) -> tuple[tuple[float, float], ...]:
     """Of each run the weight of its innovation, one over its variance, and how much of it the next run has."""
     found, uncertain = [], common.share
     for _ in range(_SETTLED):

@@ -53,7 +53,7 @@ _MOST_FOUND = 24
 
 
 @dataclass(frozen=True)
-class Timed:
+class JobTime:
     """One measured job."""
 
     #: Runs are numbered as they come; one run of all rows is a run.
@@ -66,7 +66,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Culprit:
+class SlowNodeGroup:
     """A node that makes jobs slow, or several of which one does."""
 
     nodes: tuple[int, ...]
@@ -83,11 +83,11 @@ class Culprit:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a history tells of nodes."""
 
     #: Nodes that were slow at some time, the likeliest first.
-    culprits: tuple[Culprit, ...] = ()
+    culprits: tuple[SlowNodeGroup, ...] = ()
     #: Of the nodes of the newest runs, as bits: those that are known to be sound, and those that jobs do not tell of.
     cleared: int = 0
     untold: int = 0
@@ -110,21 +110,21 @@ class _Peak:
         return self.sums[self.best]
 
 
-def find(jobs: Sequence[Timed]) -> Found:
+def find(jobs: Sequence[JobTime]) -> SearchResult:
     """Look for slow nodes; jobs are in the order of their runs."""
     if not jobs:
-        return Found()
+        return SearchResult()
     search = _Search(jobs)
     culprits = tuple(search.culprits())
     slow = sum(1 << node for node in {node for one in culprits if not one.mended for node in one.nodes})
     there, cleared = search.cleared()
-    return Found(culprits, cleared & ~slow, there & ~cleared & ~slow)
+    return SearchResult(culprits, cleared & ~slow, there & ~cleared & ~slow)
 
 
 class _Search:
     """One history; whoever is found explains jobs, and the rest is gone through again."""
 
-    def __init__(self, jobs: Sequence[Timed]) -> None:
+    def __init__(self, jobs: Sequence[JobTime]) -> None:
         self.jobs = jobs
         self.nodes = max(job.nodes.bit_length() for job in jobs)
         #: The number of the whole cluster; the rows are before it, and the nodes before these.
@@ -139,7 +139,7 @@ class _Search:
         seen = functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count()
         self.enough = math.log(max(1, seen) / _FALSE)
 
-    def culprits(self) -> Iterator[Culprit]:
+    def culprits(self) -> Iterator[SlowNodeGroup]:
         """Whoever was slow, once all are found."""
         named: list[tuple[list[int], int, int, bool]] = []
         for number in range(_MOST_FOUND):
@@ -279,7 +279,7 @@ class _Search:
                 least = min(least, total)
         return least <= -_CLEAR
 
-    def _culprit(self, nodes: Sequence[int], since: int, last: int, mended: bool) -> Culprit | None:
+    def _culprit(self, nodes: Sequence[int], since: int, last: int, mended: bool) -> SlowNodeGroup | None:
         mask = sum(1 << node for node in nodes)
         theirs = {
             index: value
@@ -291,7 +291,7 @@ class _Search:
         excess = statistics.median(theirs.values())
         accusing = tuple(index for index, value in theirs.items() if value > excess / 2)
         clearing = tuple(index for index, value in theirs.items() if value <= excess / 2)
-        return Culprit(tuple(nodes), excess, since, last, mended, accusing, clearing)
+        return SlowNodeGroup(tuple(nodes), excess, since, last, mended, accusing, clearing)
 
     def cleared(self) -> tuple[int, int]:
         """The nodes of the newest runs, and those of them that are known to be sound; once all culprits are found."""
@@ -360,7 +360,7 @@ _NEGLIGIBLE = 1e-17
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobEnd:
     """One job, measured or failed."""
 
     run: str
@@ -383,7 +383,7 @@ class Failures:
     named: bool
 
 
-def failures(jobs: Sequence[Ended]) -> tuple[Failures, ...]:
+def failures(jobs: Sequence[JobEnd]) -> tuple[Failures, ...]:
     """Of each node of which a job failed; those that are named come first."""
     if not any(job.failed for job in jobs):
         return ()
@@ -419,7 +419,7 @@ class _Count:
         return min(1.0, self.expected / self.of)
 
 
-def _counts(jobs: Sequence[Ended]) -> Mapping[int, _Count]:
+def _counts(jobs: Sequence[JobEnd]) -> Mapping[int, _Count]:
     """Of each node of which a job failed."""
     of_row, of_run = _sums((job.row, job.failed) for job in jobs), _sums((job.run, job.failed) for job in jobs)
     failing = functools.reduce(operator.or_, (job.nodes for job in jobs if job.failed), 0)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_gsw.stats import noise as noises
-from pytest_gsw.stats.cluster_effect import ClusterEffect, decide_beside
+from pytest_gsw.stats.cluster_effect import ClusterEffect, decide_adjusted
 from pytest_gsw.stats.decision import Outcome as Outcome
 from pytest_gsw.stats.decision import Repeats, decide, is_above, is_below
 from pytest_gsw.stats.measurement import Measurement
@@ -26,7 +26,7 @@ _LONGER, _ROUNDED_S = 1.1, 2.0
 
 
 @dataclass(frozen=True)
-class RanksApart:
+class RankSpread:
     """The ranks of one job whose step times differ from those of the others."""
 
     #: Label and seconds of each such rank, the farthest one first.
@@ -35,7 +35,7 @@ class RanksApart:
     median_s: float
 
 
-def believed_gain(max_gain: float, tolerance: float, noise: Noise) -> float:
+def plausible_gain(max_gain: float, tolerance: float, noise: Noise) -> float:
     """The gain of throughput beyond which nothing is believed, as a fraction.
 
     It is that of a row without noise, or what a single job gains by noise now and then, where that is more.
@@ -56,7 +56,7 @@ def ranks_of_jobs(jobs: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
     return min(jobs, key=lambda ranks_s: min(ranks_s.values()) / max(ranks_s.values()) if ranks_s else 1.0)
 
 
-def ranks_apart(ranks_s: Mapping[str, float], tolerance: float) -> RanksApart | None:
+def ranks_apart(ranks_s: Mapping[str, float], tolerance: float) -> RankSpread | None:
     """The ranks that differ from the others; ``None`` where the slowest and the fastest are within the tolerance.
 
     Each step of synchronous training ends when all ranks have exchanged their gradients, so that all take the same
@@ -73,7 +73,7 @@ def ranks_apart(ranks_s: Mapping[str, float], tolerance: float) -> RanksApart | 
     ordered = sorted(ranks_s.items(), key=lambda rank: nearness(rank[1]))
     # Where they are spread evenly, none is by itself beyond the tolerance.
     away = [rank for rank in ordered if is_below(nearness(rank[1]), tolerance)] or ordered[:2]
-    return RanksApart(tuple(away), median_s)
+    return RankSpread(tuple(away), median_s)
 
 
 def is_longer_than_job(series_s: Sequence[float], run_s: float) -> bool:
@@ -189,7 +189,7 @@ class Verdict:
     #: The gain of throughput beyond which nothing is believed, as a fraction; ``None`` where the rule has none.
     max_gain: float | None = None
     #: Ranks whose times differ, where they do.
-    ranks: RanksApart | None = None
+    ranks: RankSpread | None = None
     #: What the other rows of the run say, where they say something.
     cluster_effect: ClusterEffect | None = None
     #: The outcomes by the site's metrics that the row documents.
@@ -339,7 +339,7 @@ def judge(
     repeats = repeats or Repeats()
     known = noise or _NOISELESS
     plan = {"first": repeats.first, "confirm": repeats.confirm}
-    joint = None if cluster_effect is None else decide_beside(jobs_s, reference_s, tolerance, cluster_effect, **plan)
+    joint = None if cluster_effect is None else decide_adjusted(jobs_s, reference_s, tolerance, cluster_effect, **plan)
     decision = joint.decision if joint else decide(jobs_s, reference_s, tolerance, known, **plan)
     outcome = decision.outcome
     allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
@@ -348,7 +348,7 @@ def judge(
     reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
     if joint is not None and joint.is_part:
         reason = Reason.INCIDENT
-    believed, ranks = believed_gain(max_gain, tolerance, known), ranks_apart(measurement.ranks_s, tolerance)
+    believed, ranks = plausible_gain(max_gain, tolerance, known), ranks_apart(measurement.ranks_s, tolerance)
     steady_s = statistics.median(measurement.steadies_s or (measurement.steady.median_s,))
     # A job that is unlike its steps counts as slow as these.
     usual_s = statistics.median([*map(max, jobs_s, measurement.steadies_s)] or [steady_s])

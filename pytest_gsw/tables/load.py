@@ -14,7 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_gsw.common.files import from_here
+from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, enumerated
 from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
 from pytest_gsw.tables import metrics
@@ -42,7 +42,7 @@ from pytest_gsw.tables.model import (
     is_same,
     row_id,
 )
-from pytest_gsw.tables.releases import NO_FIGURES_SINCE, in_words, is_container, releases_of
+from pytest_gsw.tables.releases import NO_FIGURES_SINCE, format_releases, is_container, releases_of
 from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, accepted_faults, with_accepted
 from pytest_gsw.tables.value_types import Field
 from pytest_gsw.tables.yaml_values import (
@@ -497,7 +497,7 @@ def blank_error(row: BlankRow) -> RunError:
     """What is said of a row in the place of a result: what is blank and why, and what to write where."""
     reasons = {blank.reason for blank in row.blanks}
     because = f": {reasons.pop()}" if len(reasons) == 1 and "" not in reasons else ""
-    path = from_here(row.location.path)
+    path = relative_path(row.location.path)
     evidence = [("row", f"{path}:{row.location.line}")]
     for blank in row.blanks:
         text = f"{path}:{blank.line}  {blank.key}, {blank.wanted}"
@@ -515,7 +515,7 @@ def _advice(row: BlankRow) -> str:
     into_table = f"type {enumerated(own) if own and facts else 'it' if len(keys) == 1 else 'them'} into the table"
     if not facts:
         return into_table
-    directory = from_here(row.location.path.parent.parent)
+    directory = relative_path(row.location.path.parent.parent)
     again = command("pytest-gsw", "import", str(row.known["document"]), "-o", str(directory), "--overwrite")
     also = f"; {enumerated([key for key in keys if key not in own])} there, or" if own else ", or"
     where = f"into {directory / FACTS_FILE} beside what it has of the document, and {again}:"
@@ -696,14 +696,14 @@ def other_release(baseline: Baseline, ran: Sequence[str], what: str, *where: str
     ``where`` are the options of pytest that name the log, or the cluster that has the recipe.
     """
     wanted = baseline.source.releases or (str(baseline.source.release),)
-    fact = f"{what} is of release {in_words(ran, 'or')}, and the row's figures are of {in_words(wanted)}"
+    fact = f"{what} is of release {format_releases(ran, 'or')}, and the row's figures are of {format_releases(wanted)}"
     found = rows_of(baseline.id, ran)
     if not found:
         advice = (
             f"stage the recipe of {wanted[-1]}, or write the figures of {ran[0]} into a table of your own, with "
             f'releases: ["{ran[0]}"], and name it with --gsw-baselines'
         )
-        return OtherRelease(fact, ("table", f"no bundled table has this row for {in_words(ran, 'or')}"), advice)
+        return OtherRelease(fact, ("table", f"no bundled table has this row for {format_releases(ran, 'or')}"), advice)
     if len({row.judged_s for row in found.values()}) > 1:
         figures = (f"{row.judged_s:g} of {release}" for release, row in found.items())
         said = f"several: {baseline.judged_by.key} {', '.join(figures)}"
@@ -712,7 +712,7 @@ def other_release(baseline: Baseline, ran: Sequence[str], what: str, *where: str
     # The row of this node id is the other table's: the option alone does not make it that one's.
     judged = command("pytest", *where, f"--gsw-release={release}", f"{_argument(path)}::{baseline.id}")
     advice = f"stage the recipe of {wanted[-1]}, or take that release's figures: {judged}"
-    return OtherRelease(fact, ("table", f"{from_here(path)} has this row's figures of {release}"), advice)
+    return OtherRelease(fact, ("table", f"{relative_path(path)} has this row's figures of {release}"), advice)
 
 
 def rows_of(row_id: str, releases: Iterable[str]) -> dict[str, Baseline]:
@@ -732,7 +732,7 @@ def _rows(path: Path) -> tuple[Baseline, ...]:
 
 def _argument(path: Path) -> str:
     """A bundled table as an argument of pytest: as a file from here, else as its node ids name it."""
-    here = from_here(path)
+    here = relative_path(path)
     is_file = not here.is_absolute() and "site-packages" not in path.parts
     return (here if is_file else path.relative_to(bundled_baselines().parent)).as_posix()
 

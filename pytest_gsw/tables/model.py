@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from pytest_gsw.common.redact import masked_text
 from pytest_gsw.tables.metrics import JUDGED, Metric
-from pytest_gsw.tables.releases import in_words
+from pytest_gsw.tables.releases import format_releases
 
 #: What a verdict rests on: the time of one training step, that time corrected by how fast the machine multiplied
 #: matrices in the same job, or the time of saving one checkpoint.
@@ -142,7 +142,7 @@ class Source:
     def in_words(self) -> str:
         """What people know it by: ``"Grok 1 314b FP8", releases 25.02 to 25.04.02, section "Expected Performance"``."""
         several = "s" if len(self.releases) > 1 else ""
-        release = in_words(self.releases) if self.releases else self.release
+        release = format_releases(self.releases) if self.releases else self.release
         parts = (
             f'"{self.title}"' if self.title else "",
             f"release{several} {release}" if release else "",

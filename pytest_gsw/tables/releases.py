@@ -70,7 +70,7 @@ def container_of(image: str) -> str | None:
     return None if found is None else f"{NEMO}{found[1].removesuffix('.00')}"
 
 
-def in_words(releases: Sequence[str], word: Literal["and", "or"] = "and") -> str:
+def format_releases(releases: Sequence[str], word: Literal["and", "or"] = "and") -> str:
     """Releases as a sentence names them: ``25.01 and 25.01.1``, and of many the first and the last, as listed."""
     if len(releases) > 3:
         return f"{releases[0]} to {releases[-1]}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.common.text import counted
+from pytest_gsw.common.text import plural
 from pytest_gsw.errors import IncompleteLogError, JobError, LogError, LogWarning
 from pytest_gsw.jobs.job_steps import StepProblem, is_well, problem_of
 from pytest_gsw.jobs.model import JobState, JobStatus
@@ -103,7 +103,7 @@ def not_alone(run: Run) -> JobError:
     """What is wrong with a job that is one of several behind its submission."""
     ids = (run.job_id, *run.status.siblings)
     return JobError(
-        f"{counted(len(ids), 'job')} are behind the one submission of job {run.job_id}, and one row is one job",
+        f"{plural(len(ids), 'job')} are behind the one submission of job {run.job_id}, and one row is one job",
         evidence=(("jobs", ", ".join(ids)), *job_evidence(run)),
         advice=f"scancel {run.job_id} ends all of them; take the job array out of the launch script",
     )
@@ -414,10 +414,10 @@ def check_steps(
     ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
     if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
         # A format that logs one figure for the whole run would show nothing else of it.
-        raise _cut_short(f"the run was to do {counted(log.total_steps, 'step')}, {steps} needed", run, log)
+        raise _cut_short(f"the run was to do {plural(log.total_steps, 'step')}, {steps} needed", run, log)
     of_run = log.total_steps if steps is None else steps
     if of_run is not None and not of_saves and last is None and len(timed) > of_run:
-        found = f"the log holds {counted(len(timed), 'step')} and nothing that numbers them"
+        found = f"the log holds {plural(len(timed), 'step')} and nothing that numbers them"
         refuse(Problem(f"{found}, and the run has {of_run}", _TWO_ATTEMPTS), run, log)
     min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
     # Where the end is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
@@ -425,7 +425,7 @@ def check_steps(
         logged = baseline.recipe.logged_steps or steps if not of_saves else None
         wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
         raise _cut_short(
-            f"the log holds {counted(covered, 'checkpoint save' if of_saves else 'step')}, {wanted}", run, log
+            f"the log holds {plural(covered, 'checkpoint save' if of_saves else 'step')}, {wanted}", run, log
         )
     if not of_saves:
         each = steps_each_line(log, each_line)
@@ -502,7 +502,7 @@ def stray_problem(
         strays = [at for at in measured if _others(said, at, each_line, wanted)]
         if not strays:
             continue
-        of = counted(len(measured), "measured step" if each_line == 1 else "measured line")
+        of = plural(len(measured), "measured step" if each_line == 1 else "measured line")
         fact = f"{len(strays)} of {of} {'was' if len(strays) == 1 else 'were'} not the row's"
         value = _others(said, strays[0], each_line, wanted)[-1]
         evidence = [("said at", place(steps[strays[0]]))]
@@ -620,7 +620,7 @@ def cut_problem(path: Path, log: StepLog, *, of_saves: bool) -> Problem | None:
         found = matching_records(path, (_ANNOUNCED,), start=log.steps[0].offset or 0)
         announced = len({record.partition(_ANNOUNCED)[2].strip().partition(b" ")[0] for _, record in found})
         if announced > len(log.checkpoint_saves_s):
-            took = counted(len(log.checkpoint_saves_s), "checkpoint save")
+            took = plural(len(log.checkpoint_saves_s), "checkpoint save")
             return Problem(f"the log announces {announced} checkpoint saves, and has the time of {took}", _LOOK)
     return None
 
@@ -674,10 +674,10 @@ def skipped_problem(baseline: Baseline, log: StepLog, each_line: int, min_steps:
     start = START_UP_STEPS if scaled else 0
     late = sum(count for position, count in enumerate(skipped) if position * each_line >= start)
     if trained < needed:
-        fact = f"the optimizer skipped {sum(skipped)} of {counted(total, 'step')}: {trained} trained, {needed} needed"
+        fact = f"the optimizer skipped {sum(skipped)} of {plural(total, 'step')}: {trained} trained, {needed} needed"
     elif late > _MOST_SKIPPED * max(0, total - start):
         behind = f" behind the first {start}" if start else ""
-        fact = f"the optimizer skipped {late} of {counted(total - start, 'step')}{behind}, more than a tenth"
+        fact = f"the optimizer skipped {late} of {plural(total - start, 'step')}{behind}, more than a tenth"
     else:
         return None
     return Problem(fact, "a skipped step trains nothing and is faster: look at the loss scale, the loss and the data")
@@ -689,7 +689,7 @@ def loss_problem(baseline: Baseline, log: StepLog) -> Problem | None:
         index = log.without_loss[0]
         where = "a step" if index is None else f"step {index}"
         return Problem(
-            f"{where} has no loss: {len(log.without_loss)} of {counted(len(log.steps), 'step')}",
+            f"{where} has no loss: {len(log.without_loss)} of {plural(len(log.steps), 'step')}",
             f"every step line of {log.format} has one: find out what changed its log",
         )
     if baseline.loss != "falls":
@@ -701,7 +701,7 @@ def loss_problem(baseline: Baseline, log: StepLog) -> Problem | None:
         )
     if len(log.losses) < _FEWEST_LOSSES:
         return Problem(
-            f"the log holds {counted(len(log.losses), 'loss', 'losses')}, too few to tell whether it falls",
+            f"the log holds {plural(len(log.losses), 'loss', 'losses')}, too few to tell whether it falls",
             f"let the run log {_FEWEST_LOSSES} losses or more, or remove 'loss: falls' at {baseline.location}",
         )
     count = len(log.losses) // _FEWEST_LOSSES

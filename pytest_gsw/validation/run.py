@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.job_steps import boost_step
-from pytest_gsw.jobs.model import ERROR_SUFFIX, JobState, JobStatus, JobStep, Stop
+from pytest_gsw.jobs.model import ERROR_SUFFIX, EarlyStop, JobState, JobStatus, JobStep
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
 from pytest_gsw.logs.signatures import COMMAND, FoundCause, command_line, find_cause
@@ -36,7 +36,7 @@ class Run:
     #: The batch shell's own output.
     batch_output: Path | None = None
     #: Why the session ended the job early, where it did.
-    stopped: Stop | None = None
+    stopped: EarlyStop | None = None
     #: The row's jobs before this one that were measured as well: the row's figure is the median of all.
     earlier: tuple[Run, ...] = ()
     #: Whether the environment chose the container image, so that the table's is not what is to run.

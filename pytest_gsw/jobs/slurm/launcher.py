@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.redact import masked_text, printable
-from pytest_gsw.common.text import counted, duration, moment, shortened
+from pytest_gsw.common.text import duration, moment, plural, shortened
 from pytest_gsw.errors import (
     JobError,
     LogError,
@@ -36,7 +36,17 @@ from pytest_gsw.errors import (
 )
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment, masked_command, session_environment
-from pytest_gsw.jobs.model import NEVER_STARTS, Job, JobSpec, JobState, JobStatus, JobStep, Launch, Named, Told
+from pytest_gsw.jobs.model import (
+    NEVER_STARTS,
+    ExperimentInfo,
+    FoundJob,
+    Job,
+    JobSpec,
+    JobState,
+    JobStatus,
+    JobStep,
+    Launch,
+)
 from pytest_gsw.jobs.run_lock import PATIENCE_S, SubmissionLock
 from pytest_gsw.jobs.scripts import (
     CLUSTER_VARIABLES,
@@ -500,7 +510,7 @@ _MOST_CHARACTERS = 400
 SUBMISSION_SKEW_S = 60.0
 
 
-def _is_another_rows(job: Named, spec: JobSpec) -> bool:
+def _is_another_rows(job: FoundJob, spec: JobSpec) -> bool:
     return job.name != spec.name and job.name.startswith(_OF_SESSIONS)
 
 
@@ -519,7 +529,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _fact(name: str, answer: Output, told: Told, is_of_sbatch: bool) -> str:
+def _fact(name: str, answer: Output, told: ExperimentInfo, is_of_sbatch: bool) -> str:
     """What is wrong with a script's end."""
     if answer.timed_out:
         return answer.problem
@@ -666,7 +676,7 @@ def _excess_in(name: str, spec: JobSpec, request: Request, partitions: Mapping[s
             f"there is no partition {name}{nearest(name, partitions)}",
             "set `partition` in the cluster file; sinfo -a -s lists them",
         )
-    nodes, advice = counted(spec.nodes, "node"), "run it in a partition that is large enough, or leave the row out"
+    nodes, advice = plural(spec.nodes, "node"), "run it in a partition that is large enough, or leave the row out"
     if spec.nodes > there.nodes:
         return Excess(f"the row needs {nodes}, and the partition {name} has {there.nodes:g}", advice)
     if request.asks_for_gpus and spec.gpus > there.gpus:
@@ -879,7 +889,7 @@ class SlurmLauncher:
         self._wait_for_orphans(spec.row_id, [spec])
         return self._find_of_script(spec, since_s) if spec.submits_itself else self._by_name(spec, since_s)
 
-    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
+    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[FoundJob, ...]:
         """All jobs that bear these rows' own names, whichever attempt they are, with two questions for all of them.
 
         Args:
@@ -992,7 +1002,7 @@ class SlurmLauncher:
 
     # -- one submission, and one whose answer was lost ----
 
-    def _all_of(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
+    def _all_of(self, specs: Sequence[JobSpec], since_s: float) -> tuple[FoundJob, ...]:
         """All of the user's jobs since then, but those that a row's own waits for.
 
         One that goes on when that has ended, or failed when that COMPLETED, is none of these: it was not waited for.
@@ -1003,7 +1013,7 @@ class SlurmLauncher:
         )
         queued = self._asked(client.squeue_command(cluster, mine=True), what, specs[0])
         answers = client.parse_sacct(recorded) | client.parse_squeue(queued)  # what slurmctld says of a job is newer
-        found = [Named(job_id, told.job_name, told.status) for job_id, told in answers.items()]
+        found = [FoundJob(job_id, told.job_name, told.status) for job_id, told in answers.items()]
         # As scripts have said by now.
         before = self._all_before({spec.launch.name: spec.launch for spec in specs}.values())
         states = {job.id: job.status.state for job in found}
@@ -1166,9 +1176,9 @@ class SlurmLauncher:
         told = self._told_of(job)
         return dict(((told.job_id, told.directory), *told.waits_for)).get(job.id)
 
-    def _before(self, job: Job) -> list[Named]:
+    def _before(self, job: Job) -> list[FoundJob]:
         """The jobs that a job waits for: its launch script has submitted them as well, so that they end with it."""
-        told = self._told_of(job) if job.spec.submits_itself else Told()
+        told = self._told_of(job) if job.spec.submits_itself else ExperimentInfo()
         ids = [job_id for job_id, _ in told.waits_for] if told.job_id == job.id else []
         return self._own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
 
@@ -1178,10 +1188,10 @@ class SlurmLauncher:
         told = ((said.stem, launch.told_by(_text(said))) for said in self._all_said() for launch in ways)
         return {(name, job_id): one.job_id for name, one in told for job_id, _ in one.waits_for}
 
-    def _told_of(self, job: Job) -> Told:
+    def _told_of(self, job: Job) -> ExperimentInfo:
         """What the launch script has said that has submitted a job."""
         texts = map(_text, (self._said_by(job.spec), *self._all_said()))
-        return next((told for told in map(job.spec.launch.told_by, texts) if job.id in told.job_ids), Told())
+        return next((told for told in map(job.spec.launch.told_by, texts) if job.id in told.job_ids), ExperimentInfo())
 
     def _job(self, spec: JobSpec, job_id: str, told_ids: Sequence[str], submitted_s: float) -> Job:
         """The job of an id that a script has named; the scheduler may have another name for it.
@@ -1221,12 +1231,12 @@ class SlurmLauncher:
         self._client.act(client.scancel_command(own, cluster_of(spec)))
         return f"; cancelled: {', '.join(own)}"
 
-    def _own(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> list[Named]:
+    def _own(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> list[FoundJob]:
         """Those of these jobs that are the user's and no other row's, and were submitted since then."""
         known = filter(None, (self._by_id(spec, job_id) for job_id in job_ids))
         return [one for one in known if (one.status.submit_s or 0) >= since_s and not _is_another_rows(one, spec)]
 
-    def _by_id(self, spec: JobSpec, job_id: str, *, mine: bool = True) -> Named | None:
+    def _by_id(self, spec: JobSpec, job_id: str, *, mine: bool = True) -> FoundJob | None:
         """The user's job of an id, or anybody's; an id alone may be another's job."""
         cluster = cluster_of(spec)
         for command, parse in (
@@ -1236,7 +1246,7 @@ class SlurmLauncher:
             asked = self._client.ask(command)
             answer = parse(asked.stdout).get(job_id) if asked.returncode == 0 else None
             if answer is not None:
-                return Named(job_id, answer.job_name, answer.status)
+                return FoundJob(job_id, answer.job_name, answer.status)
         return None
 
     def _may_be_its_jobs(self, spec: JobSpec, since_s: float) -> tuple[tuple[str, str], ...]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from pytest_gsw.logs.guards import not_finite_text
-from pytest_gsw.logs.model import Dialect, LastWords, StepLog, Tail
+from pytest_gsw.logs.model import Dialect, EndMarkers, StepLog, Tail
 from pytest_gsw.logs.scan import number, rank_of
-from pytest_gsw.logs.steps import ManyPrinters, OnePrinter, Record, Series, Unit, Unnumbered
+from pytest_gsw.logs.steps import MultiRankSteps, Record, Series, SingleRankSteps, Unit, UnnumberedSteps
 
 # -- The base of parsers that sort out by a series what the lines of a log tell --------------------
 
@@ -75,7 +75,7 @@ class BuiltIn:
     first_index: int | None = None
     wraps: bool = False
     shows_progress: bool = True
-    last_words: LastWords | None = None
+    last_words: EndMarkers | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class LineFormat:
     #: Whether every such line has a loss, so that one without is an error.
     always_has_loss: bool = False
     #: What a run prints before its first and behind its last step, where it does.
-    last_words: LastWords | None = None
+    last_words: EndMarkers | None = None
 
     def step(self, line: bytes) -> StepLine | None:
         """What a line tells; ``None`` where it tells no step. Overwrite this.
@@ -150,10 +150,10 @@ class _Parser(SeriesParser):
         self._format = log_format
         self._in_ms = log_format.unit == "milliseconds"
         unit = Unit.SECONDS if self._in_ms else Unit(log_format.unit)
-        self._numbered: OnePrinter | ManyPrinters = (
-            ManyPrinters(unit) if log_format.every_rank_prints else OnePrinter(unit)
+        self._numbered: SingleRankSteps | MultiRankSteps = (
+            MultiRankSteps(unit) if log_format.every_rank_prints else SingleRankSteps(unit)
         )
-        self._unnumbered = Unnumbered(unit)
+        self._unnumbered = UnnumberedSteps(unit)
         super().__init__(log_format.name, self._numbered, self._unnumbered)
         self._prints_losses = log_format.always_has_loss
         #: The first figure that is not finite in a line that tells no step.

@@ -20,7 +20,7 @@ import re
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.scan import NOT_FINITE, number, number_of, rank_of, safe_text
-from pytest_gsw.logs.steps import ManyPrinters, Record, Series, Unit
+from pytest_gsw.logs.steps import MultiRankSteps, Record, Series, Unit
 
 #: A block of an evaluation begins with ``[Eval batch=1/10] Eval on … data``.
 _BLOCK = re.compile(rb"(?:\[epoch=(\d{1,9})\])?\[(Eval )?batch=(\d{1,12})/(\d{1,12})\]")
@@ -37,10 +37,10 @@ class _Parser(SeriesParser):
     """Reads the rates of each block; each is the median over the ranks that printed it."""
 
     def __init__(self) -> None:
-        self._tokens, self._samples = ManyPrinters(Unit.TOKENS_PER_S_PER_GPU), ManyPrinters(Unit.SAMPLES_PER_S)
+        self._tokens, self._samples = MultiRankSteps(Unit.TOKENS_PER_S_PER_GPU), MultiRankSteps(Unit.SAMPLES_PER_S)
         super().__init__("composer", self._tokens, self._samples)
         #: Blocks, with a rate or without: an attempt that ends before its first rate is one.
-        self._blocks = ManyPrinters()
+        self._blocks = MultiRankSteps()
         #: By who prints: the batch of the block that goes on, and its loss. An evaluation's block has none.
         self._open: dict[int | None, tuple[int, float | None]] = {}
         #: The first loss of the attempt that is not finite, which may stand before the first rate.

@@ -25,9 +25,9 @@ import re
 from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import Dialect, Diverged, LastWords, StepLog
+from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, StepLog
 from pytest_gsw.logs.scan import C_RUNTIME, NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-from pytest_gsw.logs.steps import ManyPrinters, OnePrinter, Record, Series, Unit
+from pytest_gsw.logs.steps import MultiRankSteps, Record, Series, SingleRankSteps, Unit
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
 _PIPE_TIME = re.compile(rb" iter time \(s\): (-?%b)(?=\s)" % NUMBER)
@@ -54,7 +54,7 @@ _LOST = re.compile(
 )
 
 #: ``launcher/launch.py``; since 2024 it tells each process that it starts.
-_LAST_WORDS = LastWords((b" spawned with command: ",), (b" exits successfully.",))
+_LAST_WORDS = EndMarkers((b" spawned with command: ",), (b" exits successfully.",))
 
 
 class _Parser(SeriesParser):
@@ -62,7 +62,7 @@ class _Parser(SeriesParser):
 
     def __init__(self) -> None:
         # Old versions of the timer print on every rank.
-        self._pipe, self._timer = OnePrinter(), ManyPrinters(Unit.SAMPLES_PER_S)
+        self._pipe, self._timer = SingleRankSteps(), MultiRankSteps(Unit.SAMPLES_PER_S)
         super().__init__("deepspeed", self._pipe, self._timer)
         #: What a script's own lines lost in the timer's last attempt, and where that began.
         self._lost: str | None = None

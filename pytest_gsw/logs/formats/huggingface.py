@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Diverged, Overflows, StepLog
 from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, safe_text
-from pytest_gsw.logs.steps import Unit, Unnumbered, can_be
+from pytest_gsw.logs.steps import Unit, UnnumberedSteps, can_be
 
 _SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(-?%b)'?(?=[,}])" % NUMBER)
 _BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(-?%b)\s{0,40}$" % NUMBER)
@@ -76,8 +76,8 @@ class _Parser(SeriesParser):
             if self._problem is None and not can_be(value):
                 self._problem = f"step time {value}"
 
-    def series(self) -> Unnumbered:
-        series = Unnumbered(Unit.SAMPLES_PER_S)
+    def series(self) -> UnnumberedSteps:
+        series = UnnumberedSteps(Unit.SAMPLES_PER_S)
         # The block is exact where version 5 rounds the dictionary; both agree before.
         best = self._rates.get(b"exact") or self._rates.get(b"block") or self._rates.get(b"rounded")
         if best:

@@ -7,7 +7,7 @@ import re
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-from pytest_gsw.logs.steps import ManyPrinters, Record, Unit
+from pytest_gsw.logs.steps import MultiRankSteps, Record, Unit
 
 # -- MaxText: ``completed step: 12, seconds: 4.310, TFLOP/s/device: …, Tokens/s/device: …, loss: 9.021`` --
 # Source: AI-Hypercomputer/maxtext, ``train.py``, since 2025 ``metric_logger.py``. Seconds of one
@@ -27,7 +27,7 @@ class _Maxtext(SeriesParser):
     """Reads the steps; each is the median over the processes that printed it."""
 
     def __init__(self) -> None:
-        self._series = ManyPrinters()
+        self._series = MultiRankSteps()
         super().__init__("maxtext", self._series)
 
     def feed(self, offset: int, record: bytes) -> None:
@@ -64,7 +64,7 @@ class _Torchtitan(SeriesParser):
     """Reads the rates; each is the median over the ranks that printed it."""
 
     def __init__(self) -> None:
-        self._series = ManyPrinters(Unit.TOKENS_PER_S_PER_GPU)
+        self._series = MultiRankSteps(Unit.TOKENS_PER_S_PER_GPU)
         super().__init__("torchtitan", self._series)
 
     def feed(self, offset: int, record: bytes) -> None:
@@ -107,7 +107,7 @@ class _Automodel(SeriesParser):
     """Reads the times of iterations; each is the median over the ranks that printed it."""
 
     def __init__(self) -> None:
-        self._series = ManyPrinters(Unit.SECONDS)
+        self._series = MultiRankSteps(Unit.SECONDS)
         super().__init__("automodel", self._series)
         #: By who prints: the iteration whose time comes next, and its loss.
         self._open: dict[int | None, tuple[int, float, str | None]] = {}

@@ -23,9 +23,9 @@ import re
 from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import ALL_SKIPPED, Identity, LastWords, StepLog, StepSetup
+from pytest_gsw.logs.model import ALL_SKIPPED, EndMarkers, Identity, StepLog, StepSetup
 from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-from pytest_gsw.logs.steps import OnePrinter, Record, Series, Unnumbered, can_be
+from pytest_gsw.logs.steps import Record, Series, SingleRankSteps, UnnumberedSteps, can_be
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
 _ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) {0,8}\|")
@@ -61,7 +61,7 @@ _SAVE = re.compile(
 )
 
 #: ``pretrain`` of megatron/training/training.py; a run that ends by an interval, a signal or a duration exits.
-_LAST_WORDS = LastWords(
+_LAST_WORDS = EndMarkers(
     (b"[before the start of training step]", *_BRIDGE_BEGINS), (b"[after training is done]", b"[exiting program")
 )
 
@@ -78,7 +78,7 @@ class _Parser(SeriesParser):
     """Reads the steps, and how long the last attempt's checkpoints took to save."""
 
     def __init__(self) -> None:
-        self._steps, self._bridge = OnePrinter(), Unnumbered()
+        self._steps, self._bridge = SingleRankSteps(), UnnumberedSteps()
         super().__init__("megatron", self._steps, self._bridge)
         self._bridge_goes_on = False
         self._saves_s: list[float] = []

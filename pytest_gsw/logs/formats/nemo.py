@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Identity, StepLog, StepSetup
 from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-from pytest_gsw.logs.steps import OnePrinter, Record, Series, Unnumbered
+from pytest_gsw.logs.steps import Record, Series, SingleRankSteps, UnnumberedSteps
 
 _NOTHING_SAID = StepSetup()
 _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?%b" % NOT_FINITE, re.IGNORECASE)
@@ -64,7 +64,7 @@ class _Bars:
     Bars without ``global_step`` begin anew in each epoch: their steps are numbered on.
     """
 
-    series: OnePrinter = field(default_factory=lambda: OnePrinter(repaints=True))
+    series: SingleRankSteps = field(default_factory=lambda: SingleRankSteps(repaints=True))
     #: Steps until the end that is shown last.
     total: int | None = None
     _epoch: int = 0
@@ -132,8 +132,8 @@ class _Parser(SeriesParser):
     """Reads the steps in every way that the log has them, and takes the most exact."""
 
     def __init__(self) -> None:
-        self._logger, self._printer, self._delta = OnePrinter(), OnePrinter(), OnePrinter()
-        self._mlperf, self._listed = _MLPerf(), Unnumbered()
+        self._logger, self._printer, self._delta = SingleRankSteps(), SingleRankSteps(), SingleRankSteps()
+        self._mlperf, self._listed = _MLPerf(), UnnumberedSteps()
         self._bars, self._printed, self._stop = _Bars(), _Printed(), _Stop()
         numbered = (self._logger, self._printer, self._mlperf.series, self._delta, self._bars.series)
         super().__init__("nemo", *numbered, self._listed)
@@ -179,7 +179,7 @@ class _Printed:
     _iteration: int = 0
     _before: int = 0
 
-    def read(self, series: OnePrinter, line: bytes, offset: int) -> None:
+    def read(self, series: SingleRankSteps, line: bytes, offset: int) -> None:
         for head, rest in pieces(_PRINTER, line):
             time = _PRINTER_TIME.search(rest)
             if time is None:
@@ -206,7 +206,7 @@ class _Printed:
 class _MLPerf:
     """MLPerf records: their counter, of tokens or samples, tells a restart but no step."""
 
-    series: Unnumbered = field(default_factory=Unnumbered)
+    series: UnnumberedSteps = field(default_factory=UnnumberedSteps)
     _counter: int = -1
 
     def read(self, line: bytes, offset: int) -> None:
@@ -260,20 +260,20 @@ class _Stop:
         return replace(log, total_steps=self._steps) if own else log
 
 
-def _read_dll(series: OnePrinter, line: bytes, offset: int) -> None:
+def _read_dll(series: SingleRankSteps, line: bytes, offset: int) -> None:
     for head, rest in pieces(_DLL, line):
         time = _DLL_TIME.search(rest)
         if time is not None:
             _add(series, rest, offset, int(head[1]), time[1], needs_loss=True)
 
 
-def _read_json(series: OnePrinter, line: bytes, offset: int) -> None:
+def _read_json(series: SingleRankSteps, line: bytes, offset: int) -> None:
     time, step = _JSON_TIME.search(line), _JSON_STEP.search(line)
     if time is not None and step is not None:
         _add(series, line, offset, int(step[1]), time[1], needs_loss=True)
 
 
-def _read_list(series: Unnumbered, line: bytes, offset: int) -> None:
+def _read_list(series: UnnumberedSteps, line: bytes, offset: int) -> None:
     begin = _LIST.search(line)
     end = -1 if begin is None else line.find(b"]", begin.end())
     if begin is None or end < 0:
@@ -286,7 +286,7 @@ def _read_list(series: Unnumbered, line: bytes, offset: int) -> None:
 
 
 def _add(
-    series: OnePrinter,
+    series: SingleRankSteps,
     text: bytes,
     offset: int,
     index: int,

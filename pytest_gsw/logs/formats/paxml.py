@@ -18,14 +18,14 @@ from statistics import median_low
 from types import MappingProxyType
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import LastWords, Step, Steps, Tail
+from pytest_gsw.logs.model import EndMarkers, Step, Steps, Tail
 from pytest_gsw.logs.scan import NUMBER, number, rank_of, safe_text
 from pytest_gsw.logs.steps import Series, can_be, rank_label
 
 _TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (-?%b) seconds" % NUMBER)
 _LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: (-?%b)(?=\s|$)" % NUMBER)
 #: ``main.py`` measures itself, whatever it does.
-_LAST_WORDS = LastWords((b"E2E time: Starting timer for <_main>",), (b"E2E time: Elapsed time for <_main>",))
+_LAST_WORDS = EndMarkers((b"E2E time: Starting timer for <_main>",), (b"E2E time: Elapsed time for <_main>",))
 _PROGRAM_START = b"[PAX STATUS]: Program start."
 _ABSL = re.compile(rb"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} {1,8}(\d{1,20}) ")
 

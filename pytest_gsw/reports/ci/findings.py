@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pytest_gsw.common.text import ByNumber, by_number, command, counted, one_line, workflow_command
+from pytest_gsw.common.text import ByNumber, by_number, command, one_line, plural, workflow_command
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import acknowledged_text
 from pytest_gsw.history.model import cluster_of
@@ -146,7 +146,7 @@ def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Fi
 def counts_text(report: RunReport) -> str:
     """How many rows there were and what they came to: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
     missing = len(report.unrecorded)
-    return f"{counted(len(report.records) + missing, 'row')}: {counts_line(report.records, missing)}".removesuffix(": ")
+    return f"{plural(len(report.records) + missing, 'row')}: {counts_line(report.records, missing)}".removesuffix(": ")
 
 
 def github(report: RunReport) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_gsw.common.text import counted, named, percent
+from pytest_gsw.common.text import named, percent, plural
 from pytest_gsw.history.alarms import Alarm
 from pytest_gsw.history.comparison import COLUMNS, cells
 from pytest_gsw.reports.ci.findings import Finding, counts_text, findings
@@ -73,7 +73,7 @@ def _what(found: Sequence[Finding]) -> str:
     rows = {finding.node_id for finding in found if finding.needs.is_urgent}
     clusters = {name for name in rows if name.startswith(OF_CLUSTER)}
     numbers = {"cluster": len(clusters), "row": len(rows - clusters)}
-    parts = [counted(number, what) for what, number in numbers.items() if number]
+    parts = [plural(number, what) for what, number in numbers.items() if number]
     return f"{' and '.join(parts)} {'needs' if len(rows) == 1 else 'need'}" if parts else "no row needs"
 
 
@@ -152,7 +152,7 @@ def _cell(records: Sequence[Record]) -> str:
 def _column(gpus: int, records: Iterable[Record]) -> str:
     """``64 GPUs``; ``1 CPU`` where all rows of so many are of a machine without GPUs."""
     nouns = {device(record.row.accelerator) for record in records if record.row.gpus == gpus}
-    return counted(gpus, nouns.pop() if len(nouns) == 1 else "GPU")
+    return plural(gpus, nouns.pop() if len(nouns) == 1 else "GPU")
 
 
 def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
@@ -190,7 +190,7 @@ def _bounded(table: Sequence[str], lines: Iterable[str], count: int, room_bytes:
         shown += 1
     left_out = count - shown
     if left_out:
-        kept += ["", f"{counted(left_out, noun)} more left out, for which there is no room here."]
+        kept += ["", f"{plural(left_out, noun)} more left out, for which there is no room here."]
     return [*kept, ""]
 
 

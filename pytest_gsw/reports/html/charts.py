@@ -17,7 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 from operator import itemgetter
 
-from pytest_gsw.common.text import counted, day, minute, named, share
+from pytest_gsw.common.text import day, minute, named, plural, share
 from pytest_gsw.reports.html.layout import element, jobs_text, plain
 from pytest_gsw.reports.run_report import Row, device, is_doubted, is_slow
 from pytest_gsw.results import severity
@@ -408,7 +408,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     held_s = [value for value, *_ in levels]
     view = in_view([run.judged_s for run in points], held_s, LEAST_SPAN * max(held_s, default=0.0))
     y = upright(view)
-    title = f"{row.record.judged_metric.label.capitalize()} of {counted(len(points), 'run')} (s), lower is better"
+    title = f"{row.record.judged_metric.label.capitalize()} of {plural(len(points), 'run')} (s), lower is better"
     if beyond := [f"{run.judged_s:.4g} s" for run in points if not view[0] <= run.judged_s <= view[1]]:
         title += f"; beyond the picture: {named(beyond, _NAMED_BEYOND)}"
     svg, legend = frame(y, _days(x)), []
@@ -449,7 +449,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     words = [f"{title}, the newest {points[-1].judged_s:.4g} s"]
     words += [f"{name} {value:.4g} s" for value, _, name in levels]
     words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
-    words += [f"{counted(len(failed), 'run')} with an error"] if failed else []
+    words += [f"{plural(len(failed), 'run')} with an error"] if failed else []
     return Plot(title, svg, "; ".join([*words, *([slower] if slower else [])]), (*passed, *marks, *legend))
 
 

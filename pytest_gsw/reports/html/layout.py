@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from pytest_gsw.common import text
 from pytest_gsw.common.redact import printable
-from pytest_gsw.common.text import counted, shortened
+from pytest_gsw.common.text import plural, shortened
 from pytest_gsw.history import comparison
 from pytest_gsw.history.comparison import changes_text
 from pytest_gsw.history.model import Point
@@ -250,7 +250,7 @@ def report_text(report: RunReport) -> str:
     parts += bad
     if drifting := report.counts.get(severity.DRIFT.kind):
         parts.append(f"{drifting} drifting")
-    rows = counted(sum(counts.values()), "row")
+    rows = plural(sum(counts.values()), "row")
     if not counts:
         return "No row"
     return f"{', '.join(parts)} of {rows}" if parts else f"All well: {rows}"

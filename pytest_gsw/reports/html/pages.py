@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, write_whole
-from pytest_gsw.common.text import command, counted, duration, enumerated, named, rounded, share, shortened
+from pytest_gsw.common.text import command, duration, enumerated, named, plural, rounded, share, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import COLUMNS, cells, failing_text, recovery_text, sound_text, suspect_text
@@ -85,16 +85,16 @@ from pytest_gsw.reports.run_report import (
     KINDS,
     LISTED_RUNS,
     Cause,
-    Listed,
     Row,
     RunJob,
+    RunListEntry,
     RunReport,
     Unrecorded,
     advice_of,
+    current_reference,
     device,
-    held_then,
-    held_today,
     judged_by,
+    reference_at,
     since_line,
 )
 from pytest_gsw.results import outcomes, row_text, severity
@@ -202,7 +202,7 @@ def _next(report: RunReport) -> ET.Element | None:
     """What to type next for the whole run."""
     listed = next_commands(report.records, report.run.directory)
     if left := report.left:
-        what = f"go on with {counted(left, 'row')} that the session did not judge"
+        what = f"go on with {plural(left, 'row')} that the session did not judge"
         listed.insert(0, (what, resume_command(report.run.directory)))
     return command_list(listed)
 
@@ -279,7 +279,7 @@ def _attention(report: RunReport) -> ET.Element | None:
     paging = sum(one.pages and one.stands for one in report.alarms)
     told: list[Content] = [" Nothing needs attention."]
     if paging:
-        stand = f"{counted(paging, 'alarm')} {'stands' if paging == 1 else 'stand'}"
+        stand = f"{plural(paging, 'alarm')} {'stands' if paging == 1 else 'stand'}"
         told = [" No row needs attention; ", element("a", stand, href="#alarms"), "."]
     return element("p", sign(severity.PASSED.kind), *told, class_="well")
 
@@ -336,7 +336,7 @@ def _card(row: Row, directory: Path) -> ET.Element:
 def _cause_card(number: int, cause: Cause, directory: Path) -> ET.Element:
     return element(
         "div",
-        element("h4", f"{counted(len(cause.rows), 'row')}: {cause.fact}", id=f"cause-{number}"),
+        element("h4", f"{plural(len(cause.rows), 'row')}: {cause.fact}", id=f"cause-{number}"),
         fact_list([("nodes", cause.nodes), ("advice", cause.advice), ("its log says", _log_line(cause, directory))]),
         element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
         _more(len(cause.rows) - _NAMED),
@@ -367,7 +367,7 @@ def _missing(report: RunReport) -> ET.Element | None:
     more = f"and {len(missing) - _MISSING} more" if len(missing) > _MISSING else None
     return element(
         "div",
-        element("h4", f"{counted(len(missing), 'row')}: no record", id="missing"),
+        element("h4", f"{plural(len(missing), 'row')}: no record", id="missing"),
         element("ul", *entries, class_="rows"),
         element("p", more) if more else None,
         class_=f"card {severity.ERROR.kind}",
@@ -382,13 +382,13 @@ def _alarms(report: RunReport) -> list[ET.Element | None]:
     standing = [one for one in report.alarms if one.stands]
     paging = sum(one.pages for one in standing)
     over = len(report.alarms) - len(standing)
-    caption = f"{counted(len(standing), 'alarm')}, {paging} to look at{f', {over} over' if over else ''}"
+    caption = f"{plural(len(standing), 'alarm')}, {paging} to look at{f', {over} over' if over else ''}"
     caption += "; throughput of the newest run against those before"
     stand = table("alarms", caption, heads, map(_alarm_line, standing)) if standing else element("p", caption)
     if not over:
         return [stand]
     ended = (one for one in report.alarms if not one.stands)
-    summary = element("summary", f"{counted(over, 'alarm')} of the last days, over or gone")
+    summary = element("summary", f"{plural(over, 'alarm')} of the last days, over or gone")
     return [stand, element("details", summary, table("over", "Alarms that are over", heads, map(_alarm_line, ended)))]
 
 
@@ -403,7 +403,7 @@ def _all_rows(report: RunReport) -> ET.Element | None:
     if not report.rows and not report.unrecorded:
         return None
     heads = ["row", "verdict", "throughput", "measured", "against", "MFU", "since", "nodes", "job", "ran"]
-    caption = f"{counted(len(report.rows) + len(report.unrecorded), 'row')}, the worst first"
+    caption = f"{plural(len(report.rows) + len(report.unrecorded), 'row')}, the worst first"
     places = {kind: place for place, kind in enumerate(KINDS)}
     lines = [(places[row.kind], _list_line(row)) for row in report.worst_first]
     lines += [(places[severity.ERROR.kind], _missing_line(one, len(heads))) for one in report.unrecorded]
@@ -550,7 +550,7 @@ def _table_for(
 def _by_gpus(name: str, one: _Table) -> ET.Element | None:
     gpus = sorted({number for cells in one.lines.values() for number in cells})
     workloads = list(dict.fromkeys(workload for workload, _ in one.lines))
-    what = ", ".join(workloads) if len(workloads) <= _NAMED_WORKLOADS else counted(len(workloads), "workload")
+    what = ", ".join(workloads) if len(workloads) <= _NAMED_WORKLOADS else plural(len(workloads), "workload")
     noun = device(one.accelerator)
     span = f"{f'{gpus[0]:,} to ' if len(gpus) > 1 else ''}{rounded(gpus[-1], noun)}"
     heads: list[Content] = ["workload", "dtype", *(_head(number, noun) for number in gpus)]
@@ -582,7 +582,7 @@ def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element | None:
     ]
     return table(
         name,
-        f"{group}: {counted(len(rows), 'row')}, change of throughput",
+        f"{group}: {plural(len(rows), 'row')}, change of throughput",
         ["differs in", "verdict", f"{device(rows[0].facts['accelerator'])}s", "name"],
         lines,
     )
@@ -650,7 +650,7 @@ def _sums(report: RunReport) -> list[tuple[str, str]]:
     runs_s = [job.facts.run_s for job in jobs if job.facts.run_s is not None]
     saved = sum(record.jobs.saved_gpu_hours or 0.0 for record in report.records)
     return [
-        ("jobs", f"{counted(len(jobs), 'job')}, {failed} failed"),
+        ("jobs", f"{plural(len(jobs), 'job')}, {failed} failed"),
         (
             "GPU-hours",
             f"{report.gpu_hours:,.1f}" + (f", about {saved:,.1f} saved by ending jobs early" if saved else ""),
@@ -679,7 +679,7 @@ def _cause(cause: Cause) -> Sequence[Content]:
 def _failing(report: RunReport) -> ET.Element | None:
     nodes = report.failing_nodes
     lines = [[node, f"{failed}", f"{ran}"] for node, failed, ran in nodes[:_NODES]]
-    caption = f"{counted(len(nodes), 'node')} with failed jobs, the most failures among its jobs first"
+    caption = f"{plural(len(nodes), 'node')} with failed jobs, the most failures among its jobs first"
     return table("failing", caption, ["node", "failed jobs", "of jobs"], lines)
 
 
@@ -719,7 +719,7 @@ def _sound(report: RunReport) -> Iterator[ET.Element]:
 def _jobs(report: RunReport) -> ET.Element | None:
     jobs = report.jobs[:_JOBS]
     heads = ["row", "job", "state", "nodes", "submitted", "queue", "ran", "GPU-hours"]
-    caption = f"{counted(len(jobs), 'job')} in the order of their submission"
+    caption = f"{plural(len(jobs), 'job')} in the order of their submission"
     return table("jobs", caption, heads, map(_job, jobs))
 
 
@@ -764,7 +764,7 @@ def jobs_plot(report: RunReport) -> Plot | None:
     bottom = each * len(shown) + 4
     x = Scale(0.0, span_s / unit_s, 0.0, 100.0)
     title = (
-        f"{counted(len(shown), 'job')} of the run"
+        f"{plural(len(shown), 'job')} of the run"
         if len(shown) == len(jobs)
         else f"The {len(shown)} jobs that ended last"
     )
@@ -966,8 +966,8 @@ def _runs_table(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float])
     runs: list[Point | RowOutcome] = [*row.past.measured, *row.failures]
     runs.sort(key=lambda one: (one.time_s, one.run_id))
     shown = runs[-LISTED_RUNS:][::-1]
-    held_s, held = held_today(row)
-    which = counted(len(runs), "run")
+    held_s, held = current_reference(row)
+    which = plural(len(runs), "run")
     if len(shown) < len(runs):
         which = f"The newest {len(shown)} of {which}"
     heads = ["when", "verdict", "throughput", f"{row.record.judged_metric.label} (s)", "nodes", "job", "run"]
@@ -1003,7 +1003,7 @@ def _run_line(
 
 def _change(point: Point, row: Row, then_s: Mapping[str, float]) -> str:
     """The change that a run's verdict is of, and against what, where that is not what the table's caption says."""
-    (today_s, _), held_s = held_today(row), held_then(row, point, then_s)
+    (today_s, _), held_s = current_reference(row), reference_at(row, point, then_s)
     if held_s is None:
         return ""
     change, against = percent(held_s / point.judged_s - 1), f"{held_s:.4g} s"
@@ -1196,7 +1196,7 @@ def kept_page(run_id: str) -> str:
     return f"{FOLDER}/{folder_of(run_id)}.html"
 
 
-def listed_runs(reports: Iterable[RunReport]) -> tuple[Listed, ...]:
+def listed_runs(reports: Iterable[RunReport]) -> tuple[RunListEntry, ...]:
     """The runs of the history and of a report, the oldest first; nothing where the history is not known."""
     known = {one.run_id: one for report in reports for one in report.listed}
     if known:
@@ -1205,7 +1205,7 @@ def listed_runs(reports: Iterable[RunReport]) -> tuple[Listed, ...]:
     return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
 
 
-def pages_there(directory: Path, runs: Iterable[Listed], written: Mapping[str, str]) -> dict[str, str]:
+def pages_there(directory: Path, runs: Iterable[RunListEntry], written: Mapping[str, str]) -> dict[str, str]:
     """The addresses of the runs' pages that are there, seen from the report's directory, in the order of the runs."""
     found = {}
     for run in runs:
@@ -1275,7 +1275,7 @@ def kept_text(root: ET.Element, run_id: str, clusters: Sequence[str]) -> str:
 
 
 def run_index_page(
-    runs: Sequence[Listed], pages: Mapping[str, str], cluster: str, links: Sequence[tuple[str, str]]
+    runs: Sequence[RunListEntry], pages: Mapping[str, str], cluster: str, links: Sequence[tuple[str, str]]
 ) -> ET.Element:
     """The index of runs, the newest first."""
     shown = runs[-_LISTED:][::-1]
@@ -1288,7 +1288,7 @@ def run_index_page(
         for line, one in zip(lines, shown, strict=True):
             line.insert(1, _count_cell(severity.REGRESSED, int(one.had_incident)))
     title = f"Runs on {cluster}"
-    caption = f"{counted(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
+    caption = f"{plural(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
     main = [
         element("h1", title),
         section("strip", "By verdict", history_strip(runs, pages.get)),
@@ -1297,7 +1297,7 @@ def run_index_page(
     return page(title, main, links, here=RUN_INDEX)
 
 
-def _line(run: Listed, kinds: Iterable[str], address: str | None) -> list[Content]:
+def _line(run: RunListEntry, kinds: Iterable[str], address: str | None) -> list[Content]:
     counts = by_kind(run.outcomes)
     name: Content = run.run_id if address is None else element("a", run.run_id, href=address)
     cells = [_count_cell(severity.BY_KIND[kind], counts.get(kind, 0)) for kind in kinds]
@@ -1333,7 +1333,7 @@ def counts_of(words: Mapping[str, int]) -> str:
     )
 
 
-def history_strip(runs: Iterable[Listed], address_of: Callable[[str], str | None], here: str = "") -> ET.Element:
+def history_strip(runs: Iterable[RunListEntry], address_of: Callable[[str], str | None], here: str = "") -> ET.Element:
     """A column for each of the newest runs, the newest at the right; each with its counts, and a link to its page."""
     shown = list(runs)[-SHOWN:]
     most = max((sum(run.outcomes.values()) for run in shown), default=1)
@@ -1371,7 +1371,7 @@ def _labels(times_s: Sequence[float]) -> list[str]:
     ]
 
 
-def _column(run: Listed, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
+def _column(run: RunListEntry, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
     counts = by_kind(run.outcomes)
     told = f"{minute(run.time_s)}: {'1 incident, ' if run.had_incident else ''}{counts_of(run.outcomes)}"
     worst = severity.BY_KIND[next(iter(counts))].sign if counts else ""

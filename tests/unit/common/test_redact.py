@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.common import redact as quoting
-from pytest_gsw.common.redact import MASK, UNSAFE, is_secret, masked_text, printable, quoted
+from pytest_gsw.common.redact import MASK, UNSAFE, is_secret, masked_text, printable, redact
 from pytest_gsw.errors import JobError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from tests.endless import it_ends
@@ -133,13 +133,13 @@ ORDINARY = [
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert quoted(text) == text
+    assert redact(text) == text
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_the_documents_hold_no_secrets(path: Path) -> None:
     text = path.read_text()
-    assert quoted(text) == text
+    assert redact(text) == text
 
 
 @pytest.mark.parametrize(
@@ -163,24 +163,24 @@ def test_values_of_secret_variables_are_masked(environment: dict[str, str], text
 def test_a_secret_of_this_process_is_masked_from_when_it_is_set_until_it_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert quoted("correct-horse", os.environ) == "correct-horse"
+    assert redact("correct-horse", os.environ) == "correct-horse"
     monkeypatch.setenv("HF_TOKEN", "correct-horse")
-    assert quoted("correct-horse", os.environ) == MASK
+    assert redact("correct-horse", os.environ) == MASK
     monkeypatch.setenv("HF_TOKEN", "bätterie-staple")
-    assert quoted("correct-horse bätterie-staple", os.environ) == f"correct-horse {MASK}"
+    assert redact("correct-horse bätterie-staple", os.environ) == f"correct-horse {MASK}"
     monkeypatch.delenv("HF_TOKEN")
-    assert quoted("bätterie-staple", os.environ) == "bätterie-staple"
+    assert redact("bätterie-staple", os.environ) == "bätterie-staple"
 
 
 def test_a_list_in_a_mapping_is_looked_through() -> None:
     facts = {"changes": ["image correct-horse", ("driver correct-horse", 1)]}
-    shown = quoted(facts, {"HF_TOKEN": "correct-horse"})
+    shown = redact(facts, {"HF_TOKEN": "correct-horse"})
     assert shown == {"changes": [f"image {MASK}", (f"driver {MASK}", 1)]}
 
 
 def test_a_secret_that_is_coloured_or_torn_is_still_one() -> None:
     environment = {"HF_TOKEN": "correct-horse"}
-    assert quoted("correct\x1b[31m-horse correct-\u200bhorse", environment) == "*** ***"
+    assert redact("correct\x1b[31m-horse correct-\u200bhorse", environment) == "*** ***"
 
 
 _SECRETS = st.text(string.ascii_letters + string.digits + "-_./+=:@ ", min_size=8, max_size=40).map(str.strip)
@@ -191,8 +191,8 @@ _PIECES = st.sampled_from([*_WORDS.split(), " ", "\n", PEM])
 @given(st.lists(_PIECES | st.text(max_size=5) | _SECRETS).map("".join), st.lists(_SECRETS, max_size=3))
 def test_masking_again_changes_nothing(text: str, secrets: list[str]) -> None:
     environment = {f"TOKEN_{number}": secret for number, secret in enumerate(secrets)}
-    once = quoted(text, environment)
-    assert quoted(once, environment) == once
+    once = redact(text, environment)
+    assert redact(once, environment) == once
 
 
 #: What a mask may begin with, what may stand behind that, and what is hidden.
@@ -228,18 +228,18 @@ def test_a_text_without_a_hint_has_no_secret() -> None:
 @given(st.text(), st.text(), st.lists(_SECRETS.filter(lambda text: len(text) >= 8), min_size=1, max_size=3))
 def test_no_known_secret_survives(before: str, after: str, secrets: list[str]) -> None:
     environment = {f"TOKEN_{number}": secret for number, secret in enumerate(secrets)}
-    shown = quoted(before + after.join(secrets) + after, environment)
+    shown = redact(before + after.join(secrets) + after, environment)
     assert not [secret for secret in secrets if secret in shown]
 
 
 @given(st.lists(st.sampled_from([*" ".join(ORDINARY[:4]).split(), "3.14", "\n"])).map(" ".join))
 def test_words_of_a_log_in_any_order_stay(text: str) -> None:
-    assert quoted(text, {"HF_TOKEN": "correct-horse"}) == text
+    assert redact(text, {"HF_TOKEN": "correct-horse"}) == text
 
 
 @given(st.text())
 def test_nothing_unsafe_is_left(text: str) -> None:
-    shown = quoted(text)
+    shown = redact(text)
     assert UNSAFE.search(shown) is None
     shown.encode()  # no half characters
 
@@ -265,15 +265,15 @@ def test_control_characters_are_left_out(text: str, shown: str) -> None:
 def test_errors_and_statuses_are_quoted_as_a_whole() -> None:
     environment = {"HF_TOKEN": "correct-horse"}
     error = JobError("a \x1b[1mcorrect-horse", (("reason", "correct-horse"),), ("\u202ex", "y"), "correct-horse")
-    same = quoted(error, environment)
+    same = redact(error, environment)
     assert type(same) is JobError
     assert str(same) == f"a {MASK}\n\nreason     {MASK}\nlast       x\n           y\nnext       {MASK}"
     status = JobStatus(JobState.FAILED, "FAILED", 1, reason="correct-horse", nodes="n\x07[1-2]", end_s=2.0)
-    assert quoted(status, environment) == dataclasses.replace(status, reason=MASK, nodes="n[1-2]")
-    assert quoted(same, environment) is same
-    assert quoted(status) is not status
-    assert quoted(quoted(status), {}) == dataclasses.replace(status, nodes="n[1-2]")
-    assert quoted({"a": "correct-horse", "b": 1, "c": None}, environment) == {"a": MASK, "b": 1, "c": None}
+    assert redact(status, environment) == dataclasses.replace(status, reason=MASK, nodes="n[1-2]")
+    assert redact(same, environment) is same
+    assert redact(status) is not status
+    assert redact(redact(status), {}) == dataclasses.replace(status, nodes="n[1-2]")
+    assert redact({"a": "correct-horse", "b": 1, "c": None}, environment) == {"a": MASK, "b": 1, "c": None}
 
 
 #: A quadratic pattern takes many minutes over so many characters, and a linear one a fraction of a second.
@@ -292,7 +292,7 @@ HOSTILE = [
 def test_hostile_text_takes_a_time_proportional_to_its_length(piece: str) -> None:
     text = (piece * (LONG // len(piece) + 1))[:LONG]
     with it_ends():
-        quoted(text, {"HF_TOKEN": piece * 8 + "x"})
+        redact(text, {"HF_TOKEN": piece * 8 + "x"})
 
 
 @pytest.mark.parametrize(

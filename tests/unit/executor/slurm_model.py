@@ -28,7 +28,7 @@ from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import NAME, Journal
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Stop
+from pytest_gsw.jobs.model import EarlyStop, Job, JobSpec, JobState, JobStatus
 
 _DAY_S = 86400.0
 #: What the controller's clock shows at the beginning; Slurm's times are whole seconds.
@@ -273,7 +273,7 @@ class Glance:
         passed_s = 0.0 if log is None else now_s - self._record.start_s
         steps = min(_STEPS // 2 if self._record.hangs else _STEPS, int(passed_s / self._record.step_s))
         finished = steps == _STEPS
-        stop = Stop("stalled", "look for the rank that printed last") if passed_s >= _STALL_S else None
+        stop = EarlyStop("stalled", "look for the rank that printed last") if passed_s >= _STALL_S else None
         stop = stop if self._record.hangs else None
         if stop is not None or (finished and not self._finished):
             self._tally.batches.add(now_s)

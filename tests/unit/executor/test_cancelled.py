@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import Journal, Submission, read_journal
-from pytest_gsw.jobs.model import Job, JobState, JobStatus, Stop
+from pytest_gsw.jobs.model import EarlyStop, Job, JobState, JobStatus
 from tests.unit.executor.test_executor import (
     COMPLETED,
     DONE,
@@ -74,7 +74,7 @@ def test_a_job_of_which_it_is_known_that_its_session_cancelled_it_is_not_its_row
         (Submission(900.0, "job-a-1"), CANCELLED),  # by somebody else
         (Submission(900.0, "job-a-1", cancelled=True), DONE),  # it had ended before
         (Submission(900.0, "job-a-1", cancelled=True), FAILED),
-        (Submission(900.0, "job-a-1", stopped=Stop("stalled"), cancelled=True), CANCELLED),  # its log was why
+        (Submission(900.0, "job-a-1", stopped=EarlyStop("stalled"), cancelled=True), CANCELLED),  # its log was why
     ],
     ids=["by another", "completed", "failed", "stopped"],
 )

@@ -12,7 +12,7 @@ from pytest_gsw.errors import JobError, SchedulerUnreachableError, SubmissionErr
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.row_state import Queued, RowJobs, RowTable, SubmittedJob
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Named
+from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat
 from pytest_gsw.validation.run import Run
 from tests.unit.executor.test_executor import COMPLETED, RUNNING, Clock, FakeLauncher
@@ -33,17 +33,17 @@ def spec(row_id: str, *, unique_name: bool = True) -> JobSpec:
 class Counted(FakeLauncher):
     """Knows all jobs by name: its own, and those that something else has submitted."""
 
-    jobs: list[Named] = field(default_factory=list)
-    others: list[Named] = field(default_factory=list)
+    jobs: list[FoundJob] = field(default_factory=list)
+    others: list[FoundJob] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
     is_away: bool = False
 
     def submit(self, spec: JobSpec) -> Job:
         job = super().submit(spec)
-        self.jobs.append(Named(job.id, spec.name, COMPLETED))
+        self.jobs.append(FoundJob(job.id, spec.name, COMPLETED))
         return job
 
-    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
+    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[FoundJob, ...]:
         self.asked.append(len(specs))
         if self.is_away:
             raise SchedulerUnreachableError("nobody answers", advice="squeue --me")
@@ -62,7 +62,7 @@ def executor_of(launcher: FakeLauncher, clock: Clock, *specs: JobSpec, **options
 
 
 def test_a_job_that_no_submission_named_is_ended_and_its_row_is_an_error(clock: Clock) -> None:
-    launcher = Counted(clock, {"a": [RUNNING]}, others=[Named("12", "gsw-a", RUNNING), Named("3", "x", RUNNING)])
+    launcher = Counted(clock, {"a": [RUNNING]}, others=[FoundJob("12", "gsw-a", RUNNING), FoundJob("3", "x", RUNNING)])
     executor = executor_of(launcher, clock, spec("a"), spec("b"))
     with pytest.raises(JobError) as told:
         executor.result_of("a")
@@ -83,7 +83,7 @@ def test_a_child_that_its_job_submits_as_it_ends(clock: Clock) -> None:
     executor = executor_of(launcher, clock, spec("a"))
     executor.attach(launcher.submit(spec("b")))
     assert executor.result_of("b").job_id == "job-b"
-    launcher.others.append(Named("12", "gsw-a", FAILED))
+    launcher.others.append(FoundJob("12", "gsw-a", FAILED))
     with pytest.raises(JobError, match="no submission of it named: 12"):
         executor.result_of("a")
     assert not any(launcher.cancelled), "both have ended"
@@ -104,7 +104,7 @@ def test_a_job_that_is_found_when_its_row_was_handed_out(clock: Clock) -> None:
     launcher = Counted(clock)
     executor = executor_of(launcher, clock, spec("a"))
     executor.result_of("a")
-    launcher.others.append(Named("12", "gsw-a", RUNNING))
+    launcher.others.append(FoundJob("12", "gsw-a", RUNNING))
     assert executor.close(detach=True) == 0
     assert launcher.cancelled == [["a"]], "nobody else would end it"
     assert list(executor.late) == ["a"]
@@ -115,7 +115,7 @@ def test_a_job_that_cannot_be_ended_is_told(clock: Clock) -> None:
         def cancel(self, jobs: Sequence[Job]) -> None:
             raise JobError("jobs may still run", advice="scancel 12")
 
-    launcher = Deaf(clock, others=[Named("12", "gsw-a", RUNNING)])
+    launcher = Deaf(clock, others=[FoundJob("12", "gsw-a", RUNNING)])
     executor = executor_of(launcher, clock, spec("a"))
     with pytest.raises(JobError, match="named: 12"):
         executor.result_of("a")
@@ -142,7 +142,7 @@ def test_a_job_of_an_attempt_that_no_submission_named(clock: Clock) -> None:
     """While its row waits to be submitted again: it is not."""
     launcher = Counted(clock, {"a": [JobStatus(JobState.NODE_FAIL, nodes="n1")], "b": [RUNNING] * 3 + [COMPLETED]})
     executor = executor_of(launcher, clock, spec("a"), spec("b"), retries=1)
-    launcher.others.append(Named("12", "gsw-a", RUNNING))
+    launcher.others.append(FoundJob("12", "gsw-a", RUNNING))
     with pytest.raises(JobError, match="named: 12"):
         executor.result_of("a")
     executor.result_of("b")
@@ -150,7 +150,7 @@ def test_a_job_of_an_attempt_that_no_submission_named(clock: Clock) -> None:
 
 
 def test_names_that_other_sessions_have_as_well_tell_nothing(clock: Clock) -> None:
-    launcher = Counted(clock, others=[Named("12", "gsw-a", RUNNING)])
+    launcher = Counted(clock, others=[FoundJob("12", "gsw-a", RUNNING)])
     executor = executor_of(launcher, clock, spec("a", unique_name=False))
     assert executor.result_of("a").job_id == "job-a"
     executor.close()
@@ -158,7 +158,7 @@ def test_names_that_other_sessions_have_as_well_tell_nothing(clock: Clock) -> No
 
 
 def test_a_refused_row_may_have_left_a_job(clock: Clock) -> None:
-    launcher = Counted(clock, refused=("a",), others=[Named("12", "gsw-a", RUNNING)])
+    launcher = Counted(clock, refused=("a",), others=[FoundJob("12", "gsw-a", RUNNING)])
     executor = executor_of(launcher, clock, spec("a"))
     with pytest.raises(SubmissionError, match="a was refused"):
         executor.result_of("a")
@@ -201,7 +201,7 @@ def test_an_answer_that_is_missing_is_asked_for_again_and_told_in_the_end(clock:
 
 def test_a_job_that_a_script_names_while_the_jobs_are_counted(clock: Clock) -> None:
     """As one that imports a checkpoint: the scheduler lists it before its launch script has said that it is the row's."""
-    launcher = Counted(clock, others=[Named("11", "gsw-a", RUNNING), Named("12", "gsw-b", RUNNING)])
+    launcher = Counted(clock, others=[FoundJob("11", "gsw-a", RUNNING), FoundJob("12", "gsw-b", RUNNING)])
     rows = RowTable(launcher, Limits())
 
     def answer(row_id: str) -> None:
@@ -227,7 +227,7 @@ def test_a_launcher_that_cannot_be_asked_by_name(clock: Clock) -> None:
 
 
 def test_a_resumed_rows_jobs_are_its_own(clock: Clock) -> None:
-    launcher = Counted(clock, {"a": [RUNNING, COMPLETED]}, others=[Named("7", "gsw-a", RUNNING)])
+    launcher = Counted(clock, {"a": [RUNNING, COMPLETED]}, others=[FoundJob("7", "gsw-a", RUNNING)])
     executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     executor.attach(replace(launcher.submit(spec("a")), id="7"))
     launcher.jobs.clear()
@@ -237,7 +237,7 @@ def test_a_resumed_rows_jobs_are_its_own(clock: Clock) -> None:
 
 
 def test_the_jobs_of_a_resumed_row_that_cannot_be_taken_over_are_ended(clock: Clock) -> None:
-    launcher = Counted(clock, others=[Named("7", "gsw-a", RUNNING), Named("8", "gsw-a", RUNNING)])
+    launcher = Counted(clock, others=[FoundJob("7", "gsw-a", RUNNING), FoundJob("8", "gsw-a", RUNNING)])
     executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     executor.started["a"] = spec("a")
     executor.submit({"a": SubmissionError("2 jobs have the name")})

@@ -30,7 +30,7 @@ from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.executor.row_state import Active, AwaitingLog, Finished, submitted_job_of
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Stop
+from pytest_gsw.jobs.model import Attempt, EarlyStop, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
 
@@ -537,7 +537,7 @@ def test_progress_is_there_for_whoever_asks(launcher: FakeLauncher, clock: Clock
 
 
 def test_jobs_that_are_not_worth_going_on_are_ended_with_one_request(launcher: FakeLauncher, clock: Clock) -> None:
-    stop = Stop("stalled at step 17 of 50: no new step for 10m00s")
+    stop = EarlyStop("stalled at step 17 of 50: no new step for 10m00s")
     watches = {name: FakeWatch([Sample(steps=17), Sample(steps=17, stop=stop)]) for name in "ab"}
     executor = watched(launcher, clock, {**watches, "c": FakeWatch([Sample(steps=17)])})
     cancelled: JobStatus | None = JobStatus(JobState.CANCELLED, exit_code=0)
@@ -563,12 +563,12 @@ def test_a_job_that_cannot_be_ended_is_tried_again(
             raise JobError("jobs may still run: scancel failed: Unable to contact slurm controller")
 
     monkeypatch.setattr(launcher, "cancel", cancel)
-    executor = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled"))])})
+    executor = watched(launcher, clock, {"a": FakeWatch([Sample(stop=EarlyStop("stalled"))])})
     launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
     executor.submit({"a": spec("a")})
     run = executor.result_of("a")
     assert len(tries) == 3
-    assert run.stopped == Stop("stalled")
+    assert run.stopped == EarlyStop("stalled")
 
 
 def test_a_job_that_is_put_back_into_the_queue_is_watched_anew(launcher: FakeLauncher, clock: Clock) -> None:
@@ -889,8 +889,8 @@ def test_interrupting_waits_for_no_log(launcher: FakeLauncher, clock: Clock) -> 
 def test_a_stop_that_an_earlier_session_meant_to_send_is_not_blamed_for_another_end(
     launcher: FakeLauncher, clock: Clock
 ) -> None:
-    past = Submission(900.0, "job-a", stopped=Stop("stalled"))
-    for status, stopped in ((FAILED, None), (JobStatus(JobState.CANCELLED), Stop("stalled"))):
+    past = Submission(900.0, "job-a", stopped=EarlyStop("stalled"))
+    for status, stopped in ((FAILED, None), (JobStatus(JobState.CANCELLED), EarlyStop("stalled"))):
         executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
         launcher.script = {"a": [RUNNING, status]}
         executor.attach(Job("job-a", spec("a"), 900.0), past)
@@ -898,10 +898,10 @@ def test_a_stop_that_an_earlier_session_meant_to_send_is_not_blamed_for_another_
 
 
 def test_a_job_that_an_earlier_session_meant_to_stop_is_still_watched(launcher: FakeLauncher, clock: Clock) -> None:
-    executor = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled again"))])})
+    executor = watched(launcher, clock, {"a": FakeWatch([Sample(stop=EarlyStop("stalled again"))])})
     launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
-    executor.attach(Job("job-a", spec("a"), 900.0), Submission(900.0, "job-a", stopped=Stop("stalled")))
-    assert executor.result_of("a").stopped == Stop("stalled again")
+    executor.attach(Job("job-a", spec("a"), 900.0), Submission(900.0, "job-a", stopped=EarlyStop("stalled")))
+    assert executor.result_of("a").stopped == EarlyStop("stalled again")
     assert launcher.cancelled == [["a"]]
 
 
@@ -1036,7 +1036,7 @@ def test_a_log_format_that_fails_while_a_job_runs_costs_only_its_progress(launch
 
 def test_a_suspended_job_is_not_watched(launcher: FakeLauncher, clock: Clock) -> None:
     suspended = JobStatus(JobState.RUNNING, "SUSPENDED")
-    executor = watched(launcher, clock, {"a": FakeWatch([Sample(stop=Stop("stalled"))])})
+    executor = watched(launcher, clock, {"a": FakeWatch([Sample(stop=EarlyStop("stalled"))])})
     launcher.script = {"a": [suspended, suspended, COMPLETED]}
     executor.submit({"a": spec("a")})
     assert (executor.result_of("a").stopped, launcher.cancelled) == (None, [])
@@ -1082,7 +1082,7 @@ def test_what_a_log_says_of_a_secret_reaches_no_journal(
     launcher: FakeLauncher, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "not-for-the-journal")
-    watch = FakeWatch([Sample(stop=Stop("not finite: loss: nan not-for-the-journal"))])
+    watch = FakeWatch([Sample(stop=EarlyStop("not finite: loss: nan not-for-the-journal"))])
     executor = Executor(
         launcher,
         POLL_S,
@@ -1093,7 +1093,7 @@ def test_what_a_log_says_of_a_secret_reaches_no_journal(
     )
     launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
     executor.submit({"a": spec("a")})
-    assert executor.result_of("a").stopped == Stop("not finite: loss: nan ***")
+    assert executor.result_of("a").stopped == EarlyStop("not finite: loss: nan ***")
     assert "not-for-the-journal" not in (tmp_path / "journal.jsonl").read_text()
 
 

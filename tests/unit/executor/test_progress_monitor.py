@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pytest_gsw.executor import progress_monitor as watch_module
 from pytest_gsw.executor.limits import Policies
 from pytest_gsw.executor.progress_monitor import Sample, Watch
-from pytest_gsw.jobs.model import Stop
+from pytest_gsw.jobs.model import EarlyStop
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
@@ -77,7 +77,7 @@ def add(log: Path, content: bytes) -> None:
         file.write(content)
 
 
-def first_stop(watch: Watch, log: Path | None, times_s: Iterable[float]) -> tuple[float, Stop] | None:
+def first_stop(watch: Watch, log: Path | None, times_s: Iterable[float]) -> tuple[float, EarlyStop] | None:
     """When the first look found a reason to end the job, and which."""
     for now_s in times_s:
         stop = watch.look(log, now_s).stop
@@ -196,7 +196,7 @@ def test_the_whole_message_of_a_stall(log: Path) -> None:
     watch = watching(time_limit_s=3600.0)
     log.write_bytes(steps_until(17))
     when, stop = first_stop(watch, log, range(100, 2000, 2)) or (0, None)
-    assert (when, stop) == (700, Stop("stalled at step 17 of 50: no new step for 10m00s", STALL_ADVICE, 3000.0))
+    assert (when, stop) == (700, EarlyStop("stalled at step 17 of 50: no new step for 10m00s", STALL_ADVICE, 3000.0))
 
 
 def test_the_whole_message_of_a_job_that_hangs_at_its_start(log: Path) -> None:
@@ -204,13 +204,13 @@ def test_the_whole_message_of_a_job_that_hangs_at_its_start(log: Path) -> None:
     log.write_bytes(NOISE)
     assert first_stop(watch, log, range(0, 3600, 2)) == (
         1800,
-        Stop("hung at start: no step within 30m00s", STALL_ADVICE, None),
+        EarlyStop("hung at start: no step within 30m00s", STALL_ADVICE, None),
     )
 
 
 @pytest.mark.parametrize("path", [None, Path("/nowhere/run.log")])
 def test_a_log_that_never_appears_hangs_at_the_start(path: Path | None) -> None:
-    when, stop = first_stop(watching(), path, range(0, 3600, 2)) or (0, Stop(""))
+    when, stop = first_stop(watching(), path, range(0, 3600, 2)) or (0, EarlyStop(""))
     assert (when, stop.fact) == (1800, "hung at start: no step within 30m00s")
 
 
@@ -247,7 +247,7 @@ def test_a_job_that_pauses_may_pause_again_and_for_longer(log: Path) -> None:
     assert first_stop(watch, log, range(0, 502, 2)) is None
     add(log, maxtext(5, "4.500"))
     watch.look(log, 502.0)
-    when, stop = first_stop(watch, log, range(504, 9000, 2)) or (0, Stop(""))
+    when, stop = first_stop(watch, log, range(504, 9000, 2)) or (0, EarlyStop(""))
     assert when == 502 + 3 * 502
     assert stop.fact == "stalled at step 6 of 50: no new step for 25m06s"
 
@@ -260,7 +260,7 @@ def test_lines_for_many_steps_may_come_as_rarely(log: Path) -> None:
         assert first_stop(watch, log, range(now_s, now_s + 1500, 2)) is None
         now_s += 1500
         add(log, megatron(step, "30000.0", total=1000))
-    when, stop = first_stop(watch, log, range(now_s, now_s + 99000, 100)) or (0, Stop(""))
+    when, stop = first_stop(watch, log, range(now_s, now_s + 99000, 100)) or (0, EarlyStop(""))
     assert when == now_s + 20 * 50 * 30
     assert stop.fact == "stalled at step 500: no new step for 8h20m"
 
@@ -376,7 +376,7 @@ def test_the_whole_message_of_a_loss_that_is_not_finite(log: Path) -> None:
     log.write_bytes(steps_until(9))
     assert watch.look(log, 0.0).stop is None
     add(log, maxtext(9, "4.500", loss="nan"))
-    assert watch.look(log, 2.0).stop == Stop(
+    assert watch.look(log, 2.0).stop == EarlyStop(
         "the loss or a step time is not finite at step 9: loss: nan",
         "a run that diverged says nothing of performance: find out why before measuring",
         40 * 4.5,
@@ -388,7 +388,7 @@ def test_what_is_not_finite_must_be_so_in_the_log_as_it_is_judged(log: Path, mon
     log.write_bytes(steps_until(9) + maxtext(9, "4.500", loss="nan"))
     monkeypatch.setattr(watch_module, "read_log", lambda *of: replace(read_log(*of), not_finite=None))
     assert watch.look(log, 0.0).stop is None
-    when, stop = first_stop(watch, log, range(2, 3000, 2)) or (0, Stop(""))
+    when, stop = first_stop(watch, log, range(2, 3000, 2)) or (0, EarlyStop(""))
     assert (when, stop.fact) == (600, "stalled at step 10 of 50: no new step for 10m00s")
 
 
@@ -426,7 +426,7 @@ def test_the_whole_message_of_a_slow_start(log: Path) -> None:
     log.write_bytes(steps_until(9, SLOW))
     assert watch.look(log, 0.0).stop is None
     add(log, maxtext(9, "90.000"))
-    assert watch.look(log, 2.0).stop == Stop(
+    assert watch.look(log, 2.0).stop == EarlyStop(
         "slow start: 13.6 s a step over the last 10 of 10 steps is 3.0 times the documented 4.5 s "
         "(ended early from 3 times on)",
         "the nodes or the fabric are at fault rather than the row; slow_start: 0 in clusters.yaml lets them go on",
@@ -582,7 +582,7 @@ def test_a_healthy_run_is_never_ended_however_its_log_grows(
 EOS = Accepted("eos", 18.0, 5, 0.01, "1, 2", "2026-11-20", "3f2a9c1d0e4b")
 
 
-def of_eos(log: Path, seconds: str) -> Stop | None:
+def of_eos(log: Path, seconds: str) -> EarlyStop | None:
     log.write_bytes(steps_until(10, seconds))
     one = row()
     watch = Watch(one, FORMATS["maxtext"], Policies(), steps=50, accepted=EOS)

@@ -11,7 +11,7 @@ import pytest
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError, SubmissionError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import Journal, RunState, read_journal
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
+from pytest_gsw.jobs.model import Attempt, FoundJob, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.session.resume import take_over
 from pytest_gsw.stats.decision import Done, Repeat
 from pytest_gsw.validation.run import Run
@@ -54,8 +54,8 @@ class Slurm(FakeLauncher):
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         return next((job for job in reversed(self.jobs) if job.spec.name == spec.name), None)
 
-    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[Named, ...]:
-        latest = {job.id: Named(job.id, job.spec.name, self._stands(job)) for job in self.jobs}  # as sacct, by id
+    def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[FoundJob, ...]:
+        latest = {job.id: FoundJob(job.id, job.spec.name, self._stands(job)) for job in self.jobs}  # as sacct, by id
         return tuple(latest.values())
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:

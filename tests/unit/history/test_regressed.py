@@ -11,7 +11,7 @@ import pytest
 from pytest_gsw.history.alarms import regressions
 from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import ClusterHistory, RowHistory
-from pytest_gsw.stats.cluster_effect import decide_beside
+from pytest_gsw.stats.cluster_effect import decide_adjusted
 from pytest_gsw.stats.decision import Outcome, decide
 from pytest_gsw.stats.noise import Noise
 from tests.unit.history.test_drift import run
@@ -57,7 +57,7 @@ def lived(pattern: str, rows: int, slow: Collection[int], sigma: float = 0.008) 
                     decision = decide(jobs[row][:count], 1.0, 0.05, noise, confirm=4)
                     outcome, more = decision.outcome, decision.more
                 else:
-                    joint = decide_beside(jobs[row][:count], 1.0, 0.05, beside, confirm=4)
+                    joint = decide_adjusted(jobs[row][:count], 1.0, 0.05, beside, confirm=4)
                     outcome, more, reason = joint.outcome, joint.more, "incident" if joint.is_part else ""
             points[row] += [
                 run(number, job_s, job_id=f"{number}-{row}-{job}", outcome=outcome.value, reason=reason)

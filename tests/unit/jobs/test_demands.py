@@ -10,13 +10,13 @@ import pytest
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs import preflight
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.preflight import Demand, demands_in, demands_of
+from pytest_gsw.jobs.preflight import RequiredVariable, demands_in, demands_of
 from tests.unit.nvidia.started import launch
 
 HEAD = "#!/bin/bash\n#SBATCH --exclusive\n\nset -eu -o pipefail\n"
 
 
-def demanded(body: str, head: str = HEAD) -> list[Demand]:
+def demanded(body: str, head: str = HEAD) -> list[RequiredVariable]:
     return list(demands_in(head + body))
 
 
@@ -98,7 +98,7 @@ def test_without_set_u_a_variable_may_be_missing() -> None:
 
 def test_what_must_not_be_set() -> None:
     (demand,) = demanded('if [ -n "${STAGE_PATH+x}" ]; then\n    echo "Error: not any more"\n    exit 1\nfi')
-    assert demand == Demand("STAGE_PATH", 5, forbidden=True)
+    assert demand == RequiredVariable("STAGE_PATH", 5, forbidden=True)
     assert not demand.is_met({"STAGE_PATH": ""})
     assert demand.is_met({})
 
@@ -134,7 +134,7 @@ def test_a_job_with_more_variables_than_the_session(head: str) -> None:
 
 @pytest.mark.parametrize("option", ["--export=ALL,HF_TOKEN=a", "--get-user-env", "--export-file=env"])
 def test_options_that_give_a_job_more_variables(spec: JobSpec, option: str) -> None:
-    asked = [Demand("HF_TOKEN", 5)]
+    asked = [RequiredVariable("HF_TOKEN", 5)]
     assert preflight.variables_problem(dataclasses.replace(spec, options=("--export=ALL",)), {}, asked) is not None
     assert preflight.variables_problem(dataclasses.replace(spec, options=(option,)), {}, asked) is None
 

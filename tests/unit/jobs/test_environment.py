@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.common.redact import quoted
+from pytest_gsw.common.redact import redact
 from pytest_gsw.jobs.environment import (
     job_environment,
     job_image,
@@ -158,7 +158,7 @@ def test_an_environment_that_changes_meanwhile_is_read_all_the_same(monkeypatch:
         launcher = SlurmLauncher()
         for _ in range(5):
             assert launcher.submit(spec()).id == "7"
-        assert quoted("nothing", os.environ) == "nothing"
+        assert redact("nothing", os.environ) == "nothing"
 
 
 def test_the_sessions_environment_stays_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

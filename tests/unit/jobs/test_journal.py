@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, Submission, read_journal
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, JobStep, LogBefore, Stop
+from pytest_gsw.jobs.model import Attempt, EarlyStop, Job, JobSpec, JobState, JobStatus, JobStep, LogBefore
 
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
 RUNNING = JobStatus(JobState.RUNNING)
@@ -31,7 +31,7 @@ LOST = JobStatus(
 )
 GOOD = JobStatus(JobState.COMPLETED, exit_code=0)
 AGAIN = Attempt("7", LOST, "node failure", ("n17", "n18"))
-STOP = Stop("stalled at step 17 of 50: no new step for 10m00s", "look for the rank", 1234.5)
+STOP = EarlyStop("stalled at step 17 of 50: no new step for 10m00s", "look for the rank", 1234.5)
 
 
 def spec(row_id: str = "a") -> JobSpec:
@@ -138,10 +138,10 @@ def test_why_a_job_was_ended_early(tmp_path: Path, journal: Journal) -> None:
     assert read(tmp_path) == Submission(1000.0, "7", stopped=STOP)
     journal.ended((job("7"), GOOD))
     assert read(tmp_path) == Submission(1000.0, "7", ended=GOOD, stopped=STOP)
-    journal.stopped(job("7"), Stop("slow start"))
+    journal.stopped(job("7"), EarlyStop("slow start"))
     submission = read(tmp_path)
     assert submission is not None
-    assert submission.stopped == Stop("slow start")
+    assert submission.stopped == EarlyStop("slow start")
 
 
 def test_a_job_that_its_session_cancelled(tmp_path: Path, journal: Journal) -> None:

@@ -22,7 +22,7 @@ from pytest_gsw.jobs.journal import (
     seal,
     take_up,
 )
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Named
+from pytest_gsw.jobs.model import Attempt, FoundJob, Job, JobSpec, JobState, JobStatus
 
 RUNNING = JobStatus(JobState.RUNNING, submit_s=1000.0)
 GOOD = JobStatus(JobState.COMPLETED, exit_code=0, submit_s=1000.0)
@@ -35,9 +35,9 @@ def spec(row_id: str = "a") -> JobSpec:
     return JobSpec(row_id, name, Path("/l"), Path("/r"), Path("/s"), 1, 8, {}, unique_name=True)
 
 
-def named(job_id: str, attempt: int = 1, status: JobStatus = RUNNING, row_id: str = "a") -> Named:
+def named(job_id: str, attempt: int = 1, status: JobStatus = RUNNING, row_id: str = "a") -> FoundJob:
     name = f"gsw-R-{row_id}" if attempt == 1 else f"again{attempt}.gsw-R-{row_id}"
-    return Named(job_id, name, status)
+    return FoundJob(job_id, name, status)
 
 
 def test_a_row_of_which_nobody_knows_a_job() -> None:
@@ -96,7 +96,13 @@ def test_two_jobs_of_one_row_are_an_error_that_names_both() -> None:
 def test_whose_jobs_they_are() -> None:
     assert attempt_of("again12.gsw-R-a") == ("gsw-R-a", 12)
     assert attempt_of("gsw-R-again2.a") == ("gsw-R-again2.a", 1)
-    jobs = [named("1"), named("2", 2), named("3", row_id="b"), Named("4", "gsw-R-", RUNNING), Named("5", "", RUNNING)]
+    jobs = [
+        named("1"),
+        named("2", 2),
+        named("3", row_id="b"),
+        FoundJob("4", "gsw-R-", RUNNING),
+        FoundJob("5", "", RUNNING),
+    ]
     assert by_row([spec(), replace(spec("b"), unique_name=False)], jobs) == {"a": jobs[:2]}
 
 
@@ -120,14 +126,14 @@ def status_event(state: str, exit_code: int) -> dict[str, object]:
     return {"event": "ended", "state": state, "exit_code": exit_code, "signal": 0, **texts, **times, **steps}
 
 
-def a_life(dice: random.Random) -> tuple[list[bytes], bytes, dict[str, list[Named]]]:
+def a_life(dice: random.Random) -> tuple[list[bytes], bytes, dict[str, list[FoundJob]]]:
     """A session that was killed: its journal, the copy of its first line, and what the scheduler has by row."""
     rows = [f"r{number}" for number in range(12)]
     first = {"event": "session", "cluster": "eos", "rows": [f"t.yaml::{row}" for row in rows], "time_s": 1000}
     first |= {"release": None, "paths": {}}
     defined = {"definition": "", "image": None, "documented": {}, "variables": None}
     events: list[dict[str, object]] = [first]
-    jobs: dict[str, list[Named]] = {}
+    jobs: dict[str, list[FoundJob]] = {}
     ids = iter(range(100, 999))
     for row in rows:
         for attempt in range(1, dice.choice([1, 1, 2, 3, 4])):
@@ -180,7 +186,7 @@ def damaged(dice: random.Random, lines: list[bytes]) -> tuple[str, bytes]:
     return kind, bytes(content)
 
 
-def decided(past: RunState, jobs: dict[str, list[Named]]) -> dict[str, ResumeState]:
+def decided(past: RunState, jobs: dict[str, list[FoundJob]]) -> dict[str, ResumeState]:
     return {
         row: take_up(spec(row), past.submissions.get(row), jobs.get(row, ()))
         for row in (node_id.partition("::")[2] for node_id in past.rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw import LastWords, LineFormat, LogFormat, Step, StepLine, StepLog
+from pytest_gsw import EndMarkers, LineFormat, LogFormat, Step, StepLine, StepLog
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs import reader
 from pytest_gsw.logs.follow import Follower
@@ -19,7 +19,7 @@ class Tick(LineFormat):
     name = "tick"
     dialects = ((b"tick ",),)
     first_index = 1
-    last_words = LastWords((b"ticker starts",), (b"ticker ends",))
+    last_words = EndMarkers((b"ticker starts",), (b"ticker ends",))
 
     def step(self, line: bytes) -> StepLine | None:
         found = re.search(rb"tick (\d+) took ([\d.]+|nan) s(?:, loss (\S+))?", line)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import Told
+from pytest_gsw.jobs.model import ExperimentInfo
 from tests.unit.nvidia.started import launch
 
 NEMO_RUN = launch("nemo-run")
@@ -44,14 +44,14 @@ Task 0: tiny
     ],
 )
 def test_one_job(said: str, directory: str) -> None:
-    assert told_by(said) == Told("3530909", Path(directory), job_ids=("3530909",))
+    assert told_by(said) == ExperimentInfo("3530909", Path(directory), job_ids=("3530909",))
 
 
 @pytest.mark.parametrize("job_id", ["3530909", "3530909;eos"])
 def test_a_job_that_llmb_run_has_given_to_sbatch_itself(job_id: str) -> None:
     """It does not say where that writes."""
     said = f"SUBMITTED: pretrain_tiny  model_size=1b, dtype=bf16, scale=8, jobid={job_id}\n"
-    assert told_by(said) == Told("3530909", None, job_ids=("3530909",))
+    assert told_by(said) == ExperimentInfo("3530909", None, job_ids=("3530909",))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,9 @@ Task 1: sft_nemo
 def test_a_job_that_waits_for_others() -> None:
     home = Path("/lustre/experiments/sft_nemo/sft_nemo_1764")
     told = told_by(TWO)
-    assert told == Told("12", home / "sft_nemo", job_ids=("11", "12"), waits_for=(("11", home / "import_ckpt_exp"),))
+    assert told == ExperimentInfo(
+        "12", home / "sft_nemo", job_ids=("11", "12"), waits_for=(("11", home / "import_ckpt_exp"),)
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from pytest_gsw.results.junit import properties
 from pytest_gsw.results.junit_names import (
-    Noted,
+    RunManifest,
     class_name,
     class_of,
     class_of_incident,
@@ -113,7 +113,7 @@ def test_properties_are_unique_and_of_kinds_that_junit_can_carry(record: Record)
 # -- junit names -----------------------------------------------------------------------------------
 
 ROW = "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x512]"
-NOTED = Noted(
+NOTED = RunManifest(
     "eos", "25.05", {"pytest-gsw": "0.1.0", "python": "3.11.7"}, {ROW: "eos.nemo.grok1_314b"}, {ROW: "dtype is blank"}
 )
 
@@ -143,7 +143,7 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
 
 def test_a_session_that_resumes_a_run_keeps_the_rows_of_the_one_before(tmp_path: Path) -> None:
     write_noted(tmp_path, NOTED)
-    write_noted(tmp_path, Noted("eos", "", {"python": "3.12.1"}, {"another.yaml::row": "eos.nemo.another"}, {}))
+    write_noted(tmp_path, RunManifest("eos", "", {"python": "3.12.1"}, {"another.yaml::row": "eos.nemo.another"}, {}))
     noted = read_noted(tmp_path)
     assert noted.class_of(ROW) == "eos.nemo.grok1_314b"
     assert noted.class_of("another.yaml::row") == "eos.nemo.another"
@@ -152,8 +152,8 @@ def test_a_session_that_resumes_a_run_keeps_the_rows_of_the_one_before(tmp_path:
 
 
 def test_a_row_that_nobody_noted_is_called_by_its_table() -> None:
-    assert Noted("eos").class_of(ROW) == "eos.nemo.grok1_314b"
-    assert Noted().class_of("llama3.1.yaml::row") == "replay.unknown.llama3_1"
+    assert RunManifest("eos").class_of(ROW) == "eos.nemo.grok1_314b"
+    assert RunManifest().class_of("llama3.1.yaml::row") == "replay.unknown.llama3_1"
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_row_that_nobody_noted_is_called_by_its_table() -> None:
 )
 def test_a_damaged_note_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "junit.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-    assert read_noted(tmp_path) == Noted()
+    assert read_noted(tmp_path) == RunManifest()
 
 
 def test_the_properties_of_a_suite() -> None:
@@ -185,4 +185,4 @@ def test_the_properties_of_a_suite() -> None:
         ("gsw_version_python", "3.11.7"),
         ("gsw_version_slurm", "22.05.8"),
     ]
-    assert suite_properties(Noted(), "7f3a", [SLOW])[0] == ("gsw_cluster", "eos")
+    assert suite_properties(RunManifest(), "7f3a", [SLOW])[0] == ("gsw_cluster", "eos")

@@ -31,7 +31,7 @@ from pytest_gsw.results.record import (
 )
 from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Outcome, RanksApart, Reason, Verdict
+from pytest_gsw.stats.verdict import Outcome, RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import Direction
 from tests.unit.results.records import JOB, SLOW, recorded, varied
 
@@ -336,7 +336,7 @@ DECIDED = Verdict(
     given_reason=Reason.RANKS_DIFFER,
     more=1,
     max_gain=0.25,
-    ranks=RanksApart((("3", 6.0), ("node 7", 5.9)), 5.1),
+    ranks=RankSpread((("3", 6.0), ("node 7", 5.9)), 5.1),
     metrics=(replace(MEMORY.verdict, outcome=Outcome.PASSED),),
     own_outcome=Outcome.PASSED,
 )

@@ -26,7 +26,7 @@ from pytest_gsw.results.row_text import (
     unused_text,
 )
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Outcome, RanksApart, Reason, Verdict
+from pytest_gsw.stats.verdict import Outcome, RankSpread, Reason, Verdict
 from tests.unit.results.records import (
     ACCEPTED,
     AGAIN,
@@ -499,12 +499,12 @@ def test_what_is_too_good_to_be_true() -> None:
 
 
 def test_which_ranks_differ() -> None:
-    ranks = RanksApart((("3", 3.0), ("node1:7", 2.0)), 0.9)
+    ranks = RankSpread((("3", 3.0), ("node1:7", 2.0)), 0.9)
     verdict = replace(WONDER, measured_s=4.5, given_reason=Reason.RANKS_DIFFER, ranks=ranks)
     assert row_text.verdict_fact(SLOW.figures.documented, verdict, None).endswith(
         "(allowed 5 %); of its ranks, rank 3 took 3 s, node1:7 took 2 s, and their median is 0.9 s"
     )
-    many = RanksApart(tuple((str(rank), 9.0) for rank in range(900)), 0.9)
+    many = RankSpread(tuple((str(rank), 9.0) for rank in range(900)), 0.9)
     assert row_text.verdict_fact(SLOW.figures.documented, replace(verdict, ranks=many), None).endswith(
         "rank 3 took 9 s and 896 more differ, and their median is 0.9 s"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.results.junit_names import Noted, write_noted
+from pytest_gsw.results.junit_names import RunManifest, write_noted
 from pytest_gsw.results.missing_records import newest_run
 from pytest_gsw.results.run_id import RECORDS, begin_of
 
@@ -17,7 +17,7 @@ def made(runs: Path, name: str, replay_of: str = "") -> Path:
     """A run with a record."""
     (runs / name / "records").mkdir(parents=True)
     (runs / name / "records" / "row.json").write_text("{}")
-    write_noted(runs / name, Noted("eos", replay_of=replay_of))
+    write_noted(runs / name, RunManifest("eos", replay_of=replay_of))
     return runs / name
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.session.session_history import Others, SessionHistory
+from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from tests.unit.history.test_row_history import ROWS, cluster
 
 
@@ -17,19 +17,19 @@ def over() -> set[str]:
 
 
 @pytest.fixture
-def others(tmp_path: Path, over: set[str]) -> Others:
-    found = Others(SessionHistory(None, tmp_path, None), (), "tonight", over.__contains__)
+def others(tmp_path: Path, over: set[str]) -> ClusterPeers:
+    found = ClusterPeers(SessionHistory(None, tmp_path, None), (), "tonight", over.__contains__)
     vars(found)["together"] = cluster(30)
     return found
 
 
-def end(others: Others, *rows: str, factor: float = 1.0) -> None:
+def end(others: ClusterPeers, *rows: str, factor: float = 1.0) -> None:
     for row in rows:
         others.note(row, (ROWS.index(row) + 1) * factor)
 
 
 def test_without_a_history_they_say_nothing(tmp_path: Path) -> None:
-    alone = Others(SessionHistory(None, tmp_path, None), (), "tonight", lambda _: False)
+    alone = ClusterPeers(SessionHistory(None, tmp_path, None), (), "tonight", lambda _: False)
     alone.note("row0", 1.0)
 
     assert not alone.may_speak
@@ -37,7 +37,7 @@ def test_without_a_history_they_say_nothing(tmp_path: Path) -> None:
     assert alone.now("row0", 0.05) is None
 
 
-def test_they_are_waited_for_until_enough_have_ended(others: Others) -> None:
+def test_they_are_waited_for_until_enough_have_ended(others: ClusterPeers) -> None:
     end(others, *ROWS[:7])
     assert others.bounds("row0", 0.05) == ()
 
@@ -48,7 +48,7 @@ def test_they_are_waited_for_until_enough_have_ended(others: Others) -> None:
     assert len(others.bounds("row0", 0.05)) == 1
 
 
-def test_rows_that_cannot_be_measured_are_not_waited_for(others: Others, over: set[str]) -> None:
+def test_rows_that_cannot_be_measured_are_not_waited_for(others: ClusterPeers, over: set[str]) -> None:
     end(others, *ROWS[:8])
     over.add("row8")
     others.note("row9", None)
@@ -56,7 +56,7 @@ def test_rows_that_cannot_be_measured_are_not_waited_for(others: Others, over: s
     assert len(others.bounds("row0", 0.05)) == 1
 
 
-def test_with_too_few_that_can_be_measured_they_say_nothing(others: Others, over: set[str]) -> None:
+def test_with_too_few_that_can_be_measured_they_say_nothing(others: ClusterPeers, over: set[str]) -> None:
     end(others, *ROWS[:7])
     over.update(ROWS[7:])
 
@@ -64,7 +64,7 @@ def test_with_too_few_that_can_be_measured_they_say_nothing(others: Others, over
     assert others.bounds("row0", 0.05) == (None,)
 
 
-def test_the_first_job_of_a_row_counts(others: Others) -> None:
+def test_the_first_job_of_a_row_counts(others: ClusterPeers) -> None:
     end(others, *ROWS)
     end(others, *ROWS, factor=2.0)
 
@@ -74,7 +74,7 @@ def test_the_first_job_of_a_row_counts(others: Others) -> None:
     assert not run.is_incident
 
 
-def test_a_row_whose_job_had_a_slow_node_hears_the_others_and_has_no_say(others: Others) -> None:
+def test_a_row_whose_job_had_a_slow_node_hears_the_others_and_has_no_say(others: ClusterPeers) -> None:
     end(others, *ROWS[2:])
     others.note("row0", 2.0, had_slow_node=True)
     others.note("row1", 4.0, had_slow_node=True)
@@ -89,7 +89,7 @@ def test_a_row_whose_job_had_a_slow_node_hears_the_others_and_has_no_say(others:
     assert (counted.rows, counted.is_counted) == (8, True)
 
 
-def test_where_most_jobs_had_a_slow_node_they_say_nothing(others: Others) -> None:
+def test_where_most_jobs_had_a_slow_node_they_say_nothing(others: ClusterPeers) -> None:
     end(others, *ROWS[:7])
     for row in ROWS[7:]:
         others.note(row, 100.0, had_slow_node=True)
@@ -98,7 +98,7 @@ def test_where_most_jobs_had_a_slow_node_they_say_nothing(others: Others) -> Non
     assert others.bounds("row9", 0.05) == (None,)
 
 
-def test_a_row_of_which_no_runs_are_known_is_judged_by_itself(others: Others) -> None:
+def test_a_row_of_which_no_runs_are_known_is_judged_by_itself(others: ClusterPeers) -> None:
     end(others, *ROWS)
     others.note("new", 1.0)
 

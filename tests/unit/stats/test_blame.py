@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_gsw.stats.slow_nodes import Ended, failures, log_tail
+from pytest_gsw.stats.slow_nodes import JobEnd, failures, log_tail
 
 NODES, ROWS, RUNS = 64, 9, 60
 SIZES = (4, 8, 16, 32)
@@ -19,7 +19,7 @@ def runs(
     of_rows: Mapping[int, float] | None = None,
     of_all: float = 0.0,
     together: Sequence[int] = (),
-) -> list[Ended]:
+) -> list[JobEnd]:
     """Jobs on random nodes; by nodes, rows and runs, how often they fail."""
     rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
     jobs = []
@@ -33,20 +33,20 @@ def runs(
             well *= 1 - (of_rows or {}).get(row, 0.0)
             for node in nodes:
                 well *= 1 - (bad or {}).get(node, 0.0)
-            jobs.append(Ended(str(run), str(row), sum(1 << node for node in nodes), rng.random() > well))
+            jobs.append(JobEnd(str(run), str(row), sum(1 << node for node in nodes), rng.random() > well))
     return jobs
 
 
-def named(jobs: list[Ended]) -> list[tuple[int, ...]]:
+def named(jobs: list[JobEnd]) -> list[tuple[int, ...]]:
     return [one.nodes for one in failures(jobs) if one.named]
 
 
 def test_without_failures_there_are_none() -> None:
-    assert failures([]) == failures([Ended("1", "a", 1, failed=False)]) == ()
+    assert failures([]) == failures([JobEnd("1", "a", 1, failed=False)]) == ()
 
 
 def test_failures_are_counted_by_node() -> None:
-    jobs = [Ended(str(run), "a", 1 << run % 3, failed=run == 4) for run in range(12)]
+    jobs = [JobEnd(str(run), "a", 1 << run % 3, failed=run == 4) for run in range(12)]
     (one,) = failures(jobs)
     assert (one.nodes, one.failed, one.of, one.named) == ((1,), 1, 4, False)
     assert one.usual == pytest.approx(1 / 12)
@@ -74,7 +74,7 @@ def test_two_nodes_are_both_named() -> None:
 
 
 def test_a_row_that_always_runs_on_the_same_nodes_blames_none_of_them() -> None:
-    jobs = [Ended(one.run, one.row, 15 << 4 * int(one.row), one.failed) for one in runs(3, of_rows={2: 0.6})]
+    jobs = [JobEnd(one.run, one.row, 15 << 4 * int(one.row), one.failed) for one in runs(3, of_rows={2: 0.6})]
     assert named(jobs) == []
 
 

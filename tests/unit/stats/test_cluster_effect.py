@@ -10,12 +10,12 @@ import pytest
 
 from pytest_gsw.stats.cluster_effect import (
     LEAST_EFFECT,
-    Before,
     ClusterEffect,
+    ClusterReference,
     CurrentRun,
     Effect,
-    Joint,
-    decide_beside,
+    JointDecision,
+    decide_adjusted,
     effects_of,
     level_of,
     taken_before_drift,
@@ -37,21 +37,21 @@ def runs_of(rng: random.Random, run_sd: float, job_sd: float, runs: int = 30) ->
     return found
 
 
-def before(rng: random.Random, run_sd: float, job_sd: float, runs: int = 30) -> Before:
+def before(rng: random.Random, run_sd: float, job_sd: float, runs: int = 30) -> ClusterReference:
     seconds = runs_of(rng, run_sd, job_sd, runs)
     levels = {row: level_of([run[row] for run in seconds]) for row in ROWS}
-    return Before(seconds, {row: level for row, level in levels.items() if level is not None})
+    return ClusterReference(seconds, {row: level for row, level in levels.items() if level is not None})
 
 
 def rng_of(seed: object) -> random.Random:
     return random.Random(str(seed))  # noqa: S311 - noise, not cryptography
 
 
-def quiet(rows: int = 30, spread: float = 0.01) -> Before:
+def quiet(rows: int = 30, spread: float = 0.01) -> ClusterReference:
     """Thirty runs without an effect of any, whose rows differ a little."""
     names = ROWS[:rows]
     run = [{row: 1 + spread * ((number + place) % 3 - 1) for place, row in enumerate(names)} for number in range(30)]
-    return Before(run, dict.fromkeys(names, 0.0))
+    return ClusterReference(run, dict.fromkeys(names, 0.0))
 
 
 def slower(loss: float) -> float:
@@ -96,7 +96,7 @@ def test_the_spread_of_runs_is_that_of_the_first_thirty() -> None:
 @pytest.mark.parametrize(("runs", "rows"), [(7, 30), (30, 7)])
 def test_with_few_runs_or_rows_nothing_is_said(runs: int, rows: int) -> None:
     found = runs_of(rng_of(1), 0.01, 0.02, runs)
-    few = Before([{row: run[row] for row in ROWS[:rows]} for run in found], dict.fromkeys(ROWS[:rows], 0.0))
+    few = ClusterReference([{row: run[row] for row in ROWS[:rows]} for run in found], dict.fromkeys(ROWS[:rows], 0.0))
     current_run = CurrentRun(few, dict.fromkeys(ROWS[:rows], slower(0.5)))
 
     assert few.noise is None
@@ -159,8 +159,8 @@ def run(effect: float = 0.0, sigma: float = 0.02, shared: float = 0.03, *, is_in
     return ClusterEffect(effect, effect, is_incident, 0.09, 30, 1.0, Noise(sigma, 30, shared))
 
 
-def decided(times_s: Sequence[float], beside: ClusterEffect, confirm: int = 4) -> Joint:
-    return decide_beside(times_s, 1.0, TOLERANCE, beside, confirm=confirm)
+def decided(times_s: Sequence[float], beside: ClusterEffect, confirm: int = 4) -> JointDecision:
+    return decide_adjusted(times_s, 1.0, TOLERANCE, beside, confirm=confirm)
 
 
 def test_what_a_run_shares_does_not_average_out() -> None:
@@ -239,7 +239,7 @@ def test_a_row_does_not_have_to_gain_with_the_others(loss: float) -> None:
 def test_what_was_too_slow_widens_no_noise() -> None:
     known = before(rng_of(1), 0.01, 0.02, runs=20)
     run_s = [{row: 1.3 * seconds for row, seconds in known.runs[n].items()} for n in range(0, 20, 2)]
-    slow = Before([*known.runs, *run_s], known.levels, [*[()] * 20, *[ROWS] * 10])
+    slow = ClusterReference([*known.runs, *run_s], known.levels, [*[()] * 20, *[ROWS] * 10])
 
     assert slow.noise == known.noise
     assert slow.noise_of_left("row0", TOLERANCE) == known.noise_of_left("row0", TOLERANCE)
@@ -264,7 +264,7 @@ def test_a_gain_counts_by_the_row_itself() -> None:
 def outcome_of(current_run: CurrentRun, row: str, time_s: float, reference_s: float = 1.0) -> object:
     """What comes of a row, ``None`` as long as the others may change that."""
     runs = current_run.bounds(row, TOLERANCE)
-    found = [decide_beside([time_s], reference_s, TOLERANCE, one, confirm=4) for one in runs]
+    found = [decide_adjusted([time_s], reference_s, TOLERANCE, one, confirm=4) for one in runs]
     said = {(one.outcome, one.more, one.is_part) for one in found}
     return said.pop() if len(said) == 1 else None
 
@@ -316,7 +316,7 @@ def test_a_creep_that_rows_share_is_found_sooner() -> None:
     assert not any(drift(adjusted_seconds(seen, row)) for row in ROWS)
 
 
-def adjusted_seconds(seen: Before, row: str) -> list[float]:
+def adjusted_seconds(seen: ClusterReference, row: str) -> list[float]:
     return [run[row] * math.exp(-seen.taken[number]) for number, run in enumerate(seen.runs)]
 
 
@@ -367,7 +367,7 @@ def test_a_row_s_own_creep_is_found_where_runs_differ_by_more() -> None:
         slow = [{**run, "row0": run["row0"] * math.exp(0.01 / 7 * max(0, n - 35))} for n, run in enumerate(runs)]
         levels = {row: level_of([run[row] for run in slow[:30]]) or 0.0 for row in ROWS}
         found["raw"] += drift([run["row0"] for run in slow]) is not None
-        found["own"] += drift(adjusted_seconds(Before(slow, levels), "row0")) is not None
+        found["own"] += drift(adjusted_seconds(ClusterReference(slow, levels), "row0")) is not None
 
     assert found["own"] >= 11
     assert found["raw"] <= 8
@@ -377,7 +377,7 @@ def test_of_many_rows_that_are_tested_together_each_may_be_slower_by_noise() -> 
     beside = run(0.0, sigma=0.035, shared=0.0)
     times_s = [math.exp(0.0595)] * 5
 
-    alone, together = (decide_beside(times_s, 1.0, TOLERANCE, replace(beside, tested=rows)) for rows in (1, 30))
+    alone, together = (decide_adjusted(times_s, 1.0, TOLERANCE, replace(beside, tested=rows)) for rows in (1, 30))
 
     assert (alone.outcome, together.outcome) == (Outcome.REGRESSED, Outcome.INCONCLUSIVE)
     assert deviations(30) == pytest.approx(3.403, abs=1e-3)
@@ -388,6 +388,6 @@ def test_what_is_taken_from_a_row_is_known_as_a_median_of_the_others_is() -> Non
     of_few, of_many = (replace(run(0.02, sigma=0.04), rows=rows) for rows in (9, 1000))
     times_s = [math.exp(0.02 + 0.0675)] * 5
 
-    few, many = (decide_beside(times_s, 1.0, TOLERANCE, one) for one in (of_few, of_many))
+    few, many = (decide_adjusted(times_s, 1.0, TOLERANCE, one) for one in (of_few, of_many))
 
     assert (few.left.outcome, many.left.outcome) == (Outcome.INCONCLUSIVE, Outcome.REGRESSED)

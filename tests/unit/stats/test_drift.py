@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_gsw.stats.drift import Change, Common, change_in, drift, normal_scores, warned_runs
+from pytest_gsw.stats.drift import Autocorrelation, Change, change_in, drift, normal_scores, warned_runs
 
 #: The run of the change.
 CHANGE = 60
@@ -242,7 +242,7 @@ def test_a_level_that_wanders_is_no_change() -> None:
 
 
 def test_a_change_to_less_is_none() -> None:
-    assert changed(1, 0.0, 0.5, 2.0).common == Common()
+    assert changed(1, 0.0, 0.5, 2.0).common == Autocorrelation()
     assert changed(1, 0.0, 0.5, 2.0).is_believed
     assert not changed(1, 0.0, 0.5, -2.0).is_believed
 
@@ -261,9 +261,9 @@ def test_the_last_few_runs_are_no_change() -> None:
 def test_inflation_is_the_variance_of_a_mean() -> None:
     runs, decay = 10, 0.8
     exact = sum(decay ** abs(one - other) for one in range(runs) for other in range(runs)) / runs
-    assert Common(1.0, decay).inflation(runs) == pytest.approx(exact)
-    assert Common(0.5, decay).inflation(runs) == pytest.approx(1 + 0.5 * (exact - 1))
-    assert Common().inflation(runs) == 1
+    assert Autocorrelation(1.0, decay).inflation(runs) == pytest.approx(exact)
+    assert Autocorrelation(0.5, decay).inflation(runs) == pytest.approx(1 + 0.5 * (exact - 1))
+    assert Autocorrelation().inflation(runs) == 1
 
 
 @pytest.mark.parametrize("values", [[], [1.0] * 60, [1.0, 2.0], [1.0] * 30, [1.0] * 30 + [2.0] * 30])

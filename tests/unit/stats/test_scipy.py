@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.stats.drift import Common, _log_likelihoods, normal_scores, rank_sum
+from pytest_gsw.stats.drift import Autocorrelation, _log_likelihoods, normal_scores, rank_sum
 from pytest_gsw.stats.noise import deviations, median_interval, median_sd
 from pytest_gsw.stats.slow_nodes import log_tail
 
@@ -61,7 +61,7 @@ def test_rank_sum(seed: int) -> None:
 @seeds(30)
 def test_likelihood_of_levels_that_wander(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311
-    runs, common = rng.choice((8, 30, 70, 150)), Common(rng.uniform(0, 0.9), rng.uniform(0.3, 0.97))
+    runs, common = rng.choice((8, 30, 70, 150)), Autocorrelation(rng.uniform(0, 0.9), rng.uniform(0.3, 0.97))
     begin = rng.randint(1, runs - 4)
     change = [0.0 if run < begin else 1.0 + (seed % 2) * (run - begin) for run in range(runs)]
     scores = [rng.gauss(0, 1) + 0.3 * course for course in change]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from pytest_gsw.stats.slow_nodes import Culprit, Timed, bits, find
+from pytest_gsw.stats.slow_nodes import JobTime, SlowNodeGroup, bits, find
 
 NODES, ROWS = 64, 9
 SLOW = -math.log1p(-0.1)
@@ -37,7 +37,7 @@ def odd_jobs(rng: random.Random) -> float:
     return rng.gauss(0, 0.02) + (rng.uniform(0.05, 0.3) if rng.random() < 0.05 else 0)
 
 
-def history(seed: int, runs: int, slow: Slow | None = None, noise: Noise = gaussian, rows: int = ROWS) -> list[Timed]:
+def history(seed: int, runs: int, slow: Slow | None = None, noise: Noise = gaussian, rows: int = ROWS) -> list[JobTime]:
     """Jobs on random nodes, each row with a level of its own."""
     rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
     jobs = []
@@ -45,15 +45,15 @@ def history(seed: int, runs: int, slow: Slow | None = None, noise: Noise = gauss
         for row in range(rows):
             nodes = set(rng.sample(range(NODES), SIZES[row % len(SIZES)]))
             excess = (d for node, (since, until, d) in (slow or {}).items() if node in nodes and since <= run < until)
-            jobs.append(Timed(run, row, row + max(excess, default=0.0) + noise(rng), sum(1 << n for n in nodes)))
+            jobs.append(JobTime(run, row, row + max(excess, default=0.0) + noise(rng), sum(1 << n for n in nodes)))
     return jobs
 
 
-def culprits(jobs: list[Timed]) -> tuple[Culprit, ...]:
+def culprits(jobs: list[JobTime]) -> tuple[SlowNodeGroup, ...]:
     return find(jobs).culprits
 
 
-def named(jobs: list[Timed]) -> list[tuple[int, ...]]:
+def named(jobs: list[JobTime]) -> list[tuple[int, ...]]:
     return [one.nodes for one in culprits(jobs) if not one.mended]
 
 
@@ -97,7 +97,7 @@ def test_two_slow_nodes_are_both_named() -> None:
 def test_nodes_that_always_run_together_are_named_together() -> None:
     pair = 1 << 17 | 1 << 18
     jobs = [
-        Timed(job.run, job.row, job.log_s, job.nodes | pair if job.nodes & 1 << 17 else job.nodes & ~pair)
+        JobTime(job.run, job.row, job.log_s, job.nodes | pair if job.nodes & 1 << 17 else job.nodes & ~pair)
         for job in history(4, 40, {17: (30, 99, SLOW)})
     ]
     assert named(jobs) == [(17, 18)]
@@ -106,7 +106,7 @@ def test_nodes_that_always_run_together_are_named_together() -> None:
 def test_a_slower_row_accuses_no_node() -> None:
     """Its nodes run in no other row's jobs: nobody can tell it from them."""
     jobs = [
-        Timed(job.run, job.row, job.log_s + (SLOW if job.row == 0 and job.run >= 30 else 0), 15 << 4 * job.row)
+        JobTime(job.run, job.row, job.log_s + (SLOW if job.row == 0 and job.run >= 30 else 0), 15 << 4 * job.row)
         for job in history(5, 60)
     ]
     assert culprits(jobs) == ()
@@ -114,13 +114,13 @@ def test_a_slower_row_accuses_no_node() -> None:
 
 def test_a_slower_cluster_accuses_no_node() -> None:
     jobs = history(6, 60, rows=3)
-    slower = [Timed(one.run, one.row, one.log_s + (SLOW if one.run >= 40 else 0), one.nodes) for one in jobs]
+    slower = [JobTime(one.run, one.row, one.log_s + (SLOW if one.run >= 40 else 0), one.nodes) for one in jobs]
     assert culprits(slower) == ()
 
 
 def test_a_slow_run_accuses_no_node() -> None:
     jobs = history(7, 60)
-    slower = [Timed(one.run, one.row, one.log_s + (0.2 if one.run % 9 == 0 else 0), one.nodes) for one in jobs]
+    slower = [JobTime(one.run, one.row, one.log_s + (0.2 if one.run % 9 == 0 else 0), one.nodes) for one in jobs]
     assert culprits(slower) == ()
 
 
@@ -134,7 +134,7 @@ def test_no_history_names_nobody() -> None:
 FEW = 32
 
 
-def month(runs: int, sigma: float = 0.02, slow: Mapping[int, float] | None = None, seed: int = 1) -> list[Timed]:
+def month(runs: int, sigma: float = 0.02, slow: Mapping[int, float] | None = None, seed: int = 1) -> list[JobTime]:
     """Six rows on four to sixteen of 32 nodes at random, some of which are slow from the first run on."""
     rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
     jobs = []
@@ -142,7 +142,7 @@ def month(runs: int, sigma: float = 0.02, slow: Mapping[int, float] | None = Non
         for row in range(6):
             ran = rng.sample(range(FEW), (4, 8, 16)[row % 3])
             excess = max((loss for node, loss in (slow or {}).items() if node in ran), default=0.0)
-            jobs.append(Timed(run, row, row + excess + rng.gauss(0, sigma), sum(1 << node for node in ran)))
+            jobs.append(JobTime(run, row, row + excess + rng.gauss(0, sigma), sum(1 << node for node in ran)))
     return jobs
 
 
@@ -165,7 +165,7 @@ def test_noise_takes_longer() -> None:
 
 def test_a_row_that_always_runs_on_the_same_nodes_clears_none_of_them() -> None:
     """Its level is theirs, whether one of them is slow or not."""
-    found = find([Timed(one.run, one.row, one.log_s, 15 << 4 * one.row) for one in month(40)])
+    found = find([JobTime(one.run, one.row, one.log_s, 15 << 4 * one.row) for one in month(40)])
     assert (found.cleared, found.untold) == (0, (1 << 24) - 1)
 
 
@@ -178,7 +178,7 @@ def test_a_slow_node_is_not_cleared() -> None:
 
 def test_a_slow_node_is_not_cleared_by_what_was_before() -> None:
     jobs = [
-        Timed(one.run, one.row, one.log_s + SLOW * (one.run >= 30 and one.nodes >> 7 & 1), one.nodes)
+        JobTime(one.run, one.row, one.log_s + SLOW * (one.run >= 30 and one.nodes >> 7 & 1), one.nodes)
         for one in month(40)
     ]
     found = find(jobs)
@@ -187,7 +187,7 @@ def test_a_slow_node_is_not_cleared_by_what_was_before() -> None:
 
 def test_a_node_that_became_slow_last_run_is_not_cleared_by_the_runs_before() -> None:
     jobs = month(40, 0.01)
-    last = [Timed(40, row, row + SLOW, 1 << 7 | 1 << 20 + row) for row in range(3)]
+    last = [JobTime(40, row, row + SLOW, 1 << 7 | 1 << 20 + row) for row in range(3)]
     found = find(jobs + last)
     assert not found.cleared >> 7 & 1
     assert found.cleared.bit_count() >= FEW - 4

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Stop
+from pytest_gsw.jobs.model import EarlyStop, JobSpec, JobState, JobStatus
 from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.validation.retryable import InfrastructureFailure, infrastructure_failure, suspect_nodes
 from pytest_gsw.validation.run import Run
@@ -98,7 +98,7 @@ def test_what_went_to_stderr_of_a_job_that_is_said_to_have_ended_well(log: Path,
 @pytest.mark.parametrize("state", JobState)
 def test_a_job_that_the_session_ended_is_not_run_again(log: Path, state: JobState) -> None:
     log.write_bytes(NODE_FAILURE + NCCL)
-    stopped = replace(run(log, replace(FAILED, state=state)), stopped=Stop("stalled at step 17"))
+    stopped = replace(run(log, replace(FAILED, state=state)), stopped=EarlyStop("stalled at step 17"))
     assert infrastructure_failure(stopped) is None
 
 

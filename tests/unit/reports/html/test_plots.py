@@ -23,7 +23,7 @@ from pytest_gsw.reports.html.charts import (
     window_of,
 )
 from pytest_gsw.reports.html.pages import history_strip, jobs_plot, row_curve
-from pytest_gsw.reports.run_report import Listed, Row
+from pytest_gsw.reports.run_report import Row, RunListEntry
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.measurement import TimedStep, apply
 from pytest_gsw.stats.verdict import Reason
@@ -358,5 +358,5 @@ def test_a_run_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
 )
 def test_a_run_is_labelled_by_what_tells_it_from_the_one_before(times: list[str], labels: list[str]) -> None:
     begun = [datetime.strptime(f"2026-11-{one}", "%Y-%m-%d %H:%M").astimezone().timestamp() for one in times]
-    strip = history_strip([Listed(f"{time_s}", time_s, {"passed": 6}) for time_s in begun], lambda _: None)
+    strip = history_strip([RunListEntry(f"{time_s}", time_s, {"passed": 6}) for time_s in begun], lambda _: None)
     assert [column[0][2].text or "" for column in strip.iter("li")] == labels
