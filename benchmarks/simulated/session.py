@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,9 +64,7 @@ class Memory(History):
             self._lines.setdefault(key, []).append(point)
         return len(points)
 
-    def runs(
-        self, cluster: str, rows: Collection[str] | None = None, since_s: float = 0.0
-    ) -> Mapping[ExperimentKey, tuple[Point, ...]]:
+    def cluster_points(self, cluster: str, since_s: float = 0.0) -> Mapping[ExperimentKey, tuple[Point, ...]]:
         return {key: tuple(points) for key, points in self._lines.items()}
 
     @property

@@ -129,7 +129,7 @@ def test_without_accounting_less_is_known_and_said_once(site: Site) -> None:
 
 
 #: A job that is lost with the controller's state is given up soon.
-GIVES_UP_SOON = "import pytest_gsw.executor.executor\n\npytest_gsw.fleet.fleet.UNKNOWN_LIMIT_S = 20.0\n"
+GIVES_UP_SOON = "import pytest_gsw.executor.executor\n\npytest_gsw.executor.executor.UNKNOWN_LIMIT_S = 20.0\n"
 
 
 def test_a_controller_that_is_killed_amid_submissions(project: Path, slurm32: SlurmCluster) -> None:
