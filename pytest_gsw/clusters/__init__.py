@@ -1,1 +1,1 @@
-"""clusters.yaml, this machine, and the demo, as one type."""
+"""Clusters from clusters.yaml, this machine, and the demo, as one type."""

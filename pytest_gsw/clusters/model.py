@@ -1,4 +1,4 @@
-"""Clusters: where rows run. ``clusters.yaml`` becomes :class:`Cluster` values."""
+"""Clusters, on which rows run: ``clusters.yaml`` becomes :class:`Cluster` values."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from pytest_gsw.tables.yaml_values import Value, read_free_mapping
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-#: What the launch contract sets for each row; with another's values a job would measure another row.
+#: Variables of the launch contract for each row; with other values a job would measure another row.
 CONTRACT_VARIABLES = frozenset(
     {
         *("STAGE_PATH", "DTYPE", "MODEL_SIZE", "NUM_NODES", "RUN_CONF_GPU_PER_NODE", "GSW_BASELINE_FILE"),
-        # What sbatch takes for options that a cluster may not give.
+        # sbatch reads these as options that a cluster may not give.
         *("SBATCH_ARRAY_INX", "SBATCH_EXPORT", "SBATCH_WAIT"),
     }
 )
 _CONTRACT_PREFIXES = ("GSW_ROW", "SLURM_JOB")
 
 #: Options of sbatch that break the launch contract, with their short form and the reason.
-_NOT_FOR_CLUSTERS = {
+_FORBIDDEN_OPTIONS = {
     "array": ("a", "each row is one job"),
     "wait": ("W", "sbatch must answer before the job has ended"),
     "parsable": ("", "it is always given"),
     "job-name": ("J", "each row has a job name of its own"),
-    "nodes": ("N", "the row's GPUs say how many"),
+    "nodes": ("N", "the row's GPUs determine it"),
     "export": ("", "the launch script needs the whole environment"),
     "export-file": ("", "the launch script needs the whole environment"),
     "test-only": ("", "no job would run; --gsw-plan submits nothing"),
     "wrap": ("", "what runs is the recipe's launch script"),
     "chdir": ("D", "jobs run in the recipe's directory"),
 }
-#: Short options without a value, which may stand before another: -HW is -H -W.
+#: Short options without a value, which may precede another: -HW is -H -W.
 _SHORT_FLAGS = "HIOQVhksuv"
 
 
@@ -83,7 +83,7 @@ CLUSTER_FIELDS: f.Fields = {
         "Release of the recipes, or NeMo container, that is staged there, whose bundled rows run; see --gsw-release."
     ),
     "tolerance": f.tolerance("Accepted loss of throughput on this cluster."),
-    "max_gain": f.gain("Gain of throughput that is believed on this cluster: a run beyond it is inconclusive."),
+    "max_gain": f.gain("Largest plausible gain of throughput on this cluster: a run beyond it is inconclusive."),
     "strict": f.flag("Rows faster than the tolerance allows fail as well."),
     "max_jobs": f.whole("Submit no more than this many jobs at once."),
     "max_pending": f.whole("Leave no more than this many jobs pending at once."),
@@ -95,13 +95,13 @@ CLUSTER_FIELDS: f.Fields = {
 
 #: The keys that are paths: relative to the file, or to a home.
 _PATHS = frozenset({"stage", "recipes"})
-#: The keys that a launcher uses or not; the others are of the row, the recipe or the verdict, whatever launches it.
+#: The keys that depend on the launcher; the others are of the row, the recipe or the verdict, for any launcher.
 LAUNCHER_KEYS = frozenset({"account", "partition", "gres", "constraint", "launcher", "sbatch", "arguments"})
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where rows run: scheduler, hardware and staging area, with every variable filled in."""
+    """Scheduler, hardware and staging area of a cluster, with every variable filled in."""
 
     name: str
     scheduler: str
@@ -112,23 +112,23 @@ class Cluster:
     gpus: int | None = None
     gres: str | None = None
     constraint: str | None = None
-    #: How a recipe's job is submitted where its table does not say; ``None``: by sbatch.
+    #: Way of submission if a recipe's table has none; ``None``: by sbatch.
     launcher: str | None = None
-    #: Staging area; ``{recipe}`` stands for the recipe's directory.
+    #: Staging area; ``{recipe}`` is replaced by the recipe's directory.
     stage: str | None = None
     #: Directory of the recipes' directories; ``{recipe}`` likewise.
     recipes: str | None = None
     #: Tracebacks show arguments; the values of these three may be secrets.
     sbatch: tuple[str, ...] = field(default=(), repr=False)
-    #: Of every launch script that submits its job itself, in front of the row's.
+    #: For every launch script that submits its job itself, in front of the row's.
     arguments: tuple[str, ...] = field(default=(), repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: The release of the recipes that is staged, whose bundled rows run; ``None`` for those of the documents.
+    #: The staged release of the recipes, whose bundled rows run; ``None`` for those of the documents.
     release: str | None = None
     tolerance: float | None = None
-    #: Gain of throughput that is believed, as a fraction; ``None``: what each row's table says.
+    #: Largest plausible gain of throughput, as a fraction; ``None`` for each table's own.
     max_gain: float | None = None
-    #: As the options of the ini file that are called so; ``None`` where the ini file, or the default, says it.
+    #: As the options of the ini file of these names; ``None`` for the ini file's value, or the default.
     strict: bool | None = None
     max_jobs: int | None = None
     max_pending: int | None = None
@@ -137,39 +137,39 @@ class Cluster:
     poll_interval: str | None = None
     #: The file that defines it; ``None`` for the built-in ones.
     path: Path | None = None
-    #: The keys that the file gives, with their lines and columns.
+    #: The keys in the file, with their lines and columns.
     given: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
-    #: Whatever runs here is made up: its figures are labelled wherever they appear.
+    #: True for simulated runs: their figures are labelled wherever they appear.
     simulated: bool = False
-    #: Its file was named on the command line: no other session finds it without.
+    #: True if its file was named on the command line: other sessions do not find it otherwise.
     file_is_given: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What names it in a command that a user may type in the same place."""
+        """The options that name it in a command for the same directory."""
         return (f"--gsw-cluster={self.name}", *clusters_option(self.given_file))
 
     @property
     def given_file(self) -> str | None:
-        """Its file, where that was named on the command line."""
+        """Its file, if that was named on the command line."""
         return str(self.path) if self.file_is_given else None
 
 
 def clusters_option(file: str | None) -> tuple[str, ...]:
-    """The option that names a file of clusters; none where it is found without."""
+    """The option that names a file of clusters; none if it is found by default."""
     return () if file is None else (f"--gsw-clusters={relative_path(Path(file))}",)
 
 
-#: The cluster that needs nothing: a simulated recipe, run as processes on this machine.
+#: The cluster without requirements: a simulated recipe, run as processes on this machine.
 DEMO = Cluster(name="demo", scheduler="local", gpus=4608, simulated=True)
 
-#: This machine as it is: the session fills in what it has.
+#: This machine; the session fills in its hardware.
 LOCAL = Cluster(name="local", scheduler="local")
 _BUILT_IN: Mapping[str, Cluster] = {cluster.name: cluster for cluster in (DEMO, LOCAL)}
 
 
 def cluster_files(given: Path | None, directories: Sequence[Path], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where clusters are looked up, first match wins: the given file, the project's, the user's."""
+    """The files with clusters, first match wins: the given file, the project's, the user's."""
     user = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     candidates = [given, *(directory / "clusters.yaml" for directory in directories)]
     candidates.append(user / "pytest-gsw" / "clusters.yaml")
@@ -183,47 +183,47 @@ def find_cluster(
     option: str = "--gsw-clusters",
     others: Iterable[str] = (),
 ) -> Cluster:
-    """The cluster of this name from the first of these files that defines it; missing files are passed over.
+    """The cluster of this name from the first of these files that defines it; missing files are skipped.
 
-    The environment fills ``${VAR}``, and stands in for keys that are left out. ``option`` is how a file is given, and
+    The environment fills ``${VAR}``, and provides missing keys. ``option`` is the option that names a file, and
     ``others`` are clusters that are known without one.
 
     Raises:
         FileError: A file is wrong, or a variable that the cluster uses is not set.
         ConfigurationError: No file defines the cluster.
     """
-    for path, clusters in _defined(files):
+    for path, clusters in _read_files(files):
         if name in clusters:
             return _cluster(name, clusters[name], path, environ)
     if name in _BUILT_IN:
         return _BUILT_IN[name]
-    known = sorted({*known_clusters(files), *others})
+    names = sorted({*known_clusters(files), *others})
     looked_in = "\n".join(f"  {path}{'' if path.is_file() else ' (not there)'}" for path in files)
     raise ConfigurationError(
-        f"no cluster '{name}'{f.nearest(name, known)}\n"
-        f"known: {', '.join(known)}\n"
+        f"no cluster '{name}'{f.nearest(name, names)}\n"
+        f"known: {', '.join(names)}\n"
         f"looked in:\n{looked_in}\n"
         f"next: define '{name}' in one of these files, or give another with {option}=FILE"
     )
 
 
 def known_clusters(files: Sequence[Path]) -> tuple[str, ...]:
-    """The names of all clusters, built-in ones and those of these files; a FileError where a file is wrong."""
-    return tuple(sorted({*_BUILT_IN, *(name for _, clusters in _defined(files) for name in clusters)}))
+    """The names of all clusters, built-in ones and those of these files; a FileError if a file is wrong."""
+    return tuple(sorted({*_BUILT_IN, *(name for _, clusters in _read_files(files) for name in clusters)}))
 
 
-def _defined(files: Sequence[Path]) -> Iterator[tuple[Path, Mapping[str, Value]]]:
+def _read_files(files: Sequence[Path]) -> Iterator[tuple[Path, Mapping[str, Value]]]:
     for path in filter(Path.is_file, files):
         yield path, read_free_mapping(path, "clusters", CLUSTER_FIELDS)
 
 
 def release_of(name: str, files: Sequence[Path], environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """The release that a cluster of this name says is staged there, and where it says so; its other keys may be amiss.
+    """The staged release of a cluster, and its place in the file; the cluster's other keys may be wrong.
 
     Raises:
         FileError: A file is wrong, or a variable that the release uses is not set.
     """
-    for path, clusters in _defined(files):
+    for path, clusters in _read_files(files):
         if name not in clusters:
             continue
         entry = clusters[name].value.get("release")
@@ -241,7 +241,7 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
     faults: list[Fault] = []
     keys: dict[str, Any] = {}
     for key, entry in value.value.items():
-        keys[key] = _filled(entry, f"clusters.{name}.{key}", environ, faults)
+        keys[key] = _substitute_all(entry, f"clusters.{name}.{key}", environ, faults)
         if key == "environment":
             keys[key] = {
                 name: (text.startswith("~/") and _at_home(text, environ)) or text for name, text in keys[key].items()
@@ -249,7 +249,7 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
         if key in _PATHS:
             home = _at_home(keys[key], environ)
             if home is None:
-                problem = f"got '{keys[key]}', and nobody knows that home; write the path itself"
+                problem = f"got '{keys[key]}', an unknown home; write the path itself"
                 faults.append(Fault(entry.line, entry.column, f"clusters.{name}.{key}", problem))
             keys[key] = home
         if key in _CHECKS:
@@ -260,12 +260,12 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
     if faults:
         raise FileError(path, tuple(faults))
     keys |= {key: str(path.parent.absolute() / keys[key]) for key in keys.keys() & _PATHS}
-    given = {key: (entry.line, entry.column) for key, entry in value.value.items()}
-    return Cluster(name=name, path=path, given=given, **{**_from_environment(environ), **keys})
+    places = {key: (entry.line, entry.column) for key, entry in value.value.items()}
+    return Cluster(name=name, path=path, given=places, **{**_from_environment(environ), **keys})
 
 
 def why_it_does_not_fit(accelerator: str | None, gpus: int | None, cluster: Cluster) -> str:
-    """Why a row cannot run on a cluster, by what that has and what is known of the row; empty where it can."""
+    """The reason why a row cannot run on a cluster, from their known facts; empty if it can."""
     if cluster.accelerator and accelerator and not is_same(cluster.accelerator, accelerator):
         return f"the row is for {accelerator}, {cluster.name} has {cluster.accelerator}"
     if cluster.gpus is not None and gpus is not None and gpus > cluster.gpus:
@@ -274,52 +274,52 @@ def why_it_does_not_fit(accelerator: str | None, gpus: int | None, cluster: Clus
 
 
 def check_keys(cluster: Cluster, launcher: str, used: Iterable[str]) -> None:
-    """Make sure that a cluster's file gives no key which nothing reads there: what it asks for would be dropped.
+    """Check that a cluster's file has no key that its launcher ignores.
 
     ``used`` are the keys that the launcher of this name uses besides the common ones.
 
     Raises:
-        FileError: It gives one.
+        FileError: It has one.
     """
-    known = CLUSTER_FIELDS.keys() - LAUNCHER_KEYS | set(used)
+    usable = CLUSTER_FIELDS.keys() - LAUNCHER_KEYS | set(used)
     unused = f"the launcher '{launcher}' of the scheduler '{cluster.scheduler}' does not use it; leave it out"
     faults = tuple(
         Fault(*place, f"clusters.{cluster.name}.{key}", unused)
         for key, place in cluster.given.items()
-        if key not in known
+        if key not in usable
     )
     if faults and cluster.path is not None:
         raise FileError(cluster.path, faults)
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """What the documents' own variables say, for the keys that a file leaves out."""
+    """Values of the documents' own variables, for the keys that a file leaves out."""
     defaults: dict[str, Any] = {
         "account": environ.get("SBATCH_ACCOUNT") or environ.get("SLURM_ACCOUNT"),
         "partition": environ.get("SBATCH_PARTITION") or environ.get("SLURM_PARTITION"),
-        # Jobs run in the recipe's directory, where a relative path would be another one.
+        # Jobs run in the recipe's directory, in which a relative path would be another one.
         "stage": (stage := environ.get("STAGE_PATH")) and str(Path(_at_home(stage, environ) or stage).absolute()),
     }
-    # The documents tell users to set "8 or null"; anything but a plain number is Slurm's affair.
+    # The documents advise "8 or null"; anything but a plain number is left to Slurm.
     per_node = environ.get("SBATCH_GPUS_PER_NODE") or environ.get("SLURM_GPUS_PER_NODE") or ""
     if re.fullmatch(r"[1-9]\d{0,3}", per_node):
         defaults["gpus_per_node"] = int(per_node)
     return {key: value for key, value in defaults.items() if value}
 
 
-def _filled(entry: Value, key: str, environ: Mapping[str, str], faults: list[Fault]) -> Any:
+def _substitute_all(entry: Value, key: str, environ: Mapping[str, str], faults: list[Fault]) -> Any:
     """A value with ``${VAR}`` replaced, in texts, lists of texts and mappings of texts."""
     if isinstance(entry.value, str):
         return _substitute(entry.value, entry, key, environ, faults)
     if isinstance(entry.value, tuple):
-        return tuple(_filled(item, key, environ, faults) for item in entry.value)
+        return tuple(_substitute_all(item, key, environ, faults) for item in entry.value)
     if isinstance(entry.value, dict):
         return {name: _substitute(text, entry, f"{key}.{name}", environ, faults) for name, text in entry.value.items()}
     return entry.value
 
 
 def _at_home(text: str, environ: Mapping[str, str]) -> str | None:
-    """A path in which ``~`` is the user's home, and ``~ann`` that of ann; ``None`` where nobody knows that."""
+    """A path in which ``~`` is the user's home, and ``~ann`` that of ann; ``None`` for an unknown home."""
     user, slash, rest = text.partition("/")
     if user == "~" and environ.get("HOME"):
         return environ["HOME"] + slash + rest
@@ -344,7 +344,7 @@ def _substitute(text: str, place: Value, key: str, environ: Mapping[str, str], f
     return _VARIABLE.sub(replace, text)
 
 
-#: What is wrong with a key: its place, the key, and the problem.
+#: Faults of a key: its place, the key, and the problem.
 _Problems = Iterator[tuple[Value, str, str]]
 
 
@@ -369,15 +369,15 @@ def _check_sbatch(entry: Value, key: str, filled: Sequence[str]) -> _Problems:
         if re.match(r"--?[A-Za-z]", text) is None:
             yield place, key, f"got '{text}', wanted options of one list entry each, such as --qos=acceptance"
             continue
-        for name, (short, why) in _NOT_FOR_CLUSTERS.items():
-            given = _given_as(text, name, short)
-            if given is not None:
-                yield place, key, f"got {given}, which breaks the launch contract: {why}; leave it out"
+        for name, (short, why) in _FORBIDDEN_OPTIONS.items():
+            spelling = _spelling_of(text, name, short)
+            if spelling is not None:
+                yield place, key, f"got {spelling}, which breaks the launch contract: {why}; leave it out"
                 break
 
 
-def _given_as(text: str, name: str, short: str) -> str | None:
-    """How an entry spells this option, if it is this one; sbatch takes the beginning of a long one as well."""
+def _spelling_of(text: str, name: str, short: str) -> str | None:
+    """The spelling of this option in an entry, if it is there; sbatch accepts a prefix of a long one as well."""
     if text.startswith("--"):
         long = text[2:].partition("=")[0]
         return f"--{long}" if name.startswith(long) else None
@@ -392,10 +392,10 @@ _CHECKS: Mapping[str, Callable[[Value, str, Any], _Problems]] = {
 }
 
 
-# -- Clusters made ready for a run, and this machine as one: its GPUs, by nvidia-smi, or else its cores
+# -- Clusters with all that their jobs need, and this machine: its GPUs, from nvidia-smi, or its cores
 
 
-#: What stands for the accelerator where there is none: then a core is what a GPU is elsewhere.
+#: Accelerator of a machine without GPUs: its cores then count as GPUs.
 CPU = "CPU"
 
 _TIMEOUT_S = 30.0
@@ -404,9 +404,9 @@ _NO_DEVICES = "No devices were found"
 
 @dataclass(frozen=True)
 class Accelerators:
-    """What a machine has to train on."""
+    """The hardware of a machine for training."""
 
-    #: As tables name it: ``H200``, or :data:`CPU`.
+    #: Name in tables: ``H200``, or :data:`CPU`.
     name: str
     #: GPUs, or cores.
     number: int
@@ -419,14 +419,14 @@ def ready_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str],
         cluster: As its file has it.
         directory: The run's own, in which the built-in clusters have their staging area.
         environ: The session's environment.
-        demo: What the simulated recipe is told.
+        demo: Variables of the simulated recipe.
 
     Raises:
         ConfigurationError: It has no staging area; or as :func:`find_accelerators` does.
     """
     if cluster is LOCAL:
         found = find_accelerators(environ)
-        python = environ.get("RUN_CONF_PYTHON") or sys.executable  # what runs recipes
+        python = environ.get("RUN_CONF_PYTHON") or sys.executable  # the interpreter of recipes
         return replace(
             cluster,
             accelerator=found.name,
@@ -447,17 +447,17 @@ def ready_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str],
 
 
 def uses_gpus(cluster: Cluster) -> bool:
-    """Whether what a cluster trains on are GPUs, and not the cores of its nodes, or nothing at all."""
+    """True if a cluster trains on GPUs, and not on the cores of its nodes, or on nothing at all."""
     return not cluster.simulated and (cluster.accelerator or "").upper() != CPU
 
 
 def find_accelerators(environ: Mapping[str, str]) -> Accelerators:
-    """The GPUs that this process may use, or its cores where it may use none.
+    """The GPUs that this process may use, or its cores if it may use none.
 
-    ``CUDA_VISIBLE_DEVICES`` counts as it does for CUDA: where it names none, there is none.
+    ``CUDA_VISIBLE_DEVICES`` has the same effect as for CUDA: if it names none, there is none.
 
     Raises:
-        ConfigurationError: There is nvidia-smi, and it fails: a machine whose driver is broken is not one without GPUs.
+        ConfigurationError: There is nvidia-smi, and it fails: a machine with a broken driver is not one without GPUs.
     """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     names = [] if visible is not None and visible.strip() in {"", "-1"} else _gpus(environ)
@@ -465,14 +465,14 @@ def find_accelerators(environ: Mapping[str, str]) -> Accelerators:
         return Accelerators(CPU, len(os.sched_getaffinity(0)))
     chosen = ["0"] * len(names) if visible is None else visible.split(",")
     first = int(chosen[0]) if chosen[0].isdecimal() else 0
-    said = names[first] if first < len(names) else names[0]
-    name = _named(said)
-    # A slice of a GPU is not to be held against the figures of a whole one.
+    device = names[first] if first < len(names) else names[0]
+    name = _table_name(device)
+    # A slice of a GPU must not be compared with the figures of a whole one.
     return Accelerators(f"{name}-MIG" if chosen[0].startswith("MIG-") else name, min(len(names), len(chosen)))
 
 
 def _gpus(environ: Mapping[str, str]) -> list[str]:
-    """The names of all GPUs of the machine; none where nvidia-smi is not installed."""
+    """The names of all GPUs of the machine; none if nvidia-smi is not installed."""
     path = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if path is None:
         return []
@@ -488,24 +488,24 @@ def _gpus(environ: Mapping[str, str]) -> list[str]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _broken(str(error), environ) from error
+        raise _driver_error(str(error), environ) from error
     if answer.stdout.strip() == _NO_DEVICES:
         return []
     if answer.returncode:
-        raise _broken((answer.stdout + answer.stderr).strip(), environ)
+        raise _driver_error((answer.stdout + answer.stderr).strip(), environ)
     return [line.strip() for line in answer.stdout.splitlines() if line.strip()]
 
 
-def _broken(said: str, environ: Mapping[str, str]) -> ConfigurationError:
+def _driver_error(output: str, environ: Mapping[str, str]) -> ConfigurationError:
     return ConfigurationError(
-        f"nvidia-smi fails, so that nobody knows which GPUs this machine has\n{redact(said, environ)}\n"
+        f"nvidia-smi fails: the GPUs of this machine are unknown\n{redact(output, environ)}\n"
         "next: nvidia-smi; or, to train on the cores, export CUDA_VISIBLE_DEVICES="
     )
 
 
-def _named(said: str) -> str:
-    """A GPU's name as tables have it, by nvidia-smi's; GPUs that they do not know keep their own."""
+def _table_name(device: str) -> str:
+    """A GPU's name in tables, from nvidia-smi's; GPUs that tables lack keep their own."""
     from pytest_gsw.tables.model import ACCELERATORS  # a session that collects needs no table of peaks
 
     names = {one.device: one.name for one in ACCELERATORS if one.device}
-    return names.get(said) or re.sub(r"[^A-Za-z0-9._-]+", "-", said.removeprefix("NVIDIA ")).strip("-") or "GPU"
+    return names.get(device) or re.sub(r"[^A-Za-z0-9._-]+", "-", device.removeprefix("NVIDIA ")).strip("-") or "GPU"

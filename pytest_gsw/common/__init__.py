@@ -1,1 +1,1 @@
-"""What every room stands on: redaction, words, files."""
+"""The base of all rooms: redaction, texts, files."""

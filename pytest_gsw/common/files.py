@@ -1,4 +1,4 @@
-"""Files as every part of the project writes and names them."""
+"""Files: writing them, and their names for users."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import secrets
 import stat
 from pathlib import Path
 
-#: Of what people share, by their umask, but never written to by everybody.
+#: Mode of shared files, less the umask: not writable by all.
 SHARED = 0o664
-#: Of what decides on rows: no other user reads or writes it.
+#: Mode of files that decide on rows: no other user reads or writes them.
 PRIVATE = 0o600
 
 
 def at_home(text: str) -> Path:
-    """A path in which ``~`` is the user's home: of ``--option=~/x`` no shell has filled it in.
+    """A path in which ``~`` is the user's home: no shell replaces it in ``--option=~/x``.
 
     Raises:
-        ValueError: Nobody knows that home.
+        ValueError: The home is unknown.
     """
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise ValueError(f"nobody knows the home directory of '{Path(text).parts[0]}'") from None
+        raise ValueError(f"unknown home directory: '{Path(text).parts[0]}'") from None
 
 
 def make_directory(path: Path, *, private: bool = False) -> None:
-    """Make a directory and those above it that are missing, by the user's umask, but none that everybody may write to.
+    """Make a directory and missing ones above it, less the umask, none of them writable by all.
 
-    Into a private one that is made here, no other user may look.
+    A private one that is made here is closed to other users.
 
     Raises:
         OSError: It cannot be made.
     """
-    if os.path.isdir(path):  # noqa: PTH112 - Path costs more than the look
-        return  # as each time but the first
+    if os.path.isdir(path):  # noqa: PTH112 - Path costs more than the check
+        return  # the usual case
     for directory in (*reversed(path.parents), path):
         if not directory.is_dir():
             directory.mkdir(mode=0o700 if private and directory == path else 0o775, exist_ok=True)
@@ -47,23 +47,23 @@ def write_whole(path: Path, text: str, mode: int = SHARED) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    draft = f"{path.parent}/.{path.name[:200]}.{secrets.token_hex(6)}"
+    temporary = f"{path.parent}/.{path.name[:200]}.{secrets.token_hex(6)}"
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no path
             file.write(text.encode())
-        os.replace(draft, path)  # noqa: PTH105 - as above
+        os.replace(temporary, path)  # noqa: PTH105 - as above
     except OSError:
         with contextlib.suppress(OSError):
-            os.unlink(draft)  # noqa: PTH108 - as above
+            os.unlink(temporary)  # noqa: PTH108 - as above
         raise
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Make a private file that was not there, and sync it; none is left where its content cannot be written.
+    """Make a private file that does not exist yet, and sync it; it is removed if its content cannot be written.
 
     Raises:
-        FileExistsError: It was there.
+        FileExistsError: It exists.
         OSError: It cannot be written.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
@@ -78,7 +78,7 @@ def write_new(path: Path, content: bytes) -> None:
 
 
 def open_own(path: Path, flags: int, mode: int = PRIVATE) -> int:
-    """A descriptor of a file where others may write, too: a new one, or one that is the user's own.
+    """A descriptor of a file in a place where others may write: a new file, or the user's own one.
 
     The flags are ``os.O_WRONLY`` or ``os.O_RDWR``.
 
@@ -100,8 +100,8 @@ def open_own(path: Path, flags: int, mode: int = PRIVATE) -> int:
 
 
 def text_of(place: str, most_bytes: int) -> str | None:
-    """The beginning of a text that a file may hold; ``None`` where there is no file, or none that can be read."""
-    # Each row looks, and few have one: Path costs more than the look.
+    """The first bytes of a file as text; ``None`` if it is missing or cannot be read."""
+    # Each row checks, and few have one: Path costs more than the check.
     if not os.path.isfile(place):  # noqa: PTH113
         return None
     try:
@@ -112,7 +112,7 @@ def text_of(place: str, most_bytes: int) -> str | None:
 
 
 def relative_path(path: Path) -> Path:
-    """The path as seen from the working directory, where it lies below: people and CI servers know no other."""
+    """The path relative to the working directory, if it is below it, as users and CI servers write it."""
     try:
         return path.absolute().relative_to(Path.cwd())
     except ValueError:

@@ -1,4 +1,4 @@
-"""A process's own threads and signals."""
+"""Threads and signals of this process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Result = TypeVar("Result")
 
 
 def run_in_background(call: Callable[[], Result], name: str) -> Future[Result]:
-    """What a call returns or raises, in a thread of this name.
+    """Run a call in a thread of this name; the future has its result or its error.
 
-    Python does not wait for that thread when it ends, as it does for an executor's: a call that never returns keeps
-    nothing from ending.
+    Python does not wait for that thread at exit, unlike an executor's: a call that never returns does not block the
+    exit.
     """
     future: Future[Result] = Future()
 
     def run() -> None:
         try:
             result = call()
-        except BaseException as error:  # it is raised where the call is waited for
+        except BaseException as error:  # raised where the call is awaited
             future.set_exception(error)
         else:
             future.set_result(result)
@@ -37,16 +37,16 @@ def run_in_background(call: Callable[[], Result], name: str) -> Future[Result]:
 def taking_signals(
     handler: Callable[[int, FrameType | None], None], numbers: Iterable[signal.Signals]
 ) -> Iterator[None]:
-    """Let signals be handled by this.
+    """Handle signals with this handler.
 
-    A SIGHUP that is ignored stays so: ``nohup`` means that. An ignored SIGINT means only that a shell has started the
-    session in the background; who sends one all the same wants it to end.
+    A SIGHUP that is ignored stays ignored: that is the purpose of ``nohup``. An ignored SIGINT only means that a shell
+    has started the session in the background; a SIGINT that is sent all the same is meant to end it.
     """
     nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     wanted = [number for number in numbers if not (nohup and number == signal.SIGHUP)]
     try:
         previous = {number: signal.signal(number, handler) for number in wanted}
-    except ValueError:  # not the main thread, which alone may take signals
+    except ValueError:  # not the main thread, which alone may handle signals
         yield
         return
     try:

@@ -1,4 +1,4 @@
-"""Words that many messages are made of."""
+"""Texts that many messages share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-#: A name as it is sorted by its numbers.
+#: Sort key of a name by its numbers.
 ByNumber: TypeAlias = tuple[tuple[int, str], ...]
 
 
@@ -25,13 +25,13 @@ def listed(counts: Mapping[str, int]) -> str:
 
 
 def enumerated(texts: Iterable[str], word: Literal["and", "or"] = "and") -> str:
-    """Texts as a sentence names them: ``tp``, ``tp and pp``, ``tp, pp or dp``; there is one at least."""
+    """Texts for a sentence: ``tp``, ``tp and pp``, ``tp, pp or dp``; there is one at least."""
     *first, last = texts
     return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def named(names: Sequence[str], most: int) -> str:
-    """Names with commas between, at most so many of them: ``a, b and 3 more``."""
+    """Names separated by commas, ``most`` of them at most: ``a, b and 3 more``."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
 
@@ -43,20 +43,20 @@ def at_line(document: str, line: int | None) -> str:
 
 @lru_cache(maxsize=20_000)
 def by_number(name: str) -> ByNumber:
-    """What names are sorted by, so that numbers in them count: ``[H100x8]``, ``[H100x8-b]``, ``[H100x16]``."""
+    """Sort key of names by the numbers in them: ``[H100x8]``, ``[H100x8-b]``, ``[H100x16]``."""
     texts_and_numbers = enumerate(re.split(r"([0-9]+)", name.rstrip("]")))
-    # As long as it may be, a number is compared by its digits.
+    # A number of any length is compared by its digits.
     return tuple([(len(part.lstrip("0")) if place % 2 else 0, part) for place, part in texts_and_numbers])
 
 
 def rounded(count: float, noun: str) -> str:
-    """A number as a whole one with its noun, thousands apart: ``1 row``, ``2,304 GPUs``."""
+    """A number as a whole one with its noun, thousands separated: ``1 row``, ``2,304 GPUs``."""
     text = f"{count:,.0f}"
     return f"{text} {noun}{'' if text == '1' else 's'}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them: ``11m02s``, ``1h03m``, ``42s``."""
+    """Seconds for display: ``11m02s``, ``1h03m``, ``42s``."""
     whole = round(seconds)
     if whole >= 3600:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
@@ -64,18 +64,18 @@ def duration(seconds: float) -> str:
 
 
 def day(time_s: float) -> str:
-    """The day of a time on this machine's calendar, ``2026-11-20``; empty where the calendar has none."""
+    """The day of a time on this machine's calendar, ``2026-11-20``; empty if the calendar has none."""
     return minute(time_s).partition(" ")[0]
 
 
 def minute(time_s: float) -> str:
-    """A time to the minute on this machine's clock, ``2026-11-20 21:23``: what tells runs of one day apart.
+    """A time to the minute on this machine's clock, ``2026-11-20 21:23``: it distinguishes runs of one day.
 
-    Empty where the calendar has no such time.
+    Empty if the calendar has no such time.
     """
     try:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_s))
-    except (OverflowError, ValueError, OSError):  # by how far off it is
+    except (OverflowError, ValueError, OSError):  # the error depends on the distance
         return ""
 
 
@@ -86,7 +86,7 @@ def moment(time_s: float) -> str:
 
 def percent(fraction: float) -> str:
     """A change with its sign: ``+12.2 %``."""
-    return f"{round(fraction * 100, 1) + 0.0:+.1f} %"  # adding zero makes of -0.0, "-0.0 %", a zero
+    return f"{round(fraction * 100, 1) + 0.0:+.1f} %"  # adding zero turns -0.0, "-0.0 %", into a zero
 
 
 def share(fraction: float) -> str:
@@ -105,24 +105,24 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many characters of a text, the last an ellipsis where some are left out."""
+    """At most ``most`` characters of a text, the last an ellipsis if some are left out."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def workflow_command(level: str, properties: Mapping[str, object], message: str) -> str:
-    """What GitHub's runner takes for an annotation: ``::error file=x.yaml,line=7::message``."""
+    """An annotation for GitHub's runner: ``::error file=x.yaml,line=7::message``."""
     listed = ",".join(f"{name}={escaped(str(value), in_property=True)}" for name, value in properties.items())
     return f"::{level} {listed}::{escaped(message)}"
 
 
 def escaped(text: str, *, in_property: bool = False) -> str:
-    """A text as GitHub's runner reads it back, on one line."""
+    """A text in the escaped form of GitHub's runner, on one line."""
     escapes = {"%": "%25", "\r": "%0D", "\n": "%0A", **({":": "%3A", ",": "%2C"} if in_property else {})}
     return "".join(escapes.get(letter, letter) for letter in text)
 
 
 def positive(text: str) -> float | None:
-    """The number that a text is; ``None`` where it is none above 0, or not finite."""
+    """The number in a text; ``None`` if it is none above 0, or not finite."""
     try:
         number = float(text)
     except ValueError:

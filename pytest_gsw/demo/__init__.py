@@ -1,4 +1,4 @@
 """The simulated recipe behind ``--gsw-cluster=demo``: real processes that write authentic logs."""
 
-#: How every simulated log begins.
+#: First line of every simulated log.
 FIRST_LINE = "pytest-gsw demo: this is a simulation, no GPU was used"

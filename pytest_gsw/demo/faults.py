@@ -1,4 +1,4 @@
-"""The faults that a simulated run can have, and the option text that gives them to rows."""
+"""The faults of simulated runs, and the option text that assigns them to rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.model import row_matches
 from pytest_gsw.tables.value_types import nearest
 
-#: Every fault as it is written, and what it does. ``P%`` is a percentage, ``N`` a whole number.
+#: Every fault as written, and its effect. ``P%`` is a percentage, ``N`` a whole number.
 FAULTS: Mapping[str, str] = {
     "slow:P%": "every step takes P % longer",
     "fast:P%": "every step takes P % less time",
@@ -22,8 +22,8 @@ FAULTS: Mapping[str, str] = {
     "stall": "stops writing after half the steps and never ends",
     "nan": "the loss is NaN from half way on; speed and exit code are those of a healthy run",
     "short": "stops without a word after 60 % of the steps, exit code 0",
-    "wrong-identity": "the log says that it is the run of another model size",
-    "wrong-settings": "the log says that the sequence length is half of the row's, and the micro-batch twice as large",
+    "wrong-identity": "the log states another model size",
+    "wrong-settings": "the log states half of the row's sequence length, and twice its micro-batch",
     "no-log": "no log is left, exit code 0",
     "truncated": "the log ends inside the figure of the last step, exit code 0",
     "cancel": "the job cancels itself after its last step",
@@ -42,16 +42,16 @@ class Fault:
     pattern: str
     #: A word of :data:`FAULTS`: ``slow``.
     word: str
-    #: What stands after the word's colon, as a number: 12 for ``slow:12%``; 0 for none.
+    #: The number behind the word's colon: 12 for ``slow:12%``; 0 for none.
     argument: float = 0.0
 
     def matches(self, row_id: str) -> bool:
-        """Whether the row of this id has the fault."""
+        """True if the row of this id has the fault."""
         return row_matches(self.pattern, row_id)
 
     @property
     def time_factor(self) -> float:
-        """By how much every step takes longer (or, below 1, shorter)."""
+        """Factor on the time of every step."""
         sign = {"slow": 1, "slow-once": 1, "fast": -1}.get(self.word, 0)
         return 1 + sign * self.argument / 100
 
@@ -66,7 +66,7 @@ def parse_faults(text: str) -> tuple[Fault, ...]:
 
 
 def fault_texts(text: str) -> tuple[str, ...]:
-    """Each fault of ``--gsw-demo`` as it is written; raises what :func:`parse_faults` does."""
+    """Each fault of ``--gsw-demo`` as written; raises the errors of :func:`parse_faults`."""
     parse_faults(text)
     return _parts(text)
 
@@ -96,7 +96,7 @@ def _parse_fault(part: str) -> Fault:
 
 
 def _argument(word: str, text: str) -> float | None:
-    """The number after a fault's colon, 0 where the fault takes none, ``None`` if it is wrong."""
+    """The number after a fault's colon; 0 if the fault takes none, ``None`` if it is wrong."""
     match _ARGUMENTS[word]:
         case "P%" if re.fullmatch(r"\d+(\.\d+)?%", text):
             percent = float(text[:-1])

@@ -1,8 +1,8 @@
 """The training that ``launch.sh`` starts: ``python -m pytest_gsw.demo.recipe``.
 
-It is told by variables: which row to simulate (``GSW_BASELINE_FILE``, ``GSW_ROW``), what the
-launch script decided (``JOB_TOTAL_GPUS``, ``MODEL_SIZE`` …), and the faults and the speed of the
-simulation (``GSW_DEMO``, ``GSW_DEMO_SECONDS``, ``GSW_DEMO_SEED``). ``launch.sh`` has them all.
+Its input is variables: the row to simulate (``GSW_BASELINE_FILE``, ``GSW_ROW``), the launch script's values
+(``JOB_TOTAL_GPUS``, ``MODEL_SIZE`` …), and the faults and the speed of the simulation (``GSW_DEMO``,
+``GSW_DEMO_SECONDS``, ``GSW_DEMO_SEED``). ``launch.sh`` has them all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_SECONDS = 1.0
 
 
 def main(arguments: list[str], environment: Mapping[str, str]) -> int:
-    """Simulate one row's training; with the argument ``model-and-framework``, only say what the row trains."""
+    """Simulate one row's training; with the argument ``model-and-framework``, only print its model and framework."""
     try:
         baseline = find_row(environment)
         if arguments == ["model-and-framework"]:
@@ -44,7 +44,7 @@ def main(arguments: list[str], environment: Mapping[str, str]) -> int:
 
 
 def find_row(environment: Mapping[str, str]) -> Baseline:
-    """The row that the job is for.
+    """The job's row.
 
     Raises:
         ConfigurationError: The variables name no row.
@@ -63,7 +63,7 @@ def find_row(environment: Mapping[str, str]) -> Baseline:
 
 
 def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> int:
-    """Write the row's log to ``out`` and end as its fault wants.
+    """Write the row's log to ``out``, and end according to its fault.
 
     Returns:
         The exit code, for the faults that end in one.
@@ -72,12 +72,12 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
     if fault is None and baseline.expected_failure == "out_of_memory":
         fault = Fault(baseline.id, "oom")
     if fault and fault.word == "slow-once" and environment.get("GSW_ATTEMPT"):
-        fault = None  # this is not the row's first job
+        fault = None  # not the row's first job
     word = fault.word if fault else ""
     job = _job(baseline, environment)
     if word == "wrong-identity":
         job = replace(job, size="8b" if job.size != "8b" else "70b")
-        # A row without a size takes any for its own.
+        # A row without a size accepts any.
         baseline = baseline if baseline.size else replace(baseline, model=f"other-{baseline.model}")
     if word == "wrong-settings":
         micro, half = baseline.micro_batch_size, (baseline.sequence_length or 4096) // 2
@@ -92,7 +92,7 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
 
 
 def play(events: Iterable[Event], seconds_per_virtual_second: float, out: BinaryIO) -> None:
-    """Write each event when its time has come, and let readers see it at once."""
+    """Write each event at its time, and flush it for readers."""
     start_s = time.monotonic()
     for event in events:
         wait_s = start_s + event.at_s * seconds_per_virtual_second - time.monotonic()
@@ -103,7 +103,7 @@ def play(events: Iterable[Event], seconds_per_virtual_second: float, out: Binary
 
 
 def seconds_of(environment: Mapping[str, str]) -> float:
-    """How long a simulated run takes, in seconds.
+    """Duration of a simulated run, seconds.
 
     Raises:
         ConfigurationError: The environment has something else than a number of seconds.

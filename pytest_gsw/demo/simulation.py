@@ -1,4 +1,4 @@
-"""One simulated run: how long each of its steps takes, and what its loss does. No I/O, no text."""
+"""Step times and losses of one simulated run. No I/O, no text."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pytest_gsw.demo.faults import Fault
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline, parse_statistic
 
-#: Steps of a run whose document does not say how many it had.
+#: Steps of a run whose document states none.
 DEFAULT_STEPS = 12
-#: The same where the statistic is over a window of iterations, and where only checkpoints count.
+#: The same if the statistic is over a window of iterations, and if only checkpoints count.
 DEFAULT_WINDOW_STEPS = 60
 DEFAULT_CHECKPOINT_STEPS = 4
 NCCL_TRACE_STEPS = 10
 #: Paxml prints the time of its first 20 steps only (``log_first_n`` in paxml/programs.py).
 PAXML_LOGGED_STEPS = 20
-#: First steps of which a log tells no time, by its format: DeepSpeed's throughput timer leaves out two (``start_step``
-#: in deepspeed/utils/timer.py), Composer's speed monitor fills its window first, which in the demo holds one batch.
+#: First steps without a time in the log, by its format: DeepSpeed's throughput timer leaves out two (``start_step`` in
+#: deepspeed/utils/timer.py), Composer's speed monitor fills its window first, which in the demo holds one batch.
 UNLOGGED_STEPS = {"deepspeed": 2, "composer": 1}
 
 #: Step time of a row that documents none (one that runs out of memory, or saves checkpoints).
@@ -31,8 +31,8 @@ _WARM_UP = (6.0, 1.3)
 _SPIKE = 1.03
 _STEPS_PER_SPIKE = 25
 _NOISE = 0.005
-#: A step that is no spike stays within this share of the documented time, the last logged one
-#: within a narrower share, to which NeMo's three printed digits add up to 0.5 %.
+#: A step that is no spike stays within this share of the documented time, the last logged one within a narrower share,
+#: to which NeMo's three printed digits add up to 0.5 %.
 _NOISE_LIMIT = 0.009
 _LAST_STEP_LIMIT = 0.004
 _RANK_LIMIT = 0.0008
@@ -40,7 +40,7 @@ _RANK_LIMIT = 0.0008
 
 @dataclass(frozen=True)
 class Job:
-    """What the launch script tells the training it starts."""
+    """Values that the launch script passes to the training."""
 
     id: str
     nodes: int
@@ -51,18 +51,18 @@ class Job:
     version: str
     optimization_name: str = ""
     optimization_code: str = ""
-    #: Traces of NCCL are long, so recipes stop after a few steps when they write one.
+    #: Traces of NCCL are long: recipes stop after a few steps when they write one.
     nccl_trace: bool = False
 
 
 @dataclass(frozen=True)
 class Run:
-    """Everything that a writer turns into a log."""
+    """The data from which a writer makes a log."""
 
     baseline: Baseline
     job: Job
     started: datetime
-    #: Seconds of each step on rank 0, and on a second rank, which never measures quite the same.
+    #: Seconds of each step on rank 0, and on a second rank, which measures slightly different times.
     steps_s: tuple[float, ...]
     second_rank_s: tuple[float, ...]
     losses: tuple[float, ...]
@@ -75,7 +75,7 @@ class Run:
 
     @property
     def global_batch_size(self) -> int:
-        """Samples of one step; one for each GPU where the document does not say."""
+        """Samples of one step; one for each GPU if the document states none."""
         return self.baseline.global_batch_size or self.job.gpus
 
     @property
@@ -90,12 +90,12 @@ class Run:
 
     @property
     def precision(self) -> str:
-        """What everything is computed in that is not FP8."""
+        """Precision of everything that is not FP8."""
         return self.baseline.dtype if self.baseline.dtype in {"fp16", "fp32"} else "bf16"
 
     @property
     def quantization(self) -> str:
-        """What matrices are multiplied in: ``fp8`` of mxfp8, too, and ``fp4``; empty where that is the precision."""
+        """Number format of matrix products: ``fp8`` for mxfp8, too, and ``fp4``; empty if it is the precision."""
         return next((kind for kind in ("fp8", "fp4") if kind in self.baseline.dtype), "")
 
     @property
@@ -105,12 +105,12 @@ class Run:
 
     @property
     def hidden_size(self) -> int:
-        """The width of one layer."""
+        """The hidden size."""
         return self.baseline.hidden_size or 8192
 
     @property
     def degrees(self) -> Mapping[str, int]:
-        """Degrees of parallelism that give the job's GPUs: the row's, as far as they can be true."""
+        """Degrees of parallelism that give the job's GPUs: the row's, unless they contradict that."""
         own, gpus = self.baseline.parallelism, self.job.gpus
         tp, cp = own.tp or 1, own.cp or 1
         pp = own.pp or 1
@@ -120,7 +120,7 @@ class Run:
 
 
 def simulate(baseline: Baseline, job: Job, fault: Fault | None, random: Random, started: datetime) -> Run:
-    """Train one row at its documented speed, changed by a fault; those that end a run early change nothing here.
+    """Train one row at its documented speed, changed by a fault; faults that end a run early change nothing here.
 
     The same seed of the noise gives the same run.
     """
@@ -156,7 +156,7 @@ def _step_count(baseline: Baseline, interval: int) -> int:
     if baseline.judged_by.series is Series.SAVES:
         return baseline.recipe.steps or DEFAULT_CHECKPOINT_STEPS
     wanted = baseline.recipe.steps or (DEFAULT_STEPS if interval == 1 else DEFAULT_WINDOW_STEPS)
-    # A table may ask for more than the recipe runs only by mistake, but a demo must show it green.
+    # A table may require more than the recipe runs only by mistake, but a demo must show it green.
     window_end = parse_statistic(baseline.statistic).last or 0
     unlogged = UNLOGGED_STEPS.get(baseline.log_format, 0)
     needed = max(wanted, baseline.min_steps * interval + unlogged, window_end)
@@ -184,10 +184,10 @@ def _step_time_s(baseline: Baseline) -> float:
 
 
 def _has_warm_up(baseline: Baseline, steps: int) -> bool:
-    """Whether the row's statistic looks past slow first steps.
+    """True if the row's statistic skips slow first steps.
 
-    A mean over the whole run was documented with whatever warm-up the run had, so a warm-up on
-    top of the documented time would make it a slower run. Hugging Face reports only such means.
+    A mean over the whole run was documented with the run's own warm-up: a warm-up on top of the documented time would
+    make it a slower run. Hugging Face reports only such means.
     """
     statistic = parse_statistic(baseline.statistic)
     if baseline.log_format == "huggingface":
@@ -199,7 +199,7 @@ def _has_warm_up(baseline: Baseline, steps: int) -> bool:
 
 
 def _step_factors(steps: int, warm_up: bool, quiet: set[int], random: Random) -> tuple[float, ...]:
-    """How much longer than documented each step takes; the steps of ``quiet`` never take 3 % more."""
+    """The factor of each step over the documented time; the steps of ``quiet`` are never spikes."""
     spikes = {random.randrange(start, start + _STEPS_PER_SPIKE) for start in range(0, steps, _STEPS_PER_SPIKE)} - quiet
     slow = {step: factor for step, factor in enumerate(_WARM_UP) if warm_up and step not in quiet}
     return tuple(

@@ -1,9 +1,8 @@
 """Each framework's log of a simulated run, as a stream of timed events.
 
-A writer yields bytes as the framework would have written them, with the (virtual) second at
-which it would have. The forms are those of the frameworks' own print statements, named at
-each writer; what surrounds the step lines is there because real logs have it, and because
-much of it looks like a step time and is none.
+A writer yields the bytes that the framework would write, with the (virtual) second of each. The forms are those of the
+frameworks' own print statements, named at each writer. Further lines are there because real logs have them, and because
+many of them resemble step times.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ STARTUP_S = 45.0
 
 
 class Event(NamedTuple):
-    """Something that the framework writes."""
+    """One output of the framework."""
 
     #: Virtual seconds since the start of the run.
     at_s: float
     data: bytes
-    #: Which of the logged steps this reports, from 1; 0 for none.
+    #: Number of the logged step that this reports, from 1; 0 for none.
     step: int = 0
-    #: Where in :attr:`data` the step's figure has its last character; 0 if it holds no figure.
+    #: Place in :attr:`data` of the last character of the step's figure; 0 if it holds no figure.
     figure_end: int = 0
 
 
@@ -44,23 +43,23 @@ def lines(at_s: float, *texts: str) -> Iterator[Event]:
 
 
 def step_line(at_s: float, step: int, before: str, figure: str, after: str) -> Event:
-    """The line of a step; its figure is kept apart, so that a log can be cut off inside it."""
+    """The line of a step; its figure is passed separately, because a log can be cut inside it."""
     head = f"{before}{figure}".encode()
     return Event(at_s, head + after.encode(), step, len(head) - 1)
 
 
 def clock(run: Run, at_s: float) -> datetime:
-    """What the run's clock shows."""
+    """Time on the run's clock."""
     return run.started + timedelta(seconds=at_s)
 
 
 def step_ends_s(steps_s: Iterable[float], start_s: float) -> tuple[float, ...]:
-    """When each step ends."""
+    """End of each step, seconds."""
     return tuple(accumulate(steps_s, initial=start_s))[1:]
 
 
 def identity(run: Run) -> str:
-    """The line by which a recipe's log says whose it is."""
+    """The line with the identity of a recipe's log."""
     row, job = run.baseline, run.job
     return (
         f"GSW: MODEL={row.model} FRAMEWORK={row.framework} MODEL_SIZE={job.size} JOB_NUM_NODES={job.nodes}"
@@ -71,18 +70,18 @@ def identity(run: Run) -> str:
 
 
 def preamble(run: Run) -> Iterator[Event]:
-    """What stands at the top of every log: two ranks say who they are, and so does NCCL."""
+    """The top of every log: two ranks print their identity, and NCCL prints its own line."""
     yield from lines(0.0, FIRST_LINE, identity(run), identity(run))
     for rank in range(min(2, run.job.gpus)):
         place = f"demo-node-0001:{4100 + rank}:{4200 + rank} [{rank}]"
         yield from lines(8.0 + rank / 10, f"{place} NCCL INFO Bootstrap : Using eth0:192.0.2.1<0>")
 
 
-# -- What tqdm paints --
+# -- tqdm's bars --
 
 
 def bar_of(done: int, total: int, elapsed_s: float) -> str:
-    """A tqdm bar up to the time that is left: the percentage, and ten columns in eighths of a character."""
+    """A tqdm bar up to the remaining time: the percentage, and ten columns in eighths of a character."""
     whole, eighths = divmod(done * 80 // total, 8)
     columns = "█" * whole + (" ▏▎▍▌▋▊▉"[eighths] if eighths else "")
     left = _interval(elapsed_s / done * (total - done)) if done else "?"
@@ -106,7 +105,7 @@ def info_line(run: Run, at_s: float, place: str, text: str) -> str:
 
 
 def iteration_lines(run: Run, at_s: float, index: int) -> Iterator[Event]:
-    """What DeepSpeed adds about an iteration: the same step once more, in its own words and units."""
+    """DeepSpeed's lines about an iteration: the same step again, in its own format and units."""
     seconds, step = run.steps_s[index], index + 1
     samples_per_s = run.global_batch_size / seconds
     rank_0 = f"[Rank 0] step={step}, skipped=0, lr=[{1.5e-4 * min(1.0, step / 8):.6g}], mom=[(0.9, 0.999)]"
@@ -120,8 +119,8 @@ def iteration_lines(run: Run, at_s: float, index: int) -> Iterator[Event]:
 
 
 def settings(run: Run) -> Iterator[str]:
-    """What DeepSpeed prints of its own configuration; its ``world_size`` counts data-parallel ranks."""
-    named = {
+    """DeepSpeed's lines about its own configuration; its ``world_size`` counts data-parallel ranks."""
+    values = {
         "bfloat16_enabled": run.precision == "bf16",
         "fp16_auto_cast": None,
         "fp16_enabled": run.precision == "fp16",
@@ -129,7 +128,7 @@ def settings(run: Run) -> Iterator[str]:
         "train_micro_batch_size_per_gpu": run.micro_batch_size,
         "world_size": run.degrees["dp"],
     }
-    yield from (f"  {name} {'.' * (29 - len(name))} {value}" for name, value in named.items())
+    yield from (f"  {name} {'.' * (29 - len(name))} {value}" for name, value in values.items())
 
 
 def deepspeed(run: Run) -> Iterator[Event]:
@@ -182,15 +181,15 @@ def _paxml_configuration(run: Run) -> Iterator[tuple[str, str]]:
 def paxml(run: Run) -> Iterator[Event]:
     """Two ranks that measure the same steps differently; only the first steps are printed."""
 
-    def say(at_s: float, place: str, text: str, ranks: Iterable[int] = (0, 1)) -> Iterator[Event]:
+    def log(at_s: float, place: str, text: str, ranks: Iterable[int] = (0, 1)) -> Iterator[Event]:
         return lines(at_s, *(_absl(run, at_s, rank, place, text) for rank in ranks))
 
-    yield from say(20.0, "py_utils.py:1018", "[PAX STATUS]: E2E time: Starting timer for <_main> @ <.../paxml/main.py>")
-    yield from say(21.0, "setup_jax.py:80", f"jax.device_count(): {run.job.gpus}")
+    yield from log(20.0, "py_utils.py:1018", "[PAX STATUS]: E2E time: Starting timer for <_main> @ <.../paxml/main.py>")
+    yield from log(21.0, "setup_jax.py:80", f"jax.device_count(): {run.job.gpus}")
     for place, line in _paxml_configuration(run):
-        yield from say(21.5, place, line)
-    yield from say(40.0, "executors.py:244", "[PAX STATUS]: Checkpoint load / variable init took 18 seconds")
-    yield from say(STARTUP_S, "executors.py:350", "[PAX STATUS]: Starting training loop.")
+        yield from log(21.5, place, line)
+    yield from log(40.0, "executors.py:244", "[PAX STATUS]: Checkpoint load / variable init took 18 seconds")
+    yield from log(STARTUP_S, "executors.py:350", "[PAX STATUS]: Starting training loop.")
     at_s = STARTUP_S
     for index, times_s in enumerate(zip(run.steps_s, run.second_rank_s, strict=True)):
         at_s += times_s[0]
@@ -200,18 +199,18 @@ def paxml(run: Run) -> Iterator[Event]:
             yield step_line(at_s, index + 1, before, f"{times_s[rank]:f}", " seconds.\n")
         if (index + 1) % 10 == 0:
             loss = f"[PAX STATUS] step_i: {index + 1}, training loss: {run.losses[index]:.7g}"
-            yield from say(at_s, "summary_utils.py:901", loss, ranks=(0,))
+            yield from log(at_s, "summary_utils.py:901", loss, ranks=(0,))
     elapsed = f"[PAX STATUS]: E2E time: Elapsed time for <_main>: {at_s - 16:.2f} seconds"
-    yield from say(at_s + 4, "py_utils.py:1028", f"{elapsed}  (@ <.../paxml/main.py>)")
+    yield from log(at_s + 4, "py_utils.py:1028", f"{elapsed}  (@ <.../paxml/main.py>)")
 
 
 # -- NeMo 1: Lightning's tqdm bar --
 
 
 def _lightning(value: float) -> str:
-    """A number as Lightning's progress bar pads what tqdm has rounded to three digits."""
+    """A number as Lightning's progress bar pads tqdm's three digits."""
     rounded = f"{value:.3g}".replace("e+0", "e+").replace("e-0", "e-")
-    text = min(str(value), rounded, key=len)  # tqdm rounds only where that is shorter
+    text = min(str(value), rounded, key=len)  # tqdm rounds only if that is shorter
     if "e" in text:
         return text
     if "." not in text and len(text) < 5:
@@ -267,8 +266,8 @@ def _nemo_configuration(run: Run) -> Iterator[str]:
 def nemo(run: Run) -> Iterator[Event]:
     """A bar on one line of carriage returns. Each step is drawn twice, first with the step before's metrics.
 
-    The recipes show the mean of the last five steps, the demo each step's own time: what the
-    mean comes to on a steady run, without the first step's shadow on the next four.
+    The recipes show the mean of the last five steps, the demo each step's own time: the mean of a steady run without
+    the first step's effect on the next four.
     """
     total = len(run.steps_s)
 
@@ -349,19 +348,16 @@ def maxtext(run: Run) -> Iterator[Event]:
     yield from lines(25.0, *_parameters(run, _PROFILING_STEPS))
     at_s = STARTUP_S
     for index in range(_PROFILING_STEPS):
-        # Time and loss repeat where the measured run is the shorter one.
+        # Time and loss repeat if the measured run is the shorter one.
         source = index % len(run.steps_s)
         at_s += run.steps_s[source] * _PROFILING_SLOWDOWN
+        loss = 11.8 if math.isnan(run.losses[source]) else run.losses[source]
         for rank_s in (run.steps_s, run.second_rank_s):
-            yield completed(at_s, index, rank_s[source] * _PROFILING_SLOWDOWN, _finite(run.losses[source]), step=0)
+            yield completed(at_s, index, rank_s[source] * _PROFILING_SLOWDOWN, loss, step=0)
     yield from lines(at_s + 20, "Generating '/tmp/nsys-report-demo.qdstrm'", *_parameters(run, len(run.steps_s)))
     for index, end_s in enumerate(step_ends_s(run.steps_s, at_s + 60)):
         for rank_s in (run.steps_s, run.second_rank_s):
             yield completed(end_s, index, rank_s[index], run.losses[index], index + 1)
-
-
-def _finite(loss: float) -> float:
-    return 11.8 if math.isnan(loss) else loss
 
 
 # -- Megatron-LM: `training.py` --
@@ -382,14 +378,14 @@ def _megatron_line(run: Run, at_s: float, iteration: int) -> Event:
         f" | learning rate: {1.5e-4 * min(1.0, iteration / 8):.3E} | global batch size: {run.global_batch_size:5d} |"
     )
     after += f" lm loss: {loss:.6E} | loss scale: 4096.0 | grad norm: {loss * 0.4:.3f} |"
-    # Only an iteration that the loss scaler skips counts as a NaN iteration, however the loss may look.
+    # Only an iteration that the loss scaler skips counts as a NaN iteration, whatever the loss.
     after += " number of skipped iterations:   0 | number of nan iterations:   0 |\n"
     figure = f"{statistics.fmean(run.steps_s[window]) * 1000:.1f}"
     return step_line(at_s, iteration // run.log_interval, before, figure, after)
 
 
 def _checkpoint_iterations(run: Run) -> Mapping[int, float]:
-    """After which iterations a checkpoint is saved, and the seconds it takes."""
+    """The iterations after which a checkpoint is saved, with the seconds of each save."""
     saves, total = run.checkpoint_saves_s, len(run.steps_s)
     return {total * (number + 1) // len(saves): seconds for number, seconds in enumerate(saves)}
 
@@ -504,7 +500,7 @@ def torchtitan(run: Run) -> Iterator[Event]:
 
 
 def automodel(run: Run) -> Iterator[Event]:
-    """Three lines for each iteration, by the first rank; the time is the slowest rank's."""
+    """Three lines for each iteration, from the first rank; the time is the slowest rank's."""
     count, tokens = len(run.steps_s), run.global_batch_size * run.sequence_length
 
     def info(at_s: float, text: str) -> str:
@@ -526,7 +522,6 @@ def automodel(run: Run) -> Iterator[Event]:
 
 
 def _composer_configuration(run: Run) -> Iterator[str]:
-    """LLM Foundry's configuration."""
     yield from (
         f"max_seq_len: {run.sequence_length}",
         "model:",
@@ -542,7 +537,7 @@ def _composer_configuration(run: Run) -> Iterator[str]:
 
 
 def composer(run: Run) -> Iterator[Event]:
-    """A block for each batch; the speed monitor has no rate of the first ones, and a window of one batch."""
+    """A block for each batch; the speed monitor has no rate for the first ones, and a window of one batch."""
     yield from lines(25.0, *_composer_configuration(run), "*" * 30)
     count = len(run.steps_s)
     tokens = run.sequence_length * run.global_batch_size
@@ -566,7 +561,7 @@ def composer(run: Run) -> Iterator[Event]:
 
 
 def _training_arguments(run: Run) -> Iterator[str]:
-    """What scripts of Hugging Face print of their ``TrainingArguments``."""
+    """The ``TrainingArguments`` that Hugging Face scripts print."""
     yield "TrainingArguments("
     yield f"bf16={run.precision == 'bf16'},"
     yield "bf16_full_eval=False,"
@@ -576,7 +571,7 @@ def _training_arguments(run: Run) -> Iterator[str]:
 
 
 def huggingface(run: Run) -> Iterator[Event]:
-    """Trainer on two nodes: bars while it trains, one mean over the whole run at its end, printed by each node."""
+    """Trainer on two nodes: bars during training, and one mean over the whole run at its end, printed by each node."""
     total, runtime_s = len(run.steps_s), sum(run.steps_s)
     nodes = range(min(2, run.job.nodes))
 
@@ -632,8 +627,8 @@ def huggingface(run: Run) -> Iterator[Event]:
     )
 
 
-def _whole(writer: Writer) -> Writer:
-    """A writer whose runs say first who they are, and last the documented calibration, where the row has one."""
+def _complete(writer: Writer) -> Writer:
+    """A writer with the identity lines first, and the documented calibration last, if the row has one."""
 
     def write(run: Run) -> Iterator[Event]:
         yield from preamble(run)
@@ -647,21 +642,21 @@ def _whole(writer: Writer) -> Writer:
     return write
 
 
-#: The writer of each log format, which is called as the format is.
+#: The writer of each log format, by the format's name.
 WRITERS: Mapping[str, Writer] = {
-    one.__name__: _whole(one)
+    one.__name__: _complete(one)
     for one in (paxml, nemo, maxtext, megatron, torchtitan, automodel, composer, deepspeed, huggingface)
 }
 
 
-# -- What a fault leaves of a healthy log, and the last words that it adds --
+# -- The rest of a healthy log after a fault, and the last lines that the fault adds --
 
 _XLA_FORMATS = frozenset({"paxml", "maxtext"})
 _STEPS_BEFORE_FAILURE = 3
 
 
 def damage(healthy: Sequence[Event], run: Run, word: str) -> tuple[Event, ...]:
-    """The events of a run with a fault; faults that do not show in the log leave it whole."""
+    """The events of a run with a fault; faults that do not show in the log leave it unchanged."""
     count = run.logged_steps
     match word:
         case "oom":
@@ -684,12 +679,12 @@ def damage(healthy: Sequence[Event], run: Run, word: str) -> tuple[Event, ...]:
 
 
 def before_training(events: Sequence[Event]) -> tuple[Event, ...]:
-    """The events before the first that tells of a step."""
+    """The events before the first one about a step."""
     return tuple(takewhile(lambda event: not event.step and not event.figure_end, events))
 
 
 def _until(events: Sequence[Event], steps: int) -> tuple[Event, ...]:
-    """The events up to the last that reports the given step."""
+    """The events up to the last one of the given step."""
     return tuple(takewhile(lambda event: event.step <= steps, events))
 
 
@@ -700,7 +695,7 @@ def _ending(events: tuple[Event, ...], lines: Iterable[str]) -> tuple[Event, ...
 
 
 def _truncated(events: Sequence[Event], last: int) -> Iterator[Event]:
-    """All up to the last character of the last step's figure: what is left looks like a (smaller) number."""
+    """All up to the last character of the last step's figure: the rest looks like a (smaller) number."""
     for event in events:
         if event.step == last and event.figure_end:
             yield event._replace(data=event.data[: event.figure_end])

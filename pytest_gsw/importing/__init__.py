@@ -1,6 +1,6 @@
-"""Documents become baseline tables, strictly and by declared labels; their figures are computed from each other.
+"""Documents become baseline tables, strictly and by declared labels; their figures are checked against each other.
 
-The walk of a figure: ``tables`` gives cells and reads their numbers and names, ``facts`` say what columns, rows, titles
-and headings are called and what no cell says, ``rows`` makes drafts and joins settings. ``document`` completes them,
-``arithmetic`` finds what contradicts itself, ``writer`` writes the YAML. ``cards`` reads verification cards.
+The way of a figure: ``tables`` gives cells and reads their numbers and names. ``facts`` declare the labels of columns,
+rows, titles and headings, and values that no cell has. ``rows`` makes drafts and joins settings. ``document`` completes
+them, ``arithmetic`` finds contradictions, ``writer`` writes the YAML. ``cards`` reads verification cards.
 """

@@ -1,7 +1,7 @@
-"""The figures of a row computed from each other: step time, throughput, batch, length, MFU, days, GPUs.
+"""Checks of a row's figures against each other: step time, throughput, batch, length, MFU, days, GPUs.
 
-``24.7`` stands for every value from 24.65 to 24.8: it may have been rounded or cut. A figure contradicts its row if no
-step time that is written like the documented one, and that gives the row's documented throughput, gives the figure.
+``24.7`` is any value from 24.65 to 24.8: it may have been rounded or cut. A figure contradicts its row if no step time
+with the documented digits that gives the row's documented throughput gives the figure.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from pytest_gsw.tables.metrics import (
     TOKENS_PER_S_PER_GPU,
 )
 
-#: What is less than this off decides no verdict: a twentieth of the usual tolerance.
+#: Differences below this decide no verdict: a twentieth of the usual tolerance.
 _SMALL = Fraction(25, 10_000)
 _TRILLION = 10**12
-#: Forward, backward and the forward pass once more, over forward and backward.
+#: Forward, backward and a second forward pass, over forward and backward.
 _RECOMPUTED = Fraction(4, 3)
 _NUMBER = re.compile(r"([0-9]{1,40}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?) ?%?")
 _DERIVED = (*THROUGHPUTS, MFU.key, TFLOPS_PER_GPU.key, DAYS_TO_TRAIN.key)
@@ -46,22 +46,22 @@ class Finding:
     line: int
     key: str
     documented: str
-    #: How it is computed, in numbers: ``8192 * 2048 / 17.01 s``.
+    #: Its computation, in numbers: ``8192 * 2048 / 17.01 s``.
     formula: str
     computed: str
-    #: It is off by so much that a verdict may rest on it.
+    #: True if it is off by so much that a verdict may depend on it.
     is_contradiction: bool
-    #: Why it stays, where the table or facts say so.
+    #: Reason for keeping it, from the table or facts; empty if there is none.
     acknowledged: str
 
     @property
     def text(self) -> str:
-        """The figure beside the equation that it contradicts."""
+        """The figure and the equation that it contradicts."""
         return f"{self.key} is {self.documented}, and {self.formula} = {self.computed}"
 
     @property
     def line_to_add(self) -> str:
-        """What facts of the row, or the row in a table, say where the figure stays all the same."""
+        """The line in facts of the row, or at the row in a table, that keeps the figure all the same."""
         return f'acknowledged: {{{self.key}: "WHY IT STAYS"}}'
 
 
@@ -83,12 +83,12 @@ class _Number(NamedTuple):
 
     @property
     def span(self) -> _Span:
-        """The values that these digits stand for, rounded or cut; a time is never zero."""
+        """The values with these digits, rounded or cut; a time is never zero."""
         return _Span(max(self.value - self.unit / 2, self.value / 1000), self.value + self.unit)
 
 
 class _Law(NamedTuple):
-    """How a figure follows from the step time: a coefficient over seconds, or times seconds."""
+    """The dependence of a figure on the step time: a coefficient over seconds, or times seconds."""
 
     coefficient: Fraction
     text: str
@@ -96,24 +96,20 @@ class _Law(NamedTuple):
     grows: bool = False
 
     def at(self, value: Fraction) -> Fraction:
-        """The figure at a step time."""
         return self.coefficient * value if self.grows else self.coefficient / value
 
     def seconds(self, value: Fraction) -> Fraction:
-        """The step time at a figure."""
         return value / self.coefficient if self.grows else self.coefficient / value
 
     def span(self, seconds: _Span) -> _Span:
-        """The figures that a span of step times gives."""
         return _Span(*sorted(map(self.at, seconds)))
 
     def seconds_span(self, figures: _Span) -> _Span:
-        """The step times that give a span of figures."""
         return _Span(*sorted(map(self.seconds, figures)))
 
 
 class _Step(NamedTuple):
-    """The step time that a row's figures are computed from: stated, or as it follows from a throughput."""
+    """The step time behind a row's figures: stated, or derived from a throughput."""
 
     key: str
     text: str
@@ -129,13 +125,13 @@ def findings(rows: Iterable[StatedRow]) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class _Row:
-    """A stated row with its numbers read."""
+    """A stated row with its numbers parsed."""
 
     stated: StatedRow
 
     @cached_property
     def numbers(self) -> Mapping[str, _Number]:
-        """What is a number above zero, by key; MFU in percent."""
+        """Numbers above zero, by key; MFU in percent."""
         found = {}
         for key, stated in self.stated.values.items():
             match = _NUMBER.fullmatch(stated.text)
@@ -149,12 +145,12 @@ class _Row:
         return found
 
     def value(self, key: str) -> Fraction | None:
-        """A number, ``None`` where the row states none."""
+        """A number; ``None`` if the row states none."""
         number = self.numbers.get(key)
         return None if number is None else number.value
 
     def text(self, key: str) -> str:
-        """A text, empty where the row states none."""
+        """A text; empty if the row states none."""
         return self.stated.values[key].text if key in self.stated.values else ""
 
     @cached_property
@@ -165,7 +161,7 @@ class _Row:
 
     @cached_property
     def laws(self) -> Mapping[str, _Law]:
-        """By figure, how it follows from the step time."""
+        """Dependence on the step time, by figure."""
         batch, length, gpus = (self.value(key) for key in ("global_batch_size", "sequence_length", "gpus"))
         flops, peak, found = self.value("model_flops"), self.peak, {}
         if batch is None:
@@ -192,7 +188,7 @@ class _Row:
 
     @cached_property
     def step(self) -> _Step | None:
-        """The step time, ``None`` where the row states nothing that gives one."""
+        """The step time; ``None`` if the row states nothing that gives one."""
         for key in (STEP_TIME.key, *THROUGHPUTS):
             number, law = self.numbers.get(key), self.laws.get(key)
             if number is not None and key == STEP_TIME.key:
@@ -203,7 +199,6 @@ class _Row:
         return None
 
     def findings(self) -> Iterator[Finding]:
-        """The figures that others contradict."""
         for key in _DERIVED:
             number, law = self.numbers.get(key), self.laws.get(key)
             if number is None or (self.step is not None and self.step.key == key):
@@ -213,11 +208,11 @@ class _Row:
             elif key == DAYS_TO_TRAIN.key and (tokens := self.numbers.get(TOKENS_PER_S.key)) is not None:
                 days = Fraction(_TRILLION) / SECONDS_PER_DAY
                 law = _Law(days, f"1e12 / {SECONDS_PER_DAY}")
-                yield from self._compared(key, number, law, tokens.value, tokens.span, f"{law.text} / {tokens.text}")
+                yield from self._compare(key, number, law, tokens.value, tokens.span, f"{law.text} / {tokens.text}")
             elif key == MFU.key and (rate := self.numbers.get(TFLOPS_PER_GPU.key)) is not None and self.peak:
                 law = _Law(Fraction(100 * _TRILLION) / self.peak, "", grows=True)
                 formula = f"{rate.text} TFLOP/s / {_short(self.peak)} FLOP/s"
-                yield from self._compared(key, number, law, rate.value, rate.span, formula)
+                yield from self._compare(key, number, law, rate.value, rate.span, formula)
         rate = self.numbers.get(TFLOPS_PER_GPU.key)
         if rate is not None and self.peak and rate.value * _TRILLION > self.peak * Fraction(101, 100):
             most = _short(self.peak / _TRILLION)
@@ -237,9 +232,9 @@ class _Row:
             if abs(days - number.value) < number.unit:
                 return
         formula = f"{law.text} {'*' if law.grows else '/'} {step.text} s{law.behind}"
-        yield from self._compared(key, number, law, step.seconds, seconds, formula)
+        yield from self._compare(key, number, law, step.seconds, seconds, formula)
 
-    def _compared(
+    def _compare(
         self, key: str, number: _Number, law: _Law, value: Fraction, span: _Span, formula: str
     ) -> Iterator[Finding]:
         computed = law.at(value)
@@ -249,14 +244,14 @@ class _Row:
             yield self._finding(number, key, formula, f"{_short(computed)}{percent}", is_contradiction=not small)
 
     def _of_batch(self) -> Iterator[Finding]:
-        """Global batch size = micro batch size * accumulation steps * ranks, however these are counted."""
+        """Global batch size = micro batch size * accumulation steps * ranks, for any way to count ranks."""
         number, micro = self.numbers.get("global_batch_size"), self.value("micro_batch_size")
         ranks = self._ranks()
         if number is None or micro is None or not ranks:
             return
         steps = self.value("gradient_accumulation_steps")
         ratios = [number.value / (micro * (steps or 1) * count) for count, _ in ranks]
-        # Where no steps are stated, they are whatever makes a whole number.
+        # Unstated steps may be any whole number.
         if not any(ratio == 1 if steps else ratio.denominator == 1 for ratio in ratios):
             count, words = ranks[0]
             of_steps = f" * gradient_accumulation_steps {steps}" if steps else ""
@@ -264,7 +259,7 @@ class _Row:
             yield self._finding(number, "global_batch_size", formula, str(micro * (steps or 1) * count))
 
     def _ranks(self) -> list[tuple[Fraction, str]]:
-        """How many replicas share a batch, by each way to count them, and in words."""
+        """Replicas that share a batch, by each way to count them, with words for each."""
         dp, ep, gpus = self.value("dp"), self.value("ep"), self.value("gpus")
         degrees = self._degrees("tp", "pp", "cp")
         found = [] if dp is None else [(dp, f"dp {dp}")]
@@ -279,7 +274,7 @@ class _Row:
         return found
 
     def _of_gpus(self) -> Iterator[Finding]:
-        """GPUs = TP * PP * CP * DP, expert parallelism inside of DP or a factor of its own."""
+        """GPUs = TP * PP * CP * DP, with expert parallelism inside of DP or as a factor of its own."""
         number, fsdp = self.numbers.get("gpus"), self.value("fsdp")
         degrees = self._degrees("tp", "pp", "cp", "dp")
         if number is None:
@@ -289,7 +284,7 @@ class _Row:
         if not degrees:
             return
         total, ep = math.prod(degrees.values(), start=Fraction(1)), self.value("ep") or Fraction(1)
-        # Where a document leaves a degree out, it may be any; the others must fit into the GPUs all the same.
+        # A degree that a document omits may be any; the others must fit into the GPUs all the same.
         whole = {"tp", "pp", "dp"} <= degrees.keys()
         ratios = [number.value / count for count in (total, total * ep)]
         if not any(ratio == 1 if whole else ratio.denominator == 1 for ratio in ratios):
@@ -313,7 +308,7 @@ def _product(degrees: Mapping[str, Fraction]) -> str:
 
 
 def _short(value: Fraction) -> str:
-    """A number with six digits, or all of a count."""
+    """A number with six digits, or all digits of a count."""
     if value.denominator == 1 and value < 10**7:
         return str(value.numerator)
     return f"{float(value):.6g}"

@@ -1,7 +1,7 @@
-"""Megatron-Bridge's verification cards become rows: one for each accelerator whose tuned recipe is verified.
+"""Megatron-Bridge's verification cards become rows: one for each accelerator with a verified tuned recipe.
 
-A card is YAML that somebody else has written: it is read as texts, within the limits that hold for tables, and what is
-not where a card has it is left out and listed.
+A card is YAML from an external source: it is read as texts, within the limits for tables. Entries without the expected
+form are left out and listed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pytest_gsw.importing.tables import Remark
 from pytest_gsw.tables.metrics import STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S_PER_GPU
 from pytest_gsw.tables.yaml_values import Spelt, Stated, read_spelling
 
-#: The task whose recipes are tuned for performance. Figures of the others are sanity checks, by the cards' own words.
+#: The task whose recipes are tuned for performance. Figures of the others are sanity checks, as the cards state.
 _TUNED = "pretrain_performance"
 _STEP_TIME_MS = "last_10_steps_step_time_ms_avg"
 _FIGURES = {
@@ -36,19 +36,19 @@ _OPTIONS = {
     "sequence_length": re.compile(r"--seq_length[ =](\d{1,8})(?!\S)"),
 }
 _SCRIPT = "train.sh"
-#: Options of the script with a value that Slurm is told.
-_OF_SLURM = frozenset(
+#: Options of the script with a value for Slurm.
+_SLURM_OPTIONS = frozenset(
     {
         *("--nodes", "--gpus-per-node", "--gpus_per_node", "--account", "--partition", "--time", "--gres"),
         *("--container-image", "--additional-slurm-params", "--additional_slurm_params", "--experiment-name"),
     }
 )
-#: What says whether it waits for the job, and where in the container the configuration is written.
-_OF_THE_DESK = frozenset({"--wait", "logger.save_config_filepath"})
-#: ``GBS/MBS 2048/1`` of what a card expects.
+#: Arguments about waiting for the job, and about the path of the written configuration in the container.
+_LOCAL_OPTIONS = frozenset({"--wait", "logger.save_config_filepath"})
+#: ``GBS/MBS 2048/1`` in a card's expected result.
 _GLOBAL_BATCH = re.compile(r"\bGBS/MBS (\d{1,7})/\d{1,5}\b")
 _LONGEST = 20_000
-#: How far the throughput may be from what the step time gives: both are means of ten steps.
+#: Accepted difference between the throughput and that from the step time: both are means of ten steps.
 _EXACT = Decimal("0.002")
 
 
@@ -67,8 +67,8 @@ def import_card(path: Path) -> Imported:
     for accelerator, entry in _mapping(_mapping(card, "items"), _TUNED).items():
         step = _mapping(entry, "metrics").get(_STEP_TIME_MS) if isinstance(entry, Mapping) else None
         if not isinstance(entry, Mapping) or not isinstance(step, Stated):
-            continue  # it has no time of a step
-        reason = _refused(accelerator, entry, step)
+            continue  # it has no step time
+        reason = _rejection(accelerator, entry, step)
         if reason:
             left_out.append(Remark(step.line, f"{_TUNED}.{accelerator} {reason}"))
         else:
@@ -76,8 +76,8 @@ def import_card(path: Path) -> Imported:
     return Imported(name, (_file(name, rows),) if rows else (), tuple(left_out))
 
 
-def _refused(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> str:
-    """Why an entry is no row, empty where it is one."""
+def _rejection(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> str:
+    """The reason why an entry is no row; empty if it is one."""
     status, precision = _text(entry, "status"), _text(entry, "precision")
     command = _text(entry, "command")
     if status != "verified":
@@ -85,19 +85,19 @@ def _refused(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> str:
     if _ACCELERATOR.fullmatch(accelerator) is None:
         return "is of no accelerator that has a name"
     if precision not in _PRECISIONS:
-        return f"has the precision '{precision}', which no dtype is known for"
+        return f"has the precision '{precision}', which has no dtype"
     if any(_OPTIONS[name].search(command) is None for name in ("nodes", "gpus_per_node", "steps")):
-        return "has a command that does not say nodes, GPUs of a node and steps"
+        return "has a command without nodes, GPUs of a node and steps"
     if _NUMBER.fullmatch(step.text) is None or not Decimal(step.text):
         return f"has a step time of '{step.text}', which is no number above 0"
     return ""
 
 
 def _row(card: Mapping[str, Spelt], accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> Row:
-    model, size = _named(_text(card, "title"))
+    model, size = _model_and_size(_text(card, "title"))
     command = _text(entry, "command")
-    said = {name: found[1] for name, pattern in _OPTIONS.items() if (found := pattern.search(command)) is not None}
-    gpus = int(said["nodes"]) * int(said["gpus_per_node"])
+    options = {name: found[1] for name, pattern in _OPTIONS.items() if (found := pattern.search(command)) is not None}
+    gpus = int(options["nodes"]) * int(options["gpus_per_node"])
     seconds = f"{Decimal(step.text) / 1000:f}"
     texts = {
         "model": model,
@@ -106,7 +106,7 @@ def _row(card: Mapping[str, Spelt], accelerator: str, entry: Mapping[str, Spelt]
         "dtype": _PRECISIONS[_text(entry, "precision")],
         "accelerator": accelerator,
         "gpus": str(gpus),
-        "gpus_per_node": said["gpus_per_node"],
+        "gpus_per_node": options["gpus_per_node"],
         "case": _TUNED.replace("_", "-"),
         STEP_TIME.key: seconds,
         "statistic": "mean[-10:]",
@@ -114,15 +114,15 @@ def _row(card: Mapping[str, Spelt], accelerator: str, entry: Mapping[str, Spelt]
     }
     metrics = _mapping(entry, "metrics")
     texts |= {key: text for key, name in _FIGURES.items() if _NUMBER.fullmatch(text := _text(metrics, name))}
-    length, batch = _samples(said, texts, _text(entry, "expected_result"))
+    length, batch = _samples(options, texts, _text(entry, "expected_result"))
     texts |= {"sequence_length": length, "global_batch_size": batch}
     environment = _mapping(card, "verification_environment")
-    # A run's image is made of the container, and called as its site calls it: it is no "image" to compare.
-    told = {"container": "base_container", "commit": "bridge_commit"}
-    attributes = {name: _text(entry, key) or _text(environment, key) for name, key in told.items()}
+    # A run's image is made from the container, and its name depends on the site: it is no "image" to compare.
+    keys = {"container": "base_container", "commit": "bridge_commit"}
+    attributes = {name: _text(entry, key) or _text(environment, key) for name, key in keys.items()}
     recipe: dict[str, RecipeKey] = {
         "directory": Stated("scripts/training", CONVENTION, 1),
-        "steps": Stated(said["steps"], FACT, 1),
+        "steps": Stated(options["steps"], FACT, 1),
     }
     arguments = _arguments(command)
     if arguments:
@@ -139,26 +139,26 @@ def _row(card: Mapping[str, Spelt], accelerator: str, entry: Mapping[str, Spelt]
 
 
 def _arguments(command: str) -> tuple[str, ...]:
-    """What a command tells the recipe, without what it tells Slurm: each cluster has that of its own."""
+    """The recipe's arguments of a command, without those for Slurm, which each cluster has itself."""
     try:
         words = iter(shlex.split(command))
     except ValueError:
         return ()
     if PurePosixPath(next(words, "")).name != _SCRIPT:
         return ()
-    told: list[str] = []
+    kept: list[str] = []
     for word in words:
         name, has_value, _ = word.partition("=")
-        if name in _OF_SLURM and not has_value:
+        if name in _SLURM_OPTIONS and not has_value:
             next(words, None)
-        elif name not in {*_OF_SLURM, *_OF_THE_DESK}:
-            told.append(word)
-    return tuple(told)
+        elif name not in {*_SLURM_OPTIONS, *_LOCAL_OPTIONS}:
+            kept.append(word)
+    return tuple(kept)
 
 
-def _samples(said: Mapping[str, str], texts: Mapping[str, str], expected: str) -> tuple[str, str]:
-    """Sequence length and batch; what the command does not say is there where the throughput proves it."""
-    length = said.get("sequence_length", "")
+def _samples(options: Mapping[str, str], texts: Mapping[str, str], expected: str) -> tuple[str, str]:
+    """Sequence length and batch; values missing in the command are added if the throughput proves them."""
+    length = options.get("sequence_length", "")
     found = _GLOBAL_BATCH.search(expected)
     if found is None or not int(found[1]) or TOKENS_PER_S_PER_GPU not in texts:
         return length, ""
@@ -169,8 +169,8 @@ def _samples(said: Mapping[str, str], texts: Mapping[str, str], expected: str) -
     return (str(proven), found[1]) if is_length and length in {"", str(proven)} else (length, "")
 
 
-def _named(title: str) -> tuple[str, str]:
-    """Model and size of a card's title: ``nemotron_3_super_120b_a12b`` is ``nemotron3_super`` of ``120b``."""
+def _model_and_size(title: str) -> tuple[str, str]:
+    """Model and size in a card's title: ``nemotron_3_super_120b_a12b`` is ``nemotron3_super`` of ``120b``."""
     name = re.sub(r"[^a-z0-9._-]", "-", title.lower()).strip("-._")
     size = re.search(r"_([0-9]+b)(?:_|$)", name)
     return re.sub(r"_([0-9]+)(?=_|$)", r"\1", name[: size.start()] if size else name), size[1] if size else ""
@@ -179,7 +179,7 @@ def _named(title: str) -> tuple[str, str]:
 def _file(name: str, rows: list[Row]) -> RowFile:
     first = rows[0].values
     workload = "_".join(first[key].text for key in ("model", "size") if key in first)
-    # Each has a command of its own, and so a table of its own.
+    # Each has a command of its own, and therefore a table of its own.
     tables = tuple(
         RowTable(f"{name}: {row.values['case'].text} on {row.values['accelerator'].text}", row.table_line, (row,))
         for row in rows

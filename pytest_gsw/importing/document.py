@@ -1,4 +1,4 @@
-"""A document becomes rows: what its cells say, what facts declare, and what is usual; the rest is left blank."""
+"""A document becomes rows, from its cells, declared facts, and conventions; missing values are left blank."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ _DIRECTORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*
 
 @dataclass(frozen=True)
 class Imported:
-    """What one document gives."""
+    """The result of importing one document."""
 
-    #: The document's name, as rows say where they come from.
+    #: The document's name in the rows' source.
     name: str
     files: tuple[RowFile, ...]
     #: Parts of the document that are not read.
     left_out: tuple[Remark, ...] = ()
-    #: What a reader has to look at.
+    #: Findings for the user.
     remarks: tuple[Remark, ...] = ()
 
     @property
     def rows(self) -> tuple[StatedRow, ...]:
-        """Places count in the document."""
+        """The rows with their places in the document."""
         rows = (row for file in self.files for table in file.tables for row in table.rows)
         return tuple(row.stated(self.name, row.known) for row in rows)
 
     @property
     def blanks(self) -> Iterator[tuple[str, str, str, str]]:
-        """What neither document nor facts say, and why: by YAML file, row id and key."""
+        """Missing values with reasons: by YAML file, row id and key."""
         for file in self.files:
             for row in chain.from_iterable(table.rows for table in file.tables):
                 yield from ((file.path, row.id, key, reason) for key, reason in row.blanks.items())
@@ -70,11 +70,11 @@ class Imported:
 
 
 def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -> Imported:
-    """Read one document; figures that contradict each other are refused unless ``checked`` is false.
+    """Read one document; contradicting figures are refused unless ``checked`` is false.
 
     Raises:
-        ConfigurationError: It cannot be read; or the facts are of a table, a row or a file that it does not have, or
-            contradict what a cell states.
+        ConfigurationError: It cannot be read; or there are facts of a missing table, row or file; or facts contradict a
+            cell.
     """
     document = parse_document(read_text(path))
     read = read_rows(document, facts)
@@ -82,25 +82,25 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
     _check_facts(facts, drafts, {one.table.line for one in read.settings})
     completed = [_complete(draft, facts, path) for draft in drafts]
     found = [list(_contradictions(row)) if checked else [] for row in completed]
-    rows = [_refused(row, wrong) if wrong else row for row, wrong in zip(completed, found, strict=True)]
-    named = []
-    for draft, wrong, (row, said) in zip(drafts, found, with_cases(rows), strict=True):
-        named.append(replace(row, comments=(*row.comments, f"case: {said}")) if said else row)
-        remarks += [Remark(draft.line, f"{row.id}: {said}")] if said else []
+    rows = [_without_refuted(row, wrong) if wrong else row for row, wrong in zip(completed, found, strict=True)]
+    named_rows = []
+    for draft, wrong, (row, note) in zip(drafts, found, with_cases(rows), strict=True):
+        named_rows.append(replace(row, comments=(*row.comments, f"case: {note}")) if note else row)
+        remarks += [Remark(draft.line, f"{row.id}: {note}")] if note else []
         remarks += [Remark(one.line, f"{row.id}: refused: {one.text}", one.line_to_add) for one in wrong]
         for key, (reason, cell) in draft.refused.items():
             if key not in row.values or row.values[key].line != FACT:
                 add = f"rows: [{{line: {draft.line}, gpus: {draft.text('gpus')}, {key}: VALUE}}]"
                 remarks.append(Remark(cell.line, f"{row.id}, {key}: refused: {reason}", add))
     remarks.sort(key=lambda one: one.line)
-    return Imported(facts.name, _files(named, facts), tuple(read.left_out), tuple(remarks))
+    return Imported(facts.name, _files(named_rows, facts), tuple(read.left_out), tuple(remarks))
 
 
 # ---- One row ---------------------------------------------------------------------------------------
 
 
 def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> Row:
-    """One row with all that is known of it."""
+    """One row with all its known values."""
     whole, of_table = facts.whole, facts.tables.get(draft.table.line, Facts())
     values = {key: stated for key, stated in draft.values.items() if stated is not None}
     if "nodes" in values and "gpus" not in values:
@@ -110,14 +110,14 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> Row:
             values["gpus"] = replace(nodes, text=str(int(nodes.text) * int(per_node)))
     values.pop("nodes", None)
     of_row = facts.of_row(draft.line, values["gpus"].text if "gpus" in values else "")
-    for key in _corrected(draft, of_row, facts.name):
+    for key in _replaced_cells(draft, of_row, facts.name):
         del values[key]
     absent = {key for key, stated in draft.values.items() if stated is None}
     levels = [of_row, of_table, whole]
-    values = _filled(values, levels, absent)
+    values = _with_facts(values, levels, absent)
     file = facts.files.get(_path_of(_texts(values), facts), Facts())
     levels.insert(2, file)
-    values = _filled(values, levels, absent)
+    values = _with_facts(values, levels, absent)
     architecture = file.architecture or whole.architecture
     values |= _flops(values, architecture, levels)
     usual = gpus_per_node(_texts(values).get("accelerator", ""))
@@ -129,7 +129,9 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> Row:
     blanks = _blanks(values, draft)
     recipe: dict[str, RecipeKey] = {}
     for level in reversed(levels):
-        recipe |= {key: Stated(told, FACT, 1) if isinstance(told, str) else told for key, told in level.recipe.items()}
+        recipe |= {
+            key: Stated(value, FACT, 1) if isinstance(value, str) else value for key, value in level.recipe.items()
+        }
     recipe.setdefault("directory", Stated(_directory(facts.name, path), CONVENTION, 1))
     attributes, known = dict(draft.attributes), dict[str, str]()
     for level in reversed(levels):
@@ -157,8 +159,8 @@ def _first(key: str, *levels: Facts) -> str:
     return next((level.values[key] for level in levels if key in level.values), "")
 
 
-def _filled(values: Mapping[str, Stated], levels: Sequence[Facts], absent: set[str]) -> dict[str, Stated]:
-    """The values with what facts declare, the nearest first: they fill in what no cell says. A case is the facts'."""
+def _with_facts(values: Mapping[str, Stated], levels: Sequence[Facts], absent: set[str]) -> dict[str, Stated]:
+    """The values with declared facts for missing cells, the nearest first. A case always comes from facts."""
     found = dict(values)
     for number, level in enumerate(levels):
         for key, text in level.values.items():
@@ -173,11 +175,11 @@ def _filled(values: Mapping[str, Stated], levels: Sequence[Facts], absent: set[s
     return found
 
 
-def _corrected(draft: Draft, of_row: Facts, name: str) -> set[str]:
-    """The cells that facts of the row take the place of: those that its other figures contradict.
+def _replaced_cells(draft: Draft, of_row: Facts, name: str) -> set[str]:
+    """The cells that facts of the row replace: those that its other figures contradict.
 
     Raises:
-        ConfigurationError: A fact is not what a cell states that nothing contradicts.
+        ConfigurationError: A fact differs from a cell without a contradiction.
     """
     stated = {key: stated for key, stated in draft.values.items() if stated is not None}
     differing = {
@@ -191,13 +193,13 @@ def _corrected(draft: Draft, of_row: Facts, name: str) -> set[str]:
         if key not in wrong:
             raise ConfigurationError(
                 f"facts of {name}: {key} is {of_row.values[key]}, but line {cell.line} of the document states "
-                f"{cell.text}; facts fill in what no cell says, or what the row's other figures contradict"
+                f"{cell.text}; facts fill in missing cells, or replace those that the row's other figures contradict"
             )
     return set(differing)
 
 
 def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], levels: Sequence[Facts]) -> dict[str, Stated]:
-    """Model FLOPs of a sample by the declared formula, where none are declared, or those are another depth's."""
+    """Model FLOPs of a sample by the declared formula, if none are declared, or only those of another depth."""
     texts, of_row = _texts(values), levels[0].values
     depth, full = texts.get("layers", ""), architecture.get("layers", "")
     found: dict[str, Stated] = {}
@@ -214,8 +216,8 @@ def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], levels
         flops: float = gpt2(sequence_length=int(length), parameters=float(size[1]) * 1e9) if size else 0
     else:
         numbers = {**architecture, "layers": depth or full, "sequence_length": length}
-        given = {key: int(numbers[key]) for key in signature(FORMULAS[formula]).parameters if numbers.get(key)}
-        flops = FORMULAS[formula](**given) if given.keys() == signature(FORMULAS[formula]).parameters.keys() else 0
+        inputs = {key: int(numbers[key]) for key in signature(FORMULAS[formula]).parameters if numbers.get(key)}
+        flops = FORMULAS[formula](**inputs) if inputs.keys() == signature(FORMULAS[formula]).parameters.keys() else 0
     if flops:
         whole = f"{Decimal(flops).normalize():e}" if formula == "gpt2" else str(int(flops))
         found["model_flops"] = Stated(whole, FACT, 1)
@@ -223,10 +225,10 @@ def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], levels
 
 
 def _blanks(values: Mapping[str, Stated], draft: Draft) -> dict[str, str]:
-    """What has to be filled in before the row can run, and why it is not there."""
+    """The missing keys that the row needs to run, with reasons."""
     refused = {key: reason for key, (reason, _) in draft.refused.items()}
     blanks = {key: refused.get(key, UNSAID) for key in NEEDED if key not in values}
-    # Not each model has a size in its name; one that is there and cannot be read is not none.
+    # Not each model has a size in its name; an unreadable one is a fault.
     blanks |= {"size": refused["size"]} if "size" in refused and "size" not in values else {}
     gpus, per_node = (int(values[key].text) if key in values else 0 for key in ("gpus", "gpus_per_node"))
     if per_node and gpus > per_node and gpus % per_node:
@@ -246,7 +248,7 @@ def _blanks(values: Mapping[str, Stated], draft: Draft) -> dict[str, str]:
 
 
 def _directory(name: str, path: Path) -> str:
-    """The recipe's directory: the one that its README lies in, as far as facts name it."""
+    """The recipe's directory: that of its README, if facts name it."""
     parent = str(PurePosixPath(name).parent)
     if parent == "." and path.name.lower().startswith("readme"):
         parent = path.resolve().parent.name
@@ -257,14 +259,14 @@ def _directory(name: str, path: Path) -> str:
 
 
 def _path_of(texts: Mapping[str, str], facts: DocumentFacts) -> str:
-    """The YAML file of a row where all rows of its framework and model are of its size, or facts name that file."""
+    """The YAML file of a row if all rows of its framework and model have its size, or facts name that file."""
     stem = f"{texts.get('framework') or 'unknown'}/{texts.get('model') or 'unknown'}"
     sized = f"{stem}_{texts.get('size', '')}.yaml"
     return sized if sized in facts.files else f"{stem}.yaml"
 
 
 def _files(rows: Sequence[Row], facts: DocumentFacts) -> tuple[RowFile, ...]:
-    """Rows by file: one for each framework and model, named after the workload where it has one size.
+    """Rows by file: one for each framework and model, named after the workload if it has one size.
 
     Raises:
         ConfigurationError: There are facts of a file that is none of these.
@@ -315,7 +317,7 @@ def _file(path: str, members: Sequence[Row], facts: DocumentFacts) -> RowFile:
 
 
 def _check_facts(facts: DocumentFacts, drafts: Sequence[Draft], settings: set[int]) -> None:
-    """Refuse facts of what is not there: they are of another release.
+    """Refuse facts of missing tables and rows: they are of another release.
 
     Raises:
         ConfigurationError: There is no such table or row in the document.
@@ -337,13 +339,13 @@ def _check_facts(facts: DocumentFacts, drafts: Sequence[Draft], settings: set[in
 
 
 def _contradictions(row: Row) -> Iterator[Finding]:
-    """What the row's figures contradict of each other, and facts do not acknowledge."""
+    """Contradictions between the row's figures that facts do not acknowledge."""
     for finding in findings([row.stated("", row.known)]):
         if finding.is_contradiction and not finding.acknowledged:
             yield finding
 
 
-def _refused(row: Row, found: Sequence[Finding]) -> Row:
+def _without_refuted(row: Row, found: Sequence[Finding]) -> Row:
     """The row without a figure that others contradict; a step time and a throughput refute each other."""
     values, blanks, comments = dict(row.values), dict(row.blanks), list(row.comments)
     for finding in found:

@@ -1,4 +1,4 @@
-"""``facts.yaml``: labels of families of documents, and what no cell of a document says, declared beside the tables."""
+"""``facts.yaml``: labels of families of documents, and declared values that no cell of a document has."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pytest_gsw.tables.releases import NEMO
 from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, RELEASES, ROW_FIELDS
 from pytest_gsw.tables.yaml_values import Stated, Value, read_mapping
 
-# ---- Labels: what the columns, rows, titles and headings of a family of documents are called ----------
-#
-# The bundled families stand in ``families.yaml`` beside this module; ``facts.yaml`` may have further ones.
+# ---- Labels: the names of columns, rows, titles and headings in a family of documents -----------------
 
-#: The family of a document that nothing says it of.
+# The bundled families are in ``families.yaml`` next to this module; ``facts.yaml`` may have further ones.
+
+#: The default family of a document.
 USUAL = "recipes"
 BUNDLED = Path(__file__).with_name("families.yaml")
 
@@ -32,22 +32,22 @@ _ANY_NAME = r"[^\n]{1,200}"
 
 
 class Label(NamedTuple):
-    """What a column, a row or a setting is: its key, and what one of it is in the key's unit."""
+    """The meaning of a column, a row or a setting: its key, and its unit in that of the key."""
 
     key: str
-    #: A factor, or ``%`` for numbers that are percentages without the sign; empty where the unit is the key's.
+    #: A factor, or ``%`` for percentages without the sign; empty if the unit is the key's.
     factor: str = ""
 
 
 class Template(NamedTuple):
-    """A text with places for words, such as ``{gpus}x {accelerator} GPUs``, and what it says besides."""
+    """A text with places for words, such as ``{gpus}x {accelerator} GPUs``, and further values that it implies."""
 
     pattern: re.Pattern[str]
     values: Mapping[str, str]
 
 
 class CellValue(NamedTuple):
-    """What a cell of this text says: values of other keys, or nothing."""
+    """The declared meaning of a cell with this text: values of other keys, or nothing."""
 
     column: str
     values: Mapping[str, str]
@@ -58,7 +58,7 @@ class Family:
     """The labels of one family of documents."""
 
     name: str
-    #: By label, in small letters; ``None`` of one that is not to be read.
+    #: By label, in small letters; ``None`` for one that is not to be read.
     names: Mapping[str, Label | None] = field(default_factory=dict)
     #: Names of columns that are runs.
     runs: Sequence[Template] = ()
@@ -67,27 +67,27 @@ class Family:
     #: By the cell's text, in small letters.
     cells: Mapping[str, Sequence[CellValue]] = field(default_factory=dict)
 
-    def says(self, column: str, text: str) -> Mapping[str, str] | None:
-        """What is declared of a cell; ``None`` where nothing is."""
+    def declared_values(self, column: str, text: str) -> Mapping[str, str] | None:
+        """The declared values of a cell; ``None`` if there are none."""
         known = self.cells.get(text.lower(), ())
         return next((one.values for one in known if one.column in {"", column.lower()}), None)
 
 
 def read_text(templates: Sequence[Template], family: Family, cell: Cell) -> dict[str, Stated] | None:
-    """What a heading, a title or a column's name says by the first template that it fits; ``None`` if it fits none."""
+    """The values in a heading, a title or a column's name, by the first matching template; ``None`` without one."""
     for template in templates:
         match = template.pattern.fullmatch(without_settings(cell.text)[:LONGEST_CELL])
         if match is not None:
             found = dict(template.values)
             for key, word in match.groupdict().items():
-                said = family.says("", word)
-                found |= {key: read_cell(key, word)} if said is None else said
+                declared = family.declared_values("", word)
+                found |= {key: read_cell(key, word)} if declared is None else declared
             return {key: Stated(value, cell.line, cell.column) for key, value in found.items() if value}
     return None
 
 
 def settings_of(cell: Cell) -> list[tuple[str, Cell]]:
-    """The settings of a title or of a column's name, such as ``TP=8``: their names and what they are."""
+    """The settings in a title or a column's name, such as ``TP=8``: names and values."""
     found = _SETTING.findall(cell.text[:LONGEST_CELL])
     return [(name, Cell(text, cell.line, cell.column)) for name, text in found]
 
@@ -99,15 +99,15 @@ def line_to_add(family: Family, kind: str, text: str, value: str = "KEY") -> str
 
 
 def without_settings(text: str) -> str:
-    """A title, or a column's name, without the brackets that have settings in them."""
+    """A title, or a column's name, without the brackets that contain settings."""
     return " ".join(_BRACKETS.sub(lambda match: "" if "=" in match[0] else match[0], text).split())
 
 
-# ---- As YAML writes them ---------------------------------------------------------------------------
+# ---- Keys of the YAML file -------------------------------------------------------------------------
 
 
 def _read_label(raw: str) -> str:
-    """A key, perhaps with a factor; ``~`` of what is not to be read."""
+    """Check a key, perhaps with a factor; ``~`` for a label that is not to be read."""
     match = _LABEL.fullmatch(raw)
     if raw != "~" and (match is None or not is_key(match["key"])):
         near = "" if match is None else f.nearest(match["key"], sorted({*ROW_FIELDS, *FILE_FIELDS, "nodes"}))
@@ -127,31 +127,31 @@ def _as_written(known: f.Kind) -> f.Kind:
     return replace(known, read=read, required=False, may_be_blank=False)
 
 
-_SAID: f.Fields = {key: _as_written(FILE_FIELDS[key]) for key in (*sorted(NAMES), "expected_failure")}
+_DECLARABLE: f.Fields = {key: _as_written(FILE_FIELDS[key]) for key in (*sorted(NAMES), "expected_failure")}
 
 
 def _templates(help_: str) -> f.Nested:
-    return f.Nested(None, help_, names=_ANY_NAME, wanted="a text of one line", each=_SAID)
+    return f.Nested(None, help_, names=_ANY_NAME, wanted="a text of one line", each=_DECLARABLE)
 
 
 _FAMILY: f.Fields = {
     "names": f.Nested(
         None,
-        "By the name of a column, a row or a setting, the key that it is.",
+        "Key of each column, row or setting, by its name.",
         names=_ANY_NAME,
         wanted="a text of one line",
         read=_read_label,
     ),
     "runs": _templates("Names of columns that are runs each, with {gpus} and the like in them."),
     "titles": _templates("Titles of tables whose columns are runs."),
-    "headings": _templates("Headings that say something of the rows below them."),
+    "headings": _templates("Headings with values for the rows below them."),
     "cells": f.Sequence_(
         {
             "cell": f.text("The text of a cell, or of a word of a heading.", required=True),
             "column": f.text("The column or row that it is a cell of; any by default."),
-            **_SAID,
+            **_DECLARABLE,
         },
-        "What cells say that are no number and no name: values of a row, or nothing.",
+        "Meanings of cells that are no number and no name: values of a row, or nothing.",
     ),
 }
 #: ``labels`` of facts.yaml: families by their names.
@@ -159,12 +159,12 @@ LABELS = f.Nested(None, "Labels of families of documents.", names=r"[a-z0-9][a-z
 
 
 def bundled_families() -> dict[str, Family]:
-    """The families that come with pytest-gsw."""
+    """The families of pytest-gsw itself."""
     return families_of(read_mapping(BUNDLED, {"labels": LABELS})["labels"], BUNDLED)
 
 
 def families_of(labels: Value, path: Path, known: Mapping[str, Family] | None = None) -> dict[str, Family]:
-    """Families as facts.yaml has them; one that is known already has these labels before its own.
+    """Families from facts.yaml; for a known one, these labels precede its own.
 
     Raises:
         ConfigurationError: A template has a place for a key that no text states.
@@ -192,7 +192,7 @@ def _family(known: Family, given: Mapping[str, Value], path: Path) -> Family:
         cell, column = texts.pop("cell"), texts.pop("column", "")
         cells.setdefault(cell.lower(), []).append(CellValue(column.lower(), texts))
     for several in cells.values():
-        several.sort(key=lambda one: not one.column)  # what is said of one column counts first
+        several.sort(key=lambda one: not one.column)  # a value for one column counts first
     return Family(known.name, names, cells={**known.cells, **cells}, **templates)
 
 
@@ -240,14 +240,14 @@ _TABLE: f.Fields = {
     "title": f.text("The table's title in the YAML."),
     "rows": f.Sequence_(_ROW, "Facts of single rows."),
 }
-_OF_FILES: f.Fields = {
+_FILE_FACTS: f.Fields = {
     **_SHARED,
     "architecture": FILE_FIELDS["architecture"],
     "activation_recomputation": _as_written(FILE_FIELDS["activation_recomputation"]),
 }
-_FILE: f.Fields = {**_OF_FILES, "path": f.text("The YAML file, such as maxtext/llama2_70b.yaml.", required=True)}
+_FILE: f.Fields = {**_FILE_FACTS, "path": f.text("The YAML file, such as maxtext/llama2_70b.yaml.", required=True)}
 _DOCUMENT: f.Fields = {
-    **_OF_FILES,
+    **_FILE_FACTS,
     "document": f.text("Name of the document, or the end of its path, such as grok1/README.md.", required=True),
     "labels": f.text("The family of documents whose labels it has."),
     "skip": f.Sequence_(f.text("A heading."), "Headings below which no tables are read."),
@@ -267,9 +267,9 @@ FACTS_FIELDS: f.Fields = {
     "documents": f.Sequence_(_DOCUMENT, "Facts of each document."),
 }
 
-#: By what a document has releases of, what is in front of their names.
+#: Prefixes of release names, by the document's kind of releases.
 _PREFIXES = {"recipes": "", "nemo": NEMO}
-#: What says which rows facts are of, and what is no value of a row.
+#: Keys that select the rows of facts, and are no value of a row.
 _NO_VALUES = frozenset(
     {
         *("document", "path", "line", "files", "tables", "rows", "recipe", "attributes", "acknowledged"),
@@ -290,7 +290,7 @@ class Facts:
     architecture: Mapping[str, str] = field(default_factory=dict)
     comment: str = ""
     title: str = ""
-    #: Releases of the recipes that the document's figures hold for.
+    #: Releases of the recipes for which the document's figures hold.
     releases: tuple[str, ...] = ()
 
 
@@ -298,18 +298,18 @@ class Facts:
 class DocumentFacts:
     """Facts of one document."""
 
-    #: Its name, as rows say where they come from: its file's, or with more of its path where facts name more of it.
+    #: Its name in the rows' source: its file's, or with more of its path if facts have more of it.
     name: str
     family: Family
     skip: tuple[str, ...] = ()
-    #: The tables of each release that a heading names go to a directory of its own; this is in front of its name.
+    #: Prefix of a release's name, if the tables of each release in a heading go to a directory of their own.
     by_release: str | None = None
     whole: Facts = field(default_factory=Facts)
     #: By the YAML file's path.
     files: Mapping[str, Facts] = field(default_factory=dict)
     #: By the line of the table's header.
     tables: Mapping[int, Facts] = field(default_factory=dict)
-    #: By the line of the row's figure, and its GPUs where they are given.
+    #: By the line of the row's figure, and its GPUs if they are given.
     rows: Mapping[tuple[int, int | None], Facts] = field(default_factory=dict)
 
     def of_row(self, line: int, gpus: str) -> Facts:
@@ -320,18 +320,18 @@ class DocumentFacts:
 
 @dataclass(frozen=True)
 class AllFacts:
-    """The facts of several documents, and the families that are known."""
+    """The facts of several documents, and the known families."""
 
     families: Mapping[str, Family]
     documents: Mapping[str, DocumentFacts] = field(default_factory=dict)
 
     def of(self, name: str, family: str = USUAL, release: str = "") -> DocumentFacts:
-        """The facts of a document; without any, none but its name and its labels.
+        """The facts of a document; by default, only its name and its labels.
 
         Raises:
             ConfigurationError: There is no such family.
         """
-        found = self.documents.get(name) or DocumentFacts(name, _known(self.families, family, "--labels"))
+        found = self.documents.get(name) or DocumentFacts(name, _find_family(self.families, family, "--labels"))
         values = {**found.whole.values, "release": release}
         return replace(found, whole=replace(found.whole, values=values)) if release else found
 
@@ -341,7 +341,7 @@ def read_facts(path: Path | None) -> AllFacts:
 
     Raises:
         FileError: The file is wrong; it lists every fault with line and column.
-        ConfigurationError: A document is there twice, or has labels of no family that is known.
+        ConfigurationError: A document is there twice, or its labels are of no known family.
     """
     families = bundled_families()
     if path is None:
@@ -351,19 +351,19 @@ def read_facts(path: Path | None) -> AllFacts:
         families = families_of(content["labels"], path, families)
     found: dict[str, DocumentFacts] = {}
     for entry in content["documents"].value if "documents" in content else ():
-        given = entry.value
-        name = given["document"].value
+        level = entry.value
+        name = level["document"].value
         if name in found:
             raise ConfigurationError(f"{path}:{entry.line}: the facts of {name} are there already")
-        files, tables = list(_below(given, "files")), list(_below(given, "tables"))
+        files, tables = list(_below(level, "files")), list(_below(level, "tables"))
         rows = [row for table in tables for row in _below(table, "rows")]
-        family = given["labels"].value if "labels" in given else USUAL
+        family = level["labels"].value if "labels" in level else USUAL
         found[name] = DocumentFacts(
             name=name,
-            family=_known(families, family, f"{path}:{entry.line}"),
-            skip=given["skip"].value if "skip" in given else (),
-            by_release=_PREFIXES[given["by_release"].value] if "by_release" in given else None,
-            whole=_facts(given),
+            family=_find_family(families, family, f"{path}:{entry.line}"),
+            skip=level["skip"].value if "skip" in level else (),
+            by_release=_PREFIXES[level["by_release"].value] if "by_release" in level else None,
+            whole=_facts(level),
             files={file["path"].value: _facts(file) for file in files},
             tables={table["line"].value: _facts(table) for table in tables},
             rows={(row["line"].value, int(row["gpus"].value) if "gpus" in row else None): _facts(row) for row in rows},
@@ -371,7 +371,7 @@ def read_facts(path: Path | None) -> AllFacts:
     return AllFacts(families, found)
 
 
-def _known(families: Mapping[str, Family], name: str, where: str) -> Family:
+def _find_family(families: Mapping[str, Family], name: str, where: str) -> Family:
     if name not in families:
         raise ConfigurationError(f"{where}: there are no labels of '{name}'{f.nearest(name, families)}")
     return families[name]

@@ -1,4 +1,4 @@
-"""Tables of a document: GitHub's pipe tables and HTML's, the headings that they stand below, and what a cell says."""
+"""Tables of a document (GitHub's pipe tables and HTML's), their headings, and the parsing of cells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pytest_gsw.tables.value_types import Field
 
 @dataclass(frozen=True)
 class Cell:
-    """A text of a document and where it stands, line and column from 1."""
+    """A text of a document and its place, line and column from 1."""
 
     text: str
     line: int
@@ -35,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """One table. Its rows are as long as its header, or else say themselves what is wrong with them."""
+    """One table. Its rows are as long as its header; others are faults that readers report."""
 
     header: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -50,17 +50,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Remark:
-    """Something of a document that a reader has to look at, or a part that is not read, and why."""
+    """A note on a document for the user, or on a part that is not read, with the reason."""
 
     line: int
     text: str
-    #: The line of facts.yaml that settles it, where there is one.
+    #: The line of facts.yaml that resolves it, if there is one.
     add: str = ""
 
 
 @dataclass(frozen=True)
 class Document:
-    """What a document has of tables."""
+    """The tables of a document."""
 
     tables: tuple[Table, ...]
     left_out: tuple[Remark, ...]
@@ -68,13 +68,13 @@ class Document:
 
 # ---- HTML tables as rows of cells: a cell with a span is in each place that it covers -----------------
 
-#: Places of a table, and columns that a cell may cover: a table of figures has some hundred.
+#: Limits on places of a table, and on columns that a cell may cover: a table of figures has some hundred.
 MAX_PLACES = 20_000
 _MAX_COLUMNS = 1_000
 
 #: A line that begins with a table, perhaps within other tags.
 _TABLE_LINE = re.compile(r"\s*(?:<[^<>]{1,200}>\s*){0,10}?(?P<table><table(?![A-Za-z0-9-]))", re.IGNORECASE)
-#: Tags within a text, by what stands in their place: a raised 2 makes another number, and what is struck out is none.
+#: Tags within a text, by their replacement: a raised 2 changes a number, and struck out text is none.
 _MARKS = {
     **dict.fromkeys(("sup", "sub"), "^"),
     **dict.fromkeys(("s", "del", "strike"), "~~"),
@@ -122,14 +122,14 @@ def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) ->
         reason = "an HTML table without cells"
     else:
         names = next((number for number, row in enumerate(rows) if not row.is_head), len(rows)) or 1
-        header = tuple(map(_joined, zip(*grid[:names], strict=False)))
+        header = tuple(map(_join_names, zip(*grid[:names], strict=False)))
         captions = (Cell(plain(parser.caption), first + 1),) if parser.caption else ()
         return last + 1, Table(header, tuple(grid[names:]), (*headings, *captions))
     return last + 1, Remark(first + 1, reason)
 
 
 class _Parser(HTMLParser):
-    """The cells of a table, as its tags come."""
+    """Collects the cells of a table from its tags."""
 
     def __init__(self, first_line: int) -> None:
         super().__init__(convert_charrefs=True)
@@ -141,8 +141,8 @@ class _Parser(HTMLParser):
         self._cell: _Cell | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open what a tag opens; HTML lets most end tags be left out."""
-        given = dict(attrs)
+        """Open a table, row or cell; HTML lets most end tags be left out."""
+        attributes = dict(attrs)
         if tag == "table":
             self.tables += 1
         elif tag in {"thead", "tbody", "tfoot"}:
@@ -151,13 +151,13 @@ class _Parser(HTMLParser):
             self._in_caption = True
         elif tag == "tr":
             self._cell = None
-            is_hidden = "hidden" in given or _HIDDEN.search(given.get("style") or "") is not None
+            is_hidden = "hidden" in attributes or _HIDDEN.search(attributes.get("style") or "") is not None
             self.rows.append(_Row(is_head=True, is_hidden=is_hidden))
         elif tag in {"td", "th"}:
             line, column = self.getpos()
             if not self.rows:
                 self.rows.append(_Row(is_head=True, is_hidden=False))
-            columns, rows = (_span(given.get(name)) for name in ("colspan", "rowspan"))
+            columns, rows = (_span(attributes.get(name)) for name in ("colspan", "rowspan"))
             self._cell = _Cell(self._first_line + line - 1, column + 1, columns, rows)
             row = self.rows[-1]
             row.is_head = row.is_head and (tag == "th" or self._in_head)
@@ -175,7 +175,7 @@ class _Parser(HTMLParser):
             self._in_caption = False
 
     def handle_data(self, data: str) -> None:
-        """Take the text of a cell."""
+        """Add the text of a cell."""
         if self._cell is not None:
             self._cell.text += data
         elif self._in_caption:
@@ -183,19 +183,19 @@ class _Parser(HTMLParser):
 
 
 def _span(text: str | None) -> int:
-    """How many places a cell covers; a span of 0 reaches to the end of the table."""
+    """The number of places that a cell covers; a span of 0 reaches to the end of the table."""
     if text is None or re.fullmatch(r"\s*[0-9]{1,6}\s*", text) is None:
         return 1
     return min(int(text) or _MAX_COLUMNS, _MAX_COLUMNS)
 
 
-def _joined(cells: Sequence[Cell]) -> Cell:
-    """The names of one column: those of several rows of a head are one, each said once."""
+def _join_names(cells: Sequence[Cell]) -> Cell:
+    """The name of one column: the names from several head rows, each once."""
     return replace(cells[-1], text=" ".join(dict.fromkeys(cell.text for cell in cells)))
 
 
 def _grid(rows: Sequence[_Row]) -> list[tuple[Cell, ...]] | None:
-    """Rows with each cell in all places that it covers; nothing where these are too many."""
+    """Rows with each cell in all places that it covers; ``None`` if these are too many."""
     grid: list[tuple[Cell, ...]] = []
     left: dict[int, tuple[Cell, int]] = {}
     count = 0
@@ -206,7 +206,7 @@ def _grid(rows: Sequence[_Row]) -> list[tuple[Cell, ...]] | None:
         for cell in row.cells:
             text = cell.text
             if cell.columns > 1 and not row.is_head and _HAS_DIGIT.search(text):
-                text += f" (over {cell.columns} columns)"  # whose number it is nothing says
+                text += f" (over {cell.columns} columns)"  # its column is ambiguous
             placing = Cell(plain(text), cell.line, cell.column)
             for _ in range(cell.columns):
                 while column in placed:
@@ -218,7 +218,7 @@ def _grid(rows: Sequence[_Row]) -> list[tuple[Cell, ...]] | None:
                 if count + len(left) > MAX_PLACES:
                     return None
         count += len(placed) - sum(cell.columns for cell in row.cells)
-        # A row that leaves a gap before a cell from above has lost a cell: it ends there, and is seen to be short.
+        # A row that leaves a gap before a cell from above has lost a cell: it ends there, and counts as short.
         whole = next(number for number in range(len(placed) + 1) if number not in placed)
         grid.append(tuple(placed[column] for column in range(whole)))
     return grid
@@ -237,19 +237,19 @@ _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]{0,20})(?:[\s/][^<>]
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _EMPHASIS = re.compile(r"(\*{1,3}|`)(?=\S)([^*`]*[^*`\s])\1")
 _NOTE = re.compile(r"\[\^[^\[\]]*\]")
-_MARKED = re.compile(r"[\\\[<*`&]")
+_MARKUP = re.compile(r"[\\\[<*`&]")
 _QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
 
 
 def parse_document(text: str) -> Document:
-    """The tables of a document's text, but for those in blocks of code and in comments."""
-    shown = [("" if is_code else line) for line, is_code in _marked(re.split("\r\n?|\n", text))]
-    visible = [_QUOTE.sub(lambda quote: " " * len(quote[0]), line, count=1) for line in _without_comments(shown)]
+    """The tables of a document's text, except for those in blocks of code and in comments."""
+    kept = [("" if is_code else line) for line, is_code in _mark_code(re.split("\r\n?|\n", text))]
+    visible = [_QUOTE.sub(lambda quote: " " * len(quote[0]), line, count=1) for line in _without_comments(kept)]
     tables: list[Table] = []
     left_out: list[Remark] = []
     headings: list[tuple[int, Cell]] = []
     number = 0
-    # Where the last table ends: what begins behind it does not.
+    # End of the last table: a table that begins behind it does not end.
     last_end = max((at for at, line in enumerate(visible, 1) if _TABLE_END.search(line)), default=0)
     while number < len(visible):
         line = visible[number]
@@ -277,7 +277,7 @@ def parse_document(text: str) -> Document:
 
 def plain(text: str) -> str:
     """The words of a text without Markdown's marks, HTML's tags and footnotes."""
-    if _MARKED.search(text) is None:
+    if _MARKUP.search(text) is None:
         return " ".join(text.split())
     text = _NOTE.sub("", _LINK.sub(r"\1", text.replace("\\|", "|")))
     text = _EMPHASIS.sub(r"\2", _TAG.sub(_mark, text))
@@ -288,8 +288,8 @@ def _mark(tag: re.Match[str]) -> str:
     return "" if tag["end"] else _MARKS.get(tag["name"].lower(), " ")
 
 
-def _marked(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Each line, and whether it is code between fences."""
+def _mark_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Each line, and true if it is code between fences."""
     fence = ""
     for line in lines:
         match = _FENCE.fullmatch(line)
@@ -303,12 +303,12 @@ def _marked(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _without_comments(lines: Sequence[str]) -> list[str]:
-    """The lines without what stands between ``<!--`` and ``-->``; what does not end is no comment."""
-    text, shown, position = "\n".join(lines), [], 0
+    """The lines without the text between ``<!--`` and ``-->``; an unclosed one is no comment."""
+    text, kept, position = "\n".join(lines), [], 0
     while (begin := text.find("<!--", position)) >= 0 and (end := text.find("-->", begin)) >= 0:
-        shown += [text[position:begin], "\n" * text.count("\n", begin, end)]
+        kept += [text[position:begin], "\n" * text.count("\n", begin, end)]
         position = end + 3
-    return "".join([*shown, text[position:]]).split("\n")
+    return "".join([*kept, text[position:]]).split("\n")
 
 
 def _heading(lines: Sequence[str], number: int) -> tuple[int, str] | None:
@@ -352,14 +352,14 @@ def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -
     if len(header) != len(_cells(lines[number + 1], 0)):
         return end, Remark(number + 1, "the line below the table's header has another number of cells")
     width, rows = len(header), [_cells(lines[at], at) for at in range(number + 2, end)]
-    # Empty cells beyond the header are none; of any other number of cells, which is which is not known.
+    # Empty cells beyond the header are ignored; with any other number of cells, their columns are unknown.
     fitted = (row if any(cell.text for cell in row[width:]) else row[:width] for row in rows)
     return end, Table(header, tuple(fitted), headings)
 
 
-# ---- What a cell says: a plain number with its unit, or a word; nothing is repaired ------------------
+# ---- The value of a cell: a plain number with its unit, or a word; nothing is repaired ---------------
 
-#: Cells that say that there is none.
+#: Cells that mean a missing value.
 NOTHING = frozenset({"", "-", "\u2013", "\u2014", "na", "n/a", "none", "null", "~"})
 FIGURES = frozenset(DOCUMENTED)
 #: Keys whose cells are counts.
@@ -376,7 +376,7 @@ KNOWN = FIGURES | COUNTS | NAMES | {"notes", "model_flops", "statistic", "expect
 
 _S = {"": "1", "s": "1", "sec": "1", "secs": "1", "seconds": "1", "s/step": "1", "ms": "0.001"}
 _RATE = {"": "1", "k": "1000", "tokens/s": "1", "tok/s": "1", "tokens/sec": "1"}
-#: By key, the units that may stand behind a number, each with what one of it is.
+#: By key, the units that may follow a number, each with its factor.
 _UNITS: Mapping[str, Mapping[str, str]] = {
     STEP_TIME.key: _S,
     SAVE_TIME.key: _S,
@@ -386,7 +386,7 @@ _UNITS: Mapping[str, Mapping[str, str]] = {
     TOKENS_PER_S_PER_GPU: {**_RATE, "tokens/s/gpu": "1", "token/gpu/sec": "1"},
     TFLOPS_PER_GPU.key: {"": "1", "tflop/s": "1", "tflops": "1"},
 }
-#: Of these a comma may be a decimal one: a time of ``8,309`` seconds is rare.
+#: Keys whose comma may be a decimal one: a time of ``8,309`` seconds is rare.
 _NO_COMMA = frozenset({STEP_TIME.key, SAVE_TIME.key, DAYS_TO_TRAIN.key, MFU.key})
 _NUMBER = re.compile(
     r"(?P<digits>[1-9][0-9]{0,2}(?:,[0-9]{3}){1,5}|0|[1-9][0-9]{0,14})(?P<rest>(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,3})?)\s?"
@@ -395,7 +395,7 @@ _NUMBER = re.compile(
 
 _DTYPES = sorted({dtype for one in ACCELERATORS for dtype in one.tflops} | {"fp32", "tf32"}, key=len, reverse=True)
 _KINDS = sorted({one.name for one in ACCELERATORS}, key=len, reverse=True)
-#: What a word of each key looks like within a longer text.
+#: Patterns for a word of each key within a longer text.
 WORDS: Mapping[str, str] = {
     "size": r"[0-9]{1,4}(?:\.[0-9]{1,3})?[bBmM]",
     "dtype": "|".join(map(re.escape, _DTYPES)),
@@ -405,12 +405,12 @@ WORDS: Mapping[str, str] = {
 
 
 def is_key(name: str) -> bool:
-    """Whether a table may state this key."""
+    """True if a table may state this key."""
     return name in KNOWN or re.fullmatch(r"attributes\.[A-Za-z_][A-Za-z0-9_]{0,59}", name) is not None
 
 
 def read_cell(key: str, text: str, factor: str = "") -> str:
-    """The value of a cell as tables write it, digit for digit; empty where the cell says that there is none.
+    """The value of a cell as tables write it, digit for digit; empty if the cell means a missing value.
 
     Raises:
         ValueError: It is no plain number, or no name, of this key.

@@ -1,7 +1,7 @@
-"""Rows become the text of a YAML table: each key as far out as it is the same for all, figures in columns.
+"""Rows become the text of a YAML table: each key at the outermost level where it is equal for all, figures in columns.
 
-The text is written here, and not dumped by a YAML library, for the comments and the columns: the tables are
-under review, and a reviewer reads them beside the document.
+The text is written here, and not by a YAML library, for the comments and the columns: reviewers compare the tables with
+the document.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _ORDER = (
     *("expected_failure", "notes"),
 )
 _HEAD = ("model", "size", "framework", "log_format", "dtype", "accelerator", "gpus_per_node")
-_OF_TABLE = tuple(dict.fromkeys(("release", "dtype", *_HEAD, *_ORDER, "line")))
-_AT_END = ("model", "framework", "log_format", "line")
-#: Keys that never leave the row: a reader looks for them there.
-_OF_ROW = frozenset({"gpus", *FIGURES, "case", "notes", "proxy", "expected_failure"})
+_TABLE_KEYS = tuple(dict.fromkeys(("release", "dtype", *_HEAD, *_ORDER, "line")))
+_LAST_KEYS = ("model", "framework", "log_format", "line")
+#: Keys that are always written at the row, where readers look for them.
+_ROW_KEYS = frozenset({"gpus", *FIGURES, "case", "notes", "proxy", "expected_failure"})
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%:+\[\]-]*")
 _AMBIGUOUS = frozenset({"null", "~", "none"})
 _WIDTH = 160
-#: The schema lies in the directory of the tables, each of which is in the directory of its framework.
+#: The schema is in the directory of the tables, each of which is in the directory of its framework.
 SCHEMA_LINE = f"# yaml-language-server: $schema=../{SCHEMA_FILE}"
 
 
 def yaml_text(file: RowFile, document: str) -> str:
     """The YAML of one file."""
     rows = [row for table in file.tables for row in table.rows]
-    shared = _shared(rows, (*_HEAD, *_ORDER, "release"))
-    recipe = _shared_recipe(rows)
+    shared = _common_values(rows, (*_HEAD, *_ORDER, "release"))
+    recipe = _common_recipe(rows)
     lines = [SCHEMA_LINE, *_head_comment(file, document, rows), ""]
     lines += [_line(key, shared[key], rows) for key in _HEAD if key in shared]
     lines.append(f"document: {_scalar(document)}")
@@ -92,25 +92,25 @@ def _comment(text: str, indent: str) -> Iterator[str]:
         yield f"{indent}# {line}".rstrip()
 
 
-def _shared(rows: Sequence[Row], keys: Iterable[str]) -> dict[str, Stated]:
-    """The keys of which all rows have the same value."""
+def _common_values(rows: Sequence[Row], keys: Iterable[str]) -> dict[str, Stated]:
+    """The keys with one value for all rows."""
     found = {}
     for key in keys:
         texts = {row.values[key].text if key in row.values else None for row in rows}
         reasons = {row.blanks.get(key) for row in rows}
-        # Facts take the place of a cell at its row alone.
-        kept = key in _OF_ROW or not reasons <= {None, UNSAID} or len(reasons) > 1
+        # Facts replace a cell at its row alone.
+        stays_at_row = key in _ROW_KEYS or not reasons <= {None, UNSAID} or len(reasons) > 1
         if key == "gpus" and None not in texts:
-            # One that stands outside of the table is written above the rows, with its line.
-            kept = any(not row.values[key].text or row.values[key].line in _own_lines(rows) for row in rows)
-        if len(texts) == 1 and None not in texts and not kept:
+            # A count from outside the table is written above the rows, with its line.
+            stays_at_row = any(not row.values[key].text or row.values[key].line in _own_lines(rows) for row in rows)
+        if len(texts) == 1 and None not in texts and not stays_at_row:
             found[key] = rows[0].values[key]
     if len(rows) == 1:
         found.pop("line", None)
     return found
 
 
-def _shared_recipe(rows: Sequence[Row]) -> dict[str, RecipeKey]:
+def _common_recipe(rows: Sequence[Row]) -> dict[str, RecipeKey]:
     first = rows[0].recipe
     return {key: value for key, value in first.items() if all(row.recipe.get(key) == value for row in rows)}
 
@@ -125,7 +125,7 @@ def _line(key: str, stated: Stated, rows: Sequence[Row]) -> str:
 
 
 def _source(key: str, stated: Stated, rows: Sequence[Row] = ()) -> str:
-    """Where a value comes from, as a comment; what the table itself states needs none."""
+    """The source of a value, as a comment; values of the table itself need none."""
     if stated.line == CONVENTION:
         return "  # the document does not say: by convention"
     own = _own_lines(rows)
@@ -134,8 +134,8 @@ def _source(key: str, stated: Stated, rows: Sequence[Row] = ()) -> str:
     lines = sorted({row.values[key].line for row in rows if key in row.values} - {FACT, CONVENTION})
     if len(lines) > 1:
         # Each row has its own, such as that of its line of a table of settings.
-        shown = [line for line in lines if line not in own]
-        return f"  # lines {shown[0]} {'and' if len(shown) == 2 else 'to'} {shown[-1]}" if len(shown) > 1 else ""
+        places = [line for line in lines if line not in own]
+        return f"  # lines {places[0]} {'and' if len(places) == 2 else 'to'} {places[-1]}" if len(places) > 1 else ""
     return f"  # line {stated.line}"
 
 
@@ -144,7 +144,7 @@ def _own_lines(rows: Iterable[Row]) -> set[int]:
     return {line for row in rows for line in (row.table_line, int(row.values["line"].text))}
 
 
-#: Of a recipe, as they are written.
+#: Keys of a recipe in the order in which they are written.
 _RECIPE_KEYS = (
     *("directory", "script", "launcher", "steps", "logged_steps", "steps_before", "one_job_per_row", "image"),
     *("arguments", "environment"),
@@ -174,8 +174,8 @@ def _acknowledged(acknowledged: Mapping[str, str], indent: str) -> Iterator[str]
 
 
 def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, RecipeKey]) -> Iterator[str]:
-    shared = {key: stated for key, stated in _shared(table.rows, _OF_TABLE).items() if key not in of_file}
-    own_recipe = {key: value for key, value in _shared_recipe(table.rows).items() if key not in recipe}
+    shared = {key: stated for key, stated in _common_values(table.rows, _TABLE_KEYS).items() if key not in of_file}
+    own_recipe = {key: value for key, value in _common_recipe(table.rows).items() if key not in recipe}
     yield from _comment(table.comment, "  ")
     yield f"  - title: {_quoted(table.title)}{TABLE_AT_LINE}{table.line}"
     if table.section:
@@ -188,38 +188,38 @@ def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, RecipeKey]) 
 
 
 def _rows(rows: Sequence[Row], outside: set[str]) -> Iterator[str]:
-    """Rows in columns: on one line each; where that is too long, the settings on one and the figures on the next."""
-    keys = [key for key in (*_ORDER, *_AT_END) if key not in outside]
+    """Rows in columns: on one line each; if that is too long, the settings on one and the figures on the next."""
+    keys = [key for key in (*_ORDER, *_LAST_KEYS) if key not in outside]
     figures = {*FIGURES, "expected_failure", "notes", "line"}
     first = _columns(rows, [key for key in keys if key not in figures])
     second = _columns(rows, [key for key in keys if key in figures])
     extra = [_inline("attributes", row.attributes) for row in rows]
     longest = max(len(a) + len(b) + len(c) for a, b, c in zip(first, second, extra, strict=True))
-    said: tuple[str, ...] = ()
+    previous: tuple[str, ...] = ()
     for row, left, right, more in zip(rows, first, second, extra, strict=True):
         blank = tuple(f"{BLANK_ABOVE}{key}: {reason}" for key, reason in row.blanks.items() if key not in outside)
-        for comment in (*row.comments, *(blank if blank != said else ())):
+        for comment in (*row.comments, *(blank if blank != previous else ())):
             yield from _comment(_printable(comment), "      ")
-        said = blank
+        previous = blank
         right = ", ".join(part for part in (right, more) if part)
-        known = _inline("acknowledged", row.acknowledged)
+        reasons = _inline("acknowledged", row.acknowledged)
         parts = (
             [f"{left}, {right}" if left and right else left or right]
             if longest <= _WIDTH
             else [*filter(None, (left, right))]
         )
-        parts += [known] if known else []
+        parts += [reasons] if reasons else []
         yield "      - {" + ",\n         ".join(part.rstrip() for part in parts) + "}"
 
 
 def _columns(rows: Sequence[Row], keys: Sequence[str]) -> list[str]:
-    """``key: value`` pairs, those of one key below each other; where a row lacks one, blanks."""
+    """``key: value`` pairs, those of one key below each other; spaces where a row lacks one."""
     lines = ["" for _ in rows]
     for key in keys:
-        shown = [_pair(row, key) for row in rows]
-        width = max((len(value) for value in shown if value is not None), default=0)
-        numeric = all(re.fullmatch(r"[\d.]+(?:e[+-]\d+)?%?", value) for value in shown if value)
-        for number, value in enumerate(shown):
+        values = [_pair(row, key) for row in rows]
+        width = max((len(value) for value in values if value is not None), default=0)
+        numeric = all(re.fullmatch(r"[\d.]+(?:e[+-]\d+)?%?", value) for value in values if value)
+        for number, value in enumerate(values):
             if value is not None:
                 lines[number] += f"{key}: {f'{value.rjust(width)},' if numeric else f'{value},'.ljust(width + 1)} "
             elif width:
@@ -238,7 +238,7 @@ def _pair(row: Row, key: str) -> str | None:
 
 
 def _inline(key: str, texts: Mapping[str, str]) -> str:
-    """A mapping of texts on one line, or nothing where it is empty."""
+    """A mapping of texts on one line; empty for an empty one."""
     return f"{key}: {{{', '.join(f'{name}: {_quoted(text)}' for name, text in texts.items())}}}" if texts else ""
 
 

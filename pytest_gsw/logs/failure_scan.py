@@ -1,18 +1,17 @@
-"""What the log of a run that is said to have ended well must not hold.
+"""Signs of failure in the log of a job that ended with exit code 0.
 
 A script that goes on after its training has died (``|| true``, ``| tee``, a last ``echo``) ends with 0, and Slurm
-calls the job COMPLETED. The log knows better. What counts depends on where a line stands, and on what it tells of:
+reports COMPLETED. The log shows the failure. A line counts by its place and its subject:
 
-- What broke machines, the fabric or the job (Xid, ECC, a hung GPU, a collective's time-out, a task that failed, a
-  cancellation) counts wherever it stands behind the first step. Steps that follow prove nothing: ranks may train
-  each on its own, and a buffered log shows steps late. Broken hardware counts before the first step, too.
-- What a program tells of itself (an exception, no memory, no space) counts behind the last steps. Where training
-  went on for three steps or more, it got over that: frameworks try kernels that do not fit, and save again what
-  could not be saved.
+- Failures of machines, the fabric or the job (Xid, ECC, a hung GPU, a collective's time-out, a failed task, a
+  cancellation) count anywhere behind the first step. Later steps prove nothing: ranks may train each on its own, and a
+  buffered log shows steps late. Broken hardware counts before the first step, too.
+- A program's own errors (an exception, no memory, no space) count behind the last steps. Three steps or more after an
+  error show that training recovered: frameworks try kernels that do not fit, and retry failed saves.
 - Before the first step nothing else counts: training started all the same.
-- What stands before the last attempt is that attempt's affair, see :mod:`pytest_gsw.logs.steps`; hardware that
-  broke under it counts unless the scheduler began the job anew.
-- What is printed when a run that is over is torn down is no failure: :data:`HARMLESS`.
+- Lines before the last attempt belong to that attempt, see :mod:`pytest_gsw.logs.steps`. Hardware that broke there
+  counts unless the scheduler restarted the job.
+- Output of the teardown after a finished run is no failure: :data:`HARMLESS`.
 """
 
 from __future__ import annotations
@@ -49,31 +48,31 @@ from pytest_gsw.logs.signatures import (
 # -- bad ends --------------------------------------------------------------------------------------
 
 
-#: The name of an end that no other signature knows.
+#: Name of an error that no other signature matches.
 LAST_WORDS = "an error"
-_LOOK = "look at the lines before it: a program that ends so has not ended well"
-#: Where a line names an exception: behind labels, times and levels, and not in a sentence or in code that is shown.
-_BEGIN = r"\A {0,2}(?:\d{1,7}: {1,2})?|[\]>]:? {0,2}|/\d{1,5} |\bERROR\W{1,3}|\d:\d\d(?:[.,]\d{1,9})?Z? "
+_LOOK = "look at the lines before it: a program with such an end has failed"
+#: The place of an exception's name in a line: behind labels, times and levels, not in a sentence or in displayed code.
+_BEFORE_NAME = r"\A {0,2}(?:\d{1,7}: {1,2})?|[\]>]:? {0,2}|/\d{1,5} |\bERROR\W{1,3}|\d:\d\d(?:[.,]\d{1,9})?Z? "
 _CLASS = (
     r"(?:(?:\w{1,40}\.){0,6}(?:_?[A-Z]\w{0,60}Error|(?:[A-Z]\w{0,60})?Exception|TimeoutExpired|BrokenProcessPool)"
     r"|(?:\w{1,40}\.){0,6}(?:exc|exceptions|errors)\.[A-Z]\w{1,60}|KeyboardInterrupt|Stop(?:Async)?Iteration|GeneratorExit"
     r"|SystemExit(?!: (?:0|None|False)\b))"
 )
-#: The last words of a program that did not end well, by what they speak of: a pattern, and its markers.
+#: Last lines of a program that did not end well, by subject: a pattern, and its markers.
 _LAST_WORDS = {
-    # An exception; what is logged as MeanSquaredError: 0.01 is none.
-    rf"(?:{_BEGIN}|[:|)] | - ){_CLASS}(?:\(\w{{1,60}}\))?:(?! {{0,4}}[-\+]?\d{{0,9}}(?:\.\d|e[-\+]\d))"
-    rf"|(?:{_BEGIN}){_CLASS}(?:\(['\"]|\s{{0,4}}\Z)"
+    # An exception; a logged MeanSquaredError: 0.01 is none.
+    rf"(?:{_BEFORE_NAME}|[:|)] | - ){_CLASS}(?:\(\w{{1,60}}\))?:(?! {{0,4}}[-\+]?\d{{0,9}}(?:\.\d|e[-\+]\d))"
+    rf"|(?:{_BEFORE_NAME}){_CLASS}(?:\(['\"]|\s{{0,4}}\Z)"
     r"": "Error|xception|exc.|errors.|Interrupt|Exit: |GeneratorExit|Iteration|Expired|ProcessPool",
     r"\bTraceback\b|\bStack trace \(most|Error executing job|\b[Uu]n(?:handled|caught) (?:ex|[\w ]{0,20}error)"
     r"|(?:[Ss]tat(?:e|us)\W{1,3}|\.py`? |\b(?:[Tt]raining|[Jj]ob|[Rr]un|[Ee]xperiment|[Ww]orker)\b[\w .-]{0,60} )"
     r"(?:FAILED|failed|crashed)\b(?!\W{1,3}\d|['\"])": "Trace|trace (|rror| except|FAILED|failed|crashed",
-    # A signal that came, and what the shell says of it.
+    # A signal, and the shell's message about it.
     r"(?:\b[Rr]eceiv(?:ed|ing)|\b[Cc]aught|\b[Gg]ot|\b[Rr]aised|ed by|[Ee]xited on"
     r"|(?:[Dd]i|[Ff]ail|[Ee]xit)ed (?:with|from))\b[^\n]{0,30}?\b(?:[Ss]ignals?\b(?!-)|SIG[A-Z]{2,6}\b)"
     r"|\bSIG[A-Z]{2,6}\b[^\n]{0,12}\b(?:received|caught)|\*\*\* SIG[A-Z]|\bSignal: |\bUser defined signal": "SIG|ignal",
     r"\b(?:[Bb]us error|[Ss]egmentation fault|Illegal instruction|Floating point exc)|Killing subprocess"
-    rf"|(?:{_BEGIN})Killed(?:: \d)?\s{{0,4}}\Z": "us error|egmentation fault|llegal|point exc|Kill",
+    rf"|(?:{_BEFORE_NAME})Killed(?:: \d)?\s{{0,4}}\Z": "us error|egmentation fault|llegal|point exc|Kill",
     # A process that ended, or gave up.
     r"\b(?:[Pp]rocess|[Ww]orker) [^\n]{0,24}\d[^\n]{0,24}\b(?:killed|terminated|died|crashed)\b"
     r"(?! (?:success|normal|clean|with exit code 0))|DataLoader worker [^\n]{0,80}exited unexpectedly"
@@ -110,12 +109,12 @@ _LAST_WORDS = {
     r"|\bX[Ii][Dd]\b(?: errors?)?[ :=]{1,3}[1-9]": "ut of memory|mlx5_core|Xid|XID",
 }
 
-#: How a run ends badly without telling why: what a failed job's exit code says anyhow, and so no cause of one.
+#: Bad ends without a reason: a failed job's exit code has the same information, and so they are no cause of one.
 ENDINGS: tuple[Signature, ...] = (
     signature(
         "a failed task",
         "srun: error: ",
-        # "Terminated" is not among them: so ends what a script itself ends, such as a monitor beside the training.
+        # "Terminated" is not among them: that is the end of a process that the script itself ends, such as a monitor.
         r"srun: error: (?:[^\s:]{1,400}: )?tasks? [\d,\-\[\]]{1,400}: (?:Exited with exit code [1-9]|Killed|Aborted"
         r"|Bus error|Segmentation fault|Illegal instruction|Floating point exception|Out Of Memory|Exited with signal)",
         "look at the lines before it, and at sacct -j JOB: a step of the job failed",
@@ -143,7 +142,7 @@ ENDINGS: tuple[Signature, ...] = (
     *(signature(LAST_WORDS, markers, pattern, _LOOK) for pattern, markers in _LAST_WORDS.items()),
 )
 
-#: Such a line that tells of what was got over, of what shall be done, or of no part of the training.
+#: Such a line about a recovery, about a plan, or about no part of the training.
 CLEAN_UP = re.compile(
     rb"(?i:\b(?:fall(?:ing|s)? ?back|retrying|retried|will retry|ignor(?:ed|ing)|skipp(?:ed|ing)|proceeding|non-fatal"
     rb"|graceful(?:ly)?|(?:signal|SIG[A-Z]{2,6}) handlers?|no (?:\w{1,12} ){1,2}failed|not failed)\b)"
@@ -151,7 +150,7 @@ CLEAN_UP = re.compile(
     rb"|(?:(?<!Error)[:=]|\bcount) {0,4}(?:0|[Nn]o(?:ne)?|[Ff]alse|null)\s{0,4}\Z"
 )
 
-#: What machines, the fabric or Slurm did: it counts whatever follows.
+#: Failures of machines, the fabric or Slurm: they count whatever follows.
 WHEREVER = frozenset(
     {
         *("ECC error", "GPU hang", "GPU error (Xid)", "GPU memory fault", "NCCL time-out", "NCCL error"),
@@ -165,34 +164,34 @@ WHEREVER = frozenset(
 
 
 TRACEBACK = b"Traceback (most recent call last)"
-#: What launchers write before each line of a rank.
+#: Labels of launchers before each line of a rank.
 LABEL = re.compile(rb"(?:\d{1,7}: |\S{0,40}/\d{1,5} |\[(?:default|rank|1,)\d{1,7}\](?:<std\w{3}>)?: ?){0,3}")
-#: Its last line: ``ValueError: text``, or the name alone; lines of other processes may come between.
+#: The last line of a traceback: ``ValueError: text``, or the name alone. Lines of other processes may precede it.
 _EXCEPTION = re.compile(rb"[A-Za-z_][\w.]{0,120}(?:: |\Z)")
 CHAIN = re.compile(rb"During handling of the above exception|The above exception was the direct cause")
 _FRAME = re.compile(rb"\n {1,8}File \"([^\"\n]{1,1000})\", line ")
-_BELOW = re.compile(
+_LIBRARY_FILE = re.compile(
     rb"\A<frozen |/lib(?:64)?/python[\d.]{1,8}/(?!(?:site|dist)-packages/)"
     rb"|-packages/(?:requests|urllib3|httpx|httpcore|aiohttp|grpc)/"
 )
 
-#: How much of a file is looked at before and behind the head of a traceback, bytes.
+#: Bytes read before and behind the head of a traceback.
 _BEFORE_BYTES = 2048
 _BEHIND_BYTES = 1 << 15
-#: So many lines of other processes may come between two of one process.
+#: Upper limit on lines of other processes between two of one process.
 _OTHER_LINES = 200
-#: So many lines may follow an exception, as its message goes on, before another one is chained to it.
+#: Upper limit on lines of an exception's message before another one is chained to it.
 _MESSAGE_LINES = 5
 
 
 @dataclass(frozen=True)
 class Harmless:
-    """A traceback that says nothing against a run.
+    """A traceback that is no sign of failure.
 
     Attributes:
-        before: What stands on the line before it, and so before all that are chained behind it.
-        body: What stands in it; of several in a chain it is the last that counts, with which the chain ends.
-        innermost: What raised it: the file of the last frame that is not Python's own, nor of what speaks HTTP.
+        before: Pattern of the line before it, and so before all that are chained behind it.
+        body: Pattern of its lines; in a chain, of the last traceback, with which the chain ends.
+        innermost: Pattern of the file that raised: that of the last frame outside Python and HTTP libraries.
     """
 
     before: re.Pattern[bytes] | None = None
@@ -200,22 +199,22 @@ class Harmless:
     innermost: re.Pattern[bytes] | None = None
 
 
-#: What logs of runs that ended well hold, nevertheless. That the line before a traceback warns is not among it: an
-#: exception that ends a program often follows warnings ("retrying ...").
+#: Tracebacks in logs of runs that ended well. A warning on the line before is no criterion: an exception that ends a
+#: program often follows warnings ("retrying ...").
 HARMLESS: tuple[Harmless, ...] = (
-    # Python was tearing down objects, and went on.
+    # Python was deleting objects, and went on.
     Harmless(before=re.compile(rb"Exception ignored (?:in|on|while)\b")),
-    # A hook that runs when the program has ended; its exit code is not changed by it.
+    # A hook that runs after the program has ended; it does not change the exit code.
     Harmless(before=re.compile(rb"Error in atexit\._run_exitfuncs")),
     # A line that could not be logged.
     Harmless(before=re.compile(rb"--- Logging error ---")),
-    # A task of asyncio that nobody waited for any more.
+    # A task of asyncio that was no longer awaited.
     Harmless(before=re.compile(rb"\A(?:\S{1,40} )?(?:future: <|handle: <)")),
     # A thread that copies batches, and lost its worker when the loader was closed.
     Harmless(body=re.compile(rb"in _pin_memory_loop|in do_one_step")),
-    # Shared memory that two processes gave back; Python's tracker of it is a process of its own.
+    # Shared memory that two processes returned; Python's tracker of it is a process of its own.
     Harmless(body=re.compile(rb"multiprocessing/resource_tracker\.py")),
-    # Temporary directories that a file server would not let go.
+    # Temporary directories that a file server did not release.
     Harmless(
         body=re.compile(
             rb"multiprocessing/util\.py\", line \d{1,6}, in (?:_exit_function|_run_finalizers|_remove_temp_dir)"
@@ -228,8 +227,8 @@ HARMLESS: tuple[Harmless, ...] = (
             rb"(?:BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFError|OSError: \[Errno 9\])"
         ),
     ),
-    # A service that shows runs on the web could not be reached; it has no part in the training.
-    # It may wrap the training, too (autologging, sweeps): that one of its frames stands somewhere says nothing.
+    # An unreachable web service that displays runs; it has no part in the training. Its autologging and sweeps may wrap
+    # the training: a frame of it elsewhere in the traceback proves nothing.
     Harmless(innermost=re.compile(rb"-packages/(?:wandb|tensorboardX?|mlflow|comet_ml|clearml|neptune|aim)/")),
     # An end with exit code 0.
     Harmless(body=re.compile(rb"\nSystemExit: (?:0|None|False)\s{0,4}\Z")),
@@ -240,24 +239,24 @@ HARMLESS: tuple[Harmless, ...] = (
 class Traceback:
     """One traceback in a log, with those chained behind it, without the lines of other ranks between its own."""
 
-    #: What its rank's lines begin with: ``[rank3]: ``.
+    #: Label of its rank's lines: ``[rank3]: ``.
     label: bytes
     #: The line before it.
     before: bytes
-    #: Its own lines; of a chain those of its last traceback.
+    #: Its own lines; in a chain, those of the last traceback.
     body: bytes
-    #: The exception that ends it, without the label; empty where the log ends before it.
+    #: The exception that ends it, without the label; empty if the log ends before it.
     last: bytes
     last_offset: int
     end: int
-    #: Where the heads of those are that are chained behind it.
+    #: Byte offsets of the heads that are chained behind it.
     chained: frozenset[int] = frozenset()
 
     @property
     def is_harmless(self) -> bool:
-        """Whether it is one that runs which end well print."""
+        """True if runs that end well print such tracebacks."""
         frames = (frame[1] for frame in _FRAME.finditer(self.body))
-        innermost = next((file for file in reversed([*frames]) if not _BELOW.search(file)), b"")
+        innermost = next((file for file in reversed([*frames]) if not _LIBRARY_FILE.search(file)), b"")
         return is_set_apart(self.before) or any(
             (one.body is not None and one.body.search(self.body) is not None)
             or (one.innermost is not None and one.innermost.search(innermost) is not None)
@@ -266,12 +265,12 @@ class Traceback:
 
 
 def is_set_apart(before: bytes) -> bool:
-    """Whether the line before an exception makes it one that runs which end well print."""
+    """True if the line before an exception shows that the exception is no sign of failure."""
     return any(one.before is not None and one.before.search(before) is not None for one in HARMLESS)
 
 
 def line_before(path: Path, offset: int, label: bytes) -> bytes:
-    """The line before an offset that begins with a label and holds anything else; empty where there is none near it."""
+    """The last line before an offset that has the label and more; empty if there is none near."""
     with path.open("rb") as file:
         start = max(0, offset - _BEFORE_BYTES)
         file.seek(start)
@@ -280,14 +279,14 @@ def line_before(path: Path, offset: int, label: bytes) -> bytes:
 
 
 def read_traceback(path: Path, offset: int, line: bytes) -> Traceback:
-    """The traceback whose head is in the line at an offset, and what is chained to it."""
+    """The traceback with its head in the line at an offset, and those chained to it."""
     with path.open("rb") as file:
         file.seek(offset)
         behind = file.read(_BEHIND_BYTES).split(b"\n")
     lines = [without_escapes(one).rstrip(b"\r") for one in behind]
     label = head = line[: line.index(TRACEBACK)]
     if not any(one.startswith(label) for one in lines[1:_OTHER_LINES]):
-        label = b""  # a logger's, that the lines behind it do not bear
+        label = b""  # a logger's label, which the lines behind it lack
     before = line_before(path, offset, label)
     body: list[bytes] = []
     chained: list[int] = []
@@ -317,30 +316,31 @@ def read_traceback(path: Path, offset: int, line: bytes) -> Traceback:
     return Traceback(label, before + b" " + head, text, last, last_offset, end, frozenset(chained))
 
 
-# -- files beside a log that is whole --------------------------------------------------------------
+# -- files next to a complete log ------------------------------------------------------------------
 
 
-#: How much of the file's end is looked at for what was logged last, bytes.
+#: Bytes at the file's end that are searched for the last logged line.
 _TAIL_BYTES = 1 << 18
-#: Whose line it is, as ``srun --label`` writes it.
-_TASK = re.compile(rb"\A {0,8}\d{1,7}: ")
-#: PyTorch writes this before an exception that nobody has caught. The process ends by it, whatever others print.
-_RAISED = re.compile(rb"\[rank\d{1,7}\]: ")
-#: What an elastic launcher says of a rank that failed, and that it starts all ranks again.
+#: The task's label of ``srun --label``.
+_TASK_LABEL = re.compile(rb"\A {0,8}\d{1,7}: ")
+#: PyTorch writes this before an uncaught exception, which ends the process whatever others print.
+_UNCAUGHT_LABEL = re.compile(rb"\[rank\d{1,7}\]: ")
+#: An elastic launcher's messages: a rank failed; all ranks are restarted.
 _FAILED_RANK = b"failed (exitcode: "
 _RESTART = b"will restart worker group"
-#: What the shell says of a command that was killed; scripts end their monitors so.
+#: The shell's message about a killed command; scripts end their monitors so.
 _KILLED_COMMAND = re.compile(
     rb"line \d{1,7}: {1,8}\d{1,9} (?:Killed|Aborted|Bus error|Illegal instruction|Segmentation fault)\b(.{0,2000})"
 )
 _TRAINS = re.compile(rb"python|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|ft_launcher")
-#: What a program logs that runs: a time, a level, a warning, a bar. A message of several lines is mostly none of it.
-_LOGGED = re.compile(
+#: Parts of a running program's log lines: a time, a level, a warning, a bar. Lines of a multi-line message mostly lack
+#: them.
+_LOG_LINE = re.compile(
     rb"\d\d:\d\d:\d\d|\b(?:INFO|DEBUG|WARN|WARNING)\b|Warning: |\d{1,3}%\||\[NeMo [IWD] |\A(?:\d{1,7}: )?[IW]\d{4} "
 )
-#: DeepSpeed's launcher as it ends; why it did, it says at a higher level, or a rank says.
+#: DeepSpeed's launcher as it ends; the reason is in a line of a higher level, or of a rank.
 _LAUNCHER = re.compile(rb"\bINFO\b[^\n]{0,40}\blaunch\.py")
-#: What ranks and launchers print when they end, so that it does not show that a process went on.
+#: Messages of ranks and launchers at their end: they do not show that a process went on.
 _TEARDOWN = re.compile(
     rb"\b(?:ERROR|FATAL|CRITICAL)\b|\[[EF]\d{3,6} |\[rank\d{1,7}\]|resource_tracker|destroy_process_group|leaked"
     rb"|\b(?:SIG|sig)(?:TERM|KILL|term|kill)|Killing subprocess|launch(?:er)?\.py"
@@ -348,26 +348,26 @@ _TEARDOWN = re.compile(
 )
 
 
-class Beside:
-    """What counts in a file beside a log that is whole, such as its stderr, which has no steps that place a line.
+class OutputScan:
+    """Signs of failure in a job's stderr or other output, which has no steps to date a line by.
 
-    The log has shown that training came to its last step. So a program's own word (an exception, no memory, a process
-    that was killed) counts only where it is the last of its process: who logs an exception and goes on has got over it.
-    What machines, the fabric or Slurm did counts wherever it stands.
+    The log has shown that training reached its last step. A program's own message (an exception, no memory, a killed
+    process) therefore counts only as the last of its process: a process that logs more has recovered. Failures of
+    machines, the fabric or Slurm count anywhere.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._logged_by: dict[bytes, int] = {}
+        self._last_logged: dict[bytes, int] = {}
 
     def counts(self, cause: str, line: bytes, label: bytes, end: int) -> bool:
-        """Whether a cause counts.
+        """True if a cause counts.
 
         Args:
             cause: Its name.
-            line: The line that tells of it, or with which its traceback begins.
-            label: What the lines of its process begin with, where it is a traceback; else the line itself.
-            end: Where the line or the traceback ends, in bytes.
+            line: The line of the cause, or the first line of its traceback.
+            label: The label of the process in a traceback, else the line itself.
+            end: Byte offset at which the line or the traceback ends.
 
         Raises:
             OSError: The file cannot be read.
@@ -376,36 +376,35 @@ class Beside:
             return False
         if cause in WHEREVER and _FAILED_RANK not in line:
             return True
-        if _FAILED_RANK in line or _RAISED.search(label) is not None:
-            return end > self._restarted
+        if _FAILED_RANK in line or _UNCAUGHT_LABEL.search(label) is not None:
+            return end > self._last_restart
         command = _KILLED_COMMAND.search(line)
         if command is not None:
             return not command[1].strip() or _TRAINS.search(command[1]) is not None
-        task = _TASK.search(label)
-        return end > self._logged(task[0] if task else b"")
+        task = _TASK_LABEL.search(label)
+        return end > self._find_last_logged(task[0] if task else b"")
 
     @cached_property
-    def _restarted(self) -> int:
-        """Where the launcher says for the last time that it starts all ranks again; -1 where it does not."""
+    def _last_restart(self) -> int:
+        """Byte offset of the launcher's last message that it restarts all ranks; -1 if there is none."""
         return max((offset for offset, _ in matching_records(self._path, (_RESTART,))), default=-1)
 
-    def _logged(self, label: bytes) -> int:
-        """Where the last line begins that a process logged as it ran; -1 where there is none."""
-        if label not in self._logged_by:
+    def _find_last_logged(self, label: bytes) -> int:
+        """Byte offset of the last line that a process logged while it ran; -1 if there is none."""
+        if label not in self._last_logged:
             found = [
                 offset
                 for offset, line in self._tail
                 if line.startswith(label)
                 and not line[len(label) :].startswith((b" ", b"\t"))
-                and _LOGGED.search(line)
+                and _LOG_LINE.search(line)
                 and not _TEARDOWN.search(line)
             ]
-            self._logged_by[label] = max(found, default=-1)
-        return self._logged_by[label]
+            self._last_logged[label] = max(found, default=-1)
+        return self._last_logged[label]
 
     @cached_property
     def _tail(self) -> list[tuple[int, bytes]]:
-        """The last lines, each with its place."""
         with self._path.open("rb") as file:
             at = max(0, file.seek(0, 2) - _TAIL_BYTES)
             file.seek(at)
@@ -415,18 +414,18 @@ class Beside:
         return [(place, line[:4000]) for place, line in zip(places, lines, strict=True)]
 
 
-# -- jobs that began anew --------------------------------------------------------------------------
+# -- restarted jobs --------------------------------------------------------------------------------
 
 
-_OF_REQUEUES = (b"CANCELLED AT", b"SLURM_RESTART_COUNT=")
-_REQUEUED = re.compile(
+_REQUEUE_MARKS = (b"CANCELLED AT", b"SLURM_RESTART_COUNT=")
+_REQUEUE = re.compile(
     rb"\*\*\* (?:JOB|STEP) \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40} DUE TO (?:JOB REQUEUE|PREEMPTION|NODE FAILURE)"
     rb"|\bSLURM_RESTART_COUNT=[1-9]\d{0,5}\b"
 )
 
 
 def is_requeued(path: Path, start: int, stop: int) -> bool:
-    """Whether a part of a log says that the scheduler began the job anew, by what Slurm writes into its output.
+    """True if Slurm's messages in a part of a log show that the scheduler restarted the job.
 
     Source: ``src/slurmd/slurmstepd/req.c``: ``*** JOB 12 ON node7 CANCELLED AT (the time) DUE TO JOB REQUEUE ***``,
     likewise ``DUE TO PREEMPTION`` and ``DUE TO NODE FAILURE, …``. ``SLURM_RESTART_COUNT`` is set in requeued jobs, and
@@ -434,25 +433,25 @@ def is_requeued(path: Path, start: int, stop: int) -> bool:
 
     Args:
         path: The log.
-        start: Where the part begins, bytes.
-        stop: Where it ends, bytes.
+        start: Byte offset at which the part begins.
+        stop: Byte offset at which it ends.
 
     Raises:
         OSError: The log cannot be read.
     """
-    return any(_REQUEUED.search(record) for _, record in matching_records(path, _OF_REQUEUES, start=start, stop=stop))
+    return any(_REQUEUE.search(record) for _, record in matching_records(path, _REQUEUE_MARKS, start=start, stop=stop))
 
 
 # -- the search ------------------------------------------------------------------------------------
 
 
-#: So many steps behind a program's own error mean that training got over it. A rank that died lets the others print
-#: what they had done already, a step or two.
+#: So many steps behind a program's own error show that training recovered. After the death of one rank the others may
+#: still print a finished step or two.
 STEPS_AFTER = 3
 
-#: Broken hardware, which counts before the first step as well, unless it was the program's fault.
+#: Broken hardware, which counts before the first step as well unless the program was at fault.
 HARDWARE = frozenset({"ECC error", "GPU hang", "GPU error (Xid)"})
-#: What keeps a training from its first step, and so kept this one from none; it counts in the log itself alone.
+#: Errors that would have prevented the first step, which this run reached; they count in the log itself alone.
 AT_START = frozenset(
     {
         *("container import", "model access refused", "GPUs not requested", "no GPU found"),
@@ -460,52 +459,52 @@ AT_START = frozenset(
         *("port in use", "rendezvous failed", "module not found"),
     }
 )
-#: These are of a run that never trained, or of another program that its script runs.
+#: Errors of a run that never trained, or of another program that its script runs.
 _NEVER_STARTED = frozenset({"submission refused", "script not found", "command not found"})
-#: Behind these a new attempt begins.
+#: Ends of a job behind which a new attempt begins.
 _JOB_ENDS = frozenset({"node failure", "preemption", "requeued"})
 
 
-_BEGAN_ANEW = re.compile(
+_JOB_RESTART = re.compile(
     rb"\*\*\* JOB \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40} DUE TO (?:JOB REQUEUE|PREEMPTION|NODE FAILURE)"
 )
 _CANCELLED_STEP = re.compile(rb"\*\*\* STEP \d{1,12}\.(\w{1,20}) ON ")
-#: The level at which a line was logged: what warns is no failure.
+#: The level of a logged line: a warning is no failure.
 _WARNING = re.compile(
     rb"\A[^\n]{0,160}?(?:\b(?:WARN|WARNING|DEBUG)\b|\b[A-Z][A-Za-z]{0,40}Warning: |\bW\d{3,6} |\d: W |\[NeMo [WD] )"
 )
-#: Of the causes that a failed job may have, those that a run may have which did its steps.
-_CAUSES = tuple(one for one in SIGNATURES if one.name not in _NEVER_STARTED)
-_WITH_LAST_WORDS = (*_CAUSES, *ENDINGS)
-_KNOWN = tuple(one for one in _WITH_LAST_WORDS if one.name != LAST_WORDS)
+#: Causes of a failed job that are also possible for a run with all its steps.
+_POSSIBLE = tuple(one for one in SIGNATURES if one.name not in _NEVER_STARTED)
+_WITH_LAST_WORDS = (*_POSSIBLE, *ENDINGS)
+_NAMED_CAUSES = tuple(one for one in _WITH_LAST_WORDS if one.name != LAST_WORDS)
 
 
 def _markers(signatures: Iterable[Signature], *more: bytes) -> Dialect:
     return tuple(dict.fromkeys((*more, *(mark for one in signatures for mark in one.markers))))
 
 
-_MARKERS = _markers((one for one in _KNOWN if one.name in WHEREVER), RUN_STOP)
+_MARKERS = _markers((one for one in _NAMED_CAUSES if one.name in WHEREVER), RUN_STOP)
 _LAST_MARKERS = _markers(_WITH_LAST_WORDS, RUN_STOP, TRACEBACK)
-_EARLY_MARKERS = _markers((one for one in _CAUSES if one.name in HARDWARE), b"CANCELLED AT")
+_EARLY_MARKERS = _markers((one for one in _POSSIBLE if one.name in HARDWARE), b"CANCELLED AT")
 
 
 def find_fatal(
     log: Path | LogFile,
     steps: StepLog,
     log_format: LogFormat,
-    beside: Sequence[Path] = (),
+    outputs: Sequence[Path] = (),
     batch_output: Path | None = None,
     excused: frozenset[str] = frozenset(),
 ) -> FoundCause | None:
-    """The first line that a run which ended well cannot have printed, ``None`` where there is none.
+    """The first line that a run which ended well cannot have printed; ``None`` if there is none.
 
     Args:
         log: The run's log.
-        steps: What was read from it.
-        log_format: By which format; other files may hold the same steps.
-        beside: What the same step of the job wrote to files of their own, such as its stderr.
-        batch_output: The batch shell's output, where there is one.
-        excused: Numbers of the job's steps that, by Slurm itself, did not end well, and that need not: helpers.
+        steps: The steps read from it.
+        log_format: The log's format; other files may hold the same steps.
+        outputs: Other output files of the same job step, such as its stderr.
+        batch_output: The batch shell's output, if there is one.
+        excused: Numbers of the job's helper steps, whose failure Slurm reports and which need not end well.
 
     Raises:
         LogError: The log cannot be read.
@@ -513,10 +512,10 @@ def find_fatal(
     cause = fatal_line(log, steps, excused)
     if cause is not None:
         return FoundCause(cause, _path(log))
-    for path in _others(log, beside, batch_output):
-        cause = fatal_line(path, None, excused, of_shell=path == batch_output, beside=Beside(path))
+    for path in _other_outputs(log, outputs, batch_output):
+        cause = fatal_line(path, None, excused, of_shell=path == batch_output, output_scan=OutputScan(path))
         if cause is not None:
-            # A script that shows what it logs (tee) has the steps there, too, and with them their places.
+            # A script that displays its log (tee) has the steps, and with them their places, in this file, too.
             try:
                 shown = read_log(path, log_format)
             except LogError:
@@ -529,25 +528,25 @@ def find_fatal(
 
 
 def find_fatal_unread(log: Path, beside: Sequence[Path] = (), batch_output: Path | None = None) -> FoundCause | None:
-    """The same of a log that has not been read yet; it is only where something fatal is in it.
+    """The same for a log that has not been read yet; it is read only if it holds a fatal line.
 
     Raises:
         LogError: A file cannot be read.
     """
-    if all(fatal_line(path, None) is None for path in (log, *_others(log, beside, batch_output))):
+    if all(fatal_line(path, None) is None for path in (log, *_other_outputs(log, beside, batch_output))):
         return None
     log_format = detect_format(log)
     return find_fatal(log, read_log(log, log_format), log_format, beside, batch_output)
 
 
-def _others(log: Path | LogFile, beside: Sequence[Path], batch_output: Path | None) -> list[Path]:
-    """The files of a job besides its log that hold anything."""
+def _other_outputs(log: Path | LogFile, beside: Sequence[Path], batch_output: Path | None) -> list[Path]:
+    """The files of a job besides its log that are not empty."""
     outputs = (*beside, *(() if batch_output is None else (batch_output,)))
     return [path for path in outputs if _is_another(path, _path(log))]
 
 
 def _is_another(output: Path, log: Path) -> bool:
-    """Whether there is an output that is not empty, and not the log itself."""
+    """True if an output is not empty, and is not the log itself."""
     try:
         found = output.stat()
         return stat.S_ISREG(found.st_mode) and found.st_size > 0 and not os.path.samestat(found, log.stat())
@@ -565,27 +564,27 @@ def fatal_line(
     excused: frozenset[str] = frozenset(),
     *,
     of_shell: bool = False,
-    beside: Beside | None = None,
+    output_scan: OutputScan | None = None,
 ) -> Cause | None:
     """The first fatal line of a file.
 
     Args:
         log: The log, or another file of the job.
-        steps: The steps in it; ``None`` where it has none, and so no line a place among them.
+        steps: The steps in it; ``None`` if it has none that date its lines.
         excused: As for :func:`find_fatal`.
-        of_shell: Whether it is the batch shell's output of a job that Slurm calls COMPLETED, and so of all its starts.
-        beside: What counts in it, where it is a file beside a log that shows the job's steps.
+        of_shell: True for the batch shell's output of a COMPLETED job, which covers all of the job's starts.
+        output_scan: The rules for a file next to a log that shows the job's steps.
 
     Raises:
         LogError: The file cannot be read.
     """
-    search = _Search(_path(log), steps, excused, of_shell, beside)
+    search = _Search(_path(log), steps, excused, of_shell, output_scan)
     with reading(_path(log)), opened(log) as file:
-        found = _searched(file, search)
+        found = _search(file, search)
         return None if found is None else found.cause(_path(log))
 
 
-def _searched(file: LogFile, search: _Search) -> CauseLine | None:
+def _search(file: LogFile, search: _Search) -> CauseLine | None:
     for markers, start, stop in search.parts(file.size):
         for offset, record in matching_records(file, markers, start=start, stop=stop):
             found = search.look(offset, record[:LINE_BYTES])
@@ -599,7 +598,7 @@ def _searched(file: LogFile, search: _Search) -> CauseLine | None:
 
 
 def _unfinished_line(file: LogFile) -> tuple[int, bytes]:
-    """The last line, if nothing ends it, and where it begins: no step, but who was killed does not end its line."""
+    """The last line without a line end, and its byte offset: no step, but a killed process leaves one."""
     start = max(0, file.size - LINE_BYTES)
     tail = file.read(start, LINE_BYTES)
     at = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
@@ -607,19 +606,19 @@ def _unfinished_line(file: LogFile) -> tuple[int, bytes]:
 
 
 class _Search:
-    """The state of one search: what was seen so far that changes what later lines mean."""
+    """State of one search: findings that change the meaning of later lines."""
 
     def __init__(
-        self, path: Path, steps: StepLog | None, excused: frozenset[str], of_shell: bool, beside: Beside | None
+        self, path: Path, steps: StepLog | None, excused: frozenset[str], of_shell: bool, output_scan: OutputScan | None
     ) -> None:
         self._path = path
-        self._beside = beside
+        self._output_scan = output_scan
         self._of_shell = of_shell
         self._excused = excused
         self.has_steps = steps is not None
-        #: Where the run begins, where the first step is, and where the last ones begin.
+        #: Byte offsets of the run's begin, of the first step, and of the first of the last steps.
         self._begin = self._first = self._last = 0
-        #: Whether one line tells of the whole run, so that all of it stands before the "first step".
+        #: True if one line covers the whole run: all of the run is then before the "first step".
         self._is_summary = steps is not None and len(steps.steps) == 1
         if steps is not None and steps.steps:
             offsets, numbers = array("q"), array("q")
@@ -628,54 +627,54 @@ class _Search:
                 if step.index is not None:
                     numbers.append(step.index)
             self._first, self._last = min(offsets), nlargest(_lines_after(numbers), offsets)[-1]
-            # Of an attempt before the last one nothing but broken hardware counts: the next had the same machines.
+            # Earlier attempts count only for broken hardware: the next attempt had the same machines.
             self._begin = self._first if steps.attempts > 1 and self._is_summary else min(steps.begin, self._first)
-        #: What broke before the first step; where there are no steps, the first cause of all.
+        #: A failure before the first step; without steps, the first cause of all.
         self.early: CauseLine | None = None
         self._hardware: CauseLine | None = None
-        self._is_over = False
-        #: The last traceback: its label, where it ends, and whether it is harmless; what is chained to it.
+        self._ended_well = False
+        #: The last traceback: its label, its end, and True if it is harmless; and the heads chained to it.
         self._traceback = (b"", 0, False)
-        self._chained: frozenset[int] = frozenset()
-        #: Whether it is harmless by what stands before it, and so what follows of it is, too.
+        self._chained_heads: frozenset[int] = frozenset()
+        #: True if the line before it makes it harmless, and so the rest of its chain.
         self._is_set_apart = False
 
     def parts(self, size: int) -> Iterator[tuple[Dialect, int, int]]:
-        """The parts of the file, and what to look for in each: what stands before the first step, and the rest."""
+        """The parts of the file, and the markers of each: the part before the first step, and the rest."""
         if self._begin < self._first:
             yield _MARKERS if self._is_summary else _EARLY_MARKERS, self._begin, self._first
         yield _MARKERS, self._first, self._last
         yield _LAST_MARKERS, self._last, size
 
     def look(self, offset: int, line: bytes) -> CauseLine | None:
-        """Take the next line; the cause to tell, if the search is over by it."""
+        """Read the next line, and return the cause if it ends the search."""
         if RUN_STOP in line and ENDED_WELL.search(line):
-            self._is_over = True
+            self._ended_well = True
             self.early = self._hardware
             return None
-        found = self._of_traceback(offset, line) if TRACEBACK in line else self._of_line(offset, line)
+        found = self._traceback_cause(offset, line) if TRACEBACK in line else self._line_cause(offset, line)
         if found is None:
             return None
         name = found.signature.name
         if self.has_steps and name != LAST_WORDS:
             return found
-        # What the batch shell's script itself logs tells that it got over an error, and over nothing more.
-        if self._beside is not None and not self.has_steps and (not self._of_shell or name == LAST_WORDS):
+        # Later log lines of the batch shell's script show that an exception was survived, and no more than that.
+        if self._output_scan is not None and not self.has_steps and (not self._of_shell or name == LAST_WORDS):
             label, end, _ = self._traceback if TRACEBACK in line else (line, offset + len(line), False)
-            if not self._beside.counts(name, line, label, end):
+            if not self._output_scan.counts(name, line, label, end):
                 return None
-        if self._of_shell and _BEGAN_ANEW.search(line):
-            # The job that COMPLETED is the one that Slurm started again behind this line.
+        if self._of_shell and _JOB_RESTART.search(line):
+            # The job that COMPLETED is the one that Slurm restarted behind this line.
             self.early = self._hardware = None
             return None
-        # A cause that is known tells more than that there was an error.
+        # A specific cause has more information than an unknown error.
         if self.early is None or self.early.signature.name == LAST_WORDS:
             self.early = found
         self._hardware = self._hardware or (found if name in HARDWARE else None)
         return None
 
-    def _of_line(self, offset: int, line: bytes) -> CauseLine | None:
-        found = cause_line(offset, line, _KNOWN if offset < self._last else _WITH_LAST_WORDS)
+    def _line_cause(self, offset: int, line: bytes) -> CauseLine | None:
+        found = cause_line(offset, line, _NAMED_CAUSES if offset < self._last else _WITH_LAST_WORDS)
         if found is None or (found.signature.name == LAST_WORDS and self.early is not None):
             return None
         return found if self._counts(found) else None
@@ -685,7 +684,7 @@ class _Search:
         if offset < self._first:
             self._take_early(found)
             return False
-        if (self._is_over and name not in HARDWARE) or self._is_excused(name, line):
+        if (self._ended_well and name not in HARDWARE) or self._is_excused(name, line):
             return False
         if name in WHEREVER:
             return True
@@ -699,49 +698,49 @@ class _Search:
         )
 
     def _is_clean_up(self, offset: int, line: bytes) -> bool:
-        # Python tells what it ignores without a traceback where there is none.
+        # Without a traceback Python names an ignored exception on the line before.
         label = LABEL.match(line)
         before = line_before(self._path, offset, label[0] if label else b"")
         return CLEAN_UP.search(line) is not None or is_set_apart(before)
 
     def _is_excused(self, name: str, line: bytes) -> bool:
-        """Whether a line of srun's or of slurmstepd's tells of a step that need not end well."""
+        """True if a line of srun or slurmstepd is about a step that need not end well."""
         if name in {"a failed task", LAST_WORDS} and b"srun: " in line:
-            return bool(self._excused)  # of which step it is, it does not say
+            return bool(self._excused)  # srun's line has no step number
         step = _CANCELLED_STEP.search(line) if name == "cancelled" else None
-        # What slurmstepd says goes to its step's output: what is in the shell's is a helper's.
+        # slurmstepd writes into its step's output: its lines in the shell's output are of a helper.
         return step is not None and (step[1].decode() in self._excused or self._of_shell)
 
     def _take_early(self, found: CauseLine) -> None:
         name = found.signature.name
         if name in _JOB_ENDS and not self._is_summary:
-            self.early = None  # the job began anew behind it
+            self.early = None  # the job was restarted behind it
         elif self.early is None and (
             (name in HARDWARE and found.signature.infrastructure) or (self._is_summary and name in WHEREVER)
         ):
             self.early = found
 
-    def _of_traceback(self, offset: int, line: bytes) -> CauseLine | None:
-        if offset < self._last or self._is_over or offset in self._chained:
+    def _traceback_cause(self, offset: int, line: bytes) -> CauseLine | None:
+        if offset < self._last or self._ended_well or offset in self._chained_heads:
             return None
         traceback = read_traceback(self._path, offset, line)
         follows = CHAIN.search(traceback.before) is not None and self._traceback[0] == traceback.label
         self._is_set_apart = (follows and self._is_set_apart) or is_set_apart(traceback.before)
-        self._chained = traceback.chained
+        self._chained_heads = traceback.chained
         is_harmless = self._is_set_apart or traceback.is_harmless
         self._traceback = (traceback.label, traceback.end, is_harmless)
         if is_harmless:
             return None
-        known = cause_line(traceback.last_offset, traceback.last, _KNOWN)
+        known = cause_line(traceback.last_offset, traceback.last, _NAMED_CAUSES)
         text = traceback.last or line
         return CauseLine(known.signature if known else _UNCAUGHT, traceback.last_offset, text, text)
 
 
 def _lines_after(numbers: Sequence[int]) -> int:
-    """How many lines of steps stand for :data:`STEPS_AFTER` steps; of the first, its last step may be all behind."""
+    """Number of step lines that cover :data:`STEPS_AFTER` steps; the first line may count for its last step alone."""
     interval = min((after - before for before, after in pairwise(numbers)), default=1)
     return 1 + math.ceil((STEPS_AFTER - 1) / max(1, interval))
 
 
 #: An exception of no known kind.
-_UNCAUGHT = signature("an exception", "", "", "the traceback tells where; a rank that raises has not ended well")
+_UNCAUGHT = signature("an exception", "", "", "the traceback shows where; a rank that raises has not ended well")

@@ -1,8 +1,8 @@
-"""What must hold of every format's steps, whoever wrote the format.
+"""Checks of every format's steps, those of plugins included.
 
-A format only says what a line tells (:class:`~pytest_gsw.logs.formats.base.LineFormat`); attempts, ranks, losses
-and figures that are not finite are sorted out behind it. One that makes a whole :class:`~pytest_gsw.logs.model.StepLog`
-itself is not trusted with them: what it returns is looked through here, and so are the lines that it was given.
+A format only parses a line (:class:`~pytest_gsw.logs.formats.base.LineFormat`); its base class separates attempts and
+ranks, and handles losses and figures that are not finite. A format that makes a whole
+:class:`~pytest_gsw.logs.model.StepLog` itself is checked here: its result, and the lines that it was fed.
 """
 
 from __future__ import annotations
@@ -17,47 +17,47 @@ from typing import Protocol, cast
 from pytest_gsw.logs.model import LogFormat, Parser, Step, StepLog, Tail
 from pytest_gsw.logs.scan import C_RUNTIME, safe_text
 
-#: A figure that is not finite: ``loss nan``, ``took=inf``, ``"loss": NaN``, ``-1.#IND``; no part of a word or of a
-#: path, no level ``[INF]`` of a logger, and not what Megatron counts as ``number of nan iterations``.
+#: A figure that is not finite: ``loss nan``, ``took=inf``, ``"loss": NaN``, ``-1.#IND``. Excluded are parts of words
+#: and paths, a logger's level ``[INF]``, and Megatron's ``number of nan iterations``.
 _NOT_FINITE = re.compile(
     rb"(?<![\w./-])(?!(?<=\[)(?-i:INF)\])[-+]?(?:nan(?! iterations\b)|inf(?:inity)?|%b)(?![\w/-])" % C_RUNTIME,
     re.IGNORECASE,
 )
-#: What is shown of the line before it.
+#: Bytes shown before the figure.
 _WORDS_BYTES = 40
 
 
 class GuardedParser(Parser, Protocol):
-    """A parser that is trusted with figures, attempts and ranks."""
+    """A parser that handles figures, attempts and ranks itself."""
 
     def tail(self, count: int) -> Tail:
-        """The end of what :meth:`log` says, with so many steps at most."""
+        """The end of :meth:`log`, with ``count`` steps at most."""
 
 
 def parser_of(log_format: LogFormat) -> GuardedParser:
-    """A new parser of a format; what one that does not guard itself says is looked through."""
+    """A new parser of a format, with checks around it unless it guards itself."""
     parser = log_format.reader()
     return cast("GuardedParser", parser) if getattr(parser, "guards_itself", False) else _Guarded(parser)
 
 
 class _Guarded:
-    """A parser whose log gets its :attr:`StepLog.fault`, and what is not finite in it or in the records."""
+    """A parser that adds :attr:`StepLog.fault`, and figures that are not finite in its log or its records."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
-        self._lost: tuple[int, str] | None = None
+        self._first_not_finite: tuple[int, str] | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
-        text = None if self._lost else not_finite_text(record)
+        text = None if self._first_not_finite else not_finite_text(record)
         if text is not None:
-            self._lost = (offset, text)
+            self._first_not_finite = (offset, text)
         self._parser.feed(offset, record)
 
     def log(self) -> StepLog:
         log = self._parser.log()
         fault = _fault(log)
-        if log.not_finite is None and self._lost is not None:
-            offset, text = self._lost
+        if log.not_finite is None and self._first_not_finite is not None:
+            offset, text = self._first_not_finite
             index = next((step.index for step in log.steps if step.offset == offset), None)
             log = replace(log, not_finite=(index, text))
         elif log.not_finite is None:
@@ -70,7 +70,7 @@ class _Guarded:
 
 
 def not_finite_text(line: bytes) -> str | None:
-    """The first figure of a line that is not finite, with the words before it, fit to be shown."""
+    """The first figure of a line that is not finite, with the text before it, safe to display."""
     found = _NOT_FINITE.search(line)
     return None if found is None else safe_text(line[max(0, found.start() - _WORDS_BYTES) : found.end()])
 
@@ -84,7 +84,7 @@ def _not_finite(steps: Sequence[Step]) -> tuple[int | None, str] | None:
 
 
 def _fault(log: StepLog) -> str | None:
-    """What no log holds: steps without a time, with two, or that do not count on."""
+    """A fault that no log can have: steps with no time or two, or with numbers that do not increase."""
     for step in log.steps:
         rates = [step.seconds, step.samples_per_s, step.tokens_per_s_per_gpu]
         if len(rates) - rates.count(None) != 1:

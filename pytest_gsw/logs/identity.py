@@ -1,4 +1,4 @@
-"""What a log says of the run that wrote it: model, GPUs, job, batch, number of steps, and how it was set up."""
+"""Identity of the run that wrote a log: model, GPUs, job, batch, number of steps, and settings."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ from pytest_gsw.common.text import shortened
 from pytest_gsw.logs.model import Contradiction, Dialect, Identity, StepLog
 from pytest_gsw.logs.scan import safe_text
 
-# -- What the frameworks print of how a run was set up: sequence length, layers, precision, parallelism, batch --
-# Each :class:`ConfigPattern` is one way in which settings are printed, with the words by which its lines are found. A
-# format has those of the programs that write its logs, the most certain first: what an earlier one says counts before
-# what a later one does. Names that only look alike are left out on purpose, since a setting that is misread fails a
-# good run:
-#
+# -- The settings that frameworks print: sequence length, layers, precision, parallelism, batch --
+# Each :class:`ConfigPattern` is one way in which settings are printed, with the markers of its lines. A format has the
+# patterns of the programs that write its logs, the most certain first: an earlier one takes precedence. Names that only
+# look alike are left out on purpose, since a misread setting fails a good run:
+
 # * Megatron's ``encoder_seq_length`` and ``retriever_seq_length``, ``ffn_hidden_size``, ``recompute_num_layers``,
 #   ``encoder_tensor_model_parallel_size``;
 # * MaxText's ``per_device_batch_size``, a fraction of a batch and no micro-batch, and its ``eval_`` settings;
 # * ``world_size`` of DeepSpeed's configuration, which counts data-parallel ranks and no GPUs;
-# * NeMo's ``max_steps``, which also stands in schedules; the steps that a run has are those of its step lines;
-# * torchtitan's ``mixed_precision_param``, which says nothing where only tensors are parallel.
+# * NeMo's ``max_steps``, which also occurs in schedules; the number of steps is read from its step lines;
+# * torchtitan's ``mixed_precision_param``, which has no effect if only tensors are parallel.
 
 
-#: A value as configurations write it; ``torch.float16`` is one, and so are what DeepSpeed writes as ``dtype[bfloat16]``
-#: and ``4,096``.
+#: A value in a configuration; ``torch.float16`` is one, and so are DeepSpeed's ``dtype[bfloat16]`` and ``4,096``.
 _VALUE = rb"(?:torch\.|dtype\[)?-?(?:\d{1,3}(?:,\d{3}){1,3}(?![\w,])|\w{1,40})"
 
 
@@ -37,19 +35,19 @@ _VALUE = rb"(?:torch\.|dtype\[)?-?(?:\d{1,3}(?:,\d{3}){1,3}(?![\w,])|\w{1,40})"
 class ConfigPattern:
     """One way in which a program prints settings."""
 
-    #: What every line of it holds; it spares the pattern on all others.
+    #: A substring of each of its lines; it avoids running the pattern on all others.
     hint: bytes
-    #: By what its lines are found.
+    #: Markers by which its lines are found.
     markers: Dialect
     #: Finds one setting: a group ``name`` and a group ``value``; of nested ones also a group ``indent``.
     pattern: re.Pattern[bytes]
-    #: Our name of a setting by theirs; see :data:`PRODUCTS` for those that are factors.
+    #: Setting by the program's name for it; see :data:`PRODUCTS` for those that are factors.
     names: Mapping[bytes, str]
-    #: The file is a tree, as YAML is: one name may stand at several places in it, and the outermost counts.
+    #: True for a tree, such as YAML: one name may occur at several places in it, and the outermost counts.
     nested: bool = False
 
 
-#: Settings that are stated as factors.
+#: Settings that are printed as factors.
 PRODUCTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "tp": ("ici_tp", "dcn_tp"),
@@ -63,7 +61,7 @@ PRODUCTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def _printed(
+def _pattern(
     hint: bytes,
     pattern: bytes,
     names: Mapping[str, str],
@@ -72,7 +70,7 @@ def _printed(
     value: bytes = _VALUE,
     nested: bool = False,
 ) -> ConfigPattern:
-    """One way of printing settings; its pattern holds ``NAME`` and ``VALUE``, and so does its marker, else the hint."""
+    """A pattern from templates with ``NAME`` and ``VALUE``; the marker defaults to the hint."""
     # The longest first: an alternative that begins another would hide it.
     words = b"|".join(re.escape(name.encode()) for name in sorted(names, key=len, reverse=True))
     whole = pattern.replace(b"NAME", b"(?P<name>%b)" % words).replace(b"VALUE", b"(?P<value>%b)" % value)
@@ -97,7 +95,7 @@ _MEGATRON_NAMES = {
     "fp4": "fp4",
 }
 #: Megatron-LM's ``_print_args``: ``  seq_length ...................... 2048``; GPT-NeoX adds ``…updated`` to the value.
-_MEGATRON = _printed(
+_MEGATRON = _pattern(
     b" ..",
     rb"(?<![^\s:])NAME \.{2,80} VALUE",
     {
@@ -113,9 +111,9 @@ _MEGATRON = _printed(
     marker=b"NAME ..",
 )
 #: Primus prints them as ``known_args[seq_length] = 8192``.
-_PRIMUS = _printed(b"known_args[", rb"\bknown_args\[NAME\] = VALUE", _MEGATRON_NAMES)
+_PRIMUS = _pattern(b"known_args[", rb"\bknown_args\[NAME\] = VALUE", _MEGATRON_NAMES)
 #: NeMo 1's configuration (OmegaConf), and Megatron-Bridge's: YAML below a message, each line behind a label or not.
-_YAML = _printed(
+_YAML = _pattern(
     b": ",
     rb"(?:^|[:|\]])(?P<indent> {2,60})NAME: {1,4}['\"]?VALUE['\"]?(?= {0,8}(?:#|$))",
     {**_MEGATRON_NAMES, "encoder_seq_length": "sequence_length", "precision": "precision"},
@@ -124,12 +122,12 @@ _YAML = _printed(
     marker=b" NAME: ",
 )
 #: Megatron Core's data set and optimizer, which NeMo 2 prints as well.
-_DATASET = _printed(b"DatasetConfig(", rb"DatasetConfig\(.{0,80}?\bNAME=VALUE", {"sequence_length": "sequence_length"})
-_OPTIMIZER = _printed(
+_DATASET = _pattern(b"DatasetConfig(", rb"DatasetConfig\(.{0,80}?\bNAME=VALUE", {"sequence_length": "sequence_length"})
+_OPTIMIZER = _pattern(
     b"OptimizerConfig(", rb"[(\s]NAME=VALUE", {"bf16": "bf16", "fp16": "fp16", "params_dtype": "precision"}
 )
 #: ``deepspeed/runtime/config.py``: ``[config.py:1013:print]   fp16_enabled ................. True``.
-_DEEPSPEED = _printed(
+_DEEPSPEED = _pattern(
     b"print]",
     rb"\bconfig\.py:\d{1,5}:print\] {1,8}NAME [ .]{1,60}VALUE",
     {
@@ -140,20 +138,20 @@ _DEEPSPEED = _printed(
     },
     marker=b" NAME ",
 )
-_MLLOG = _printed(
+_MLLOG = _pattern(
     b'"max_sequence_length"',
     rb'"key": "NAME", "value": VALUE',
     {"max_sequence_length": "sequence_length"},
 )
 #: DLLogger's parameters of NeMo 1.
-_DLL = _printed(
+_DLL = _pattern(
     b'"cfg/',
     rb'"cfg/NAME": "?VALUE',
     {**_MEGATRON_NAMES, "encoder_seq_length": "sequence_length", "precision": "precision"},
     value=rb"[\w-]{1,40}",
 )
-#: ``pyconfig.py``: ``Config param max_target_length: 2048``; -1 stands for what MaxText finds out itself.
-_MAXTEXT = _printed(
+#: ``pyconfig.py``: ``Config param max_target_length: 2048``; -1 is a value that MaxText computes itself.
+_MAXTEXT = _pattern(
     b"Config param ",
     rb"\bConfig param NAME: {0,4}VALUE(?=\s{0,8}$)",
     {
@@ -178,7 +176,7 @@ _MAXTEXT = _printed(
     marker=b"Config param NAME: ",
 )
 #: "Trainer is initialized with local batch size 2, global batch size 16, …, sequence length 2048, total steps 10 (…".
-_TITAN_TRAINER = _printed(
+_TITAN_TRAINER = _pattern(
     b"total steps ",
     rb"\bNAME VALUE(?=, )",
     {
@@ -187,18 +185,18 @@ _TITAN_TRAINER = _printed(
         "global batch size": "global_batch_size",
     },
 )
-_TITAN_MESH = _printed(
+_TITAN_MESH = _pattern(
     b"device mesh with parallelism: ",
     rb"[\s,]NAME=VALUE",
     {"tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "dp_replicate": "dp_replicate", "dp_shard": "dp_shard"},
 )
-_TITAN_MODEL = _printed(b"ModelArgs(", rb"[(\s]NAME=VALUE", {"n_layers": "layers", "dim": "hidden_size"})
-_TITAN_FLOAT8 = _printed(
+_TITAN_MODEL = _pattern(b"ModelArgs(", rb"[(\s]NAME=VALUE", {"n_layers": "layers", "dim": "hidden_size"})
+_TITAN_FLOAT8 = _pattern(
     b"Float8 ", rb"\bNAME (?:\w{1,20} ){0,2}training VALUE", {"Float8": "is_fp8"}, value=rb"active"
 )
 _FOUNDRY_LINE = rb"(?:^|:)(?P<indent> {0,60})NAME: {1,4}(?:amp_)?VALUE(?= {0,8}$)"
-#: LLM Foundry's configuration, as YAML; what is nested in ``model`` counts where nothing stands further out.
-_FOUNDRY = _printed(
+#: LLM Foundry's configuration, as YAML; settings nested in ``model`` count if there is none further out.
+_FOUNDRY = _pattern(
     b": ",
     _FOUNDRY_LINE,
     {
@@ -213,16 +211,16 @@ _FOUNDRY = _printed(
     nested=True,
     marker=b"NAME: ",
 )
-#: Its one word for both: ``amp_bf16`` says that nothing is computed in FP8, ``amp_fp8`` that something is.
-_FOUNDRY_PRECISION = _printed(b"precision: ", _FOUNDRY_LINE, {"precision": "quantization"}, nested=True)
-#: Hugging Face Trainer: its banner, and its arguments, of which only what is switched on tells the precision.
-_TRAINER = _printed(
+#: Its one word for both: ``amp_bf16`` means no FP8, ``amp_fp8`` means FP8.
+_FOUNDRY_PRECISION = _pattern(b"precision: ", _FOUNDRY_LINE, {"precision": "quantization"}, nested=True)
+#: Hugging Face Trainer: its banner, and its arguments, of which only enabled switches give the precision.
+_TRAINER = _pattern(
     b"Instantaneous batch size per device = ",
     rb"\bNAME = VALUE",
     {"Instantaneous batch size per device": "micro_batch_size"},
     value=rb"\d[\d,]{0,14}",
 )
-_TRAINING_ARGUMENTS = _printed(
+_TRAINING_ARGUMENTS = _pattern(
     b"16=True,",
     rb"(?<!\w)NAME=VALUE,",
     {"bf16": "is_bf16", "fp16": "is_fp16"},
@@ -230,7 +228,7 @@ _TRAINING_ARGUMENTS = _printed(
     marker=b"NAME=True,",
 )
 #: Fiddle's configuration: ``train.py:189]   model.lm_tpl.model_dims : 12288``.
-_FIDDLE = _printed(
+_FIDDLE = _pattern(
     b" : ",
     rb"\] {1,8}NAME : VALUE",
     {
@@ -244,9 +242,9 @@ _FIDDLE = _printed(
 )
 
 #: NeMo AutoModel's benchmark, once before its loop.
-_AUTOMODEL = _printed(b"GA steps: ", rb"\bNAME: VALUE(?= {0,8}$)", {"Global batch size": "global_batch_size"})
+_AUTOMODEL = _pattern(b"GA steps: ", rb"\bNAME: VALUE(?= {0,8}$)", {"Global batch size": "global_batch_size"})
 
-#: What the programs print that write the logs of a format, the most certain first.
+#: The patterns of the programs that write the logs of a format, the most certain first.
 PRINTED: Mapping[str, tuple[ConfigPattern, ...]] = MappingProxyType(
     {
         "megatron": (_MEGATRON, _PRIMUS, _YAML, _OPTIMIZER, _DATASET, _DEEPSPEED),
@@ -278,28 +276,28 @@ def number_of(value: bytes) -> int | None:
 
 
 def precision_of(value: bytes) -> str | None:
-    """``bf16``, ``fp16`` or ``fp32``, however it is written."""
+    """``bf16``, ``fp16`` or ``fp32``, in any notation; ``None`` for others."""
     return _PRECISIONS.get(value.removeprefix(b"torch.").removeprefix(b"dtype[").decode("ascii", "replace").lower())
 
 
 def quantization_of(value: bytes) -> str:
-    """What is quantized to: ``fp8`` where only its kind is named, such as ``hybrid``, ``none`` of a plain precision."""
+    """The quantization: ``fp8`` if only its kind is named, such as ``hybrid``; ``none`` for a plain precision."""
     word = value.strip(b"'\"").decode("ascii", "replace").lower()
     if word in _NOTHING or word in _PRECISIONS:
         return "none"
     return "fp4" if word == "e2m1" else "fp8" if word in {"true", "hybrid", "e4m3", "e5m2"} else word
 
 
-# -- The lines in which a recipe's ranks say whose run it is: ``GSW: MODEL=… DTYPE=… JOB_ID=…`` (v24.11 to v25.04) --
+# -- The identity lines of a recipe's ranks: ``GSW: MODEL=… DTYPE=… JOB_ID=…`` (v24.11 to v25.04) --
 
 
-#: What such a line holds.
+#: The marker of such a line.
 RECIPE_MARKER = b"GSW: MODEL="
 _RECIPE = re.compile(rb"\bGSW: (MODEL=.{1,4000})")
 _FIELD = re.compile(rb"\b([A-Z][A-Z_]{1,40})=('[^']{0,400}'|[^\s']{0,400})")
 _SHOWN_CHARACTERS = 120
 
-#: What a line says in whole numbers, by its names; those behind the first are of recipes that add them.
+#: Whole numbers of a line, by its names; the later ones are in recipes that add them.
 NUMBERS = {
     "SEQ_LEN": "sequence_length",
     "GBS": "global_batch_size",
@@ -317,16 +315,16 @@ _TEXTS = {
     "IMAGE": "image",
 }
 _GPU_COUNTS = ("JOB_NUM_NODES", "GPUS_PER_NODE")
-#: The field of an identity, by the name that a line has for it.
+#: The field of an identity, by the line's name for it.
 _OURS = {**_TEXTS, **NUMBERS, **dict.fromkeys(_GPU_COUNTS, "gpus")}
-_KNOWN = frozenset(name.encode() for name in _OURS)
+_LINE_NAMES = frozenset(name.encode() for name in _OURS)
 
 
 class RecipeLine(NamedTuple):
-    """What one line says, by its own names, safe to show."""
+    """The values of one line, by its own names, safe to display."""
 
-    said: Mapping[str, str]
-    #: Whose value the line ends with; of a torn line it is not whole.
+    values: Mapping[str, str]
+    #: Name of the value at the end of the line, which is incomplete in a torn line.
     last: str
 
 
@@ -335,102 +333,102 @@ class _Value(NamedTuple):
 
     value: str
     offset: int
-    #: Whether the line ends with it.
+    #: True if the line ends with it.
     is_last: bool
 
 
 def recipe_line(record: bytes) -> RecipeLine | None:
-    """What a recipe's own line says; ``None`` for others, and for the command that is to print it."""
+    """A recipe's own line; ``None`` for others, and for the command that prints it."""
     if RECIPE_MARKER not in record:
         return None
     line = _RECIPE.search(record)
-    return None if line is None else _parsed(line[1])
+    return None if line is None else _parse_line(line[1])
 
 
 @lru_cache(maxsize=64)
-def _parsed(line: bytes) -> RecipeLine | None:
-    """What the line says; each of some thousand ranks prints the same one. Code that it quotes may hold a ``$``."""
-    said, last = {}, ""
+def _parse_line(line: bytes) -> RecipeLine | None:
+    """Parse a line; thousands of ranks print the same one. A ``$`` marks quoted code, which is skipped."""
+    values, last = {}, ""
     for one in _FIELD.finditer(line):
-        if one[1] in _KNOWN:
+        if one[1] in _LINE_NAMES:
             name = one[1].decode()
-            said[name] = shortened(safe_text(one[2].strip(b"'\"")), _SHOWN_CHARACTERS)
+            values[name] = shortened(safe_text(one[2].strip(b"'\"")), _SHOWN_CHARACTERS)
             last = name if not line[one.end() :].strip() else ""
-    if any("$" in value for value in said.values()):
+    if any("$" in value for value in values.values()):
         return None
-    return RecipeLine({name: value for name, value in said.items() if value}, last)
+    return RecipeLine({name: value for name, value in values.items() if value}, last)
 
 
 class RecipeLines:
-    """What the lines say that stand before the first step of a run. Where two differ, the last counts."""
+    """The lines before the first step of a run. If two differ, the last counts."""
 
     def __init__(self) -> None:
-        #: The newest two that contradict each other: what is before is of no account if Slurm requeued the job there.
+        #: The newest two that contradict each other: earlier ones do not matter if Slurm requeued the job there.
         self.contradiction: Contradiction | None = None
         self._newest: RecipeLine | None = None
         self._offset = 0
-        #: What the lines before the newest one say.
+        #: The values of the lines before the newest one.
         self._before: dict[str, _Value] = {}
 
     def feed(self, offset: int, line: RecipeLine) -> None:
-        """Take the next line."""
+        """Read the next line."""
         # All ranks print the same line, as a rule, which is then the same object.
         if self._newest is not None and line is not self._newest:
-            self._before = self._known(self._newest)
-            found = [one for name in line.said if (one := self._contradicted(name, line, offset)) is not None]
+            self._before = self._merge(self._newest)
+            found = [one for name in line.values if (one := self._find_contradiction(name, line, offset)) is not None]
             self.contradiction = max(found, key=lambda one: one.first_at, default=self.contradiction)
         self._newest, self._offset = line, offset
 
     def identity(self) -> Identity:
-        """What the lines say together, with the place of each."""
+        """The identity from all lines, with the place of each value."""
         if self._newest is None:
             return Identity()
-        known = self._known(self._newest)
-        said: dict[str, Any] = {"gpus": _gpus(known)}
-        for name, one in known.items():
+        merged = self._merge(self._newest)
+        values: dict[str, Any] = {"gpus": _gpu_count(merged)}
+        for name, one in merged.items():
             if name not in _GPU_COUNTS:
-                said[_OURS[name]] = number_of(one.value.encode()) if name in NUMBERS else one.value
-        return Identity(**said, places={_OURS[name]: one.offset for name, one in known.items()})
+                values[_OURS[name]] = number_of(one.value.encode()) if name in NUMBERS else one.value
+        return Identity(**values, places={_OURS[name]: one.offset for name, one in merged.items()})
 
-    def _known(self, newest: RecipeLine) -> dict[str, _Value]:
-        """What all lines say; what a torn one breaks off is known from another."""
-        said = {name: _Value(value, self._offset, name == newest.last) for name, value in newest.said.items()}
+    def _merge(self, newest: RecipeLine) -> dict[str, _Value]:
+        """The values of all lines; a value that is cut in a torn line is taken from another."""
+        values = {name: _Value(value, self._offset, name == newest.last) for name, value in newest.values.items()}
         if not self._before:
-            return said
+            return values
         torn = {newest.last} if self._is_torn(newest) else set()
-        return {**self._before, **{name: one for name, one in said.items() if name not in torn}}
+        return {**self._before, **{name: one for name, one in values.items() if name not in torn}}
 
     def _is_torn(self, line: RecipeLine) -> bool:
-        """Whether the line breaks off within a value that another line has whole."""
-        before, value = self._before.get(line.last), line.said.get(line.last)
+        """True if the line ends within a value that another line has whole."""
+        before, value = self._before.get(line.last), line.values.get(line.last)
         return before is not None and value != before.value and before.value.startswith(value or "")
 
-    def _contradicted(self, name: str, line: RecipeLine, offset: int) -> Contradiction | None:
-        before, value = self._before.get(name), line.said[name]
-        if before is None or _named(value) == _named(before.value):
+    def _find_contradiction(self, name: str, line: RecipeLine, offset: int) -> Contradiction | None:
+        before, value = self._before.get(name), line.values[name]
+        if before is None or _without_folder(value) == _without_folder(before.value):
             return None
         if (name == line.last and self._is_torn(line)) or (before.is_last and value.startswith(before.value)):
             return None
         return Contradiction(name, before.value, value, before.offset, offset)
 
 
-def _named(value: str) -> str:
-    """A value without the place where it lies: one image is a file here and another one there."""
+def _without_folder(value: str) -> str:
+    """A value without its folder: one image is a file at different paths."""
     return value.rpartition("/")[2].lower()
 
 
-def _gpus(known: Mapping[str, _Value]) -> int | None:
-    nodes, each = (known[name].value if name in known else "" for name in _GPU_COUNTS)
+def _gpu_count(values: Mapping[str, _Value]) -> int | None:
+    nodes, each = (values[name].value if name in values else "" for name in _GPU_COUNTS)
     digits = (nodes + each).isascii() and nodes.isdigit() and each.isdigit() and len(nodes + each) < 16
     return int(nodes) * int(each) if digits else None
 
 
-#: Two values of one name that stand so near to each other are of one configuration and not of two runs.
+#: Two values of one name at a smaller distance belong to one configuration and not to two runs.
 _ONE_CONFIGURATION_BYTES = 1 << 13
 
 
 class _Fact(NamedTuple):
-    """A number that a line gives, after the words by which the line is found."""
+    """A number in a line, and the marker by which the line is found."""
 
     marker: bytes
     pattern: re.Pattern[bytes]
@@ -440,7 +438,7 @@ def _fact(marker: str, pattern: str) -> _Fact:
     return _Fact(marker.encode(), re.compile(pattern.encode()))
 
 
-#: Samples in a step, the first fact that is found counts.
+#: Samples in a step; the first pattern with a match counts.
 _GLOBAL_BATCH = (
     _fact("Total train batch size", r"Total train batch size \([^)]{1,80}\) = (\d[\d,]{0,14})"),  # HF Trainer
     _fact("global_batch_size", r"(?<![\w-])global_batch_size \.{1,80} (\d{1,12})\b"),  # Megatron's arguments
@@ -470,50 +468,50 @@ _IDENTITY_FIELDS = tuple(known.name for known in fields(Identity) if known.compa
 
 @cache
 def identity_markers(format_name: str) -> Dialect:
-    """By what the lines are found in which logs of a format say whose they are."""
+    """Markers of the lines that state identity and settings in logs of a format."""
     return tuple(dict.fromkeys((*_MARKERS, *(m for printed in PRINTED.get(format_name, ()) for m in printed.markers))))
 
 
-class _Said(NamedTuple):
-    """A setting as it stands in the log."""
+class _Setting(NamedTuple):
+    """A setting at one place in the log."""
 
     value: bytes
     offset: int
-    #: How far it is indented, and what stands before that: of trees the outermost counts.
+    #: The indentation, and the text before it: the outermost of a tree counts.
     indent: int = 0
     before: bytes = b""
 
 
 @dataclass
 class _Settings:
-    """What the lines of one way of printing say, by our names."""
+    """The settings of one way of printing, by our names."""
 
     printed: ConfigPattern
-    said: dict[str, list[_Said]] = field(default_factory=dict)
+    by_name: dict[str, list[_Setting]] = field(default_factory=dict)
 
     def read(self, offset: int, record: bytes) -> None:
-        """Take the settings of a line."""
+        """Read the settings of a line."""
         if self.printed.hint not in record:
             return
         for match in self.printed.pattern.finditer(record):
             name = self.printed.names[match["name"]]
             if self.printed.nested:
-                said = _Said(match["value"], offset, len(match["indent"]), record[: match.start("indent")])
-                self.said.setdefault(name, []).append(said)
+                setting = _Setting(match["value"], offset, len(match["indent"]), record[: match.start("indent")])
+                self.by_name.setdefault(name, []).append(setting)
             else:
-                self.said[name] = [_Said(match["value"], offset)]  # where a file holds several runs, the last counts
+                self.by_name[name] = [_Setting(match["value"], offset)]  # if a file holds several runs, the last counts
 
     def is_torn(self, name: str) -> bool:
-        """Whether one configuration says different things of a setting."""
-        return name in self.said and self.get(name) is None
+        """True if one configuration has different values of a setting."""
+        return name in self.by_name and self.get(name) is None
 
-    def get(self, name: str) -> _Said | None:
-        """What counts of a setting; ``None`` also where one configuration has it twice, and not alike."""
-        said = self.said.get(name)
-        if not said or not self.printed.nested:
-            return said[-1] if said else None
+    def get(self, name: str) -> _Setting | None:
+        """The valid value of a setting; ``None`` also if one configuration has two different ones."""
+        settings = self.by_name.get(name)
+        if not settings or not self.printed.nested:
+            return settings[-1] if settings else None
         # A configuration may be shown before it is filled in: by the file's own lines, which have a frame.
-        own = [one for one in said if one.before == said[-1].before]
+        own = [one for one in settings if one.before == settings[-1].before]
         outermost = min(one.indent for one in own)
         last, *earlier = reversed([one for one in own if one.indent == outermost])
         near = (one for one in earlier if last.offset - one.offset < _ONE_CONFIGURATION_BYTES)
@@ -521,14 +519,14 @@ class _Settings:
 
 
 def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]], lines: RecipeLines | None = None) -> StepLog:
-    """The log with what records that hold a marker say; where they differ, the last counts.
+    """The log with the identity that its records state; if they differ, the last counts.
 
-    What step lines say themselves is kept, as is what a format has filled in.
+    Values from step lines, and those that the format has filled in, take precedence.
 
     Args:
-        log: The log, whose format says what else its lines may hold.
+        log: The log, whose format selects the patterns of its lines.
         records: Lines with their byte offsets.
-        lines: What the recipe's own lines say of the run; ``None`` where the records hold them.
+        lines: The recipe's own lines of the run; ``None`` if the records hold them.
     """
     own = RecipeLines()
     numbers: dict[_Fact, tuple[int, int]] = {}
@@ -545,13 +543,13 @@ def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]], lines: Rec
     found = (lines or own).identity()
     known = {name: value for name in _IDENTITY_FIELDS if (value := getattr(found, name)) is not None}
     places = {name: at for name, at in found.places.items() if name in known}
-    stated = dict(_stated(settings))
+    stated = dict(_iterate_settings(settings))
     for name, facts in (("global_batch_size", _GLOBAL_BATCH), ("gpus", _GPUS)):
         number = _first(numbers, facts)
         if number is not None and not any(one.is_torn(name) for one in settings):
             stated.setdefault(name, number)
-    # The recipe's line has what was asked for, and what a framework prints of itself is what ran.
-    asked = {name: known[name] for name, (value, _) in stated.items() if known.get(name, value) != value}
+    # The recipe's line has the requested value; the framework's own line has the one that ran.
+    requested = {name: known[name] for name, (value, _) in stated.items() if known.get(name, value) != value}
     for name, (value, offset) in stated.items():
         known[name], places[name] = value, offset
     for name in _IDENTITY_FIELDS:
@@ -561,7 +559,7 @@ def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]], lines: Rec
             places.pop(name, None)
     total = _first(numbers, _TOTAL_STEPS)
     total_steps = log.total_steps if log.total_steps is not None or total is None else total[0]
-    identity = Identity(**known, asked=asked, places={**places, **log.identity.places})
+    identity = Identity(**known, asked=requested, places={**places, **log.identity.places})
     return replace(log, identity=identity, total_steps=total_steps)
 
 
@@ -575,16 +573,16 @@ _NUMBERS = (
 )
 
 
-def _stated(settings: Iterable[_Settings]) -> Iterator[tuple[str, tuple[int | str, int]]]:
-    """The settings with the offset of the line that says so, the most certain source of each."""
+def _iterate_settings(settings: Iterable[_Settings]) -> Iterator[tuple[str, tuple[int | str, int]]]:
+    """The settings with the offset of their line, each from the most certain source."""
     seen: set[str] = set()
     for one in settings:
-        if not one.said:
+        if not one.by_name:
             continue
         found: dict[str, tuple[int | str, int] | None] = {name: _number(one, name) for name in _NUMBERS}
         encoder = one.get("encoder_tp")
         if encoder is not None and number_of(encoder.value) is not None:
-            found["dp"] = None  # an encoder of its own has ranks of its own, which data_parallel_size does not count
+            found["dp"] = None  # such an encoder has its own ranks, which data_parallel_size does not count
         found |= {"precision": _precision(one), "quantization": _quantization(one)}
         for name, value in found.items():
             if value is not None and name not in seen:
@@ -593,18 +591,18 @@ def _stated(settings: Iterable[_Settings]) -> Iterator[tuple[str, tuple[int | st
 
 
 def _number(settings: _Settings, name: str) -> tuple[int, int] | None:
-    """A setting, or the product of its factors, all of which must be known."""
-    said = settings.get(name)
-    factors = [said] if said is not None else [settings.get(factor) for factor in PRODUCTS.get(name, ())]
+    """A setting, or the product of its factors, all of which must be present."""
+    setting = settings.get(name)
+    factors = [setting] if setting is not None else [settings.get(factor) for factor in PRODUCTS.get(name, ())]
     values = [None if factor is None else number_of(factor.value) for factor in factors]
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values) or factors[0] is None:
+    integers = [value for value in values if value is not None]
+    if not integers or len(integers) < len(values) or factors[0] is None:
         return None
-    return math.prod(known), factors[0].offset
+    return math.prod(integers), factors[0].offset
 
 
 def _precision(settings: _Settings) -> tuple[str, int] | None:
-    """``bf16``, ``fp16`` or ``fp32``: as it is named, else by the switches of the two, where both are known."""
+    """``bf16``, ``fp16`` or ``fp32``: by name, else by the switches of the two if both are present."""
     named = settings.get("precision")
     precision = None if named is None else precision_of(named.value)
     if named is not None and precision is not None:
@@ -619,11 +617,11 @@ def _precision(settings: _Settings) -> tuple[str, int] | None:
 
 
 def _quantization(settings: _Settings) -> tuple[str, int] | None:
-    """What is computed in fewer bits than the precision: ``none``, ``fp8``, ``int8`` and the like."""
+    """Quantization below the precision: ``none``, ``fp8``, ``int8`` and the like."""
     active, smaller = settings.get("is_fp8"), settings.get("fp4")
     if active is not None:
         return "fp8", active.offset
     if smaller is not None and quantization_of(smaller.value) != "none":
         return quantization_of(smaller.value), smaller.offset
-    said = settings.get("fp8") or settings.get("quantization")
-    return None if said is None else (quantization_of(said.value), said.offset)
+    setting = settings.get("fp8") or settings.get("quantization")
+    return None if setting is None else (quantization_of(setting.value), setting.offset)

@@ -1,4 +1,4 @@
-"""What a training log says: its steps, who wrote it, and the contract of a log format."""
+"""The contents of a training log (steps and identity), and the contract of a log format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 @dataclass(frozen=True)
 class Identity:
-    """What a log says about the run that wrote it; ``None`` where it does not say, or not without a doubt."""
+    """The run that wrote a log, as the log states it; ``None`` for what is missing or ambiguous."""
 
     framework: str | None = None
     model: str | None = None
@@ -20,13 +20,13 @@ class Identity:
     global_batch_size: int | None = None
     #: Tokens per sample.
     sequence_length: int | None = None
-    #: Samples that one model replica takes at once.
+    #: Samples in one forward pass of one model replica.
     micro_batch_size: int | None = None
-    #: Transformer layers, and the width of what goes through them.
+    #: Transformer layers, and the hidden size.
     layers: int | None = None
     hidden_size: int | None = None
-    #: What it computes in: ``bf16``, ``fp16`` or ``fp32``, and what is done in fewer bits than that: ``fp8``, or
-    #: ``none`` where the log says that nothing is.
+    #: Compute precision (``bf16``, ``fp16`` or ``fp32``) and quantization below it: ``fp8``, or ``none`` if the log
+    #: states that there is none.
     precision: str | None = None
     quantization: str | None = None
     #: Degrees of parallelism, as :class:`~pytest_gsw.tables.model.Parallelism` has them.
@@ -40,15 +40,15 @@ class Identity:
     release: str | None = None
     #: The container image, as the recipe names it.
     image: str | None = None
-    #: What the recipe's own line says, by the names above, where the framework prints something else.
+    #: Values of the recipe's own line, by the names above, that differ from what the framework prints.
     asked: Mapping[str, str | int] = field(default_factory=dict, compare=False)
-    #: Byte offset of the line that says so, by the names above, as far as it is known.
+    #: Byte offset of the line that states a value, by the names above, if known.
     places: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
 class StepSetup:
-    """How a step was set up by its own line, which holds for that step alone; ``None`` where the line does not say."""
+    """Settings that a step's own line states, valid for that step alone; ``None`` for what is missing."""
 
     global_batch_size: int | None = None
     #: Tokens per sample.
@@ -57,35 +57,35 @@ class StepSetup:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One training step, or one window of steps where a framework logs only every Nth.
+    """One training step, or one window of steps if a framework logs only every Nth.
 
-    Exactly one of the three rates is set, in the unit that the log has.
+    Exactly one of the three rates is set, in the unit of the log.
     """
 
-    #: The step number as the log counts it; ``None`` where the format has none.
+    #: The step number as the log counts it; ``None`` if the format has none.
     index: int | None
     seconds: float | None = None
     #: Samples per second over the whole job (DeepSpeed, Hugging Face).
     samples_per_s: float | None = None
     #: Tokens per second and device (torchtitan).
     tokens_per_s_per_gpu: float | None = None
-    #: Byte offset in the file of the line that says so; the line's number is counted only when it is shown.
+    #: Byte offset of the step's line; the line number is counted only when it is displayed.
     offset: int | None = None
-    #: Of the steps that the line stands for, those whose optimizer did nothing: at most so many are skipped.
+    #: Steps of this line that the optimizer skipped: an upper limit.
     skipped: int = 0
     setup: StepSetup = StepSetup()
 
 
-#: Steps that take no memory worth a word.
+#: So few steps are kept in memory.
 _FEW = 100
 
 
 class Steps(Sequence[Step]):
-    """Steps that are made when they are asked for, of what takes a tenth of their memory; few are made once.
+    """Steps that are made on access from a tenth of the memory; a few are made once.
 
     Args:
-        make: Makes one of its place.
-        places: Where the steps are, in order.
+        make: Makes the step at a place.
+        places: Places of the steps, in order.
     """
 
     def __init__(self, make: Callable[[int], Step], places: Sequence[int]) -> None:
@@ -107,29 +107,29 @@ class Steps(Sequence[Step]):
         return isinstance(other, Sequence) and [*self] == [*other]
 
 
-#: What :attr:`Step.skipped` has where none of the steps was trained, however many they are.
+#: Value of :attr:`Step.skipped` if none of the line's steps was trained, however many there are.
 ALL_SKIPPED = 1 << 60
 
 
 @dataclass(frozen=True)
 class Diverged:
-    """An attempt before the last one in which a loss or a step time was not finite."""
+    """An earlier attempt in which a loss or a step time was not finite."""
 
-    #: Its number in the file, from 1.
+    #: The attempt's number in the file, from 1.
     attempt: int
-    #: The step's number, where the format has one, and what the line says.
+    #: The step number, if the format has one, and the text of the line.
     index: int | None
     text: str
-    #: Byte offsets: where the attempt begins, and where the next one does.
+    #: Byte offsets at which this attempt and the next one begin.
     begin: int
     end: int
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Two lines of the recipe's own that say different things of one run."""
+    """Two lines of the recipe that state different values for one run."""
 
-    #: As the lines call it: ``MODEL_SIZE``.
+    #: The name in those lines: ``MODEL_SIZE``.
     name: str
     first: str
     second: str
@@ -140,12 +140,12 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class Overflows:
-    """Gradients that were not finite beside a finite loss: where a loss scaler works, it skipped their steps."""
+    """Gradients that were not finite while the loss was: a loss scaler skips such steps."""
 
-    #: Lines that tell of one, and all that tell a gradient's norm.
+    #: Lines with such a gradient, and all lines with a gradient norm.
     lines: int
     of: int
-    #: What the first of them says.
+    #: Text of the first such line.
     text: str
 
 
@@ -155,49 +155,49 @@ class StepLog:
 
     format: str
     steps: Sequence[Step]
-    #: Runs or attempts found in the file, of which only the last is in :attr:`steps`.
+    #: Runs or attempts in the file; :attr:`steps` has those of the last one.
     attempts: int
     identity: Identity = field(default_factory=Identity)
-    #: Steps that the run was to do, where the log says so.
+    #: Planned steps of the run, if the log states them.
     total_steps: int | None = None
     #: Step number (or ordinal) and text of the first loss or gradient norm that is not finite.
     not_finite: tuple[int | None, str] | None = None
-    #: Seconds that saving a checkpoint took, each time it was done in the last attempt.
+    #: Seconds of each checkpoint save in the last attempt.
     checkpoint_saves_s: tuple[float, ...] = ()
-    #: The step from which the last attempt went on, where its figure counts the steps before it as its own.
+    #: The step from which the last attempt resumed, if its figure includes the steps before.
     resumed_at: int | None = None
-    #: FLOP/s that a matrix product reached on one GPU or core in this job, where its recipe tried.
+    #: FLOP/s of a matrix product on one GPU or core in this job, if its recipe measured it.
     calibration_flops: float | None = None
-    #: Attempts before the last one that diverged.
+    #: Earlier attempts that diverged.
     diverged: tuple[Diverged, ...] = ()
-    #: Byte offset at which the last run begins, where the steps of another run stand before it in the file.
+    #: Byte offset at which the last run begins, if the file holds steps of an earlier run.
     begin: int = 0
-    #: Two lines before the first step that cannot both be true of the run; the newest two.
+    #: Two lines before the first step that contradict each other; the newest two.
     contradiction: Contradiction | None = None
-    #: Gradients that a loss scaler may have found to overflow, where steps have no lines of their own.
+    #: Possible overflows of a loss scaler, if steps have no lines of their own.
     overflows: Overflows | None = None
-    #: The loss of each step that prints one, in order; ``None`` where the format prints none.
+    #: The loss of each step that prints one, in order; ``None`` if the format prints none.
     losses: Sequence[float] | None = None
-    #: Steps without a loss, where every step line of the format has one.
+    #: Steps without a loss, if every step line of the format has one.
     without_loss: tuple[int | None, ...] = ()
-    #: What each rank printed of a step, in the unit of the step: its label (``None`` without one) and the number.
+    #: Numbers that the ranks printed for a step, in the step's unit: label (``None`` without one) and number.
     printed: Callable[[Step], Sequence[tuple[str | None, float]]] | None = field(
         default=None, compare=False, repr=False
     )
-    #: Whether the run says behind its last step that it has ended; ``None`` where it would not say so.
+    #: True if the log has the run's end marker after its last step; ``None`` if such a run prints none.
     says_its_end: bool | None = None
-    #: The last line where it has no line end: the log was cut inside it.
+    #: The last line if it has no line end: the log was cut inside it.
     open_line: str | None = None
-    #: What a format returned that no log holds; the steps are not to be trusted.
+    #: A fault in the steps that a format returned; they are not to be trusted.
     fault: str | None = None
 
 
 @dataclass(frozen=True)
 class Tail:
-    """What is followed of a log that grows: the last attempt's end."""
+    """Progress of a growing log: the end of its last attempt."""
 
     attempts: int = 0
-    #: How many different steps, or logged windows of steps, the last attempt has.
+    #: Number of different steps, or logged windows of steps, in the last attempt.
     steps: int = 0
     #: The last of them, in order.
     recent: tuple[Step, ...] = ()
@@ -207,7 +207,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class EndMarkers:
-    """By what a log shows that its run has ended and not been cut."""
+    """Lines that show that a run has ended and that its log was not cut."""
 
     #: A run that prints one of these at its beginning …
     first: tuple[bytes, ...]
@@ -215,62 +215,60 @@ class EndMarkers:
     last: tuple[bytes, ...]
 
 
-#: Byte strings of which a wanted line holds at least one. A tuple among them stands for strings that
-#: a line holds all; the reader searches for the one that is found fastest.
+#: Byte strings, of which a wanted line holds at least one. A tuple among them is a set of strings that a line must all
+#: hold; the reader searches for the fastest of them.
 Dialect: TypeAlias = tuple[bytes | tuple[bytes, ...], ...]
 
 
 class Parser(Protocol):
-    """What one log says, record by record.
+    """Parser of one log, record by record.
 
-    A log that grows is fed as it grows, so :meth:`log` may be asked at any time, and what is fed later counts on.
+    A growing log is fed as it grows: :meth:`log` may be called at any time, and feeding goes on afterwards.
     """
 
     def feed(self, offset: int, record: bytes) -> None:
-        """Take the next record that holds a string of the dialect.
+        """Read the next record that holds a string of the dialect.
 
         Args:
-            offset: Where in the file it begins, bytes.
-            record: A line, or one repaint of a progress bar; it bears no line end, no NUL and no escape sequence, and
-                it is whole: a last one without a line end never comes.
+            offset: Byte offset of the record in the file.
+            record: A complete line, or one repaint of a progress bar, without line end, NUL and escape sequences. A
+                last line without a line end is never passed.
         """
 
     def log(self) -> StepLog:
-        """What all records fed by now say."""
+        """The contents of all records fed so far."""
 
 
 class LogFormat(Protocol):
-    """How one framework writes its step times.
+    """The way one framework writes its step times.
 
-    A format sees bytes, never text: logs hold invalid UTF-8, and decoding gigabytes to find
-    fifty lines is what makes parsers slow.
+    A format sees bytes, never text: logs hold invalid UTF-8, and decoding gigabytes to find fifty lines is slow.
     """
 
     @property
     def name(self) -> str:
-        """The framework's name as baselines have it: ``maxtext``."""
+        """The framework's name in baselines: ``maxtext``."""
 
     @property
     def dialects(self) -> tuple[Dialect, ...]:
-        """Sets of byte strings, one set for each way the framework has of writing step lines.
+        """Sets of byte strings, one for each way in which the framework writes step lines.
 
-        Every line that a parser wants holds at least one string of the set. The sets
-        are tried in order, and the first under which the file holds steps is taken: what
-        two engines print of one step is so counted once, and the usual dialect costs one
-        search of the file.
+        Every line that a parser wants holds at least one string of the set. The sets are tried in order, and the first
+        one under which the file holds steps counts: steps that two engines print are counted once, and the usual
+        dialect costs one search of the file.
         """
 
     @property
     def first_index(self) -> int | None:
-        """The number of a run's first step, ``None`` where steps bear none that counts from a fixed start."""
+        """The number of a run's first step; ``None`` if steps have no number, or none with a fixed start."""
 
     @property
     def wraps(self) -> bool:
-        """Whether a record may be longer than the 1024 bytes after which ``srun --label`` breaks lines."""
+        """True if a record may be longer than the 1024 bytes after which ``srun --label`` breaks lines."""
 
     @property
     def shows_progress(self) -> bool:
-        """Whether steps show while the run goes on; where they do not, silence is no stall."""
+        """True if steps appear during the run; if not, silence is no stall."""
 
     def reader(self) -> Parser:
-        """A parser that has been fed nothing yet."""
+        """A new parser."""

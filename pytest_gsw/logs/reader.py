@@ -1,7 +1,6 @@
-"""Reads training logs: all steps, the last step, the format, the last lines.
+"""Reader of training logs: all steps, the last step, the format, the last lines.
 
-Nothing here holds a log in memory, and whatever is wrong with one is a
-:class:`~pytest_gsw.errors.LogError`.
+No log is held in memory, and every fault of one is a :class:`~pytest_gsw.errors.LogError`.
 """
 
 from __future__ import annotations
@@ -33,41 +32,41 @@ from pytest_gsw.logs.scan import (
 )
 from pytest_gsw.logs.steps import CALIBRATION, calibration_flops
 
-# -- The runs in one log, which a whole log and one that grows are fed to alike --------------------
+# -- The runs in one log, complete or growing -------------------------------------------------------
 
 
 class Runs:
-    """The runs in a file, told apart by the lines in which they say whose they are.
+    """The runs in a file, separated by the recipe's lines with their identity.
 
-    A requeued job that goes on from a checkpoint counts its steps on: nothing but such a line behind a step tells
-    its steps from those of the run before. All ranks print one when a run begins, so that only a step between two
-    of them parts two runs. Every format is so treated alike; its parser is fed one run alone.
+    A requeued job that resumes from a checkpoint continues the step count: only a recipe's line behind a step separates
+    its steps from the earlier run's. All ranks print such a line when a run begins; a new run begins only if a step is
+    between two of them. This holds for every format; its parser is fed one run alone.
     """
 
     def __init__(self, log_format: LogFormat, dialect: Dialect) -> None:
         self._format = log_format
         self._wanted = alternatives(dialect)
         self._parser = parser_of(log_format)
-        #: Attempts in the runs before the last one, and those of them that diverged.
+        #: Attempts in the earlier runs, and those of them that diverged.
         self._attempts_before = 0
         self._diverged: tuple[Diverged, ...] = ()
-        #: Where the last run begins, behind the first byte of its first line; 0 for the beginning of the file.
+        #: Byte offset of the last run, behind the first byte of its first line; 0 at the beginning of the file.
         self.begin = 0
-        #: What the recipe's own lines say of the last run.
+        #: The recipe's own lines in the last run.
         self.lines = RecipeLines()
 
     def feed(self, offset: int, record: bytes) -> None:
-        """Take the next record that holds a string of the dialect, or the recipe's marker."""
+        """Read the next record that holds a string of the dialect, or the recipe's marker."""
         if is_wanted(record, self._wanted):
             self._parser.feed(offset, record)
-        # The line itself is of the run before it: a bar that was killed may stand in it.
+        # The line itself belongs to the earlier run: it may contain a bar that was killed.
         if RECIPE_MARKER in record and (line := recipe_line(record)) is not None:
             if self._parser.tail(1).attempts:
                 self._end(offset + 1)
             self.lines.feed(offset, line)
 
     def _end(self, begin: int) -> None:
-        """Leave the steps so far to the run before the one that begins here."""
+        """Close the earlier run at the place where the next one begins."""
         log = self.log()
         self._attempts_before, self._diverged = log.attempts, log.diverged
         if log.not_finite is not None:
@@ -76,11 +75,11 @@ class Runs:
 
     @property
     def is_unstepped(self) -> bool:
-        """Whether a run has begun since the last one that has a step."""
+        """True if a run has begun since the last one that has a step."""
         return self._attempts_before > 0 and not self._parser.tail(1).attempts
 
     def log(self) -> StepLog:
-        """The last run in the file; its attempts, and those that diverged, are counted from the file's beginning."""
+        """The last run in the file; attempts, diverged ones included, are counted from the file's beginning."""
         log, before = self._parser.log(), self._attempts_before
         own = (replace(one, attempt=one.attempt + before) for one in log.diverged)
         return replace(
@@ -92,21 +91,21 @@ class Runs:
         )
 
     def tail(self, count: int) -> Tail:
-        """The end of :meth:`log`, with so many steps at most."""
+        """The end of :meth:`log`, with ``count`` steps at most."""
         tail = self._parser.tail(count)
         return replace(tail, attempts=self._attempts_before + tail.attempts)
 
     def fork(self) -> Runs:
-        """The same, to be fed what may turn out otherwise."""
+        """A copy, to be fed records that may still change."""
         other = copy(self)
         other._parser = deepcopy(self._parser, {id(self._format): self._format})  # noqa: SLF001
         other.lines = copy(self.lines)
         return other
 
 
-#: How much of a log's ends is searched for what is said once: identity, batch size, the format.
+#: Bytes at each end of a log that are searched for facts stated once: identity, batch size, the format.
 _END_BYTES = 4 << 20
-#: Steps back through a log: the first such piece mostly holds the last step.
+#: Bytes of one step back through a log: the first piece mostly holds the last step.
 _BACK_BYTES = 1 << 18
 _TAIL_BYTES = 1 << 16
 _SHOWN_LINES = 5
@@ -131,12 +130,12 @@ def read_log(file: Path | LogFile, log_format: LogFormat) -> StepLog:
     if log.fault is not None:
         kind = type(log_format)
         raise LogError(
-            f"what the log format {log_format.name} reads cannot be: {log.fault}",
+            f"the log format {log_format.name} returned impossible steps: {log.fault}",
             evidence=(("log", str(file.path)), ("format", f"{kind.__module__}.{kind.__qualname__}")),
-            advice="derive it from pytest_gsw.LineFormat, which tells attempts and ranks apart",
+            advice="derive it from pytest_gsw.LineFormat, which separates attempts and ranks",
         )
     if not log.steps:
-        raise _no_steps(file.path, file.size, log_format, log)
+        raise _no_steps_error(file.path, file.size, log_format, log)
     return log
 
 
@@ -180,11 +179,11 @@ def _read(file: LogFile, log_format: LogFormat) -> StepLog:
 
 
 def _identity_records(file: LogFile, log: StepLog, begin: int) -> Iterator[tuple[int, bytes]]:
-    """Records that may tell whose run it was.
+    """Records that may state the run's identity.
 
-    They stand at a run's beginning: what follows the first step may be another run's. Searching
-    gigabytes for them would take longer than for the steps, so only the log's beginning is
-    searched, that of its last run, and what directly precedes the last attempt.
+    They are at a run's beginning: lines behind the first step may be another run's. Searching gigabytes for them would
+    take longer than for the steps. Only the beginnings of the log and of its last run are searched, and the part
+    directly before the last attempt.
     """
     first = file.size if not log.steps or log.steps[0].offset is None else log.steps[0].offset
     markers = identity_markers(log.format)
@@ -197,9 +196,9 @@ def _identity_records(file: LogFile, log: StepLog, begin: int) -> Iterator[tuple
 
 
 def last_step(path: Path, log_format: LogFormat) -> Step | None:
-    """The last step that a log holds by now, ``None`` where it holds none; reads from the end.
+    """The last step in a log so far; ``None`` if there is none; reads from the end.
 
-    Where every rank prints, it is the last step of those in the same quarter of a megabyte.
+    If every rank prints, it is the last step of those in the same quarter of a megabyte.
 
     Raises:
         LogError: The log is missing or no file.
@@ -211,16 +210,15 @@ def last_step(path: Path, log_format: LogFormat) -> Step | None:
             while stop > 0:
                 start = max(0, stop - _BACK_BYTES)
                 records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
-                steps = _fed(log_format, records).recent
+                steps = _tail_of(log_format, records).recent
                 if steps:
                     return steps[-1]
-                # The line that crosses the border belongs to the piece before.
+                # A line across the border belongs to the next piece.
                 stop = 0 if start == 0 else _line_end(path, start, stop)
     return None
 
 
-def _fed(log_format: LogFormat, records: Iterable[tuple[int, bytes]]) -> Tail:
-    """What some records of a log say by themselves."""
+def _tail_of(log_format: LogFormat, records: Iterable[tuple[int, bytes]]) -> Tail:
     parser = parser_of(log_format)
     for offset, record in records:
         parser.feed(offset, record)
@@ -228,7 +226,7 @@ def _fed(log_format: LogFormat, records: Iterable[tuple[int, bytes]]) -> Tail:
 
 
 def _line_end(path: Path, start: int, stop: int) -> int:
-    """The end of the line that goes on at ``start``; ``start`` itself where it goes on until ``stop``."""
+    """The end of the line that goes on at ``start``; ``start`` itself if it goes on until ``stop``."""
     with path.open("rb") as file:
         file.seek(start)
         found = re.search(rb"[\r\n]", file.read(stop - start))
@@ -239,25 +237,25 @@ def _line_end(path: Path, start: int, stop: int) -> int:
 def detect_format(path: Path) -> LogFormat:
     """The format whose steps a log holds; of several the first in the order of :data:`FORMATS`.
 
-    The log's ends are searched first, all of it only where they hold no steps.
+    The log's ends are searched first, all of it only if they hold no steps.
 
     Raises:
         LogError: The log is missing, no file, empty, or holds steps of no known format.
     """
     size = _size(path)
     with reading(path):
-        found = _detect(path, size)
+        found = _find_format(path, size)
     if found is None:
-        raise _unknown_format(path, size)
+        raise _unknown_format_error(path, size)
     return found
 
 
-def _detect(path: Path, size: int) -> LogFormat | None:
+def _find_format(path: Path, size: int) -> LogFormat | None:
     for start, stop in _pieces(size):
         for log_format in FORMATS.values():
             for markers in log_format.dialects:
                 records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
-                if _fed(log_format, records).attempts:
+                if _tail_of(log_format, records).attempts:
                     return log_format
     return None
 
@@ -269,9 +267,9 @@ def _pieces(size: int) -> list[tuple[int, int]]:
 
 
 def tail_lines(path: Path, count: int = _SHOWN_LINES) -> tuple[str, ...]:
-    """The last lines of a log that are not blank, safe to show and of bounded length.
+    """The last lines of a log that are not blank, safe to display and of bounded length.
 
-    Of a progress bar only its last repaint is shown. Where the file cannot be read there are no lines.
+    Only the last repaint of a progress bar is included. There are no lines if the file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -286,12 +284,12 @@ def tail_lines(path: Path, count: int = _SHOWN_LINES) -> tuple[str, ...]:
             break
         repaint = next((part for part in reversed(line.split(b"\r")) if safe_text(part)), None)
         if repaint is not None:
-            lines.append(_no_command(shortened(quoted_text(repaint), _SHOWN_CHARACTERS)))
+            lines.append(_escape_ci_command(shortened(quoted_text(repaint), _SHOWN_CHARACTERS)))
     return tuple(reversed(lines))
 
 
-def _no_command(line: str) -> str:
-    """A line that no CI server takes for one of its commands: GitHub's obeys ``::error::`` behind blanks, too."""
+def _escape_ci_command(line: str) -> str:
+    """A line that no CI server takes for one of its commands: GitHub's runs ``::error::`` behind blanks, too."""
     return f"> {line}" if line.lstrip().startswith(("::", "##[", "##vso[", "##teamcity[")) else line
 
 
@@ -313,7 +311,7 @@ def _size(path: Path, *, empty: bool = False) -> int:
     """A log's size in bytes.
 
     Raises:
-        LogError: There is no such file, or it is none, or it is empty and may not be.
+        LogError: The file is missing, no regular file, or empty unless ``empty`` is true.
     """
     status = None
     with reading(path):
@@ -325,8 +323,8 @@ def _size(path: Path, *, empty: bool = False) -> int:
     if status is None:
         raise LogError(
             f"the log does not exist: {path.name}",
-            evidence=(("log", str(path)), ("folder", _folder(path))),
-            advice="find out whether the job started, and whether it writes where this path says",
+            evidence=(("log", str(path)), ("folder", _describe_folder(path))),
+            advice="find out whether the job started, and whether it writes to this path",
         )
     if not stat.S_ISREG(status.st_mode):
         raise LogError(
@@ -345,8 +343,8 @@ def _size(path: Path, *, empty: bool = False) -> int:
     return status.st_size
 
 
-def _folder(path: Path) -> str:
-    """What there is where a log should be."""
+def _describe_folder(path: Path) -> str:
+    """The evidence about a missing log's folder."""
     if not path.parent.is_dir():
         return f"{path.parent} does not exist"
     try:
@@ -358,19 +356,19 @@ def _folder(path: Path) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Make an error of the file system one of the log that is read here: a LogError."""
+    """Convert an error of the file system into a LogError for this log."""
     try:
         yield
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def _no_steps(path: Path, size: int, log_format: LogFormat, log: StepLog) -> LogError:
+def _no_steps_error(path: Path, size: int, log_format: LogFormat, log: StepLog) -> LogError:
     words = [word for dialect in log_format.dialects for word in dialect]
     searched = ", ".join(repr((word if isinstance(word, bytes) else word[0]).decode()) for word in words)
     if log.not_finite is not None:
         fact = f"no step time in the {log_format.name} log is finite: {log.not_finite[1]}: {path.name}"
-        advice = "the run diverged or its clock failed: its numbers say nothing of performance"
+        advice = "the run diverged or its clock failed: its numbers are no measure of performance"
     else:
         fact = (
             f"the last of {log.attempts} runs in the log has no {log_format.name} step time: {path.name}"
@@ -378,9 +376,9 @@ def _no_steps(path: Path, size: int, log_format: LogFormat, log: StepLog) -> Log
             else f"no {log_format.name} step times in the log: {path.name}"
         )
         with reading(path):
-            other = _detect(path, size)
+            other = _find_format(path, size)
         advice = (
-            "the last lines may say why training did not get to its first logged step"
+            "the last lines may show why training did not get to its first logged step"
             if other is None or other.name == log_format.name
             else f"the log holds {other.name} steps: read it as {other.name}"
         )
@@ -392,7 +390,7 @@ def _no_steps(path: Path, size: int, log_format: LogFormat, log: StepLog) -> Log
     )
 
 
-def _unknown_format(path: Path, size: int) -> LogError:
+def _unknown_format_error(path: Path, size: int) -> LogError:
     known = ", ".join(sorted(FORMATS))
     for name, marker in REFUSED.items():
         with reading(path):
@@ -407,32 +405,32 @@ def _unknown_format(path: Path, size: int) -> LogError:
         f"no step times of a known format in the log: {path.name}",
         evidence=(("log", f"{path}, {size:,} bytes"), ("known", known)),
         tail=tail_lines(path),
-        advice="the last lines may say why training did not get to its first logged step",
+        advice="the last lines may show why training did not get to its first logged step",
     )
 
 
-# -- where the steps begin and end, and what tells that it was cut behind them ---------------------
+# -- Begin and end of the steps, and signs that the log was cut behind them --------------------------
 
 
 def before_step(first: int, begin: int = 0) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Where to look for what a run says once: at its beginning, and directly before its first step.
+    """The parts of a log with facts stated once: the run's beginning, and the part before its first step.
 
     Args:
-        first: Offset of the first step, bytes.
-        begin: Offset at which the run begins, bytes.
+        first: Byte offset of the first step.
+        begin: Byte offset at which the run begins.
     """
     head = min(begin + _END_BYTES, first)
     return (begin, head), (max(head, first - _END_BYTES), first)
 
 
 def says_its_end(file: LogFile, log_format: LogFormat, log: StepLog, begin: int) -> bool | None:
-    """Whether a run's last words stand behind its last step; ``None`` where its first do not stand before its steps.
+    """True if the run's end marker follows its last step; ``None`` if its start marker is missing.
 
     Args:
         file: The log.
-        log_format: Its format; the words are its ``last_words``, if it has them.
+        log_format: Its format; the markers are its ``last_words``, if it has them.
         log: The steps.
-        begin: Where the last run in the file begins, bytes.
+        begin: Byte offset at which the last run in the file begins.
     """
     words: EndMarkers | None = getattr(log_format, "last_words", None)
     if words is None or not log.steps:
@@ -446,14 +444,14 @@ def says_its_end(file: LogFile, log_format: LogFormat, log: StepLog, begin: int)
         return None
     size, last = file.size, log.steps[-1].offset or 0
     head = min(last + _END_BYTES, size)
-    # What is torn down behind them may say more than anybody wants to read.
+    # Output of the teardown behind them may be large.
     return holds(words.last, last, head) or holds(words.last, max(head, size - _END_BYTES), size)
 
 
 def open_line(file: LogFile) -> str | None:
-    """The last line, fit to be shown, where it has no line end; ``None`` for a whole line, and for a whole bar.
+    """The last line, safe to display, if it has no line end; ``None`` for a whole line or a whole bar.
 
-    A bar is repainted within one line, which may never end; its last repaint is whole where its bracket is closed.
+    A bar is repainted within one line, which may never end; its last repaint is whole if its bracket is closed.
     """
     tail = file.read(max(0, file.size - _TAIL_BYTES), _TAIL_BYTES)
     line = without_escapes(tail.rpartition(b"\n")[2])

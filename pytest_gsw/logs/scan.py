@@ -1,8 +1,7 @@
-"""The few records of a huge log that matter, found in bounded memory.
+"""Search of a huge log for the few records that matter, in bounded memory.
 
-Logs of large jobs are mostly noise: 15,000 lines of NCCL for ten steps. So no line is
-looked at unless it holds one of the wanted byte strings, and those are searched for in large
-blocks, by the C code of ``bytes.find`` and of patterns.
+Logs of large jobs are mostly noise: 15,000 lines of NCCL for ten steps. Only lines that hold one of the wanted byte
+strings are parsed. Those strings are searched for in large blocks, by the C code of ``bytes.find`` and of patterns.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from pytest_gsw.logs.model import Dialect
 # -- From bytes of a log to numbers, and to text that is safe to show ------------------------------
 
 
-#: How Microsoft's C runtime writes a figure that is not finite, without its sign: ``1.#INF``, ``1.#IND00``,
-#: ``1.#QNAN``, and where it rounds that to one or two decimals, ``1.#J`` and ``1.#R``.
+#: Figures that are not finite as Microsoft's C runtime writes them, without the sign: ``1.#INF``, ``1.#IND00``,
+#: ``1.#QNAN``, and, rounded to one or two decimals, ``1.#J`` and ``1.#R``.
 C_RUNTIME = rb"1\.#[A-Z]{1,4}\d{0,25}"
-#: How anybody writes one.
+#: A figure that is not finite, in any notation.
 NOT_FINITE = rb"(?:[nN][aA][nN]|[iI][nN][fF]|%b)" % C_RUNTIME
-#: A number as logs write it: ``4.31``, ``6,785``, ``2e+3``, ``1.249e+03``, or one that is not finite. Every
-#: repetition is bounded, so that no line makes a pattern slow.
+#: A number as logs write it: ``4.31``, ``6,785``, ``2e+3``, ``1.249e+03``, or one that is not finite. Every repetition
+#: is bounded: no line makes a pattern slow.
 NUMBER = rb"(?:[-+]?%b|\d[\d,]{0,20}(?:\.\d{0,25})?(?:[eE][-+]?\d{1,3})?)" % NOT_FINITE
-#: Moves of the cursor and clearing of lines: progress bars use them the way they use ``\r``.
+#: Cursor moves and clearing of lines: progress bars use them like ``\r``.
 _MOVES = re.compile(rb"\x1b\[[0-9;]{0,16}[A-HJKST]")
 _ESCAPES = re.compile(ESCAPES.encode())
 _BLANKS = str.maketrans("\t\r\n", "   ")
@@ -44,9 +43,9 @@ _RANK = re.compile(
 
 
 def number(text: bytes) -> float | None:
-    """The number that a log writes as ``text``, which may be NaN or infinite; ``None`` where it is none.
+    """The number in ``text``, which may be NaN or infinite; ``None`` if it is none.
 
-    All that Microsoft's C runtime writes for a figure that is not finite is NaN here.
+    All figures of Microsoft's C runtime that are not finite are NaN here.
     """
     try:
         return float(text.strip(b" '\"").replace(b",", b""))
@@ -55,19 +54,19 @@ def number(text: bytes) -> float | None:
 
 
 def number_of(found: re.Match[bytes] | None) -> float | None:
-    """The number in a match's first group; ``None`` where there is no match."""
+    """The number in a match's first group; ``None`` without a match."""
     return None if found is None else number(found[1])
 
 
 def without_escapes(raw: bytes) -> bytes:
-    """A record without colours and NUL bytes; where the cursor was moved, a carriage return is left."""
+    """A record without colours and NUL bytes; a cursor move becomes a carriage return."""
     if b"\x1b" in raw:
         raw = _ESCAPES.sub(b"", _MOVES.sub(b"\r", raw))
     return raw.replace(b"\0", b"") if b"\0" in raw else raw
 
 
 def pieces(head: re.Pattern[bytes], line: bytes) -> list[tuple[re.Match[bytes], bytes]]:
-    """The records of a line, which another process may have glued together: a head, and what follows it."""
+    """The records of a line that another process may have joined: each head, and the text after it."""
     found = []
     end = len(line)
     for this in reversed([*head.finditer(line)]):
@@ -77,7 +76,7 @@ def pieces(head: re.Pattern[bytes], line: bytes) -> list[tuple[re.Match[bytes], 
 
 
 def rank_of(line: bytes) -> int | None:
-    """The rank that a launcher wrote before the line, ``None`` where it wrote none."""
+    """The rank that a launcher wrote before the line; ``None`` if it wrote none."""
     label = _RANK.match(line)
     return None if label is None else int(label[label.lastindex or 0])
 
@@ -92,22 +91,22 @@ def safe_text(raw: bytes) -> str:
 
 
 def quoted_text(raw: bytes) -> str:
-    """Like :func:`safe_text`, and without secrets: those of this environment, and what looks like one.
+    """Like :func:`safe_text`, with secrets hidden: those of this environment, and what looks like one.
 
-    Secrets are hidden before a line is shortened: half of one would not be known again.
+    Secrets are hidden before a line is shortened: half of one would not be recognized.
     """
     return masked_text(safe_text(raw), os.environ)
 
 
-# -- A log that is opened once, and is to all who look at it what it was then ----------------------
+# -- A log, opened once and read by all as it was then ---------------------------------------------
 
 
-#: A log up to this size is read at once, and needs no file any more; most are small.
+#: Logs up to this size are read at once, and need no open file; most are small.
 _AT_ONCE_BYTES = 1 << 20
 
 
 class LogFile:
-    """A log as it was when it was opened: what is appended later is not seen. It is entered before it is read.
+    """A log as it was when it was opened: data appended later is ignored. Enter it before reading.
 
     Args:
         path: The log.
@@ -121,7 +120,7 @@ class LogFile:
         self._entered = 0
         self._file: io.FileIO | io.BytesIO = path.open("rb", buffering=0)
         try:
-            #: How much of the file counts, bytes.
+            #: Size of the log when it was opened, bytes.
             self.size = self._file.seek(0, io.SEEK_END)
             if self.size <= _AT_ONCE_BYTES:
                 self._read_at_once()
@@ -145,47 +144,47 @@ class LogFile:
             self._file.close()
 
     def read(self, start: int, count: int) -> bytes:
-        """So many bytes from a place on, fewer where the log ends before."""
+        """At most ``count`` bytes from a place on, fewer at the end of the log."""
         self._file.seek(start)
         return self._file.read(max(0, min(count, self.size - start))) or b""
 
     def read_into(self, view: memoryview, start: int) -> int:
-        """Fill a piece of memory from a place on; how many bytes there were."""
+        """Fill a piece of memory from a place on, and return the number of bytes read."""
         self._file.seek(start)
         return self._file.readinto(view) or 0
 
 
 def unreadable(path: Path, why: OSError | str) -> LogError:
-    """A log that is there and cannot be read."""
-    said = (why.strerror or why) if isinstance(why, OSError) else why
+    """The error for an existing log that cannot be read."""
+    reason = (why.strerror or why) if isinstance(why, OSError) else why
     return LogError(
-        f"the log cannot be read: {path.name}: {said}",
+        f"the log cannot be read: {path.name}: {reason}",
         evidence=(("log", str(path)),),
         advice="check the permissions and the file system",
     )
 
 
 def opened(log: Path | LogFile) -> LogFile:
-    """A log to be read, which is closed where it was opened."""
+    """The log, opened if it is a path; the ``with`` block that opened it closes it."""
     return log if isinstance(log, LogFile) else LogFile(log)
 
 
 #: A line, or one repaint of a bar, with its byte offset in the file.
 Record: TypeAlias = tuple[int, bytes]
-#: Byte strings: what is wanted holds all strings of at least one group.
+#: Groups of byte strings: a wanted record holds all strings of at least one group.
 Groups: TypeAlias = tuple[tuple[bytes, ...], ...]
 
-#: Large enough that Python's own work does not count, small enough for a processor's cache.
+#: Large enough to make Python's own work negligible, small enough for a processor's cache.
 BLOCK_BYTES = 1 << 20
-#: A line longer than this holds no step; it is passed over, so that a file without line ends needs no memory.
+#: Longer lines hold no step; they are skipped, since a file without line ends must not fill the memory.
 LONGEST_LINE_BYTES = 1 << 20
-#: A carriage return ends a record, but only when no line end is near: labels stand at line starts.
+#: A carriage return ends a record only if no line end is near: labels are at line starts.
 _NEAR_BYTES = 1 << 16
 #: ``SLURM_IO_MAX_MSG_LEN`` of Slurm's slurmstepd/io.c: ``srun --label`` breaks longer messages.
 _SRUN_MESSAGE_BYTES = 1024
-#: From so many words on, one pattern takes less time than a search each.
+#: From this number of words on, one pattern is faster than a search for each.
 _MANY = 16
-#: The bytes of which logs have most, by which no word is searched for; before them those that come next, rarest first.
+#: The most frequent bytes of logs, by which no word is searched for; before them the next frequent, rarest first.
 _OFTEN = b"LOkP|=Ih>ybgNC]/,udmpclritoasne_[]-.: 0123456789"
 _BYTES = b'jzDBSWMGETARxw"()Fvf' + _OFTEN
 _LABEL = re.compile(rb" {0,8}\d{1,7}: ")
@@ -203,14 +202,14 @@ def matching_records(
 ) -> Iterator[Record]:
     """The records of a file that hold one of the markers, each with its byte offset, in order.
 
-    A record ends in a line feed or a carriage return; what follows the last of them is not whole and does not count.
+    A record ends in a line feed or a carriage return; an incomplete last line is ignored.
 
     Args:
         log: The file.
         markers: The byte strings; of those in a tuple a record holds all.
-        start: Where to begin; a line that begins before is left out.
-        stop: Where to end, by default the file's end; a line that ends after is left out.
-        wraps: Whether to undo the line breaks of ``srun --label``; it takes a look at every line.
+        start: Byte offset of the start; a line that begins before it is left out.
+        stop: Byte offset of the end, by default the file's; a line that ends after it is left out.
+        wraps: True to undo the line breaks of ``srun --label``, which takes a look at every line.
 
     Raises:
         OSError: The file cannot be read.
@@ -223,7 +222,10 @@ def matching_records(
 
 @lru_cache(maxsize=64)
 def alternatives(dialect: Dialect) -> Groups:
-    """The strings of a dialect as groups: a wanted record holds all of at least one; none holds another."""
+    """The strings of a dialect as groups, without groups that hold another one's string.
+
+    A wanted record holds all strings of at least one group.
+    """
     words = [marker for marker in dialect if isinstance(marker, bytes)]
     return tuple(
         (marker,) if isinstance(marker, bytes) else marker
@@ -233,8 +235,8 @@ def alternatives(dialect: Dialect) -> Groups:
 
 
 def is_wanted(text: bytes, wanted: Iterable[tuple[bytes, ...]]) -> bool:
-    """Whether a record, or a part of a file, holds all strings of at least one group."""
-    # Generators take three times as long, and this is asked for each record and marker.
+    """True if a record, or a part of a file, holds all strings of at least one group."""
+    # Generators take three times as long, and this runs for each record and marker.
     for words in wanted:
         for word in words:
             if word not in text:
@@ -245,49 +247,48 @@ def is_wanted(text: bytes, wanted: Iterable[tuple[bytes, ...]]) -> bool:
 
 
 def is_labelled(line: bytes | bytearray) -> bool:
-    """Whether a line begins as ``srun --label`` begins those that it may break."""
+    """True if a line begins with a label of ``srun --label``, which may break such lines."""
     return _LABEL.match(line) is not None
 
 
 class Scanner:
-    """Finds the records that hold a marker in one block after the other of the same file.
+    """Finds the records with a marker in successive blocks of one file.
 
     Args:
         markers: The byte strings; of those in a tuple a record holds all.
-        wraps: Whether to undo the line breaks of ``srun --label``, also between blocks.
+        wraps: True to undo the line breaks of ``srun --label``, also between blocks.
     """
 
     def __init__(self, markers: Dialect, *, wraps: bool = False) -> None:
         self._wanted = alternatives(markers)
         self._pattern, self._words = _search(self._wanted)
-        self._mender = _Mender()
+        self._joiner = _LineJoiner()
         self._wraps = wraps
 
     def records(self, block: bytearray, end: int, offset: int) -> list[Record]:
         """The records of whole lines, each with its byte offset in the file.
 
         Args:
-            block: The lines; they may be followed by other bytes.
-            end: Where in the block they end.
-            offset: Where in the file the block begins, bytes.
+            block: The lines; other bytes may follow them.
+            end: Byte offset in the block at which they end.
+            offset: Byte offset of the block in the file.
         """
-        if self._wraps and self._mender.is_needed(block, end):
-            lines = self._mender.lines(bytes(memoryview(block)[:end]), offset)
+        if self._wraps and self._joiner.is_needed(block, end):
+            lines = self._joiner.lines(bytes(memoryview(block)[:end]), offset)
         else:
-            lines = _lines_at(block, end, offset, self._places(block, end))
+            lines = _lines_at(block, end, offset, self._find_markers(block, end))
         return [record for at, line in lines for record in _records(at, line, self._wanted)]
 
     def glance(self, block: bytearray, end: int, offset: int) -> list[Record]:
-        """The same of a line that is not whole yet: it is remembered as if it had not been seen."""
-        mender = self._mender
-        self._mender = mender.copy()
+        """The records of a line that is still incomplete; the scanner's state stays as it was."""
+        joiner = self._joiner
+        self._joiner = joiner.copy()
         try:
             return self.records(block, end, offset)
         finally:
-            self._mender = mender
+            self._joiner = joiner
 
-    def _places(self, block: bytearray, end: int) -> list[int]:
-        """Places within the lines that hold markers, in order."""
+    def _find_markers(self, block: bytearray, end: int) -> list[int]:
         found = [] if self._pattern is None else [match.start() for match in self._pattern.finditer(block, 0, end)]
         for word in self._words:
             place = block.find(word, 0, end)
@@ -299,7 +300,6 @@ class Scanner:
 
 
 def _records(offset: int, line: bytes, wanted: Groups) -> list[Record]:
-    """The parts of a line that hold a marker, cleaned."""
     found: list[Record] = []
     for part in line.split(b"\r"):
         cleaned = without_escapes(part).split(b"\r") if b"\x1b" in part or b"\0" in part else (part,)
@@ -309,10 +309,10 @@ def _records(offset: int, line: bytes, wanted: Groups) -> list[Record]:
 
 
 def _blocks(file: LogFile, start: int, stop: int | None) -> Iterator[tuple[int, bytearray, int]]:
-    """Whole lines of a file: ``(offset, buffer, end)``; the buffer is used again for the next block."""
+    """Whole lines of a file: ``(offset, buffer, end)``; the buffer is reused for the next block."""
     stop = file.size if stop is None else min(stop, file.size)
     skipping = start > 0 and file.read(start - 1, 1) not in (b"\n", b"\r")
-    # No larger than what there is: most logs that are looked through again and again are small.
+    # No larger than the data: most logs that are read repeatedly are small.
     buffer = bytearray(min(BLOCK_BYTES + LONGEST_LINE_BYTES, max(0, stop - start)) + 1)
     view = memoryview(buffer)
     offset = start  # of buffer[0]
@@ -346,13 +346,13 @@ def _blocks(file: LogFile, start: int, stop: int | None) -> Iterator[tuple[int, 
 
 
 def _after_first_end(buffer: bytearray, begin: int, end: int) -> int:
-    """The place after the first line end, 0 where there is none."""
+    """The place after the first line end; 0 if there is none."""
     places = [buffer.find(terminator, begin, end) for terminator in (b"\n", b"\r")]
     return min((place + 1 for place in places if place >= 0), default=0)
 
 
 def _lines_at(block: bytearray, end: int, offset: int, places: list[int]) -> list[Record]:
-    """The lines that hold the places, each once; the block begins at an offset in the file."""
+    """The lines that hold the places, each once, with their offsets in the file."""
     found = []
     done = 0
     for place in places:
@@ -371,7 +371,7 @@ def _lines_at(block: bytearray, end: int, offset: int, places: list[int]) -> lis
 
 @lru_cache(maxsize=64)
 def _search(wanted: Groups) -> tuple[re.Pattern[bytes] | None, tuple[bytes, ...]]:
-    """How a word of each group is searched for: many by bytes that most logs hold seldom; few, and others, each."""
+    """The search for a word of each group: one pattern over rare bytes for many words, and words to find singly."""
     words = tuple(group[0] for group in wanted)
     if len(words) < _MANY:
         return None, words
@@ -388,37 +388,35 @@ def _search(wanted: Groups) -> tuple[re.Pattern[bytes] | None, tuple[bytes, ...]
     return re.compile(b"|".join(parts)) if parts else None, tuple(others)
 
 
-class _Mender:
+class _LineJoiner:
     """Undoes the line breaks of ``srun --label``.
 
-    A message of a task that has no line end for 1024 bytes is written as a labelled line of
-    exactly that length, and goes on in the next line that bears the same label. A break can
-    fall within a number or a character, and lines of other tasks come between.
+    A message of 1024 bytes without a line end is written as a labelled line of exactly that length, and continues in
+    the task's next line. A break can fall within a number or a character, and lines of other tasks come between.
     """
 
     def __init__(self) -> None:
         self._open: dict[bytes, tuple[int, bytes]] = {}
 
-    def copy(self) -> _Mender:
-        """One that remembers the same."""
-        other = _Mender()
+    def copy(self) -> _LineJoiner:
+        other = _LineJoiner()
         other._open = dict(self._open)
         return other
 
     def is_needed(self, block: bytearray, end: int) -> bool:
-        """Whether the block holds a broken line, or what an earlier one goes on in."""
+        """True if the block holds a broken line, or the continuation of an earlier one."""
         for label in self._open:
             if block.startswith(label) or block.find(b"\n" + label, 0, end) >= 0:
                 return True
         return _holds_broken_line(block, end)
 
     def lines(self, data: bytes, offset: int) -> Iterable[Record]:
-        """All lines, broken ones mended; each with the offset at which it begins."""
+        """All lines, broken ones joined; each with the offset at which it begins."""
         for line in data.split(b"\n")[:-1] if data.endswith(b"\n") else data.split(b"\n"):
-            yield from self._mend(offset, line)
+            yield from self._join(offset, line)
             offset += len(line) + 1
 
-    def _mend(self, offset: int, line: bytes) -> Iterator[tuple[int, bytes]]:
+    def _join(self, offset: int, line: bytes) -> Iterator[tuple[int, bytes]]:
         label = _LABEL.match(line)
         if label is None:
             yield offset, line
@@ -437,7 +435,7 @@ class _Mender:
 
 
 def _holds_broken_line(block: bytearray, end: int) -> bool:
-    """Whether a labelled line has exactly the length at which srun breaks; looks once in 1024 bytes."""
+    """True if a labelled line has exactly the length at which srun breaks; one test per 1024 bytes."""
     at = 0
     while at < end:
         newline = block.rfind(b"\n", at, min(at + _SRUN_MESSAGE_BYTES, end))

@@ -1,10 +1,9 @@
-"""Why a run failed, as its log or the batch shell's output tells it.
+"""Causes of failed runs, found in the log or the batch shell's output.
 
-The cause is the earliest fatal line: when one rank runs out of memory, the others wait for it
-and print time-outs for ten minutes. What only looks like a failure is no cause: a task that exits
-with 1, which says no more than the job's own exit code, warnings that a retry follows, what comes
-after the end of an MLPerf run. What a job that ended well must not hold besides is in
-:mod:`pytest_gsw.logs.failure_scan`.
+The cause is the earliest fatal line: when one rank runs out of memory, the others wait for it and print time-outs for
+ten minutes. Lines that only resemble a failure are excluded: a task's exit code 1, which adds nothing to the job's own,
+warnings before a retry, and output after the end of an MLPerf run. :mod:`pytest_gsw.logs.failure_scan` has the signs of
+failure in jobs that ended well.
 """
 
 from __future__ import annotations
@@ -19,61 +18,61 @@ from typing import NamedTuple
 from pytest_gsw.logs.reader import line_number, reading
 from pytest_gsw.logs.scan import matching_records, quoted_text
 
-# -- What a cause of a failure is, and how it shows in a log ---------------------------------------
+# -- A cause of a failure, and its signature in a log ----------------------------------------------
 
 
-#: How much of a line is looked at and shown.
+#: Bytes of a line that are searched and shown.
 LINE_BYTES = 4000
 _SHOWN_CHARACTERS = 240
 
-#: How the fact of a run begins that diverged, and what to do about it.
+#: Start of the message for a run that diverged, and the advice.
 NOT_FINITE = "the loss or a step time is not finite"
-DIVERGED = "a run that diverged says nothing of performance: find out why before measuring"
+DIVERGED = "a diverged run is no measure of performance: find out why before measuring"
 
 
 @dataclass(frozen=True)
 class Cause:
     """Why a run failed."""
 
-    #: What happened, in a few words: ``CUDA out of memory``.
+    #: The failure in a few words: ``CUDA out of memory``.
     name: str
-    #: The line that says so, safe to show.
+    #: The line, safe to display.
     text: str
-    #: Its number, from 1.
+    #: The line's number, from 1.
     line: int
-    #: What to do about it.
+    #: The remedy.
     advice: str
-    #: Whether a GPU or a host lacked memory.
+    #: True if a GPU or a host lacked memory.
     out_of_memory: bool = False
-    #: Whether machines or the fabric failed, so that the same run may succeed elsewhere.
+    #: True if machines or the fabric failed: the same run may succeed elsewhere.
     infrastructure: bool = False
 
 
 @dataclass(frozen=True)
 class FoundCause:
-    """Why a run failed, and the file that says so."""
+    """The cause of a failed run, and the file that shows it."""
 
     cause: Cause
     path: Path
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """The remedy."""
         return self.cause.advice
 
 
 @dataclass(frozen=True)
 class Signature:
-    """How a cause shows in a log.
+    """The form of a cause in a log.
 
     Attributes:
-        name: What happened.
-        markers: Byte strings of which its lines hold at least one. The file is searched for these: the fewer
-            different ones, the faster, so most are just ``Error: `` and ``error: ``.
-        pattern: What the line must be like; without nested or unbounded repetition.
-        advice: What to do.
-        out_of_memory: Whether memory was lacking.
-        infrastructure: Whether it is the fault of machines or of the fabric, not of the program or its set-up.
+        name: The failure.
+        markers: Byte strings of which its lines hold at least one. The file is searched for these: the fewer different
+            ones, the faster, and most are just ``Error: `` and ``error: ``.
+        pattern: Pattern of the line; without nested or unbounded repetition.
+        advice: The remedy.
+        out_of_memory: True if memory was lacking.
+        infrastructure: True if machines or the fabric were at fault, not the program or its set-up.
     """
 
     name: str
@@ -84,7 +83,7 @@ class Signature:
     infrastructure: bool = False
 
     def find(self, line: bytes) -> re.Match[bytes] | None:
-        """What in a line is like this cause, ``None`` where nothing is."""
+        """The match of this cause in a line; ``None`` if there is none."""
         for mark in self.markers:  # a generator takes three times as long
             if mark in line:
                 return self.pattern.search(line)
@@ -92,26 +91,26 @@ class Signature:
 
 
 class CauseLine(NamedTuple):
-    """A line that is like a cause."""
+    """A line that matches a cause."""
 
     signature: Signature
     offset: int
     text: bytes
-    #: The part of it that is like the cause.
+    #: The part of it that matches.
     found: bytes
 
     def cause(self, path: Path) -> Cause:
-        """The cause that the line names, with the line's number in the file, which takes a look at all before it.
+        """The cause, with the line's number in the file, which reads all lines before it.
 
         Raises:
             LogError: The file cannot be read.
         """
         one, number = self.signature, line_number(path, self.offset)
-        return Cause(one.name, _shown(self.text, self.found), number, one.advice, one.out_of_memory, one.infrastructure)
+        return Cause(one.name, _quote(self.text, self.found), number, one.advice, one.out_of_memory, one.infrastructure)
 
 
 def cause_line(offset: int, line: bytes, signatures: Iterable[Signature]) -> CauseLine | None:
-    """What the first of the signatures that is like a line finds in it."""
+    """The match of the first signature that a line fits."""
     for one in signatures:
         if (match := one.find(line)) is not None:
             return CauseLine(one, offset, line, match[0])
@@ -121,31 +120,31 @@ def cause_line(offset: int, line: bytes, signatures: Iterable[Signature]) -> Cau
 def signature(
     name: str, markers: str, pattern: str, advice: str, *, out_of_memory: bool = False, infrastructure: bool = False
 ) -> Signature:
-    """A signature whose markers are parted by ``|``."""
+    """A signature from markers separated by ``|``."""
     words = tuple(marker.encode() for marker in markers.split("|"))
     return Signature(name, words, re.compile(pattern.encode()), advice, out_of_memory, infrastructure)
 
 
-def _shown(line: bytes, found: bytes) -> str:
-    """The part of a line around what was found in it; secrets are hidden in the whole line, so that none is halved."""
+def _quote(line: bytes, found: bytes) -> str:
+    """The part of a line around a match; secrets are hidden first, in the whole line, since half of one would show."""
     text = quoted_text(line)
     start = max(0, text.find(quoted_text(found)) - _SHOWN_CHARACTERS // 2)
     return text[start : start + _SHOWN_CHARACTERS].strip()
 
 
-#: The cause of a container that did not start. Pyxis tells the reason below it, in what enroot has written.
+#: Cause of a container that did not start. Pyxis prints the reason, from enroot's output, below it.
 CONTAINER = "container import"
 _REASON_WITHIN_BYTES = 8000
-#: The cause of a task that ended with 127. Which command it is stands in a line before, often of another file.
+#: Cause of a task that ended with 127. The command's name is in an earlier line, often of another file.
 COMMAND = "command not found"
-_SAYS_COMMAND = b": command not found"
+_COMMAND_MESSAGE = b": command not found"
 
 #: In the order in which they are tried on a line.
 SIGNATURES: tuple[Signature, ...] = (
     signature(
         "XLA out of memory",
         "Error: ",
-        # XLA warns when a compilation is tried again with less memory; only the exception is fatal.
+        # XLA warns when it retries a compilation with less memory; only the exception is fatal.
         r"(?:JaxRuntimeError|XlaRuntimeError|InternalError): RESOURCE_EXHAUSTED",
         "the model, batch or XLA_PYTHON_CLIENT_MEM_FRACTION does not fit the accelerator's memory",
         out_of_memory=True,
@@ -191,7 +190,7 @@ SIGNATURES: tuple[Signature, ...] = (
     signature(
         "ECC error",
         "ECC error|uncorrectable hardware error",
-        # A health check counts them, or says that there are none.
+        # Health checks count such errors, or report that there are none.
         r"(?<!\b[Nn]o )(?<!\b0 )(?:[Uu]ncorrectable|[Dd]ouble[- ]bit) ECC error"
         r"(?:s\W{1,12}[1-9]|(?!s| counts?\b[^\n\d]{0,20}0\b))|amdgpu[^\n]{1,200}uncorrectable hardware error",
         "the GPU's memory is broken: drain the node, exclude it with --exclude, and rerun",
@@ -202,7 +201,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "GPU Hang|GPU reset begin|Unable to determine the device",
         r"HW Exception by GPU [^\n]{1,200}GPU Hang|amdgpu[^\n]{1,200}GPU reset begin"
         r"|Unable to determine the device handle for GPU",
-        "dmesg and rocm-smi on the node tell more; drain the node, exclude it with --exclude, and rerun",
+        "see dmesg and rocm-smi on the node; drain the node, exclude it with --exclude, and rerun",
         infrastructure=True,
     ),
     signature(
@@ -229,7 +228,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "node failure",
         "error: |CANCELLED AT",
         r"error: Node failure on|DUE TO NODE FAILURE|Nodes? \S{1,400} are still not ready",
-        "exclude the node with --exclude and rerun; sinfo -R tells why nodes are down",
+        "exclude the node with --exclude and rerun; sinfo -R shows why nodes are down",
         infrastructure=True,
     ),
     signature(
@@ -256,7 +255,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "cancelled",
         "CANCELLED AT",
         r"\*\*\* (?:JOB|STEP) \S{1,80} ON \S{1,200} CANCELLED AT ",
-        "somebody cancelled it, or Slurm did because a task had failed: sacct and the lines above tell",
+        "a user cancelled it, or Slurm did because a task had failed: see sacct and the lines above",
     ),
     signature(
         CONTAINER,
@@ -295,8 +294,8 @@ SIGNATURES: tuple[Signature, ...] = (
         "unrecognized option|SPANK plugin",
         r"(?:srun|sbatch|salloc): unrecognized option '--(?:no-)?container-"
         r"|SPANK plugin \"pyxis\" option \S{1,60} not found",
-        "Slurm's plugin pyxis is not there: where it is, srun --help tells of --container-image, on nodes as well; ask "
-        "for it, or name a partition whose nodes have it",
+        "Slurm's plugin pyxis is missing: with it, srun --help lists --container-image, on nodes as well; ask for it, "
+        "or name a partition whose nodes have it",
     ),
     signature(
         "MPI plugin not found",
@@ -304,7 +303,7 @@ SIGNATURES: tuple[Signature, ...] = (
         r"error: (?:Invalid MPI type '|MPI: (?:Cannot create context for|Unable to load any) "
         r"|cannot (?:find mpi plugin|create mpi context) for "
         r"|Couldn't (?:find the|load) specified plugin name for mpi/)|long invalid MPI type",
-        "srun --mpi=list tells what this cluster has: export SLURM_MPI_TYPE=pmi2, or what it lists, or set it under "
+        "srun --mpi=list shows what this cluster has: export SLURM_MPI_TYPE=pmi2, or what it lists, or set it under "
         "`environment` of the cluster",
     ),
     signature(
@@ -317,16 +316,16 @@ SIGNATURES: tuple[Signature, ...] = (
         "GPUs not requested",
         "error: ",
         r"Invalid generic resource \(gres\)|[Cc]annot submit \S{0,80} {0,4}without GPU resources",
-        "the partition wants GPUs asked for by name: submit with --gres=gpu:8 (SBATCH_GPUS_PER_NODE=8)",
+        "the partition requires GPUs to be requested by name: submit with --gres=gpu:8 (SBATCH_GPUS_PER_NODE=8)",
     ),
     signature(
         "task layout refused",
         "error: ",
-        # Of a job that is ending, and while the controller restarts, srun says it without a fault of the script's.
+        # While a job ends or the controller restarts, srun prints it without a fault of the script.
         r"error: Unable to create step for job \d{1,18}: (?:Requested node configuration is not available"
         r"|More processors requested than permitted|Memory required by task is not available"
         r"|Task count specification invalid|Node count specification invalid)",
-        "srun asks for more than its job has: compare --ntasks-per-node, --cpus-per-task, --gres and --mem of the "
+        "srun requests more than its job has: compare --ntasks-per-node, --cpus-per-task, --gres and --mem of the "
         "launch script with scontrol show node",
     ),
     signature(
@@ -334,7 +333,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "Error: |No visible GPU devices",
         r"(?:RuntimeError|AcceleratorError): (?:[^:\n]{1,80}: ){0,2}(?:No (?:CUDA|HIP) GPUs are available"
         r"|no CUDA-capable device|Found no NVIDIA driver)"
-        # JAX looks for what there is, and says at level INFO what there is not.
+        # JAX looks for devices, and reports missing ones at level INFO.
         r"|\A(?![^\n]{0,200}(?:INFO|\bI\d{4} ))[^\n]{0,2000}No visible GPU devices",
         "ask for GPUs with --gres=gpu:8, and check nvidia-smi on the node",
     ),
@@ -342,7 +341,7 @@ SIGNATURES: tuple[Signature, ...] = (
         "submission refused",
         "error: ",
         r"sbatch: error: (?:Batch job submission failed|Cannot submit|Unable to)",
-        "the line says what the cluster wants: account, partition, QOS, time or GPUs",
+        "the line names what the cluster requires: account, partition, QOS, time or GPUs",
     ),
     signature(
         "port in use",
@@ -363,7 +362,7 @@ SIGNATURES: tuple[Signature, ...] = (
     signature(
         "coordination service lost",
         "CoordinationServiceError",
-        # At level W, a client tells of a service that has ended before it, as each run's does.
+        # At level W, a client reports a service that ended before it, as in each run.
         r"\A(?![^\n]{0,200}(?:WARN|\bW\d{4} |: W ))[^\n]{0,3000}CoordinationServiceError",
         "another task of JAX died or was not reached: look for the task that the line names, and at its node",
         infrastructure=True,
@@ -373,12 +372,12 @@ SIGNATURES: tuple[Signature, ...] = (
         "Error: ",
         # With the exception's name: a traceback also shows the source line that raises it.
         r"(?:Assertion|Runtime|Value)Error: [^\n]{0,120}found (?:NaN|Inf) in",
-        "the run diverged: its numbers say nothing of performance",
+        "the run diverged: its numbers are no measure of performance",
     ),
     signature(
         "NCCL error",
         "Error: |error: ",
-        # NCCL's own INFO and WARN lines tell of what it gets over, too.
+        # NCCL also prints INFO and WARN lines about errors that it recovers from.
         r"\A(?![^\n]{0,400}NCCL (?:INFO|WARN))[^\n]{0,2000}"
         r"(?:NCCL error|nccl(?:UnhandledCuda|System|Internal|Remote)Error)",
         "rerun with NCCL_DEBUG=INFO; check the fabric and that all nodes have the same driver and image",
@@ -390,12 +389,12 @@ SIGNATURES: tuple[Signature, ...] = (
         # The shell's own line is "job.sh: line 7: 4242 Segmentation fault      (core dumped) python train.py".
         r"Caught signal 11|Fatal Python error: Segmentation fault|\(SIGSEGV\)"
         r"|[Ss]egmentation fault(?: {1,12}\(core dumped\)|$)|\d Segmentation fault {2,12}",
-        "the last Python and C frames in the log tell where; often a library built for another driver",
+        "the last Python and C frames in the log show where; often a library built for another driver",
     ),
     signature(
         "module not found",
         "Error: ",
-        # A module that a program can do without is reported in the middle of a line.
+        # Missing optional modules are reported in the middle of a line.
         r"\A(?: {0,8}\d{1,7}: )?(?:\S{1,20}/\d{1,5} )?(?:\[[^\]]{1,40}\][:<>a-z ]{0,12})?ModuleNotFoundError: ",
         "the image lacks the module: check the image's version and PYTHONPATH",
     ),
@@ -421,46 +420,46 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
 )
 
-#: An MLPerf run that has ended well: what is printed when it is torn down is no cause.
+#: End of a successful MLPerf run: output of the teardown behind it is no cause.
 ENDED_WELL = re.compile(rb'"key": "run_stop".{1,200}"status": "success"')
 RUN_STOP = b'"key": "run_stop"'
-#: What enroot has written of a container that did not start, and not that it did not.
-_TELLS_REASON = re.compile(
+#: Enroot's reason for a container that did not start, not the bare failure.
+_CONTAINER_REASON = re.compile(
     rb"pyxis: {1,8}\[ERROR\]|pyxis: [^\n]{0,600}(?:No space left|quota exceeded)|--container-|mount source"
 )
 _MARKERS = (RUN_STOP, *dict.fromkeys(marker for one in SIGNATURES for marker in one.markers))
 
 
 def command_line(path: Path) -> Cause | None:
-    """The last line by which a shell says that a command is not there, which alone is no cause.
+    """The shell's last line about a missing command, which alone is no cause.
 
     Raises:
         LogError: The file cannot be read.
     """
     with reading(path):
-        last = deque(matching_records(path, (_SAYS_COMMAND,)), maxlen=1)
+        last = deque(matching_records(path, (_COMMAND_MESSAGE,)), maxlen=1)
     signatures = [one for one in SIGNATURES if one.name == COMMAND]
     found = [cause_line(offset, record[:LINE_BYTES], signatures) for offset, record in last]
     return found[0].cause(path) if found and found[0] is not None else None
 
 
 def find_cause(path: Path, start: int = 0) -> Cause | None:
-    """The earliest fatal line of a log, ``None`` where there is none that is known.
+    """The earliest fatal line of a log; ``None`` if there is no known one.
 
     Args:
         path: The log, or the batch shell's output.
-        start: Where to begin, such as the first step of the last attempt, in bytes.
+        start: Byte offset of the start, such as the first step of the last attempt.
 
     Raises:
         LogError: The file cannot be read.
     """
     with reading(path):
-        found = _telling(_lines_of_causes(path, start))
+        found = _choose_line(_cause_lines(path, start))
     return None if found is None else found.cause(path)
 
 
-def _lines_of_causes(path: Path, start: int) -> Iterator[CauseLine]:
-    """The lines that are like a cause, to the end of a run that says that it has ended well."""
+def _cause_lines(path: Path, start: int) -> Iterator[CauseLine]:
+    """The lines that match a cause, up to the end of a successful MLPerf run."""
     for offset, record in matching_records(path, _MARKERS, start=start):
         line = record[:LINE_BYTES]
         if RUN_STOP in line and ENDED_WELL.search(line):
@@ -469,18 +468,18 @@ def _lines_of_causes(path: Path, start: int) -> Iterator[CauseLine]:
             yield found
 
 
-def _telling(lines: Iterable[CauseLine]) -> CauseLine | None:
-    """The first of the lines, or the one that tells the reason of what it says."""
+def _choose_line(lines: Iterable[CauseLine]) -> CauseLine | None:
+    """The first of the lines, or the line with the reason of the first."""
     first: CauseLine | None = None
     command: CauseLine | None = None
     for line in lines:
         if first is not None and line.offset - first.offset > _REASON_WITHIN_BYTES:
             break
-        if line.found.endswith(_SAYS_COMMAND):
+        if line.found.endswith(_COMMAND_MESSAGE):
             command = line  # no cause before a task has ended by it
         elif line.signature.name != CONTAINER:
             return first or (command if line.signature.name == COMMAND else None) or line
-        elif _TELLS_REASON.search(line.text):
+        elif _CONTAINER_REASON.search(line.text):
             return line
         else:
             first = first or line

@@ -1,8 +1,7 @@
 """From step records in a file's order to the steps of its last attempt.
 
-A log can hold several attempts: a requeued job appends to it, a launcher restarts workers
-from a checkpoint, a recipe profiles before it measures. All count steps anew, from the start
-or from the checkpoint; only the last attempt is what the run is judged by.
+A log can hold several attempts: a requeued job appends to it, a launcher restarts workers from a checkpoint, a recipe
+profiles before it measures. All count steps anew, from the start or from the checkpoint; the last attempt is judged.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from typing import NamedTuple
 from pytest_gsw.logs.model import Diverged, Step, StepLog, Steps, StepSetup
 from pytest_gsw.logs.scan import NUMBER, LogFile, matching_records, number, rank_of
 
-_NOTHING_SAID = StepSetup()
+_NO_SETUP = StepSetup()
 
 
 class Unit(Enum):
-    """What the numbers of a series are."""
+    """Unit of the numbers of a series."""
 
     SECONDS = "seconds"
     SAMPLES_PER_S = "samples_per_s"
@@ -35,23 +34,23 @@ class Unit(Enum):
 
 
 def can_be(value: float) -> bool:
-    """Whether a number can be a time or a rate: NaN, infinite and negative ones are of clocks that failed."""
+    """True if a number can be a time or a rate; NaN, infinite and negative ones come from failed clocks."""
     return 0 <= value < math.inf
 
 
 class Record(NamedTuple):
-    """One step as one line of a log has it.
+    """One step, from one line of a log.
 
     Attributes:
-        offset: Where in the file.
-        number: The step's.
-        value: The step's time or rate; may be what none can be, then it is no step.
-        rank: Who printed it, where a launcher wrote that before the line.
-        problem: The loss or gradient norm that is not finite, as the line has it.
-        loss: The loss, ``None`` where the line has none.
-        needs_loss: Whether every such line of the format has a loss.
-        skipped: Of the steps that the line stands for, those that were not trained.
-        setup: How the line says that the step was set up.
+        offset: Byte offset in the file.
+        number: The step number.
+        value: Time or rate of the step; an impossible value makes it no step.
+        rank: The rank in the launcher's label, if there is one.
+        problem: Text of the loss or gradient norm that is not finite.
+        loss: The loss; ``None`` if the line has none.
+        needs_loss: True if every such line of the format has a loss.
+        skipped: Steps of the line that were not trained.
+        setup: Settings of the step that the line states.
     """
 
     offset: int
@@ -62,53 +61,53 @@ class Record(NamedTuple):
     loss: float | None = None
     needs_loss: bool = False
     skipped: int = 0
-    setup: StepSetup = _NOTHING_SAID
+    setup: StepSetup = _NO_SETUP
 
     @property
     def trouble(self) -> str | None:
-        """What in the record is not finite, or below zero."""
+        """Text of the value that is not finite, or of a time below zero."""
         if not can_be(self.value):
             return f"step time {self.value}"
         lost = self.loss is not None and not math.isfinite(self.loss)
         return self.problem or (f"loss {self.loss}" if lost else None)
 
     def repeats(self, other: Record) -> bool:
-        """Whether both tell the same of the same step."""
+        """True if both records have the same step and the same value."""
         same = self.value == other.value or (math.isnan(self.value) and math.isnan(other.value))
         return self.number == other.number and same
 
 
 class _Columns:
-    """The steps of one attempt, 48 bytes each, and 16 for each line by which a further rank prints one of them.
+    """The steps of one attempt: 48 bytes each, and 16 for each further line of a step by another rank.
 
-    A place is a step's, in the order in which steps are printed first; a step without a time that can be has one, too.
+    A place is a step's index in the order of first printing; steps without a possible time have one, too.
     """
 
     def __init__(self) -> None:
-        #: Of each step: its number, the first time that can be, who printed that, where, and its loss. The loss is NaN
-        #: where none is told, and infinite where a line lacks the one that it should have.
+        #: Of each step: number, first possible time, the rank and offset of that, and the loss. The loss is NaN if none
+        #: is printed, and infinite if a line lacks the loss that it should have.
         self.numbers, self.values, self.ranks = array("q"), array("d"), array("i")
         self.offsets, self.losses = array("q"), array("d")
-        #: The place of what else its line says, which is the same of most.
-        self._kinds, self._setups, self._known = array("i"), list[tuple[int, StepSetup]](), dict[object, int]()
-        #: By how many lines it is printed, and the newest of those behind the first.
+        #: The index of the step's skips and settings, which are the same for most steps.
+        self._kinds, self._setups, self._kind_of = array("i"), list[tuple[int, StepSetup]](), dict[object, int]()
+        #: The number of lines of each step, and the newest further line.
         self.counts, self._newest = array("i"), array("i")
-        #: Of further lines: the time, who printed it, and the further line before it of the same step.
+        #: Of further lines: time, rank, and the previous further line of the same step.
         self._values, self._ranks, self._before = array("d"), array("i"), array("i")
-        #: How many steps have a time that can be.
+        #: Number of steps with a possible time.
         self.timed = 0
         #: The place of each number, once steps are not printed in the order of their numbers.
         self._places: dict[int, int] | None = None
 
     def find(self, number: int) -> int | None:
-        """The place of a step, ``None`` where it was not printed yet."""
+        """The place of a step; ``None`` if it was not printed yet."""
         if self._places is not None:
             return self._places.get(number)
         place = bisect_left(self.numbers, number)
         return place if place < len(self.numbers) and self.numbers[place] == number else None
 
     def add(self, record: Record) -> int:
-        """Take the first line of a step; its place."""
+        """Add the first line of a step, and return its place."""
         place = len(self.numbers)
         if self._places is None and place and record.number < self.numbers[-1]:
             self._places = {number: at for at, number in enumerate(self.numbers)}
@@ -126,14 +125,13 @@ class _Columns:
         return place
 
     def correct(self, place: int, record: Record) -> None:
-        """Take a line with a time that can be in the place of the first one of a step."""
+        """Replace the first line of a step by one with a possible time."""
         self.timed += not can_be(self.values[place])
         self.values[place], self.offsets[place] = record.value, record.offset
         self.ranks[place] = -1 if record.rank is None else record.rank
         self._kinds[place] = self._kind(record.skipped, record.setup)
 
     def add_further(self, place: int, record: Record) -> None:
-        """Take a further line of a step."""
         rank = -1 if record.rank is None else record.rank
         self.counts[place] += 1
         if not can_be(self.values[place]):
@@ -148,13 +146,13 @@ class _Columns:
         self._kinds[place] = self._kind(max(skipped, record.skipped), setup)
 
     def _kind(self, skipped: int, setup: StepSetup) -> int:
-        kind = self._known.setdefault((skipped, setup), len(self._setups))
+        kind = self._kind_of.setdefault((skipped, setup), len(self._setups))
         if kind == len(self._setups):
             self._setups.append((skipped, setup))
         return kind
 
     def lines(self, place: int) -> list[tuple[int, float]]:
-        """Who printed a step, -1 where nothing tells, and each time that can be."""
+        """The rank (-1 if unknown) and the time of each line of a step with a possible time."""
         found, at = [], self._newest[place]
         while at >= 0:
             found.append((self._ranks[at], self._values[at]))
@@ -162,7 +160,6 @@ class _Columns:
         return [(self.ranks[place], self.values[place]), *reversed(found)]
 
     def step(self, unit: str, place: int, *, is_numbered: bool, is_median: bool) -> Step:
-        """A step as the others of the package know it."""
         value = self.values[place]
         if is_median and self.counts[place] > 1:
             value = median([value for _, value in self.lines(place)])
@@ -171,12 +168,12 @@ class _Columns:
         return Step(number, offset=self.offsets[place], skipped=skipped, setup=setup, **{unit: value})
 
     def order(self) -> Sequence[int]:
-        """The places in the order of the steps' numbers."""
+        """The places in the order of the step numbers."""
         places = range(len(self.numbers))
         return places if self._places is None else sorted(places, key=self.numbers.__getitem__)
 
     def order_timed(self, last: int | None) -> Sequence[int]:
-        """The same of the steps with a time that can be, or of so many of the last ones."""
+        """The places of steps with a possible time, in the order of numbers; the last ones if ``last`` is given."""
         order = self.order()
         if self.timed < len(order):
             order = array("i", islice((at for at in reversed(order) if can_be(self.values[at])), last))[::-1]
@@ -184,33 +181,33 @@ class _Columns:
 
 
 class Series:
-    """What every kind of series knows of attempts, losses and of what was not finite.
+    """Attempts, losses and figures that are not finite, common to all kinds of series.
 
     Args:
-        unit: What its numbers are.
+        unit: Unit of its numbers.
     """
 
-    #: Whether lines bear step numbers, and whether a step that several ranks print is their median.
+    #: Lines have step numbers; a step that several ranks print is their median.
     _is_numbered, _is_median = True, False
 
     def __init__(self, unit: Unit = Unit.SECONDS) -> None:
         self.unit = unit
         self.attempts = 0
-        #: Of the attempt that goes on: step number and text of what was not finite first.
+        #: Of the current attempt: step number and text of the first figure that is not finite.
         self.not_finite: tuple[int | None, str] | None = None
-        #: The attempts before it that diverged.
+        #: Earlier attempts that diverged.
         self.diverged: list[Diverged] = []
         self._steps = _Columns()
         self._began = 0
 
     def lose(self, index: int | None, text: str) -> None:
-        """Note what was not finite in the attempt that goes on; the first counts."""
+        """Record a figure of the current attempt that is not finite; the first one counts."""
         if self.not_finite is None:
             self.not_finite = (index, text)
 
     @property
     def losses(self) -> array[float]:
-        """The losses of the attempt that goes on, in the order of its steps."""
+        """The losses of the current attempt, in the order of its steps."""
         order, losses = self._steps.order(), self._steps.losses
         return array("d", filter(math.isfinite, map(losses.__getitem__, order)))
 
@@ -222,16 +219,16 @@ class Series:
 
     @property
     def count(self) -> int:
-        """How many steps the last attempt has."""
+        """Number of steps in the last attempt."""
         return self._steps.timed
 
     def steps(self, last: int | None = None) -> Sequence[Step]:
-        """The last attempt's steps in order, or so many of the last; a line that is added later may correct one."""
-        made = partial(self._steps.step, self.unit.value, is_numbered=self._is_numbered, is_median=self._is_median)
-        return Steps(made, self._steps.order_timed(last))
+        """The last attempt's steps in order, or the last ones of them; a later line may correct one."""
+        make_step = partial(self._steps.step, self.unit.value, is_numbered=self._is_numbered, is_median=self._is_median)
+        return Steps(make_step, self._steps.order_timed(last))
 
     def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
-        """What each rank printed of a step; empty where one rank prints."""
+        """The number that each rank printed for a step; empty if one rank prints."""
         place = None if step.index is None else self._steps.find(step.index)
         if place is None or self._steps.counts[place] < 2:
             return ()
@@ -259,12 +256,12 @@ class Series:
 class SingleRankSteps(Series):
     """Steps that one process prints, each once or several times in a row.
 
-    A step number that does not grow is a new attempt, unless it is the last step told again:
-    with the same number, by another rank, or, where a bar is repainted, with a newer one.
+    A step number that does not increase is a new attempt, unless it repeats the last step: with the same number, by
+    another rank, or, for a repainted bar, with a newer number.
 
     Args:
-        unit: What its numbers are.
-        repaints: Whether a later record of the same step corrects the earlier one.
+        unit: Unit of its numbers.
+        repaints: True if a later record of the same step corrects the earlier one.
     """
 
     def __init__(self, unit: Unit = Unit.SECONDS, *, repaints: bool = False) -> None:
@@ -273,19 +270,19 @@ class SingleRankSteps(Series):
         self._last: Record | None = None
 
     def add(self, record: Record) -> bool:
-        """Take the next record; true where it begins a new attempt."""
+        """Add the next record; true if it begins a new attempt."""
         last, self._last = self._last, record
         restarted = last is None or record.number < last.number
-        told_again = False
+        is_repeat = False
         if last is not None and record.number == last.number and not self._repaints:
-            told_again = record.rank != last.rank
-            restarted = not told_again and not record.repeats(last)
+            is_repeat = record.rank != last.rank
+            restarted = not is_repeat and not record.repeats(last)
         if restarted:
             self.restart(record.offset)
         place = self._steps.find(record.number)
         if place is None:
             place = self._steps.add(record)
-        elif told_again:
+        elif is_repeat:
             self._steps.add_further(place, record)
         elif can_be(record.value):
             self._steps.correct(place, record)
@@ -294,22 +291,22 @@ class SingleRankSteps(Series):
 
 
 class MultiRankSteps(Series):
-    """Steps that every process prints, in no order and mostly without a label; a step is their median.
+    """Steps that every process prints, in any order and mostly without a label; a step is their median.
 
-    One process may print step 7 after another has printed step 8. But each prints its steps in
-    order, so no step is ever printed more often than an earlier one; when one is, an attempt
-    has begun anew. The first step has no earlier one: there, a process may lag by one step.
+    One process may print step 7 after another has printed step 8. But each prints its steps in order: no step is
+    printed more often than an earlier one, and if one is, a new attempt has begun. The first step has no earlier one;
+    there, a process may lag by one step.
     """
 
     _is_median = True
 
     def __init__(self, unit: Unit = Unit.SECONDS) -> None:
         super().__init__(unit)
-        #: How often the step is printed that is printed most.
+        #: The number of lines of the step that is printed most.
         self._widest = 0
 
     def add(self, record: Record) -> bool:
-        """Take the next record; true where it begins a new attempt."""
+        """Add the next record; true if it begins a new attempt."""
         place = self._steps.find(record.number)
         restarted = self._restarts(record.number, place)
         if restarted:
@@ -331,14 +328,14 @@ class MultiRankSteps(Series):
     def _restarts(self, index: int, place: int | None) -> bool:
         counts = self._steps.counts
         if not counts:
-            return self.attempts == 0  # else one has begun already, and this is its first step
+            return self.attempts == 0  # else an attempt has begun, and this is its first step
         if place == 0:
             return len(counts) > 2  # itself, and the one by which a process may lag
         return index < self._steps.numbers[0] or (place is not None and counts[place] >= self._widest)
 
 
 class UnnumberedSteps(Series):
-    """Steps whose lines bear no step number: they count in the order in which they stand."""
+    """Steps whose lines have no step number: they count in file order."""
 
     _is_numbered = False
 
@@ -352,7 +349,7 @@ class UnnumberedSteps(Series):
         needs_loss: bool = False,
         skipped: int = 0,
     ) -> None:
-        """Take the next step."""
+        """Add the next step."""
         if self.attempts == 0:
             self.restart(offset)
         number = len(self._steps.numbers)
@@ -361,7 +358,7 @@ class UnnumberedSteps(Series):
 
     @property
     def without_loss(self) -> tuple[int | None, ...]:
-        """The steps that should have a loss and have none."""
+        """One ``None`` for each step that should have a loss and has none."""
         return (None,) * len(super().without_loss)
 
 
@@ -370,15 +367,15 @@ def rank_label(rank: int | None) -> str | None:
     return None if rank is None else f"rank {rank}"
 
 
-# -- Steps that a loss scaler skipped, where lines of their own say so, whatever the format of the steps --
+# -- Steps that a loss scaler skipped, from its own lines, for every format of step lines --
 # * DeepSpeed: ``[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768``
 #   (``runtime/fp16/loss_scaler.py``, ``runtime/zero/stage3.py``), without ZeRO ``fp16 dynamic loss scale overflow!
-#   Skipping step.`` or ``Overflow detected. Skipping step.`` (``runtime/fp16/fused_optimizer.py``); and the
-#   count of the run in ``[Rank 0] step=10, skipped=7, lr=[…]`` (``runtime/engine.py``, ``_report_progress``)
+#   Skipping step.`` or ``Overflow detected. Skipping step.`` (``runtime/fp16/fused_optimizer.py``); and the count of
+#   the run in ``[Rank 0] step=10, skipped=7, lr=[…]`` (``runtime/engine.py``, ``_report_progress``)
 # * apex: ``Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0``
-#
-# They stand before the line of the step. Where the format has one figure for the run, its lines of a gradient that was
-# not finite beside a finite loss count as well, each for as many steps as one such line stands for.
+
+# They precede the line of the step. If the format has one figure for the run, its lines with a gradient that is not
+# finite and a finite loss count as well, each for the number of steps that one such line covers.
 
 
 _MARKERS = (b"kipping step", b", skipped=")
@@ -387,7 +384,7 @@ _COUNT = re.compile(rb"\bstep=(\d{1,12}), skipped=(\d{1,12}),")
 
 
 def with_skipped(file: Path | LogFile, log: StepLog) -> StepLog:
-    """The log, whose steps know how many of them were skipped.
+    """Add the number of skipped steps to the steps of a log.
 
     Raises:
         OSError: The log cannot be read.
@@ -395,7 +392,7 @@ def with_skipped(file: Path | LogFile, log: StepLog) -> StepLog:
     offsets = array("q", sorted([step.offset for step in log.steps if step.offset is not None]))
     if not offsets:
         return log
-    #: By the step's place and by who says so: old versions print on every rank.
+    #: By the step's place and by rank: old versions print on every rank.
     lines: dict[int, dict[object, int]] = {}
     counts: dict[int, tuple[int, int]] = {}
     start = offsets[0] if log.attempts > 1 else 0
@@ -403,16 +400,16 @@ def with_skipped(file: Path | LogFile, log: StepLog) -> StepLog:
         place = offsets[bisect_left(offsets, offset)]
         overflow = _OVERFLOW.search(record)
         if overflow is not None:
-            said = lines.setdefault(place, {})
+            by_rank = lines.setdefault(place, {})
             rank = overflow[1] or rank_of(record)
-            said[rank] = said.get(rank, 0) + 1
+            by_rank[rank] = by_rank.get(rank, 0) + 1
         count = _COUNT.search(record)
         if count is not None:
             step, skipped = int(count[1]), int(count[2])
-            # Where two engines train, as an actor and a critic, each tells its own: the lower one counts.
+            # If two engines train (actor and critic), each prints its own count: the lower one counts.
             counts[step] = min(counts.get(step, (place, skipped)), (place, skipped), key=lambda pair: pair[1])
-    found = {place: max(said.values()) for place, said in lines.items()}
-    for place, skipped in _counted(offsets, counts):
+    found = {place: max(by_rank.values()) for place, by_rank in lines.items()}
+    for place, skipped in _spread_skips(offsets, counts):
         found[place] = max(found.get(place, 0), skipped)
     if log.overflows is not None:
         each = (log.total_steps or log.overflows.of) / log.overflows.of
@@ -420,25 +417,25 @@ def with_skipped(file: Path | LogFile, log: StepLog) -> StepLog:
     if not found:
         return log
 
-    def made(place: int) -> Step:
+    def step_at(place: int) -> Step:
         step = log.steps[place]
         return replace(step, skipped=max(step.skipped, found.get(-1 if step.offset is None else step.offset, 0)))
 
-    return replace(log, steps=Steps(made, range(len(log.steps))))
+    return replace(log, steps=Steps(step_at, range(len(log.steps))))
 
 
-def _counted(offsets: Sequence[int], counts: dict[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Places of steps with what was skipped of each, by counts of the run of which each may stand behind many steps.
+def _spread_skips(offsets: Sequence[int], counts: dict[int, tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield places of steps with the skips of each, from running counts that may cover many steps.
 
     Args:
         offsets: The places of all steps, in order.
-        counts: By the number of the step that tells it: the place of that step, and what the run has skipped so far.
+        counts: By step number: the place of that step, and the skips of the run so far.
     """
     numbers = sorted(counts)
     gaps = {after - before for before, after in pairwise(numbers)}
     reports = [(-1, 0), *(counts[number] for number in numbers)]
     if numbers and gaps and numbers[0] not in gaps:
-        del reports[0]  # a run that went on from a checkpoint counts on
+        del reports[0]  # a run that resumed from a checkpoint continues the count
     for (behind, before), (place, skipped) in pairwise(reports):
         between = offsets[bisect_right(offsets, behind) : bisect_right(offsets, place)]
         if skipped > before and between:
@@ -446,10 +443,10 @@ def _counted(offsets: Sequence[int], counts: dict[int, tuple[int, int]]) -> Iter
             yield from ((one, each) for one in between[-math.ceil((skipped - before) / each) :])
 
 
-# -- What a recipe says of the machine's own speed: the FLOP/s that a matrix product reached in the same job --
+# -- The machine's own speed, measured by a recipe: FLOP/s of a matrix product in the same job --
 
 
-#: What a recipe's line holds, and how one looks.
+#: The marker of a recipe's line, and an example.
 CALIBRATION = b"GSW: CALIBRATION_FLOPS="
 CALIBRATION_EXAMPLE = f"{CALIBRATION.decode()}9.5e+10"
 
@@ -457,10 +454,10 @@ _FLOPS = re.compile(rb"\bGSW: CALIBRATION_FLOPS=(%b)(?:\s|$)" % NUMBER)
 
 
 def calibration_flops(records: Iterable[bytes]) -> float | None:
-    """The FLOP/s of one GPU or core that the last of these records tells; ``None`` where it is no number above 0.
+    """The FLOP/s of one GPU or core in the last of these records; ``None`` if it is no number above 0.
 
     Args:
-        records: What follows the last step of a run: a recipe calibrates when it has trained.
+        records: The records after the last step of a run: a recipe calibrates after training.
     """
     found = None
     for record in records:

@@ -1,11 +1,11 @@
-"""The rows of a run together: what all of them have in common, and what is left of each.
+"""The effect that all rows of a run have in common, and each row's time without it.
 
-A run's effect is the median of what rows took beyond their own levels, of one job each. A cluster's runs are then a
-row of their own, whose figures are ratios: the same functions say how much they differ, and whether they drift. What is
-left of a row has less noise than the row, and is held against the same reference.
+A run's effect is the median of its rows' excesses over their own levels, one job each. The runs of a cluster thus form
+a row of their own, whose figures are ratios: the same functions compute its noise and its drift. A row's time without
+the effect has less noise, and is compared with the same reference.
 
-What a whole cluster has lost is never taken from its rows in silence: where the effect is beyond what runs differ by
-it is an incident, and where it is not, a row beyond its tolerance does not pass by it.
+A loss of the whole cluster is never removed from its rows silently. An effect beyond the noise between runs is an
+incident; within it, a row beyond its tolerance does not pass because of the effect.
 
 All values are natural logarithms of times, slower than usual above 0, unless they are seconds.
 """
@@ -33,13 +33,13 @@ from pytest_gsw.stats.noise import (
     usual,
 )
 
-#: Fewest rows whose middle is the run's effect.
+#: Fewest rows with a run effect, their median.
 FEWEST_ROWS = 8
 
-#: The effect up to which a run is none to be told: 1.5 % less throughput.
+#: Least effect that is reported: 1.5 % less throughput.
 LEAST_EFFECT = -math.log1p(-0.015)
 
-#: What runs are taken to differ by beside what a history says of it: as much as the least effect allows for.
+#: Prior noise between runs: what the least effect allows for.
 _PRIOR = Noise(LEAST_EFFECT / K, 0)
 
 #: Of several outcomes, the first counts.
@@ -54,64 +54,65 @@ def effects_of(
     runs: Mapping[_Run, Mapping[_Row, float]],
     middle: Callable[[Iterable[float]], float] = statistics.median,
 ) -> dict[_Run, float]:
-    """By how much each run was slower for all rows; runs of fewer than :data:`FEWEST_ROWS` have no effect.
+    """The slowdown of each run common to all rows; runs of fewer than :data:`FEWEST_ROWS` have none.
 
     Args:
-        runs: For each run, what each row's first job took beyond the row's level.
-        middle: What of all rows counts.
+        runs: For each run, the excess of each row's first job over the row's level.
+        middle: The statistic over all rows.
     """
     return {run: middle(rows.values()) for run, rows in runs.items() if len(rows) >= FEWEST_ROWS}
 
 
 def taken_before_drift(effects: Sequence[float]) -> list[float]:
-    """What of the effects of runs, the oldest first, is taken from rows before these are asked whether they drift.
+    """The parts of run effects, oldest first, that are removed from rows before the drift test.
 
-    It is what a run is slower than the first ones, against which the cluster is asked the same: of too few runs to
-    ask the cluster nothing is taken. A gain that lasts is not either: who did not gain with the others is not slower.
+    It is a run's slowdown against the first ones, which are also the reference of the cluster's drift test; nothing is
+    removed if the runs are too few for that test. A lasting gain is not removed either: a row without the gain is not
+    slower.
     """
     if len(effects) < REFERENCE_JOBS + NEWEST:
         return [0.0] * len(effects)
     first = effects[:REFERENCE_JOBS]
     usual_effect, noise = statistics.median(first), noise_of([math.exp(effect) for effect in first], _PRIOR)
     gain = -max(LEAST_EFFECT, K * ratio_sd(noise, NEWEST, REFERENCE_JOBS))
-    over = [effect - usual_effect for effect in effects]
-    lately = (statistics.median(over[max(0, run - NEWEST + 1) : run + 1]) for run in range(len(over)))
-    return [value - (level if level < gain else 0.0) for value, level in zip(over, lately, strict=True)]
+    excess = [effect - usual_effect for effect in effects]
+    recent = (statistics.median(excess[max(0, run - NEWEST + 1) : run + 1]) for run in range(len(excess)))
+    return [value - (level if level < gain else 0.0) for value, level in zip(excess, recent, strict=True)]
 
 
-# -- the runs before ------------------------------------------------------------------------
+# -- earlier runs ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Effect:
-    """By how much a run is slower for all rows, and by how much runs differ when nothing has changed."""
+    """The slowdown of a run common to all rows, and the noise between runs."""
 
     value: float
-    #: Between the effects of runs; its jobs are runs.
+    #: Noise between the effects of runs; its jobs are runs.
     noise: Noise
-    #: How many rows tell it, and how many of these are slower than usual.
+    #: Number of rows it is computed from, and of the slower ones among them.
     rows: int
     slower: int
 
     @property
     def limit(self) -> float:
-        """The effect beyond which it is an incident; what it is held against is a median of runs as well."""
+        """The effect beyond which it is an incident; its reference is a median of runs as well."""
         return max(LEAST_EFFECT, K * self.noise.sigma * math.hypot(1.0, median_sd(self.noise.jobs)))
 
     @property
     def is_incident(self) -> bool:
-        """Whether the whole cluster is slower than runs differ by."""
+        """True if the slowdown of the whole cluster exceeds the noise between runs."""
         return self.value > self.limit
 
 
 @dataclass(frozen=True)
 class ClusterReference:
-    """What the runs of a cluster have in common.
+    """The common history of a cluster's rows.
 
     Args:
-        runs: For each run, the oldest first, the seconds of the first job of each row of which the run counts.
-        levels: The logarithm of what each row takes; rows without one tell nothing of runs.
-        slow: The rows that were too slow in each run, which widen no noise by that; of none where it is empty.
+        runs: For each run, oldest first, the seconds of the first job of each row for which the run counts.
+        levels: Logarithm of each row's usual time; rows without a level are left out.
+        slow: The rows that were too slow in each run, which are left out of the noise; empty for none.
     """
 
     runs: Sequence[Mapping[str, float]]
@@ -119,54 +120,54 @@ class ClusterReference:
     slow: Sequence[Collection[str]] = ()
 
     @cached_property
-    def _over(self) -> dict[int, dict[str, float]]:
-        """By run with enough rows, what each row took beyond its level."""
-        over = (
+    def _excess(self) -> dict[int, dict[str, float]]:
+        """Each row's excess over its level, by run with enough rows."""
+        excess = (
             {row: math.log(seconds) - self.levels[row] for row, seconds in run.items() if row in self.levels}
             for run in self.runs
         )
-        return {number: rows for number, rows in enumerate(over) if len(rows) >= FEWEST_ROWS}
+        return {number: rows for number, rows in enumerate(excess) if len(rows) >= FEWEST_ROWS}
 
     @cached_property
     def effects(self) -> dict[int, float]:
-        """The effect of each run that has one, by its index."""
-        return effects_of(self._over)
+        """The effect of each run that has one, by the run's index."""
+        return effects_of(self._excess)
 
     def effect(self, run: int) -> Effect | None:
-        """By how much a run, an index, was slower; ``None`` where its rows, or runs, are too few to tell."""
-        rows, noise = self._over.get(run), self.noise
+        """The slowdown of a run, by index; ``None`` if its rows, or the runs, are too few."""
+        rows, noise = self._excess.get(run), self.noise
         if rows is None or noise is None:
             return None
         return Effect(self.effects[run], noise, len(rows), sum(value > 0 for value in rows.values()))
 
     @cached_property
     def noise(self) -> Noise | None:
-        """By how much the effects of the first runs differ, ``None`` where these are too few to tell."""
-        over = {
+        """The noise between the effects of the first runs; ``None`` if these are too few."""
+        excess = {
             run: {row: value for row, value in rows.items() if not self._was_slow(run, row)}
-            for run, rows in self._over.items()
+            for run, rows in self._excess.items()
         }
-        ratios = [math.exp(effect) for effect in (effects_of(over) or self.effects).values()][:REFERENCE_JOBS]
+        ratios = [math.exp(effect) for effect in (effects_of(excess) or self.effects).values()][:REFERENCE_JOBS]
         return noise_of(ratios, _PRIOR, LEAST_EFFECT) if len(ratios) >= FEWEST_JOBS else None
 
     def _was_slow(self, run: int, row: str) -> bool:
         return bool(self.slow) and row in self.slow[run]
 
     def left(self, row: str) -> Mapping[int, float]:
-        """By run, the seconds of a row without what the run was slower for all."""
+        """Seconds of a row without the run's effect, by run."""
         return {
             number: self.runs[number][row] * math.exp(-self.effects[number])
-            for number, rows in self._over.items()
+            for number, rows in self._excess.items()
             if row in rows
         }
 
     @cached_property
     def taken(self) -> Mapping[int, float]:
-        """By run, what is taken from its rows before these are asked whether they drift."""
+        """The part of each run's effect that is removed from its rows before the drift test."""
         return dict(zip(self.effects, taken_before_drift([*self.effects.values()]), strict=True))
 
     def taken_in_run(self, effect: float) -> float:
-        """The same of a run that is not among these, by what it is slower for the other rows."""
+        """The same for a run outside this history, from its slowdown for the other rows."""
         return taken_before_drift([*self.effects.values(), effect])[-1]
 
     @cached_property
@@ -174,7 +175,7 @@ class ClusterReference:
         return {}
 
     def noise_of_left(self, row: str, tolerance: float) -> Noise:
-        """By how much what is left of a row differs from run to run."""
+        """The noise between runs of a row's time without the run's effect."""
         key = (row, tolerance)
         if key not in self._noises:
             left = self.left(row)
@@ -184,7 +185,7 @@ class ClusterReference:
 
 
 def level_of(reference_s: Sequence[float]) -> float | None:
-    """The level of a row by its reference, ``None`` where that has fewer than eight runs."""
+    """The level of a row from its reference; ``None`` if that has fewer than eight runs."""
     return statistics.median(usual([*map(math.log, reference_s)])) if len(reference_s) >= FEWEST_JOBS else None
 
 
@@ -193,42 +194,42 @@ def level_of(reference_s: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class ClusterEffect:
-    """What the other rows say of a run, to one row."""
+    """The other rows' slowdown in a run, as applied to one row."""
 
-    #: By how much it is slower for them, and what of that is taken from the row.
+    #: Their slowdown, and the part of it that is removed from the row.
     effect: float
     taken: float
-    #: Whether the whole cluster is slower than runs differ by, and beyond what it is that.
+    #: True if the whole cluster's slowdown exceeds the noise between runs; and the limit of that.
     is_incident: bool
     limit: float
-    #: How many rows say so, this one included.
+    #: Number of rows it is computed from, this one included.
     rows: int
-    #: What the row usually takes, seconds.
+    #: Usual time of the row, seconds.
     usual_s: float
-    #: By how much what is left of the row differs, and the runs.
+    #: Noise of the row's time without the effect, and of the runs.
     noise: Noise
-    #: Whether the row is one of those that say so: what a slow node costs is not the run's.
+    #: True if the row is one of those; the loss from a slow node is not the run's.
     is_counted: bool = True
-    #: How many rows are tested together: none of them is to fail by noise alone in 99 of a hundred runs.
+    #: Number of rows tested together: in 99 of a hundred runs none of them fails by noise alone.
     tested: int = 1
 
 
 @dataclass(frozen=True)
 class JointDecision:
-    """What is known of a row after the jobs that it has had this run, by itself and beside the others."""
+    """The decision on a row after its jobs of this run, with and without the run's effect."""
 
     outcome: Outcome
-    #: Jobs to run now before the row can be decided; 0: it is.
+    #: Jobs to run before the row can be decided; 0 if it is decided.
     more: int
-    #: By what it took, with what runs differ by in its noise, and by what is left of that without the run's effect.
+    #: The decision by the full time, with the noise between runs; and by the time without the run's effect.
     raw: Decision
     left: Decision
-    #: Its loss is part of an incident, which is what fails.
+    #: True if its loss is part of an incident, which fails instead.
     is_part: bool
 
     @property
     def decision(self) -> Decision:
-        """The one of the two that counts, with what both come to."""
+        """The decision that counts of the two, with the common outcome."""
         counts = self.left if self.left.outcome is self.outcome is not self.raw.outcome else self.raw
         return replace(counts, outcome=self.outcome, median_s=self.raw.median_s, loss=self.raw.loss, more=self.more)
 
@@ -242,19 +243,19 @@ def decide_adjusted(
     first: int = 1,
     confirm: int = 0,
 ) -> JointDecision:
-    """Decide a row by all its jobs of this run and by what the other rows say of the run.
+    """Decide a row from all its jobs of this run and from the other rows' effect.
 
-    The worse counts of what it took and of what is left of that. Jobs of one run share its effect, so that more of
-    them do not narrow what runs differ by. No job is asked for by what a row took where a usual one would be beyond
-    the tolerance in this run: it would tell the same again.
+    The worse decision counts: by the full time, or by the time without the effect. Jobs of one run share its effect;
+    more of them do not narrow the noise between runs. The full time requests no job if a usual time would be beyond the
+    tolerance in this run: the job would show the same again.
 
     Args:
         times_s: The step time of each job so far, seconds.
-        reference_s: The step time that they are held against, seconds.
+        reference_s: The reference step time, seconds.
         tolerance: Accepted loss (and gain) of throughput, as a fraction.
-        cluster_effect: What the others say.
+        cluster_effect: The effect of the other rows.
         first: Jobs that run in any case.
-        confirm: Most jobs that follow where the first are beyond the screen.
+        confirm: Most jobs that follow if the first are beyond the screen.
 
     Raises:
         ValueError: As :func:`~pytest_gsw.stats.decision.decide` does.
@@ -262,7 +263,7 @@ def decide_adjusted(
     raw = decide(
         times_s, reference_s, tolerance, cluster_effect.noise, first=first, confirm=confirm, rows=cluster_effect.tested
     )
-    # What is taken is known no better than a median of the other rows, and all jobs of the row share that error.
+    # The effect is as uncertain as a median of the other rows, and all jobs of the row share that error.
     error = cluster_effect.noise.sigma * median_sd(max(1, cluster_effect.rows - 1))
     own = replace(cluster_effect.noise, shared=error)
     without = [time_s * math.exp(-cluster_effect.taken) for time_s in times_s]
@@ -273,21 +274,21 @@ def decide_adjusted(
     if cluster_effect.is_incident and left.outcome in _PASSING and raw.outcome not in _PASSING:
         return JointDecision(Outcome.INCONCLUSIVE, more, raw, left, is_part=True)
     outcomes = {left.outcome, raw.outcome}
-    # A gain is one of the row's own figure; what is left of a slower run is none.
+    # A gain is one of the row's own figure; faster than a slow run is none.
     worst = raw.outcome if outcomes <= _PASSING else min(outcomes, key=_WORST_FIRST.index)
     return JointDecision(worst, more, raw, left, is_part=False)
 
 
 @dataclass(frozen=True)
 class CurrentRun:
-    """A run that goes on: what rows took so far beyond their levels, and how many first jobs are still to end."""
+    """A current run: excesses of rows so far over their levels, and the number of first jobs still to end."""
 
     before: ClusterReference
     over: Mapping[str, float]
     missing: int = 0
 
     def effect(self, rest: float | None = None) -> Effect | None:
-        """By how much it is slower for all rows so far, or if the missing ones took ``rest``; ``None`` for too few."""
+        """Its slowdown so far, or if each missing job took ``rest``; ``None`` if there are too few."""
         values = [*self.over.values(), *([] if rest is None else [rest] * self.missing)]
         found = effects_of({0: dict(enumerate(values))})
         noise = self.before.noise
@@ -297,17 +298,17 @@ class CurrentRun:
 
     @property
     def says_something(self) -> bool:
-        """Whether it can come to have an effect."""
+        """True if it has, or may still get, an effect."""
         return self.before.noise is not None and len(self.over) + self.missing >= FEWEST_ROWS
 
     def beside(self, row: str, tolerance: float, rest: float | None = None) -> ClusterEffect | None:
-        """What the other rows say to one of a level, counted or not; ``None`` where they say nothing."""
+        """The other rows' effect for a row with a level, counted or not; ``None`` if there is none."""
         effect = self.effect(rest)
         if effect is None or row not in self.before.levels:
             return None
         others = [value for name, value in self.over.items() if name != row]
         value = statistics.median([*others, *([] if rest is None else [rest] * self.missing)])
-        taken = max(0.0, value)  # a row does not have to gain what all others have gained
+        taken = max(0.0, value)  # a row does not have to gain as much as all others
         noise = replace(self.before.noise_of_left(row, tolerance), shared=effect.noise.sigma)
         usual_s = math.exp(self.before.levels[row])
         return ClusterEffect(
@@ -323,13 +324,13 @@ class CurrentRun:
         )
 
     def bounds(self, row: str, tolerance: float) -> tuple[ClusterEffect, ...]:
-        """The run to a row if all rows that are missing were as fast, and as slow, as can be.
+        """The run's effects on a row if all missing rows were as fast, and as slow, as possible.
 
-        What comes of a row only gets better, the slower the others are, as long as the run stays an incident or none.
-        So it is settled where it is the same by both.
+        A row's outcome only improves with slower others, as long as the run stays an incident or none. It is settled if
+        both effects give the same.
 
         Returns:
-            One where no row is missing; none where those that are known are too few to tell anything.
+            One effect if no row is missing; none if the rows so far are too few.
         """
         if len(self.over) < FEWEST_ROWS:
             return ()

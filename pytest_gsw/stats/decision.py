@@ -1,10 +1,10 @@
-"""How one row is decided in one run, from its first job to the last that it needs: one pure function.
+"""The decision on one row in one run, from its first job to the last that it needs: one pure function.
 
-A loss beyond the tolerance is never passed: beyond the limit of the noise it is a regression, within it inconclusive.
+A loss beyond the tolerance never passes: beyond the limit of the noise it is a regression, within it inconclusive.
 
-A row's first job that is within the tolerance is all there is. One beyond it is followed by more, one at a time, until
-the answer is known: the median of all its jobs is within the tolerance again, or no further job could change the
-outcome, or they have all run. No job is ever left out, so that a row does not get green by being run until it is.
+A first job within the tolerance is the only one. A slower one is followed by more, one at a time, until the row is
+decided: the median of all its jobs is within the tolerance again, no further job could change the outcome, or all have
+run. No job is ever left out: a row cannot be repeated until it is green.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pytest_gsw.stats.noise import Noise
 
 @dataclass(frozen=True)
 class Repeats:
-    """How many jobs a row has in a run."""
+    """The number of jobs of a row in a run."""
 
     #: Jobs that run in any case.
     first: int = 1
-    #: Most jobs that follow where those say that the row is slow.
+    #: Most jobs that follow if those show that the row is slow.
     confirm: int = 0
 
     @property
@@ -38,15 +38,15 @@ class Repeats:
 class Repeat:
     """One more job of a row, although its last one can be measured."""
 
-    #: In a few words: ``throughput -10.8 %, to be confirmed (1 of 2)``.
+    #: Reason in a few words: ``throughput -10.8 %, to be confirmed (1 of 2)``.
     why: str
-    #: Nodes that it avoids if that is possible.
+    #: Nodes to avoid if possible.
     avoiding: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Undecided:
-    """Jobs of other rows, which still run, decide whether a row has one more."""
+    """The decision on one more job depends on other rows' jobs that still run."""
 
 
 @dataclass(frozen=True)
@@ -54,36 +54,35 @@ class Done:
     """A row has no further job."""
 
 
-#: A run exactly on a limit is within it; what binary fractions make of the decimal numbers on both sides differs by
-#: less than this.
+#: A run exactly on a limit is within it; rounding of decimal numbers to binary fractions is below this.
 _ROUNDING = 1e-12
 
 
 class Outcome(enum.Enum):
-    """How a measured run compares with its document."""
+    """The result of comparing a measured run with its document."""
 
     PASSED = "passed"
     IMPROVED = "improved"
     REGRESSED = "regressed"
-    #: It was measured, and what was measured does not tell which of the others it is.
+    #: The measurement does not decide between the others.
     INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What is known of a row after the jobs that it has had this run."""
+    """The decision on a row after its jobs of this run."""
 
-    #: What the jobs say so far; it counts when no more are needed.
+    #: Outcome from the jobs so far; it counts when no more are needed.
     outcome: Outcome
     #: The median of all jobs, seconds.
     median_s: float
     #: Loss of throughput of that median against the reference, as a fraction; below zero it is a gain.
     loss: float
-    #: The loss beyond which it is a regression: the tolerance, or more where noise alone goes beyond that.
+    #: The loss beyond which it is a regression: the tolerance, or more if noise alone exceeds that.
     limit: float
     #: The gain beyond which it is an improvement, as a fraction.
     allowed_gain: float
-    #: Jobs to run now before the row can be decided; 0: it is.
+    #: Jobs to run before the row can be decided; 0 if it is decided.
     more: int
 
 
@@ -97,16 +96,16 @@ def decide(
     confirm: int = 0,
     rows: int = 1,
 ) -> Decision:
-    """Decide a row by all its jobs of this run, in any order, or say how many more it needs.
+    """Decide a row from all its jobs of this run, in any order, or return how many more it needs.
 
     Args:
         times_s: The step time of each job so far, seconds.
-        reference_s: The step time that they are held against, seconds.
+        reference_s: The reference step time, seconds.
         tolerance: Accepted loss (and gain) of throughput, as a fraction.
         noise: Noise between jobs.
         first: Jobs that run in any case.
-        confirm: Most jobs that follow where the first are beyond the screen.
-        rows: How many rows are judged together with it, itself included.
+        confirm: Most jobs that follow if the first are beyond the screen.
+        rows: Number of rows judged together, this one included.
 
     Raises:
         ValueError: A time or the tolerance is not finite and above zero, there is no job, or ``first`` or ``confirm``
@@ -136,8 +135,8 @@ def decide(
         return decision(now, 0)
     slow = sum(is_below(reference_s / time_s, tolerance) for time_s in times_s)
     lost = sum(is_below(reference_s / time_s, final) for time_s in times_s)
-    # Where more than half of all jobs that there can be are on one side of a bound, so is their median, whatever the
-    # rest would take: it is one of these, or lies between two of them.
+    # If more than half of all possible jobs are on one side of a bound, so is their median, whatever the rest takes: it
+    # is one of these, or between two of them.
     settled = 2 * lost > most or (2 * slow > most and 2 * (jobs - lost) > most)
     return decision(final, 0 if settled else 1)
 
@@ -145,16 +144,16 @@ def decide(
 def is_known(
     times_s: Sequence[float], reference_s: float, tolerance: float, noise: Noise, before_s: Sequence[float]
 ) -> bool:
-    """Whether a loss is that with which the row failed the run before, so that more jobs would tell nothing new.
+    """True if a loss equals that of the row's previous failed run: more jobs would add nothing.
 
-    It is beyond what noise makes of so few jobs, and differs from that of the run before by no more than noise does.
+    It exceeds the noise of so few jobs, and differs from the previous loss by no more than noise.
 
     Args:
         times_s: The step time of each job so far, seconds.
-        reference_s: The step time that they are held against, seconds.
+        reference_s: The reference step time, seconds.
         tolerance: Accepted loss of throughput, as a fraction.
-        noise: Noise between jobs, which runs of the row itself have told.
-        before_s: The step time of each job of the run before, seconds; none where the row did not fail.
+        noise: Noise between jobs, from runs of the row itself.
+        before_s: The step time of each job of the previous run, seconds; empty if the row did not fail.
     """
     if not before_s or not noise.jobs:
         return False
@@ -165,12 +164,12 @@ def is_known(
 
 
 def is_below(ratio: float, allowed_loss: float) -> bool:
-    """Whether throughput, as a ratio to its reference, is lower than a loss (a fraction) allows."""
+    """True if throughput, as a ratio to its reference, is lower than a loss (a fraction) allows."""
     return ratio < (1 - allowed_loss) * (1 - _ROUNDING)
 
 
 def is_above(ratio: float, allowed_gain: float) -> bool:
-    """Whether throughput, as a ratio to its reference, is higher than a gain (a fraction) allows."""
+    """True if throughput, as a ratio to its reference, is higher than a gain (a fraction) allows."""
     return ratio > (1 + allowed_gain) * (1 + _ROUNDING)
 
 

@@ -1,17 +1,17 @@
-"""Whether a row drifts away from what it was: its newest runs against a reference that never moves.
+"""Drift of a row: its newest runs against a reference that never moves.
 
-A loss of 1 % a week is within every tolerance for weeks, and a reference that follows the runs follows it. So the
-reference is always the first runs after a figure was accepted, and the newest runs are compared with it by rank
-sum, which knows no distribution and to which one slow run is one slow run.
+A loss of 1 % a week is within every tolerance for weeks, and a reference that follows the runs follows the loss. The
+reference therefore is always the first runs after a figure was accepted. The newest runs are compared with it by rank
+sum, which assumes no distribution and counts one slow run as one slow run.
 
-Runs are not independent, however: a busy cluster stays busy. Runs may each have a part of what the one before had,
+Runs are not independent, however: a busy cluster stays busy. Runs may each keep a part of the previous one's deviation,
 or a level that all jobs share wanders below their own noise. Both are a level that keeps a part of its deviation from
-run to run, with a share of the variance (C. W. J. Granger and M. J. Morris, Journal of the Royal Statistical
-Society A 139 (1976), p. 246). Such a level passes for a change, and a change passes for such a level. So neither is
-estimated first: the likelihood of runs with a change is held against the one without, each with what runs have in
-common where it is largest.
+run to run, with a share of the variance (C. W. J. Granger and M. J. Morris, Journal of the Royal Statistical Society A
+139 (1976), p. 246). Such a level looks like a change, and a change looks like such a level. Neither is estimated first:
+the likelihood of the runs with a change is compared with the one without, each at its largest over what runs have in
+common.
 
-What it finds is a warning, not a failure: it knows that the runs have become slower, not that the row is at fault.
+A drift is a warning, not a failure: the runs have become slower, but the row need not be at fault.
 """
 
 from __future__ import annotations
@@ -25,158 +25,158 @@ from dataclasses import dataclass, replace
 
 from pytest_gsw.stats.noise import REFERENCE_JOBS, logarithms, median_sd, reference, spread, usual
 
-#: How many of the newest runs are held against the reference; and twice as many, which small changes take.
+#: Number of newest runs compared with the reference; twice as many for small changes.
 NEWEST = 10
 
-#: Standard deviations of the rank sum beyond which the newest runs are slower. One run has a probability of 0.3 %
-#: of being beyond it by chance: most of what keeps 180 runs from a false warning is what all runs say
-#: (:func:`change_in`), and this is for odd runs.
+#: Standard deviations of the rank sum beyond which the newest runs are slower. One run has a probability of 0.3 % of
+#: exceeding it by chance. The likelihood of all runs (:func:`change_in`) is what mostly prevents a false warning in 180
+#: runs; this limit is for odd runs.
 Z = 2.8
 
-#: Least change of the median step time, as a fraction, that is worth a warning.
+#: Least change of the median step time, as a fraction, for a warning.
 LEAST_SHIFT = 0.02
 
-#: Fewest runs that can say something.
+#: Fewest runs with a result.
 _FEWEST = REFERENCE_JOBS + NEWEST
 
 _LEAST_LOG = math.log1p(LEAST_SHIFT)
 
-#: Standard deviations that the newest runs need before twice as many are asked.
+#: Standard deviations of the newest runs required before twice as many are compared.
 _FIRST_Z = 2.0
 
-#: Standard deviations of one run beyond which all but two of the newest are after a change that no level makes which
-#: wanders: ranks of a few runs do not say how large it is.
+#: Standard deviations of one run beyond which all but two of the newest follow a change that no wandering level causes:
+#: ranks of a few runs do not show how large it is.
 _PLAIN = 3.0
-_BUT = 2
+_EXCEPT = 2
 
-#: Evidence that the level is back, as a logarithm of likelihoods: E. S. Page, Continuous inspection schemes,
-#: Biometrika 41 (1954), p. 100. A slow level makes such a fast sum once in more than a thousand runs.
-_BACK = 9.0
+#: Evidence that the level is back, as a logarithm of likelihoods: E. S. Page, Continuous inspection schemes, Biometrika
+#: 41 (1954), p. 100. A slow level makes such a fast sum once in more than a thousand runs.
+_LEVEL_BACK = 9.0
 
-#: Standard errors that a level that is warned of may be faster than it looks.
-_SURE = 2.0
+#: Standard errors by which a level with a warning may be faster than it looks.
+_MARGIN = 2.0
 
-#: Standard deviations that one run says at most of whether the level is back.
-_FARTHEST = 2.5
+#: Upper limit on one run's evidence that the level is back, in standard deviations.
+_CAP = 2.5
 
-#: Fewest runs that a change has lasted: of fewer, one odd run is a step.
+#: Fewest runs since a change: with fewer, one odd run is a step.
 _FEWEST_AFTER = 5
 
-#: Logarithm of the likelihood ratio above which a change is believed. Found by simulation, as the two that follow
-#: (benchmarks/drifts.py): less of it costs false warnings where a level wanders, more of it runs to a warning.
+#: Logarithm of the likelihood ratio above which a change is accepted. Found by simulation, as the two that follow
+#: (benchmarks/drifts.py): a lower one costs false warnings if a level wanders, a higher one runs until a warning.
 BELIEVED = 7.5
 
-#: Runs that the fitted parameters take of all that there are: a ratio of few runs says less than its number does.
-_TAKEN = 5.0
+#: Runs that the fitted parameters use up: a ratio from few runs overstates the evidence.
+_FITTED_RUNS = 5.0
 
-#: What it costs a change that runs with it still have something in common.
-_COST = 1.5
+#: Penalty on a change that needs autocorrelation besides.
+_PENALTY = 1.5
 
 #: Runs after which the gain of the filter no longer changes.
-_SETTLED = 64
+_FILTER_RUNS = 64
 
-#: Squares that are as good as none.
-_NOTHING = 1e-12
+#: Least sum of squares.
+_LEAST_SQUARES = 1e-12
 
-#: Of how many rows' runs the warnings are kept that were found last.
-_KEPT = 2048
+#: Number of rows whose warnings are cached.
+_CACHED_ROWS = 2048
 
 
 @dataclass(frozen=True)
 class Drift:
     """The newest runs of a row are slower than its reference."""
 
-    #: How far the rank sum of the newest runs is from none, in standard deviations.
+    #: Deviation of the newest runs' rank sum, in standard deviations.
     z: float
     #: Change of the median step time, newest runs against reference, as a fraction: 0.03 is 3 % more time.
     shift: float
-    #: Index of the run from which on the row most likely became slower.
+    #: Index of the run at which the row most likely became slower.
     first_suspect: int
 
 
 def drift(times_s: Sequence[float]) -> Drift | None:
-    """What has become of a row since its reference, or ``None`` where nothing is to be seen.
+    """The drift of a row since its reference; ``None`` if there is no evidence of one.
 
     Args:
-        times_s: The step time of each run, seconds, oldest first: that of the run's first job. (Those that
-            confirm it ran because it was slow.)
+        times_s: The step time of each run's first job, seconds, oldest first. (Its confirming jobs ran because it was
+            slow.)
 
     Raises:
         ValueError: A time is not finite and above zero.
     """
     logs = logarithms(times_s)
-    *_, warned = (None, *_warnings(tuple(logs)))
-    if warned is None:
+    *_, warning = (None, *_warnings(tuple(logs)))
+    if warning is None:
         return None
     frozen = usual(reference(logs))
-    kept = [*warned.kept, *range(warned.kept[-1] + 1, len(logs))]
+    kept = [*warning.kept, *range(warning.kept[-1] + 1, len(logs))]
     values = [logs[run] for run in kept]
-    newest = values[-warned.newest :]
+    newest = values[-warning.newest :]
     shift = math.expm1(statistics.median(newest) - statistics.median(frozen))
-    first = _change_since(frozen, values).begin or warned.since
+    first = _change_since(frozen, values).begin or warning.since
     return Drift(rank_sum(frozen, newest), shift, kept[first])
 
 
 def warned_runs(times_s: Sequence[float]) -> tuple[int, ...]:
-    """Indices of the runs after which :func:`drift` finds something, each asked with those up to it."""
+    """Indices of the runs after which :func:`drift` has a result, each from the runs up to it."""
     warnings = _warnings(tuple(logarithms(times_s)))
-    return tuple(run for run, warned in enumerate(warnings, _FEWEST - 1) if warned is not None)
+    return tuple(run for run, warning in enumerate(warnings, _FEWEST - 1) if warning is not None)
 
 
 @dataclass(frozen=True)
-class _Warned:
-    """A warning on the run that it began."""
+class _Warning:
+    """A warning, from the run at which it began."""
 
-    #: How much slower the newest runs were, as a logarithm.
+    #: Slowdown of the newest runs, as a logarithm.
     slower: float
     common: Autocorrelation
     newest: int
-    #: The runs up to then, by their indices, without those of warnings that are over; and how many of them were
-    #: before the first suspect one.
+    #: Indices of the runs up to then, without those of closed warnings; and the number of them before the first suspect
+    #: one.
     kept: Sequence[int]
     since: int
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _warnings(logs: tuple[float, ...]) -> tuple[_Warned | None, ...]:
-    """The warnings of runs, which screen, pages and alarms ask for, one after another."""
+@functools.lru_cache(maxsize=_CACHED_ROWS)
+def _warnings(logs: tuple[float, ...]) -> tuple[_Warning | None, ...]:
+    """The warning after each run, cached for screen, pages and alarms."""
     return tuple(_warnings_of(usual(reference(logs)), logs))
 
 
-def _warnings_of(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warned | None]:
-    """The warning that stands after each run: it began on some run, and the level has not come back since.
+def _warnings_of(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Warning | None]:
+    """Yield the active warning after each run: it begins at some run, and ends when the level is back.
 
-    Every run is asked as it was asked then. The newest runs alone say less of a row each time that a slow level
-    fluctuates, and a warning that goes away by itself is read as good news. The runs of a warning that is over are
-    left out from then on: they are explained, and their level would pass for what runs have in common.
+    Every run is evaluated with the data of its time. A slow level fluctuates, and the newest runs alone lose their
+    evidence with each such run; a warning that disappears by itself is read as good news. The runs of a closed warning
+    are left out from then on: they are explained, and their level would pass for autocorrelation.
     """
     if len(logs) < _FEWEST:
         return
     level, sigma = statistics.median(frozen), max(spread(frozen), LEAST_SHIFT / 10)
     uncertain = sigma * math.hypot(median_sd(NEWEST), median_sd(REFERENCE_JOBS))
-    warned: _Warned | None = None
+    warning: _Warning | None = None
     evidence = 0.0
     kept = list(range(_FEWEST - 1))
     for count in range(_FEWEST, len(logs) + 1):
         kept.append(count - 1)
         slower = statistics.median(logs[run] for run in kept[-NEWEST:]) - level
-        if warned is None:
-            warned, evidence = (None if slower < _LEAST_LOG else _warning(frozen, logs, tuple(kept), sigma)), 0.0
+        if warning is None:
+            warning, evidence = (None if slower < _LEAST_LOG else _warn(frozen, logs, tuple(kept), sigma)), 0.0
         else:
-            # The log likelihood of the reference's level over the slow one's, in a sum that never falls below none. The
-            # slow one is the least that it may be: what is warned of looks slower than it is, since it was warned of.
-            least = max(warned.slower - _SURE * uncertain * math.sqrt(warned.common.inflation(NEWEST)), _LEAST_LOG)
+            # The log likelihood of the reference's level over the slow one's, in a sum that never falls below zero. The
+            # slow level is its least plausible value: the warning selected it for looking slow.
+            least = max(warning.slower - _MARGIN * uncertain * math.sqrt(warning.common.inflation(NEWEST)), _LEAST_LOG)
             apart = least / sigma
-            above = min(max((logs[count - 1] - level) / sigma, -_FARTHEST), apart + _FARTHEST)
+            above = min(max((logs[count - 1] - level) / sigma, -_CAP), apart + _CAP)
             evidence = max(0.0, evidence + apart * (apart / 2 - above))
-            if slower < _LEAST_LOG / 2 and evidence > _BACK * warned.common.inflation(REFERENCE_JOBS):
-                del kept[warned.since :]
-                warned = None
-        yield warned
+            if slower < _LEAST_LOG / 2 and evidence > _LEVEL_BACK * warning.common.inflation(REFERENCE_JOBS):
+                del kept[warning.since :]
+                warning = None
+        yield warning
 
 
-def _warning(frozen: Sequence[float], all_logs: Sequence[float], kept: Sequence[int], sigma: float) -> _Warned | None:
-    """The warning that begins with the last run that is kept, if one does."""
+def _warn(frozen: Sequence[float], all_logs: Sequence[float], kept: Sequence[int], sigma: float) -> _Warning | None:
+    """The warning that begins at the last kept run, if one does."""
     logs = [all_logs[run] for run in kept]
     if len(logs) < _FEWEST or rank_sum(frozen, logs[-NEWEST:]) <= _FIRST_Z:
         return None
@@ -185,36 +185,36 @@ def _warning(frozen: Sequence[float], all_logs: Sequence[float], kept: Sequence[
     if z <= Z:
         return None
     change, level = _change_since(frozen, logs), statistics.median(frozen)
-    is_plain = sorted(logs[-NEWEST:])[_BUT] - level > _PLAIN * sigma
+    is_plain = sorted(logs[-NEWEST:])[_EXCEPT] - level > _PLAIN * sigma
     if not (is_plain or change.is_believed):
         return None
     since = change.begin or len(logs) - NEWEST
-    return _Warned(statistics.median(logs[-NEWEST:]) - level, change.common, newest, kept, since)
+    return _Warning(statistics.median(logs[-NEWEST:]) - level, change.common, newest, kept, since)
 
 
 def _change_since(frozen: Sequence[float], logs: Sequence[float]) -> Change:
-    """What runs say of a change since the reference, as it usually was."""
+    """The change since the usual runs of the reference."""
     found = change_in(normal_scores([*frozen, *logs[REFERENCE_JOBS:]]), len(frozen))
     return found if found.begin is None else replace(found, begin=found.begin + REFERENCE_JOBS - len(frozen))
 
 
 @dataclass(frozen=True)
 class Autocorrelation:
-    """What runs have in common: a level that wanders under independent noise."""
+    """Autocorrelation of runs: a level that wanders under independent noise."""
 
-    #: The share of the variance that is the level's.
+    #: The level's share of the variance.
     share: float = 0.0
-    #: How much of its deviation the level keeps from run to run.
+    #: The part of its deviation that the level keeps from run to run.
     decay: float = 0.0
 
     def inflation(self, runs: int) -> float:
-        """The variance of the mean of so many runs, over that of independent ones."""
+        """The variance of the mean of ``runs`` runs, over that of independent ones."""
         kept, lost = self.decay, 1 - self.decay
         return 1 + self.share * ((1 + kept) / lost - 2 * kept * (1 - kept**runs) / (runs * lost**2) - 1)
 
 
-#: What is tried. A level that keeps more is a drift.
-_TRIED = (
+#: Values to try. A level that keeps more is a drift.
+_CANDIDATES = (
     Autocorrelation(),
     *(Autocorrelation(share, decay) for decay in (0.5, 0.7, 0.85) for share in (0.25, 0.5, 1.0)),
 )
@@ -222,47 +222,47 @@ _TRIED = (
 
 @dataclass(frozen=True)
 class Change:
-    """What runs say of a change among them."""
+    """Evidence of a change among runs."""
 
-    #: How much likelier they are with it than without, as a logarithm, allowing for what is fitted.
+    #: Log likelihood ratio with the change against without, corrected for fitted parameters.
     evidence: float = 0.0
-    #: What they have in common beside it.
-    common: Autocorrelation = _TRIED[0]
-    #: The run with which it most likely began, ``None`` where nothing looks like one.
+    #: Autocorrelation besides the change.
+    common: Autocorrelation = _CANDIDATES[0]
+    #: The run with which it most likely began; ``None`` if there is no candidate.
     begin: int | None = None
 
     @property
     def is_believed(self) -> bool:
-        """Whether a level that wanders is no explanation."""
+        """True if a wandering level is no explanation."""
         return self.evidence > BELIEVED
 
 
 def change_in(scores: Sequence[float], first: int) -> Change:
-    """What runs say of the likeliest change to more among them.
+    """The likeliest increase among runs, with its evidence.
 
     Args:
         scores: A number of each run, normal if nothing changes: :func:`normal_scores`.
-        first: Index of the first run that the change can have begun in.
+        first: Index of the first run at which the change can have begun.
     """
     course = _likeliest_change(scores, first)
-    if course is None or len(scores) <= _TAKEN:
+    if course is None or len(scores) <= _FITTED_RUNS:
         return Change()
     begin = next(run for run, one in enumerate(course) if one)
-    counts = 1 - _TAKEN / len(scores)
-    quiet, changed = _log_likelihoods(scores, course, _TRIED[0])
-    independent, common = counts * (changed - quiet), _TRIED[0]
+    counts = 1 - _FITTED_RUNS / len(scores)
+    quiet, changed = _log_likelihoods(scores, course, _CANDIDATES[0])
+    independent, common = counts * (changed - quiet), _CANDIDATES[0]
     if independent <= BELIEVED:
         return Change(independent, begin=begin)
-    for one in _TRIED[1:]:
+    for one in _CANDIDATES[1:]:
         one_quiet, one_changed = _log_likelihoods(scores, course, one)
         quiet = max(quiet, one_quiet)
-        if one_changed - _COST > changed:
-            common, changed = one, one_changed - _COST
+        if one_changed - _PENALTY > changed:
+            common, changed = one, one_changed - _PENALTY
     return Change(min(counts * (changed - quiet), independent), common, begin)
 
 
 def _likeliest_change(scores: Sequence[float], first: int) -> list[float] | None:
-    """The course of a step to more, or of a slope that goes on to the end, that independent runs fit best.
+    """The course of a step up, or of a slope up to the end, that fits independent runs best.
 
     By least squares: the best is the one that correlates most with the scores.
     """
@@ -287,10 +287,10 @@ def _likeliest_change(scores: Sequence[float], first: int) -> list[float] | None
 
 
 def _log_likelihoods(scores: Sequence[float], change: Sequence[float], common: Autocorrelation) -> tuple[float, float]:
-    """The logarithm of the likelihood of runs with one mean, and with a change besides; the variance is fitted.
+    """The log likelihoods of runs with one mean, and with a change besides; the variance is fitted.
 
-    By the innovations of a Kalman filter, which those of the mean and of the change are regressed on: A. C. Harvey,
-    Forecasting, structural time series models and the Kalman filter (1989), p. 130.
+    By the innovations of a Kalman filter, regressed on those of the mean and of the change: A. C. Harvey, Forecasting,
+    structural time series models and the Kalman filter (1989), p. 130.
     """
     filter_ = _filter(common)
     decay, runs = common.decay, len(scores)
@@ -309,17 +309,19 @@ def _log_likelihoods(scores: Sequence[float], change: Sequence[float], common: A
         mm += weighted_mean * mean
         mc += weighted_mean * shift
         cc += weighted_shift * shift
-    quiet = max(yy - my * my / mm, _NOTHING)
-    changed = max(quiet - (cy - mc * my / mm) ** 2 / max(cc - mc * mc / mm, _NOTHING), _NOTHING * quiet)
-    wide = _log_variances(filter_, runs) / 2
+    quiet = max(yy - my * my / mm, _LEAST_SQUARES)
+    changed = max(quiet - (cy - mc * my / mm) ** 2 / max(cc - mc * mc / mm, _LEAST_SQUARES), _LEAST_SQUARES * quiet)
+    # The sum of the log variances of all innovations.
+    settled = max(0, runs - len(filter_))
+    wide = (-sum(math.log(weight) for weight, _ in filter_[:runs]) - settled * math.log(filter_[-1][0])) / 2
     return -runs / 2 * math.log(quiet) - wide, -runs / 2 * math.log(changed) - wide
 
 
 @functools.cache
 def _filter(common: Autocorrelation) -> tuple[tuple[float, float], ...]:
-    """Of each run the weight of its innovation, one over its variance, and how much of it the next run has."""
+    """For each run, the weight of its innovation (one over its variance), and the part that the next run keeps."""
     found, uncertain = [], common.share
-    for _ in range(_SETTLED):
+    for _ in range(_FILTER_RUNS):
         variance = uncertain + 1 - common.share
         found.append((1 / variance, common.decay * uncertain / variance))
         left = uncertain * (1 - uncertain / variance)
@@ -327,17 +329,11 @@ def _filter(common: Autocorrelation) -> tuple[tuple[float, float], ...]:
     return tuple(found)
 
 
-def _log_variances(filter_: Sequence[tuple[float, float]], runs: int) -> float:
-    """The sum of the logarithms of the variances of so many innovations."""
-    settled = max(0, runs - len(filter_))
-    return -sum(math.log(weight) for weight, _ in filter_[:runs]) - settled * math.log(filter_[-1][0])
-
-
 # -- ranks --------------------------------------------------------------------------------------
 
 
 def rank_sum(first: Sequence[float], second: Sequence[float]) -> float:
-    """How far the rank sum of the second sample is from that of nothing different, in standard deviations.
+    """Deviation of the second sample's rank sum from that of equal samples, in standard deviations.
 
     Corrected for ties and for continuity (E. L. Lehmann, Nonparametrics (1975), chapter 1); above zero, the second
     sample tends to be larger.
@@ -350,7 +346,7 @@ def rank_sum(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def normal_scores(values: Sequence[float]) -> list[float]:
-    """The normal values that have the same ranks, so that one value that is twice as large is one large value.
+    """The normal values with the same ranks: a value twice as large is one large value.
 
     Source: B. L. van der Waerden, Indagationes Mathematicae 14 (1952), p. 453: the quantile of rank / (n + 1).
     """

@@ -10,10 +10,9 @@ from pytest_gsw.tables.metrics import CALIBRATION, MFU, TFLOPS_PER_GPU, Series
 from pytest_gsw.tables.model import ACCELERATORS, Baseline, Figures
 
 # -- Model FLOPs of one sample, by the formulas of the documents -----------------------------------
-# Each formula gives the floating-point operations of forward and backward pass for one
-# sample (one sequence), without any recomputation. The release of a recipe changed the
-# formula now and then, which is why every row pins the *result* (``model_flops``); these
-# functions check the pinned numbers and fill in the proxies'.
+# Each formula gives the floating-point operations of forward and backward pass for one sample (one sequence), without
+# recomputation. Releases of a recipe have changed the formula, and so every row pins the *result* (``model_flops``);
+# these functions check the pinned numbers and compute the proxies'.
 
 
 def gpt3(*, sequence_length: int, layers: int, hidden_size: int, vocabulary_size: int) -> int:
@@ -66,7 +65,7 @@ def grok(
     return sequence_length * (attention + mlp + _embedding(vocabulary_size, hidden_size))
 
 
-#: By the names that ``architecture`` has for them; the names of their arguments are its other keys.
+#: By the names in ``architecture``; the names of their arguments are its other keys.
 FORMULAS: Mapping[str, Callable[..., float]] = {"gpt3": gpt3, "llama": llama, "grok": grok}
 
 
@@ -90,10 +89,10 @@ PEAKS: Mapping[tuple[str, str], float] = {
 
 
 def documented_peak_flops(baseline: Baseline, known: float | None = None) -> float | None:
-    """What the MFU of a row's documented figures is of: its accelerator's peak, or the calibration beside them.
+    """The peak FLOP/s behind a row's documented MFU: its accelerator's, or the documented calibration.
 
-    Of a row that is judged by a calibrated time, it is the calibration in any case: all of its figures are of that.
-    ``known`` is the accelerator's peak where a session has asked for it; by default it is the table's.
+    A row that is judged by a calibrated time always has the calibration: all of its figures are relative to that.
+    ``known`` is the accelerator's peak if the session has an option for it; by default it is the table's.
     """
     if CALIBRATION in baseline.judged_by.needs:
         return baseline.calibration_flops
@@ -101,18 +100,18 @@ def documented_peak_flops(baseline: Baseline, known: float | None = None) -> flo
 
 
 def peak_flops(accelerator: str, dtype: str) -> float | None:
-    """Peak FLOP/s of one GPU, or ``None`` where the table does not know it."""
+    """Peak FLOP/s of one GPU; ``None`` if the table has none."""
     return PEAKS.get((accelerator, dtype))
 
 
 SECONDS_PER_DAY = 86400
 
-#: Forward, backward and the forward pass once more, over forward and backward: (2 + 4 + 2) / (2 + 4).
+#: Forward, backward and a second forward pass, over forward and backward: (2 + 4 + 2) / (2 + 4).
 RECOMPUTATION_FACTOR = 4 / 3
 
 
 def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | None) -> Figures:
-    """Everything that follows from a step time, for one row.
+    """All figures of a row that follow from a step time.
 
     tokens/s = sequence length × global batch size / step time;
     samples/s = global batch size / step time;
@@ -120,16 +119,15 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
     TFLOP/s = global batch size × FLOPs per sample / step time / GPUs / 1e12;
     MFU = global batch size × model FLOPs / step time / GPUs / peak FLOP/s.
 
-    Without a batch size there are MFU and TFLOP/s where the document counts the FLOPs, see :func:`model_flops`.
+    Without a batch size there are MFU and TFLOP/s if the document counts the FLOPs, see :func:`model_flops`.
 
-    TFLOP/s count recomputed activations where the row's document does; MFU never does,
-    by its definition (PaLM, arXiv 2204.02311, appendix B). Days are not given for
-    proxies, as in the documents: a proxy trains no real model.
+    TFLOP/s count recomputed activations if the row's document does; MFU never does, by its definition (PaLM, arXiv
+    2204.02311, appendix B). Days are not given for proxies, as in the documents: a proxy trains no real model.
 
     Args:
         baseline: The row: batch, sequence length, GPUs and model FLOPs.
-        step_time_s: Seconds per step, documented or measured; ``None``, and a number that is not
-            finite and above zero, gives no other figure.
+        step_time_s: Seconds per step, documented or measured. ``None``, or a number that is not finite and above zero,
+            gives no other figure.
         peak_flops: Peak FLOP/s of one GPU; without it there is no MFU.
     """
     if step_time_s is None or not 0 < step_time_s < math.inf:
@@ -151,9 +149,9 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
 
 
 def figures_of(baseline: Baseline, judged_s: float, peak_flops: float | None) -> Figures:
-    """What follows from the seconds of what :attr:`Baseline.metric` names.
+    """The figures that follow from the seconds of :attr:`Baseline.metric`.
 
-    ``peak_flops`` is as for :func:`figures`; of a calibrated row, it is the job's calibration.
+    ``peak_flops`` is as for :func:`figures`; for a calibrated row, it is the job's calibration.
     """
     judged = baseline.judged_by
     if judged.series is Series.SAVES:
@@ -167,37 +165,37 @@ def figures_of(baseline: Baseline, judged_s: float, peak_flops: float | None) ->
 
 
 def calibration_factor(baseline: Baseline, calibration_flops: float) -> float:
-    """What makes of a job's step time one of a machine that is as fast as the documented one.
+    """The factor that converts a job's step time to a machine of the documented one's speed.
 
-    By it, a machine that multiplies matrices half as fast may take twice as long for a step. The row has a documented
-    calibration; the job's is the FLOP/s that a matrix product reached on one GPU or core.
+    A machine that multiplies matrices half as fast may take twice as long for a step. The row has a documented
+    calibration; the job's is the FLOP/s of a matrix product on one GPU or core.
     """
     assert baseline.calibration_flops is not None
     return calibration_flops / baseline.calibration_flops
 
 
 def model_flops(baseline: Baseline) -> tuple[float | None, str]:
-    """Model FLOPs of one step, and the key of the row that gives them: its own, else as its document counts them.
+    """Model FLOPs of one step, and the key of the row that gives them: its own, else the document's count.
 
-    The document counts them where it states the TFLOP/s of one GPU beside the time of a step, or an MFU of a peak that
-    is known. TFLOP/s come first: they are of no peak.
+    The document counts them if it states the TFLOP/s of one GPU and the step time, or an MFU of a known peak. TFLOP/s
+    come first: they need no peak.
     """
-    stated, batch = baseline.documented, baseline.global_batch_size
+    document, batch = baseline.documented, baseline.global_batch_size
     if baseline.model_flops_per_sample is not None and batch is not None:
         return batch * baseline.model_flops_per_sample, "model_flops"
-    gpu_s, peak_flops = baseline.gpus * (stated.step_time_s or 0.0), documented_peak_flops(baseline)
-    if gpu_s and stated.tflops_per_gpu is not None:
-        counted = RECOMPUTATION_FACTOR if baseline.activation_recomputation else 1.0
-        return stated.tflops_per_gpu * 1e12 / counted * gpu_s, TFLOPS_PER_GPU.key
-    if gpu_s and stated.mfu is not None and peak_flops is not None:
-        return stated.mfu * peak_flops * gpu_s, MFU.key
+    gpu_s, peak_flops = baseline.gpus * (document.step_time_s or 0.0), documented_peak_flops(baseline)
+    if gpu_s and document.tflops_per_gpu is not None:
+        factor = RECOMPUTATION_FACTOR if baseline.activation_recomputation else 1.0
+        return document.tflops_per_gpu * 1e12 / factor * gpu_s, TFLOPS_PER_GPU.key
+    if gpu_s and document.mfu is not None and peak_flops is not None:
+        return document.mfu * peak_flops * gpu_s, MFU.key
     return None, ""
 
 
 def mfu_note(baseline: Baseline, known: float | None = None) -> str:
-    """What is to be known of a row's MFU: whose FLOPs it counts where they are not the row's own, or why there is none.
+    """The note on a row's MFU: the source of FLOPs that are not the row's own, or the reason for a missing MFU.
 
-    ``known`` is the peak where a session has asked for it, or a job's calibration; by default it is the documented one.
+    ``known`` is the peak from the session's option, or a job's calibration; by default it is the documented one.
     """
     if baseline.judged_by.series is Series.SAVES:
         return ""

@@ -1,4 +1,4 @@
-"""The steps of one run become one number."""
+"""The judged number of a run, from its steps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Protocol
 
 from pytest_gsw.tables.model import Figures, Statistic
 
-# -- The steady state of one run: its steps after warm-up, and how even they are -------------------
+# -- The steady state of one run: its steps after warm-up, and their evenness ----------------------
 
 
-#: The run has settled at the first of so many steps in a row that are this near to the median of its second half.
-#: Of 572 published runs of Megatron-LM half had settled at step 2, and nine of ten at step 11.
-_IN_A_ROW = 3
+#: The run has settled at the first of so many consecutive steps this near to the median of its second half. Of 572
+#: published runs of Megatron-LM half had settled at step 2, and nine of ten at step 11.
+_CONSECUTIVE = 3
 _NEARNESS = 0.10
-#: A steady state of fewer steps is none, unless the whole run has no more.
+#: Fewest steps of a steady state, unless the whole run has no more.
 MIN_STEPS = 10
 #: A step that takes over this multiple of the median is a spike: a checkpoint, an evaluation, a hiccup.
 SPIKE = 1.2
@@ -26,9 +26,9 @@ SPIKE = 1.2
 
 @dataclass(frozen=True)
 class Steady:
-    """The steps of a run without those before it had settled; times are in seconds."""
+    """The settled steps of a run; times are in seconds."""
 
-    #: Steps before the steady state, which are not in it.
+    #: Steps before the steady state, not included in it.
     warm_up_steps: int
     #: Steps in it.
     steps: int
@@ -40,21 +40,21 @@ class Steady:
 
 
 def steady(series_s: Sequence[float]) -> Steady:
-    """The steady state of a run; of one that never settles it is the last steps, as few as make a steady state.
+    """The steady state of a run; if it never settles, the last steps, as few as make a steady state.
 
-    Where most steps are slower than those it is the whole run.
+    If most steps are slower than those, it is the whole run.
 
     Raises:
         ValueError: There are no steps.
     """
     if not series_s:
         raise ValueError("there are no steps")
-    first = _settled_at(series_s)
-    chosen = series_s[first:]
-    median_s = statistics.median(chosen)
-    spikes = sum([seconds > SPIKE * median_s for seconds in chosen])
-    mean_s = math.fsum([seconds / len(chosen) for seconds in chosen])  # the sum of what a log says may have no float
-    return Steady(first, len(chosen), median_s, mean_s, p90(chosen), spikes / len(chosen))
+    first = _warm_up_steps(series_s)
+    settled = series_s[first:]
+    median_s = statistics.median(settled)
+    spikes = sum([seconds > SPIKE * median_s for seconds in settled])
+    mean_s = math.fsum([seconds / len(settled) for seconds in settled])  # a log's numbers may overflow a float's sum
+    return Steady(first, len(settled), median_s, mean_s, p90(settled), spikes / len(settled))
 
 
 def p90(values: Sequence[float]) -> float:
@@ -62,36 +62,36 @@ def p90(values: Sequence[float]) -> float:
     return sorted(values)[max(0, math.ceil(0.9 * len(values)) - 1)]
 
 
-def _settled_at(series_s: Sequence[float]) -> int:
-    """How many steps there are before the steady state."""
+def _warm_up_steps(series_s: Sequence[float]) -> int:
+    """Number of steps before the steady state."""
     last_start = max(0, len(series_s) - MIN_STEPS)
     usual_s = statistics.median(series_s[len(series_s) // 2 :])
     near = [abs(seconds - usual_s) <= _NEARNESS * usual_s for seconds in series_s]
-    first = next((start for start in range(last_start) if all(near[start : start + _IN_A_ROW])), last_start)
+    first = next((start for start in range(last_start) if all(near[start : start + _CONSECUTIVE])), last_start)
     # No warm-up is most of a run.
     is_most = statistics.median_low(series_s) > (1 + _NEARNESS) * statistics.median(series_s[first:])
     return 0 if is_most else first
 
 
-#: How much of a statistic's window the log must have: lines are lost where processes write over each other.
+#: Share of a statistic's window that the log must have: lines are lost if processes write over each other.
 _FILLED_SHARE = 0.9
-#: A window of no more steps must be whole, as the recipes' own tools have it for ``mean[35:44]``.
+#: A window of no more steps must be complete, as in the recipes' own tools for ``mean[35:44]``.
 _WHOLE_STEPS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class TimedStep:
-    """One step's number, as the log counts it (``None``: the log has no numbers), and its seconds."""
+    """One step's number, as the log counts it (``None`` without numbers), and its seconds."""
 
     index: int | None
     seconds: float
-    #: Whether its optimizer did something; a step that was skipped is counted, and never measured.
+    #: False for a step that its optimizer skipped: it is counted, and never measured.
     trained: bool = True
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured of one run: the judged number, and the series it comes from."""
+    """The measurement of one run: the judged number, and its series."""
 
     #: The judged seconds: of one training step, or of saving one checkpoint.
     judged_s: float
@@ -102,21 +102,21 @@ class Measurement:
     last_s: float
     #: Its steps after warm-up.
     steady: Steady
-    #: What follows from the judged step time (all ``None`` but one for a checkpoint row).
+    #: The figures that follow from the judged step time (all ``None`` but one for a checkpoint row).
     figures: Figures
     #: Every step's seconds, in order.
     series_s: tuple[float, ...]
-    #: The judged seconds of each of the row's jobs, in order; :attr:`judged_s` is their median, and the series is
-    #: that of the last one. A run by itself is the only one.
+    #: The judged seconds of each of the row's jobs, in order; :attr:`judged_s` is their median, and the series is that
+    #: of the last one. Empty for a single run.
     jobs_s: tuple[float, ...] = ()
-    #: The median of the steady steps of each of several jobs; of one by itself :attr:`steady` has it.
+    #: The median of the steady steps of each of several jobs; for a single one :attr:`steady` has it.
     steadies_s: tuple[float, ...] = ()
-    #: FLOP/s of the (last) job's own calibration, where the MFU is of it and not of the accelerator's peak.
+    #: FLOP/s of the (last) job's own calibration, if the MFU is relative to it and not to the accelerator's peak.
     calibration_flops: float | None = None
-    #: Where ranks print steps of their own: each rank's median over the measured steps, seconds, by the rank's label as
-    #: the log has it. Empty where one rank prints; where no label tells them apart, "slowest of 4" and the like.
+    #: If ranks print their own steps: each rank's median over the measured steps, seconds, by the log's rank label.
+    #: Empty if one rank prints; "slowest of 4" and the like if no label distinguishes them.
     ranks_s: Mapping[str, float] = field(default_factory=dict)
-    #: What was measured of the site's metrics that the row documents: by key, the value of each job, in order.
+    #: Values of the site's metrics that the row documents: by key, one for each job, in order.
     metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
@@ -125,14 +125,14 @@ class Numbered(Protocol):
 
     @property
     def index(self) -> int | None:
-        """Its number, where it bears one."""
+        """Its number, if it has one."""
 
 
 def log_interval(steps: Sequence[Numbered], first_index: int | None = None) -> int:
-    """How many steps each line stands for: 10 for a Megatron log with ``--log-interval 10``.
+    """The number of steps in each line: 10 for a Megatron log with ``--log-interval 10``.
 
-    More than 1 only where the numbers leave no doubt: a log that lost most of its lines has gaps, too.
-    ``first_index`` is as for :func:`selected`.
+    More than 1 only if the numbers are unambiguous: a log that lost most of its lines has gaps, too. ``first_index`` is
+    as for :func:`selected`.
     """
     numbers = [step.index for step in steps if step.index is not None]
     if len(numbers) < max(3, len(steps)):
@@ -158,7 +158,7 @@ def select(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int
 def selected(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int | None = None) -> tuple[int, ...]:
     """The positions of the steps that a statistic is taken over.
 
-    ``first_index`` is the number that the log's format gives to a run's first step, ``None`` where it is not known.
+    ``first_index`` is the number that the log's format gives to a run's first step; ``None`` if unknown.
 
     Raises:
         ValueError: The steps do not fill the statistic's window.
@@ -191,7 +191,7 @@ def _check_filled(statistic: Statistic, window: range, steps: Sequence[TimedStep
         line = range(number - interval + 1, number + 1)
         inside = len(range(max(line.start, window.start), min(line.stop, window.stop)))
         if 0 < inside < interval:
-            stands = f"the line of step {number} stands for steps {line[0]} to {number}"
+            stands = f"the line of step {number} covers steps {line[0]} to {number}"
             raise ValueError(f"{stands}, not all in the window of {statistic}")
         filled += inside
     share = 1.0 if len(window) <= _WHOLE_STEPS else _FILLED_SHARE
@@ -206,12 +206,12 @@ def apply(statistic: Statistic, steps: Sequence[TimedStep], *, first_index: int 
 
 
 def ranks_s(printed: Sequence[Sequence[tuple[str | None, float]]]) -> dict[str, float]:
-    """The median seconds of each rank over several steps, by its label; empty where one rank prints.
+    """The median seconds of each rank over several steps, by its label; empty if one rank prints.
 
-    Ranks without labels print in no order, so that no line tells which rank it is of: a place in each step's order
-    stands for a rank. The first and the last of many lie far apart by chance, neighbours do not, so that the widest
-    gap between two neighbours is kept, as "slowest of 4" and "fastest of 4", and "middle of 4" for the larger part.
-    What is printed of each step is each rank's label, ``None`` without one, and seconds.
+    Ranks without labels print in any order, and no line identifies its rank: the place in each step's sorted times is
+    used instead. The first and the last of many lie far apart by chance, neighbours do not. The widest gap between two
+    neighbours is kept, as "slowest of 4" and "fastest of 4", and "middle of 4" for the larger part. The argument has,
+    for each step, each rank's label (``None`` without one) and seconds.
     """
     by_label: dict[str, list[float]] = {}
     by_place: list[list[float]] = []
@@ -230,7 +230,7 @@ def ranks_s(printed: Sequence[Sequence[tuple[str | None, float]]]) -> dict[str, 
 
 
 def _widest_gap(places_s: Sequence[float]) -> dict[str, float]:
-    """The seconds on both sides of the widest gap between neighbours, and on the side that has more of them."""
+    """The seconds on both sides of the widest gap between neighbours, and on the side with more of them."""
     count = len(places_s)
     behind = max(range(1, count), key=lambda place: places_s[place] / (places_s[place - 1] or math.inf))
     fast_s, slow_s = places_s[behind - 1], places_s[behind]
@@ -243,7 +243,7 @@ def _number(step: TimedStep, position: int) -> int:
 
 
 def _inside(step: TimedStep, position: int, count: int, first: int | None, last: int | None) -> bool:
-    """Whether a step lies in a window; negative bounds count from the last step, which is -1."""
+    """True if a step lies in a window; negative bounds count from the last step, which is -1."""
 
     def at_least(bound: int) -> bool:
         return position - count >= bound if bound < 0 else _number(step, position) >= bound

@@ -1,8 +1,8 @@
-"""Which nodes make jobs slow, from what each job took and where it ran.
+"""Slow nodes, found from the step time and the nodes of each job.
 
-A job of synchronous training is as slow as its slowest node, so one fast job clears all of its nodes. A row may have
-become slower itself, or the whole cluster: both stand among the suspects as if they were nodes of all of their jobs.
-Where they explain as much, no node is named. The likeliest suspect explains its jobs; what is left is looked at again.
+A job of synchronous training is as slow as its slowest node: one fast job clears all of its nodes. A row may have
+become slower itself, or the whole cluster; both are suspects like a node of all of their jobs. If they explain as much,
+no node is named. The likeliest suspect explains its jobs, and the search continues with the rest.
 
 All values are natural logarithms of times: a difference of 0.1 is 10 %.
 """
@@ -20,35 +20,35 @@ from dataclasses import dataclass
 from pytest_gsw.stats.cluster_effect import effects_of
 from pytest_gsw.stats.noise import PRIOR, PRIOR_JOBS, pooled
 
-#: The loss that suspects are held against, and cleared of: a node that costs less fails no row by itself.
+#: The loss that suspects are tested for: a node that costs less fails no row by itself.
 LOSS = 0.06
-#: A smaller loss is not worth a node's name.
+#: A node with a smaller loss is not named.
 LEAST_LOSS = 0.02
-#: Nodes that cannot be told apart are named up to this number; more of them name nobody.
+#: Largest group of indistinguishable nodes that is named.
 MOST_TOGETHER = 16
-#: The newest runs, that nodes are cleared by: what was long before says nothing of today.
+#: Number of newest runs that clear nodes: older ones do not describe today.
 NEWEST_RUNS = 30
-#: Share of runs that may name a sound node. A sum of log likelihood ratios that begins on whichever run is above
-#: ln(1/p) with a probability of p at most (J. Ville, Étude critique de la notion de collectif, 1939, p. 100).
+#: Share of runs that may name a healthy node. A sum of log likelihood ratios that begins on any run is above ln(1/p)
+#: with a probability of p at most (J. Ville, Étude critique de la notion de collectif, 1939, p. 100).
 _FALSE = 0.0005
-#: One suspect is told from another where it is a hundred times as likely.
-_TOLD_APART = math.log(100)
-#: A node is cleared, and a slow one mended, where it is so many times likelier to be sound; jobs before those that make
-#: it so many times less likely are not asked, since a node that became slow is not cleared by them.
+#: A suspect is distinguished from another if it is a hundred times as likely.
+_DISTINCT = math.log(100)
+#: Evidence that clears a node, or fixes a slow one: it is so many times likelier to be healthy. Evidence against it: so
+#: many times less likely, jobs before which cannot clear a node that has become slow since.
 _CLEAR, _ACCUSE = math.log(1000), math.log(10)
-#: Fewest jobs that have a level.
+#: Fewest jobs that define a level.
 _FEWEST = 4
 #: Standard deviations by which the lower quartile and the lowest tenth of normal values lie below their mean.
 _QUARTILE, _DECILE = 0.6745, 1.2816
-#: How many jobs the spread of all rows counts for beside a row's own.
+#: Weight of the spread of all rows, in jobs, next to a row's own.
 _POOLED_JOBS = 10
-#: How many times what one job may say all of a run may.
+#: Upper limit on a whole run's evidence, in multiples of one job's.
 _OF_RUN = 1.5
-#: No noise is taken for less: a node that is slower by a thousandth is no culprit.
+#: Least noise: a node that is slower by a thousandth is no slow node.
 _LEAST_SIGMA = 0.01
 #: Standard deviations beyond which a job is odd.
 _ODD = 2.5
-#: What is looked for in one history at most.
+#: Upper limit on findings in one history.
 _MOST_FOUND = 24
 
 
@@ -56,10 +56,10 @@ _MOST_FOUND = 24
 class JobTime:
     """One measured job."""
 
-    #: Runs are numbered as they come; one run of all rows is a run.
+    #: Number of the run, in order; one run of all rows is a run.
     run: int
     row: int
-    #: The logarithm of what its step took.
+    #: Logarithm of its step time.
     log_s: float
     #: Its nodes: bit i is the i-th node.
     nodes: int
@@ -67,15 +67,16 @@ class JobTime:
 
 @dataclass(frozen=True)
 class SlowNodeGroup:
-    """A node that makes jobs slow, or several of which one does."""
+    """A slow node, or several of which one is slow."""
 
     nodes: tuple[int, ...]
-    #: The logarithm of how many times longer its jobs take.
+    #: Logarithm of the factor by which its jobs take longer.
     excess: float
-    #: The run of its first job that accuses it after the last that clears it, and of the last one that accuses.
+    #: The run of its first job with evidence against it after the last that clears it, and the last run with such
+    #: evidence.
     since: int
     last: int
-    #: Whether it has been fast again.
+    #: True if it has been fast again.
     mended: bool
     #: Indices of its jobs from then on that are slow, and of those that are not.
     accusing: tuple[int, ...]
@@ -84,18 +85,18 @@ class SlowNodeGroup:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a history tells of nodes."""
+    """Slow and healthy nodes in a history."""
 
     #: Nodes that were slow at some time, the likeliest first.
     culprits: tuple[SlowNodeGroup, ...] = ()
-    #: Of the nodes of the newest runs, as bits: those that are known to be sound, and those that jobs do not tell of.
+    #: Of the nodes of the newest runs, as bits: those that are known good, and those without enough data.
     cleared: int = 0
     untold: int = 0
 
 
 @dataclass(frozen=True)
 class _Peak:
-    """The run on which some sum is the largest of all, with all sums then, and the runs that these began with."""
+    """The run with the largest sum of all, all sums at that run, and the runs at which these began."""
 
     run: int
     sums: Mapping[int, float]
@@ -111,7 +112,7 @@ class _Peak:
 
 
 def find(jobs: Sequence[JobTime]) -> SearchResult:
-    """Look for slow nodes; jobs are in the order of their runs."""
+    """Find slow nodes; jobs are in the order of their runs."""
     if not jobs:
         return SearchResult()
     search = _Search(jobs)
@@ -122,15 +123,15 @@ def find(jobs: Sequence[JobTime]) -> SearchResult:
 
 
 class _Search:
-    """One history; whoever is found explains jobs, and the rest is gone through again."""
+    """Search of one history: each suspect found explains its jobs, and the rest is searched again."""
 
     def __init__(self, jobs: Sequence[JobTime]) -> None:
         self.jobs = jobs
         self.nodes = max(job.nodes.bit_length() for job in jobs)
-        #: The number of the whole cluster; the rows are before it, and the nodes before these.
+        #: Index of the whole cluster; rows are before it, and nodes before these.
         self.cluster = self.nodes + max(job.row for job in jobs) + 1
         self.masks = [job.nodes | 1 << (self.nodes + job.row) | 1 << self.cluster for job in jobs]
-        #: Of each job, those that make a level with it: its row's, in the same spell of it.
+        #: The level of each job, shared by the jobs of its row in the same period.
         self.levels: list[tuple[int, ...]] = [(job.row,) for job in jobs]
         self.explained: set[int] = set()
         self.of_run: dict[int, list[int]] = defaultdict(list)
@@ -140,117 +141,115 @@ class _Search:
         self.enough = math.log(max(1, seen) / _FALSE)
 
     def culprits(self) -> Iterator[SlowNodeGroup]:
-        """Whoever was slow, once all are found."""
+        """The slow nodes, after all suspects are found."""
         named: list[tuple[list[int], int, int, bool]] = []
         for number in range(_MOST_FOUND):
-            self._look()
-            self._weigh()
-            peak = self._peak(self.enough / 2)
+            self._fit_levels()
+            self._weigh_jobs()
+            peak = self._find_peak(self.enough / 2)
             if peak is not None:
-                # What is slow by one suspect does not show how odd jobs are otherwise: in part, it is held to be that.
-                self._weigh(self._spell({peak.best}, peak.since[peak.best]))
-                peak = self._peak(self.enough, sum(1 << one for one in peak.sums))
+                # The jobs of one suspect do not show how odd jobs are otherwise: those after its begin are left out of
+                # that.
+                self._weigh_jobs(self._jobs_of({peak.best}, peak.since[peak.best]))
+                peak = self._find_peak(self.enough, sum(1 << one for one in peak.sums))
             if peak is None:
                 break
-            rivals = self._rivals(peak)
+            rivals = self._find_rivals(peak)
             others = [one for one in rivals if one >= self.nodes]
             best = max(others or rivals, key=lambda one: peak.sums[one])
             since = peak.since[best]
-            mended = self._is_mended(best, peak)
+            fixed = self._is_fixed(best, peak)
             theirs = {best} if others else set(rivals)
-            spell = self._spell(theirs, since, peak.run if mended else math.inf)
+            jobs = self._jobs_of(theirs, since, peak.run if fixed else math.inf)
             if others:  # it is not the nodes: these jobs have a level of their own
-                for index in spell:
+                for index in jobs:
                     self.levels[index] = (*self.levels[index], number)
                 continue
-            self.explained.update(spell)
+            self.explained.update(jobs)
             if len(rivals) <= MOST_TOGETHER:
-                named.append((rivals, since, peak.run, mended))
-        for nodes, since, last, mended in named:
-            culprit = self._culprit(nodes, since, last, mended)
+                named.append((rivals, since, peak.run, fixed))
+        for nodes, since, last, fixed in named:
+            culprit = self._slow_node(nodes, since, last, fixed)
             if culprit is not None and culprit.excess >= LEAST_LOSS:
                 yield culprit
 
-    def _look(self) -> None:
-        """What each job took beyond its level and its run, how far such jobs differ, and what it says by that."""
+    def _fit_levels(self) -> None:
+        """Compute each job's excess over its level and run, the spread of the excesses, and the evidence from both."""
         of_level: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for index, level in enumerate(self.levels):
             if index not in self.explained:
                 of_level[level].append(index)
-        known = {level: indices for level, indices in of_level.items() if len(indices) >= _FEWEST}
-        logs = {level: sorted(self.jobs[i].log_s for i in indices) for level, indices in known.items()}
+        by_level = {level: indices for level, indices in of_level.items() if len(indices) >= _FEWEST}
+        logs = {level: sorted(self.jobs[i].log_s for i in indices) for level, indices in by_level.items()}
         usual = statistics.median(map(_low_spread, logs.values())) if logs else PRIOR.sigma
         first: dict[int, dict[int, float]] = defaultdict(dict)
-        for level, indices in known.items():
+        for level, indices in by_level.items():
             centre = _centre(logs[level], usual)
             for index in indices:
                 first[self.jobs[index].run].setdefault(self.jobs[index].row, self.jobs[index].log_s - centre)
         effects = effects_of(first, lambda values: _centre(sorted(values), usual))
         left = [job.log_s - effects.get(job.run, 0.0) for job in self.jobs]
-        centres = {level: _centre(sorted(left[i] for i in indices), usual) for level, indices in known.items()}
+        centres = {level: _centre(sorted(left[i] for i in indices), usual) for level, indices in by_level.items()}
         self.excess = [
             one - centres[level] if level in centres else None for one, level in zip(left, self.levels, strict=True)
         ]
         spreads = {
             level: statistics.median(abs(left[i] - centres[level]) for i in indices) / _QUARTILE
-            for level, indices in known.items()
+            for level, indices in by_level.items()
         }
-        all_rows = pooled(statistics.median(spreads.values() or [0.0]), len(known), PRIOR.sigma, PRIOR_JOBS)
+        all_rows = pooled(statistics.median(spreads.values() or [0.0]), len(by_level), PRIOR.sigma, PRIOR_JOBS)
         self.sigmas = {
             level: max(_LEAST_SIGMA, pooled(spreads[level], len(indices), all_rows, _POOLED_JOBS))
-            for level, indices in known.items()
+            for level, indices in by_level.items()
         }
-        told = {
+        scored = {
             index: (value, self._sigma(index))
             for index, value in enumerate(self.excess)
             if value is not None and index not in self.explained
         }
-        #: Of each job that has a level and no explanation, by how much it is likelier of a slow node; and the odd ones.
-        self.ratios = {index: _ratio(LOSS, *one) for index, one in told.items()}
-        self.odd = {index for index, (value, sigma) in told.items() if value > LOSS / 2 and value > _ODD * sigma}
+        #: Log likelihood ratio of a slow node, for each job with a level and no explanation; and the odd jobs.
+        self.ratios = {index: _ratio(LOSS, *one) for index, one in scored.items()}
+        self.odd = {index for index, (value, sigma) in scored.items() if value > LOSS / 2 and value > _ODD * sigma}
 
     def _sigma(self, index: int) -> float:
         return self.sigmas[self.levels[index]]
 
-    def _spell(self, suspects: Collection[int], since: int, last: float = math.inf) -> set[int]:
-        """The jobs of suspects from a run on."""
+    def _jobs_of(self, suspects: Collection[int], since: int, last: float = math.inf) -> set[int]:
+        """The jobs of suspects in the runs of a period."""
         mask = sum(1 << one for one in suspects)
         runs = (indices for run, indices in self.of_run.items() if since <= run <= last)
         return {index for indices in runs for index in indices if self.masks[index] & mask}
 
-    def _weigh(self, but: Collection[int] = ()) -> None:
-        """The log likelihood ratio of a slow node against none, by job: no more than odd jobs are seen to allow."""
+    def _weigh_jobs(self, but: Collection[int] = ()) -> None:
+        """Limit each job's log likelihood ratio by the share of odd jobs."""
         odd, ratios = self.odd, self.ratios
         shares = ((len(odd) + 1) / (len(ratios) + 1), (len(odd.difference(but)) + 1) / (len(ratios.keys() - but) + 1))
         self.most = most = -sum(map(math.log, shares)) / 2
-        self.said = {index: max(-2 * most, min(most, ratio)) for index, ratio in ratios.items()}
+        self.evidence = {index: max(-2 * most, min(most, ratio)) for index, ratio in ratios.items()}
 
-    def _cut(self, said: float) -> float:
-        return max(-2 * self.most, min(self.most, said))
-
-    def _current_run(self, indices: Iterable[int], suspects: int) -> Mapping[int, float]:
-        """What the jobs of a run say of suspects, together little more than one may: they share its hours."""
+    def _run_evidence(self, indices: Iterable[int], suspects: int) -> Mapping[int, float]:
+        """Evidence of a run's jobs on each suspect: together little more than one job's, since they share its hours."""
         found: dict[int, float] = defaultdict(float)
         for index in indices:
             theirs = self.masks[index] & suspects
-            if theirs and index in self.said:
+            if theirs and index in self.evidence:
                 for suspect in bits(theirs):
-                    found[suspect] += self.said[index]
+                    found[suspect] += self.evidence[index]
         most = self.most
-        return {suspect: max(-2 * most, min(_OF_RUN * most, said)) for suspect, said in found.items()}
+        return {suspect: max(-2 * most, min(_OF_RUN * most, evidence)) for suspect, evidence in found.items()}
 
-    def _peak(self, enough: float, among: int = -1) -> _Peak | None:
-        """The largest sum of suspects, if it is enough; none falls below 0 (E. S. Page, Biometrika 41, p. 100)."""
+    def _find_peak(self, enough: float, among: int = -1) -> _Peak | None:
+        """The largest sum of a suspect, if it is enough; none falls below 0 (E. S. Page, Biometrika 41, p. 100)."""
         sums: dict[int, float] = {}
         since: dict[int, int] = {}
         found, most = None, enough
         for run, indices in self.of_run.items():
             suspects = sum(1 << one for one in sums)
             for index in indices:
-                if self.said.get(index, 0.0) > 0:
+                if self.evidence.get(index, 0.0) > 0:
                     suspects |= self.masks[index] & among
-            for suspect, said in self._current_run(indices, suspects).items():
-                total = sums.get(suspect, 0.0) + said
+            for suspect, evidence in self._run_evidence(indices, suspects).items():
+                total = sums.get(suspect, 0.0) + evidence
                 if total > 0:
                     since[suspect] = since[suspect] if suspect in sums else run
                     sums[suspect] = total
@@ -261,25 +260,26 @@ class _Search:
                 most = found.top
         return found
 
-    def _rivals(self, peak: _Peak) -> list[int]:
-        """The likeliest suspect and those that are about as likely by mostly the same jobs."""
-        theirs = self._spell({peak.best}, peak.since[peak.best], peak.run)
-        slow = [self.masks[index] for index in theirs if self.said.get(index, 0.0) > 0]
-        likely = (one for one, total in peak.sums.items() if total > peak.top - _TOLD_APART)
+    def _find_rivals(self, peak: _Peak) -> list[int]:
+        """The likeliest suspect, and those of about the same likelihood from mostly the same jobs."""
+        theirs = self._jobs_of({peak.best}, peak.since[peak.best], peak.run)
+        slow = [self.masks[index] for index in theirs if self.evidence.get(index, 0.0) > 0]
+        likely = (one for one, total in peak.sums.items() if total > peak.top - _DISTINCT)
         return sorted(one for one in likely if 2 * sum(mask >> one & 1 for mask in slow) > len(slow))
 
-    def _is_mended(self, suspect: int, peak: _Peak) -> bool:
-        """Whether it is sound since the last run that accuses it, held against what its jobs took until then."""
-        theirs = self._spell({suspect}, peak.since[suspect], peak.run)
+    def _is_fixed(self, suspect: int, peak: _Peak) -> bool:
+        """True if its jobs since the last evidence against it show that its loss until then is gone."""
+        theirs = self._jobs_of({suspect}, peak.since[suspect], peak.run)
         loss = max(LEAST_LOSS, statistics.median(self.excess[index] or 0.0 for index in theirs))
         total = least = 0.0
-        for index in sorted(self._spell({suspect}, peak.run + 1)):
-            if index in self.said:
-                total = min(0.0, total + self._cut(_ratio(loss, self.excess[index] or 0.0, self._sigma(index))))
+        for index in sorted(self._jobs_of({suspect}, peak.run + 1)):
+            if index in self.evidence:
+                ratio = _ratio(loss, self.excess[index] or 0.0, self._sigma(index))
+                total = min(0.0, total + max(-2 * self.most, min(self.most, ratio)))
                 least = min(least, total)
         return least <= -_CLEAR
 
-    def _culprit(self, nodes: Sequence[int], since: int, last: int, mended: bool) -> SlowNodeGroup | None:
+    def _slow_node(self, nodes: Sequence[int], since: int, last: int, mended: bool) -> SlowNodeGroup | None:
         mask = sum(1 << node for node in nodes)
         theirs = {
             index: value
@@ -294,11 +294,11 @@ class _Search:
         return SlowNodeGroup(tuple(nodes), excess, since, last, mended, accusing, clearing)
 
     def cleared(self) -> tuple[int, int]:
-        """The nodes of the newest runs, and those of them that are known to be sound; once all culprits are found."""
+        """The nodes of the newest runs, and the known good ones of them; valid after all slow nodes are found."""
         runs = [run for run in self.of_run if run > self.jobs[-1].run - NEWEST_RUNS]
         newest = [index for run in runs for index in self.of_run[run]]
         there = functools.reduce(operator.or_, (self.jobs[index].nodes for index in newest))
-        # A level that is made with one node says nothing of it.
+        # A level that mostly comes from one node is no evidence on that node.
         ran = Counter((self.jobs[i].row, node) for i in newest for node in bits(self.jobs[i].nodes))
         jobs = Counter(self.jobs[i].row for i in newest)
         own: dict[int, int] = defaultdict(int)
@@ -308,9 +308,9 @@ class _Search:
         cleared = decided = 0
         for run in reversed(runs):
             for index in self.of_run[run]:
-                if index in self.said:
+                if index in self.evidence:
                     for node in bits(self.jobs[index].nodes & ~decided & ~own[self.jobs[index].row]):
-                        sums[node] += self.said[index]
+                        sums[node] += self.evidence[index]
             for node, total in sums.items():
                 if not -_CLEAR < total < _ACCUSE and not decided >> node & 1:
                     decided |= 1 << node
@@ -323,12 +323,12 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def _centre(ordered: Sequence[float], sigma: float) -> float:
-    """Where values lie that no node slows down: above the lower quartile, which slow ones do not move by much."""
+    """The centre of values that no node slows down, from the lower quartile, which slow ones hardly move."""
     return _quantile(ordered, 0.25) + _QUARTILE * sigma
 
 
 def _low_spread(ordered: Sequence[float]) -> float:
-    """The spread of values by the faster ones."""
+    """The spread of the faster values."""
     return (_quantile(ordered, 0.25) - _quantile(ordered, 0.1)) / (_DECILE - _QUARTILE)
 
 
@@ -337,7 +337,7 @@ def _ratio(loss: float, value: float, sigma: float) -> float:
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The positions of a number's bits."""
+    """The positions of a number's set bits."""
     text = bin(mask)[:1:-1]
     at = text.find("1")
     while at >= 0:
@@ -346,16 +346,16 @@ def bits(mask: int) -> Iterator[int]:
 
 
 # -- Nodes on which jobs fail more often than on others --------------------------------------------
-# A row may fail by itself, and in one run everything may: a job's chance is that of its row or of its run,
-# whichever is higher. A node is named where so many failures of its jobs are less likely than one in twenty
-# for a whole cluster, the least likely first; its jobs say nothing of other nodes then.
+# A row may fail by itself, and in one run everything may: a job's chance is that of its row or of its run, whichever is
+# higher. A node is named if so many failures of its jobs have a probability below one in twenty for a whole cluster,
+# the least likely first. Its jobs are no evidence on other nodes then.
 
 
-#: How likely a sound cluster has a node that is named (C. E. Bonferroni: a share of it for each node).
+#: Probability that a healthy cluster has a named node (C. E. Bonferroni: a share of it for each node).
 _FALSELY = 0.05
-#: One failure names nobody.
+#: Fewest failures of a named node.
 _FEWEST_FAILED = 2
-#: What changes no sum any more.
+#: Terms below this share do not change a sum.
 _NEGLIGIBLE = 1e-17
 
 
@@ -372,19 +372,19 @@ class JobEnd:
 
 @dataclass(frozen=True)
 class Failures:
-    """How many of a node's jobs failed, or of several nodes' of which one fails them."""
+    """Failed jobs of a node, or of several nodes of which one fails them."""
 
     nodes: tuple[int, ...]
     failed: int
     of: int
-    #: The share that fails of the same rows, in the same runs, on all nodes.
+    #: Expected share of failures: that of the same rows, in the same runs, on all nodes.
     usual: float
-    #: Whether that is beyond chance.
+    #: True if the failures are beyond chance.
     named: bool
 
 
 def failures(jobs: Sequence[JobEnd]) -> tuple[Failures, ...]:
-    """Of each node of which a job failed; those that are named come first."""
+    """The failures of each node of which a job failed; named ones come first."""
     if not any(job.failed for job in jobs):
         return ()
     enough = math.log(_FALSELY / functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count())
@@ -398,13 +398,13 @@ def failures(jobs: Sequence[JobEnd]) -> tuple[Failures, ...]:
         if not odd:
             break
         first = min(odd, key=lambda one: (odd[one], one))
-        together = _rivals(first, tails, [job.nodes for job in left if job.failed])
-        named.append(_told(together, counts[first]))
-        mask = functools.reduce(operator.or_, (1 << one for one in together))
+        group = _indistinguishable(first, tails, [job.nodes for job in left if job.failed])
+        named.append(_make_failures(group, counts[first]))
+        mask = functools.reduce(operator.or_, (1 << one for one in group))
         left = [job for job in left if not job.nodes & mask]
         counts = _counts(left)
-    known = {one for each in named for one in each.nodes}
-    others = [_told((one,), each, named=False) for one, each in of_all.items() if one not in known]
+    named_nodes = {one for each in named for one in each.nodes}
+    others = [_make_failures((one,), each, named=False) for one, each in of_all.items() if one not in named_nodes]
     return (*named, *sorted(others, key=lambda one: (-one.failed / one.of, -one.failed, one.nodes)))
 
 
@@ -420,7 +420,7 @@ class _Count:
 
 
 def _counts(jobs: Sequence[JobEnd]) -> Mapping[int, _Count]:
-    """Of each node of which a job failed."""
+    """Counts of each node of which a job failed."""
     of_row, of_run = _sums((job.row, job.failed) for job in jobs), _sums((job.run, job.failed) for job in jobs)
     failing = functools.reduce(operator.or_, (job.nodes for job in jobs if job.failed), 0)
     counts: dict[int, _Count] = defaultdict(_Count)
@@ -436,7 +436,7 @@ def _counts(jobs: Sequence[JobEnd]) -> Mapping[int, _Count]:
 
 
 def _sums(ended: Iterable[tuple[str, bool]]) -> Mapping[str, tuple[int, int]]:
-    """How many failed, and of how many, by name."""
+    """Failed jobs and all jobs, by name."""
     of: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for name, has_failed in ended:
@@ -445,29 +445,29 @@ def _sums(ended: Iterable[tuple[str, bool]]) -> Mapping[str, tuple[int, int]]:
     return {name: (failed[name], count) for name, count in of.items()}
 
 
-def _rivals(first: int, tails: Mapping[int, float], failed: Collection[int]) -> tuple[int, ...]:
-    """Those that failures do not tell from the likeliest: about as unlikely, and mostly in the same jobs."""
+def _indistinguishable(first: int, tails: Mapping[int, float], failed: Collection[int]) -> tuple[int, ...]:
+    """The nodes that failures do not distinguish from the likeliest: about as unlikely, and mostly in the same jobs."""
     theirs = [nodes for nodes in failed if nodes >> first & 1]
     return tuple(
         sorted(
             one
             for one, tail in tails.items()
-            if tail < tails[first] + _TOLD_APART and 2 * sum(nodes >> one & 1 for nodes in theirs) > len(theirs)
+            if tail < tails[first] + _DISTINCT and 2 * sum(nodes >> one & 1 for nodes in theirs) > len(theirs)
         )
     )
 
 
-def _told(nodes: tuple[int, ...], count: _Count, named: bool = True) -> Failures:
+def _make_failures(nodes: tuple[int, ...], count: _Count, named: bool = True) -> Failures:
     return Failures(nodes, count.failed, count.of, count.usual, named)
 
 
 def log_tail(count: int, of: int, share: float) -> float:
-    """The logarithm of how likely so many or more of them are, each of which has this share by itself.
+    """The logarithm of the probability of ``count`` or more events, each with probability ``share``.
 
     Args:
-        count: How many.
-        of: Of how many.
-        share: From 0 to 1.
+        count: Number of events.
+        of: Number of trials.
+        share: Probability of one event, from 0 to 1.
     """
     if count <= 0 or share >= 1:
         return 0.0
@@ -475,7 +475,7 @@ def log_tail(count: int, of: int, share: float) -> float:
         return -math.inf
     if count > of * share:
         return min(0.0, _log_sum(count, of, share))
-    # The other tail is the shorter one: so many or more of those that have not.
+    # The complement is the shorter tail.
     return math.log1p(-min(1.0, math.exp(_log_sum(of - count + 1, of, 1 - share))))
 
 

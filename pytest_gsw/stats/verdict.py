@@ -1,4 +1,4 @@
-"""Whether a measured row is as fast as documented: a value, from which text is made elsewhere."""
+"""The verdict on a measured row against its document: a value; other modules word it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, Metric
 from pytest_gsw.tables.model import Accepted, Baseline
 
-# -- What is measured and not believed: a gain beyond belief, ranks of one job that differ, steps that outlast a job --
+# -- Implausible measurements: too large a gain, ranks of one job that differ, steps that outlast a job --
 
 
-#: By how much more than its job's time the steps of a log take where that is told, and the seconds that a scheduler's
-#: whole ones are off by.
+#: Factor by which steps may outlast their job's run time, and the error of a scheduler's whole seconds.
 _LONGER, _ROUNDED_S = 1.1, 2.0
 
 
 @dataclass(frozen=True)
 class RankSpread:
-    """The ranks of one job whose step times differ from those of the others."""
+    """The ranks of one job whose step times differ from the others."""
 
     #: Label and seconds of each such rank, the farthest one first.
     ranks: tuple[tuple[str, float], ...]
@@ -36,9 +35,9 @@ class RankSpread:
 
 
 def plausible_gain(max_gain: float, tolerance: float, noise: Noise) -> float:
-    """The gain of throughput beyond which nothing is believed, as a fraction.
+    """The gain of throughput beyond which a result is implausible, as a fraction.
 
-    It is that of a row without noise, or what a single job gains by noise now and then, where that is more.
+    It is that of a row without noise, or the gain that a single job may have by noise, if that is more.
 
     Raises:
         ValueError: The tolerance is not finite and above zero.
@@ -46,22 +45,22 @@ def plausible_gain(max_gain: float, tolerance: float, noise: Noise) -> float:
     return max(max_gain, noises.gain_limit(tolerance, noise))
 
 
-def is_too_good(jobs_s: Sequence[float], reference_s: float, believed: float) -> bool:
-    """Whether any job gains more than is believed: a median has a job that trained nothing in it as well."""
-    return is_above(reference_s / min(jobs_s), believed)
+def is_too_good(jobs_s: Sequence[float], reference_s: float, plausible: float) -> bool:
+    """True if any job gains more than is plausible: a median may hide a job that trained nothing."""
+    return is_above(reference_s / min(jobs_s), plausible)
 
 
 def ranks_of_jobs(jobs: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
-    """Of several jobs' ranks, those of the job in which they differ the most; one job's may be unknown, and empty."""
+    """The ranks of the job in which they differ the most; a job without ranks is an empty mapping."""
     return min(jobs, key=lambda ranks_s: min(ranks_s.values()) / max(ranks_s.values()) if ranks_s else 1.0)
 
 
 def ranks_apart(ranks_s: Mapping[str, float], tolerance: float) -> RankSpread | None:
-    """The ranks that differ from the others; ``None`` where the slowest and the fastest are within the tolerance.
+    """The ranks that differ from the others; ``None`` if the slowest and the fastest are within the tolerance.
 
-    Each step of synchronous training ends when all ranks have exchanged their gradients, so that all take the same
-    time. Where they do not, not all of them took part, or the lines are not of what they seem to be. A rank's time is
-    its median over the measured steps, above zero.
+    Each step of synchronous training ends when all ranks have exchanged their gradients: all take the same time. If
+    they do not, some ranks did not take part, or the lines are misread. A rank's time is its median over the measured
+    steps, above zero.
     """
     if len(ranks_s) < 2 or not is_below(min(ranks_s.values()) / max(ranks_s.values()), tolerance):
         return None
@@ -71,38 +70,38 @@ def ranks_apart(ranks_s: Mapping[str, float], tolerance: float) -> RankSpread | 
         return min(seconds / median_s, median_s / seconds)
 
     ordered = sorted(ranks_s.items(), key=lambda rank: nearness(rank[1]))
-    # Where they are spread evenly, none is by itself beyond the tolerance.
-    away = [rank for rank in ordered if is_below(nearness(rank[1]), tolerance)] or ordered[:2]
-    return RankSpread(tuple(away), median_s)
+    # If they are spread evenly, none alone is beyond the tolerance.
+    distant = [rank for rank in ordered if is_below(nearness(rank[1]), tolerance)] or ordered[:2]
+    return RankSpread(tuple(distant), median_s)
 
 
 def is_longer_than_job(series_s: Sequence[float], run_s: float) -> bool:
-    """Whether steps took clearly longer than their job ran for: not all are its own, or the log's clock is wrong."""
+    """True if steps took clearly longer than their job ran: some are of another job, or the log's clock is wrong."""
     return _LONGER * run_s + _ROUNDED_S < sum(series_s) < math.inf
 
 
-#: A statistic that differs by more than this from the median of the steady steps says something else than it.
+#: A statistic that differs by more than this from the median of the steady steps needs a note.
 NOTABLE_GAP = 0.02
 
 
 class Reason(enum.Enum):
-    """Why an outcome is what it is."""
+    """Reasons for an outcome."""
 
     #: Passed: it differs by no more than the tolerance.
     WITHIN_TOLERANCE = "within tolerance"
-    #: Passed: it is faster by more than the tolerance, and by no more than jobs of this row differ by.
+    #: Passed: it is faster by more than the tolerance, and by no more than the noise between jobs of this row.
     GAIN_WITHIN_NOISE = "gain within noise"
     #: Improved.
     FASTER = "faster than allowed"
     #: Regressed.
     SLOWER = "slower than allowed"
-    #: Inconclusive: it is slower by more than the tolerance, and by no more than jobs of this row differ by.
+    #: Inconclusive: it is slower by more than the tolerance, and by no more than the noise between jobs of this row.
     WITHIN_NOISE = "within noise"
-    #: Inconclusive: a canary row says that the cluster is not in its usual state.
+    #: Inconclusive: a canary row shows that the cluster is not in its usual state.
     CANARY = "canary"
     #: Inconclusive: all rows of the cluster are slower in this run, which is a failure of its own.
     INCIDENT = "incident"
-    #: Inconclusive: a job is faster than is believed.
+    #: Inconclusive: a job is implausibly fast.
     TOO_GOOD = "too good to be true"
     #: Inconclusive: ranks of one job show different times for the same steps.
     RANKS_DIFFER = "ranks differ"
@@ -112,20 +111,20 @@ class Reason(enum.Enum):
     STEPS_SLOWER = "steady steps slower"
 
 
-#: Reasons of runs whose figure is not believed to be the row's, as records have them.
+#: Reasons of runs with an implausible figure, as in records.
 DOUBTS = frozenset(
     reason.value for reason in (Reason.TOO_GOOD, Reason.RANKS_DIFFER, Reason.LAST_STEP, Reason.STEPS_SLOWER)
 )
-#: The same, and runs in which the cluster was not in its usual state: none of them says how jobs of a row differ.
+#: The same, and runs with an unusual state of the cluster: none of them measures the noise of a row.
 UNUSUAL = DOUBTS | {Reason.CANARY.value}
 
-#: What binary fractions make of decimal numbers on both sides of a limit is less than this.
+#: Rounding of decimal numbers to binary fractions is below this.
 _METRIC_ROUNDING = 1e-12
 
-#: Of a row whose noise is not known, the tolerance is all that is allowed.
+#: Noise of a row without a history: the tolerance is the limit.
 _NOISELESS = Noise(sigma=0.0, jobs=0)
 
-#: The reason of an outcome that a site's rule has given without one.
+#: The reason of an outcome from a site's rule that gives none.
 _USUAL_REASON = {
     Outcome.PASSED: Reason.WITHIN_TOLERANCE,
     Outcome.IMPROVED: Reason.FASTER,
@@ -140,16 +139,16 @@ WORST_FIRST = (Outcome.REGRESSED, Outcome.INCONCLUSIVE, Outcome.IMPROVED, Outcom
 
 @dataclass(frozen=True)
 class MetricVerdict:
-    """The outcome by one of a site's metrics, and the numbers it rests on, in the metric's unit."""
+    """The outcome by one of a site's metrics, and its numbers, in the metric's unit."""
 
     metric: Metric
     outcome: Outcome
     #: The median of the row's jobs.
     measured: float
     documented: float
-    #: How much worse (and better) it may be, as a fraction of the documented value.
+    #: Accepted worsening (and improvement), as a fraction of the documented value.
     tolerance: float
-    #: How many more jobs of the row are needed before this counts.
+    #: Number of further jobs that are needed before this counts.
     more: int = 0
 
     @property
@@ -165,40 +164,40 @@ class MetricVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome for one row, and the numbers it rests on."""
+    """The outcome for one row, and its numbers."""
 
     outcome: Outcome
     measured_s: float
     documented_s: float
     #: Accepted loss (and gain) of throughput, as a fraction.
     tolerance: float
-    #: What the cluster has accepted in the document's place; ``None`` where the outcome rests on the document.
+    #: The figure that the cluster has accepted in the document's place; ``None`` if the document is the reference.
     accepted_s: float | None = None
-    #: The loss beyond which it is a regression (the gain beyond which an improvement) where that is not the tolerance:
-    #: jobs of this row differ by more.
+    #: The loss beyond which it is a regression (the gain beyond which an improvement), if noise makes that more than
+    #: the tolerance.
     limit: float | None = None
-    #: By how much jobs of this row differ, where there is a history.
+    #: Noise between jobs of this row, if there is a history.
     noise: Noise | None = None
-    #: Seconds of each job that :attr:`measured_s` is the median of.
+    #: Seconds of each job; :attr:`measured_s` is their median.
     jobs_s: tuple[float, ...] = ()
-    #: The median of the steady steps, beside the statistic of the document.
+    #: The median of the steady steps, besides the statistic of the document.
     steady_s: float | None = None
     given_reason: Reason | None = None
-    #: How many more jobs of the row are needed before this counts; ``None`` where the rule does not say.
+    #: Number of further jobs that are needed before this counts; ``None`` if the rule gives none.
     more: int | None = None
-    #: The gain of throughput beyond which nothing is believed, as a fraction; ``None`` where the rule has none.
+    #: The gain of throughput beyond which a result is implausible, as a fraction; ``None`` if the rule has none.
     max_gain: float | None = None
-    #: Ranks whose times differ, where they do.
+    #: Ranks whose times differ, if any.
     ranks: RankSpread | None = None
-    #: What the other rows of the run say, where they say something.
+    #: The effect of the other rows of the run, if there is one.
     cluster_effect: ClusterEffect | None = None
     #: The outcomes by the site's metrics that the row documents.
     metrics: tuple[MetricVerdict, ...] = ()
-    #: The outcome by the row's own metric, where those say something worse; ``None`` where it is the outcome.
+    #: The outcome by the row's own metric, if those have a worse one; ``None`` if it is the outcome.
     own_outcome: Outcome | None = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers that nothing can be compared with: a ValueError."""
+        """Refuse numbers that cannot be compared: a ValueError."""
         for name in ("measured_s", "documented_s", "tolerance", "accepted_s", "jobs_s"):
             value = getattr(self, name)
             for number in value if isinstance(value, tuple) else (value,):
@@ -212,7 +211,7 @@ class Verdict:
 
     @property
     def reason(self) -> Reason:
-        """Why the outcome by the row's own metric is what it is."""
+        """The reason for the outcome by the row's own metric."""
         return self.given_reason or _USUAL_REASON[self.own]
 
     @property
@@ -222,7 +221,7 @@ class Verdict:
 
     @property
     def reference_s(self) -> float:
-        """The seconds that the outcome rests on."""
+        """The reference of the outcome, seconds."""
         return self.documented_s if self.accepted_s is None else self.accepted_s
 
     @property
@@ -237,7 +236,7 @@ class Verdict:
 
     @property
     def left_change(self) -> float | None:
-        """The same without what the run was slower for all other rows; ``None`` where that is not known."""
+        """The same without the slowdown of all other rows in the run; ``None`` if that is unknown."""
         return (
             None
             if self.cluster_effect is None
@@ -246,12 +245,12 @@ class Verdict:
 
     @property
     def documented_throughput_change(self) -> float:
-        """Measured over documented throughput, less one, whatever the outcome rests on."""
+        """Measured over documented throughput, less one, whatever the reference."""
         return self.documented_s / self.measured_s - 1
 
     @property
     def documented_outcome(self) -> Outcome:
-        """What the outcome is by the document, whatever it rests on."""
+        """The outcome by the document, whatever the reference."""
         return compare(self.measured_s, self.documented_s, self.allowed)
 
     @property
@@ -261,7 +260,7 @@ class Verdict:
 
     @property
     def statistic_gap(self) -> float | None:
-        """The document's statistic over the median of the steady steps, less one, where that is worth a word."""
+        """The document's statistic over the median of the steady steps, less one, if it is notable."""
         if not self.steady_s:
             return None
         gap = self.measured_s / self.steady_s - 1
@@ -269,7 +268,7 @@ class Verdict:
 
     @property
     def allowed_throughput_change(self) -> float:
-        """The limit on the side where the run is, or, within tolerance, the one on the slow side."""
+        """The limit on the side of the run, or, within tolerance, the one on the slow side."""
         return self.allowed if self.own is Outcome.IMPROVED else -self.allowed
 
     @property
@@ -282,10 +281,10 @@ class Verdict:
 def compare(
     measured: float, reference: float, allowed: float, direction: Direction = Direction.LOWER_IS_BETTER
 ) -> Outcome:
-    """How a measured figure compares with the one that it is held against; all are finite and above zero.
+    """Compare a measured figure with its reference; all are finite and above zero.
 
-    What is allowed is stated on the better direction: with 5 %, throughput may be 5 % lower, and a
-    time up to 1/0.95 of its reference.
+    The allowance applies in the better direction: with 5 %, throughput may be 5 % lower, and a time up to 1/0.95 of its
+    reference.
     """
     ratio = reference / measured if direction is Direction.LOWER_IS_BETTER else measured / reference
     if is_below(ratio, allowed):
@@ -305,22 +304,21 @@ def judge(
     max_gain: float | None = None,
     cluster_effect: ClusterEffect | None = None,
 ) -> Verdict:
-    """Compare what was measured of a row with its document, or with what its cluster has accepted beside that.
+    """Compare a row's measurement with its document, or with the figure that its cluster has accepted instead.
 
     Args:
         baseline: The row.
-        measurement: What was measured; of several jobs it is their median.
+        measurement: The measurement; the median if there are several jobs.
         tolerance: Accepted loss (and gain) of throughput as a fraction.
-        accepted: The cluster's figure, which then is what the outcome rests on.
-        noise: By how much jobs of this row differ on its cluster, ``None`` where that is not known: then the
-            tolerance is all that is allowed.
-        repeats: How many jobs the row may have, so that the verdict can say how many are still needed.
-        max_gain: Gain of throughput that is believed, as a fraction; the row's own by default.
-        cluster_effect: What the other rows of the run say; ``None`` where they say nothing.
+        accepted: The cluster's figure, which then is the reference.
+        noise: Noise between jobs of this row on its cluster; ``None`` if unknown: the tolerance then is the limit.
+        repeats: The number of jobs that the row may have, from which the verdict derives how many are still needed.
+        max_gain: Largest plausible gain of throughput, as a fraction; the row's own by default.
+        cluster_effect: The effect of the other rows of the run; ``None`` without one.
 
     Raises:
-        ValueError: There is no documented figure to judge by, or a number is not finite
-            and above zero. Missing never passes, and NaN never compares.
+        ValueError: There is no documented figure to judge by, or a number is not finite and above zero. A missing
+            figure never passes, and NaN is never compared.
     """
     documented_s = baseline.judged_s
     accepted_s = None if accepted is None else accepted.judged_s
@@ -337,10 +335,10 @@ def judge(
     reference_s = documented_s if accepted_s is None else accepted_s
     jobs_s = measurement.jobs_s or (measurement.judged_s,)
     repeats = repeats or Repeats()
-    known = noise or _NOISELESS
+    row_noise = noise or _NOISELESS
     plan = {"first": repeats.first, "confirm": repeats.confirm}
     joint = None if cluster_effect is None else decide_adjusted(jobs_s, reference_s, tolerance, cluster_effect, **plan)
-    decision = joint.decision if joint else decide(jobs_s, reference_s, tolerance, known, **plan)
+    decision = joint.decision if joint else decide(jobs_s, reference_s, tolerance, row_noise, **plan)
     outcome = decision.outcome
     allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
     direction = baseline.judged_by.direction
@@ -348,7 +346,7 @@ def judge(
     reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
     if joint is not None and joint.is_part:
         reason = Reason.INCIDENT
-    believed, ranks = plausible_gain(max_gain, tolerance, known), ranks_apart(measurement.ranks_s, tolerance)
+    plausible, ranks = plausible_gain(max_gain, tolerance, row_noise), ranks_apart(measurement.ranks_s, tolerance)
     steady_s = statistics.median(measurement.steadies_s or (measurement.steady.median_s,))
     # A job that is unlike its steps counts as slow as these.
     usual_s = statistics.median([*map(max, jobs_s, measurement.steadies_s)] or [steady_s])
@@ -359,7 +357,7 @@ def judge(
             outcome, reason = Outcome.INCONCLUSIVE, Reason.RANKS_DIFFER
         elif is_below(measurement.judged_s / usual_s, tolerance):  # a statistic is not a run
             outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER, usual_s
-        elif is_too_good(jobs_s, reference_s, believed):
+        elif is_too_good(jobs_s, reference_s, plausible):
             outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
     return Verdict(
         outcome,
@@ -373,18 +371,18 @@ def judge(
         steady_s=steady_s,
         given_reason=reason,
         more=decision.more,
-        max_gain=believed,
+        max_gain=plausible,
         ranks=ranks,
         cluster_effect=cluster_effect,
     )
 
 
 def is_last_step_alone(baseline: Baseline, measurement: Measurement, reference_s: float, tolerance: float) -> bool:
-    """Whether a job is too slow by its last step alone, which is what the document states.
+    """True if a job is too slow only by its last step, which is the document's statistic.
 
-    The median of its steady steps is within the tolerance of the reference, and so is the step before the last of that
-    median, and the last step is not: a job that slows down at its end has more slow steps. The statistic stays what is
-    compared: no row passes by its median.
+    The median of its steady steps is within the tolerance of the reference, and the step before the last is within it
+    of that median, but the last step is not: a job that slows down at its end has more slow steps. The comparison keeps
+    the statistic: no row passes by its median.
     """
     if measurement.statistic != "last" or baseline.metric != STEP_TIME.name or len(measurement.jobs_s) > 1:
         return False
@@ -401,18 +399,18 @@ def judge_metric(
     repeats: Repeats,
     max_gain: float,
 ) -> MetricVerdict:
-    """Compare what was measured of a site's metric with its document.
+    """Compare a row's values of a site's metric with its document.
 
-    The tolerance is a fraction of the documented value, in the direction in which it is worse: with 5 %, 61.2 GiB may
-    be 64.26 GiB, and 1,000 tokens/s 950.
+    The tolerance is a fraction of the documented value, in the worse direction: with 5 %, 61.2 GiB may be 64.26 GiB,
+    and 1,000 tokens/s 950.
 
     Args:
         metric: The metric.
         jobs: The value of each of the row's jobs so far.
         documented: The value in the document.
-        tolerance: How much worse (and better) it may be, as a fraction.
-        repeats: How many jobs the row may have.
-        max_gain: How much better it may be and is believed, as a fraction.
+        tolerance: Accepted worsening (and improvement), as a fraction.
+        repeats: The number of jobs that the row may have.
+        max_gain: Largest plausible improvement, as a fraction.
 
     Raises:
         ValueError: There is no job, or a number is not finite and above zero.

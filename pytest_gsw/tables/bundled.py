@@ -1,4 +1,4 @@
-"""Where the tables are that come with pytest-gsw, and which YAML files are no tables."""
+"""The bundled tables, and the YAML files that are no tables."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-#: Not a table: what documents do not say, see :mod:`pytest_gsw.importing.facts`.
+#: Not a table: facts that documents lack, see :mod:`pytest_gsw.importing.facts`.
 FACTS_FILE = "facts.yaml"
-#: The JSON Schema of tables, for editors; the importer puts it beside them.
+#: The JSON Schema of tables, for editors; the importer puts it next to them.
 SCHEMA_FILE = "baseline.schema.json"
-#: The directory, among the tables that come with pytest-gsw, of those that only ``--gsw-release`` asks for.
+#: The directory, among the bundled tables, of those that only ``--gsw-release`` selects.
 RELEASES_DIRECTORY = "releases"
 #: A table's own line, as the importer writes it.
 _RELEASES = re.compile(r"releases: \[(.*)\]")
 
 
 def accepted_file(table: Path) -> Path:
-    """The file beside ``NAME.yaml`` for what clusters have accepted for its rows: ``NAME.accepted.yaml``."""
+    """The file next to ``NAME.yaml`` with the accepted figures of clusters for its rows: ``NAME.accepted.yaml``."""
     return table.with_name(f"{table.stem}.accepted{table.suffix}")
 
 
 def table_of_accepted(path: Path) -> Path | None:
-    """The table that a file of accepted figures belongs to, ``None`` for any other file."""
+    """The table that a file of accepted figures belongs to; ``None`` for any other file."""
     stem = path.stem.removesuffix(".accepted")
     return None if stem == path.stem else path.with_name(f"{stem}{path.suffix}")
 
 
 def is_table(path: Path) -> bool:
-    """Whether a YAML file among tables is one."""
+    """True if a YAML file among tables is a table."""
     return path.name != FACTS_FILE and table_of_accepted(path) is None
 
 
@@ -40,15 +40,15 @@ def schema_text() -> str:
 
 @cache
 def bundled_baselines() -> Path:
-    """The directory of the tables that come with pytest-gsw."""
+    """The directory of the bundled tables."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "baselines"
-    # In a checkout (an editable install) the tables stand beside the package, not in it.
+    # In a checkout (an editable install) the tables are next to the package, not in it.
     return inside if inside.is_dir() else package.parent / "baselines"
 
 
 def is_of_release(path: Path, root: Path) -> bool:
-    """Whether a table below the bundled ones is left out where no release is asked for.
+    """True if a table below the bundled ones is left out unless a release is selected.
 
     Another release has rows of the same names with other figures.
     """
@@ -57,9 +57,9 @@ def is_of_release(path: Path, root: Path) -> bool:
 
 @cache
 def bundled_releases() -> Mapping[str, tuple[Path, ...]]:
-    """By release, the oldest first, the tables that come with pytest-gsw and hold for it, sorted.
+    """The bundled tables of each release, sorted; releases from the oldest on.
 
-    Of tables of one framework and name, it is the release's own: a README may state what the document leaves out.
+    If several tables have one framework and name, the release's own wins: its README may state what the document lacks.
     """
     from pytest_gsw.tables.releases import by_age  # an idle session, which looks at YAML files, needs none of it
 
@@ -69,7 +69,7 @@ def bundled_releases() -> Mapping[str, tuple[Path, ...]]:
         if not is_table(path):
             continue
         lines = path.read_text(encoding="utf-8").splitlines()
-        stated = next((match[1] for line in lines if (match := _RELEASES.fullmatch(line))), "")
-        for release in re.findall(r'"([^"]+)"', stated):
+        listed = next((match[1] for line in lines if (match := _RELEASES.fullmatch(line))), "")
+        for release in re.findall(r'"([^"]+)"', listed):
             found.setdefault(release, {})[path.parts[-2:]] = path
     return {release: tuple(sorted(found[release].values())) for release in sorted(found, key=by_age)}

@@ -1,4 +1,4 @@
-"""Baseline tables: YAML files become :class:`Baseline` values, or a list of everything wrong in them."""
+"""Baseline tables: YAML files become :class:`Baseline` values, or a list of all their faults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import bisect
 import json
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
@@ -58,11 +58,11 @@ from pytest_gsw.tables.yaml_values import (
     read_text,
 )
 
-# -- Tables whose rows stand on one line each, as the importer writes them --------------------------
-#
-# ``- {gpus: 8, step_time_s: 4.3, line: 12}``. A YAML parser takes most of the time of collecting ten thousand rows. A
-# line of bare words needs none: here the parser gets such lines without their keys, and says where in the file they
-# stand. Whatever is not plain, and every file in which anything is wrong, is :mod:`pytest_gsw.tables.yaml_values`'s.
+# -- Tables with one row per line, as the importer writes them --------------------------------------
+
+# ``- {gpus: 8, step_time_s: 4.3, line: 12}``. A YAML parser takes most of the time of collecting ten thousand rows, and
+# a line of bare words needs none: here the parser gets such lines without their keys, and returns their places.
+# :mod:`pytest_gsw.tables.yaml_values` reads all other lines, and every file with a fault.
 
 
 _PAIR = r"[a-z_0-9]+: [A-Za-z0-9][A-Za-z0-9_.+%-]*"
@@ -70,9 +70,9 @@ _ROW = re.compile(rf"( *- )\{{({_PAIR}(?:, {_PAIR})*)\}}")
 
 
 def read_by_line(path: Path) -> Values | None:
-    """The values of a baseline file in which all is right; ``None`` where that takes a closer look.
+    """The values of a baseline file without faults; ``None`` if it needs the full parser.
 
-    The values of a row know no places of their own.
+    The values of a row have no places of their own.
 
     Raises:
         FileError: It cannot be read.
@@ -94,11 +94,11 @@ def read_by_line(path: Path) -> Values | None:
                     row.value.update(_pairs(match[2]))
     except (FileError, ValueError):
         return None
-    return None if rows else values  # what is left looks like a row, in a text or where no row may stand
+    return None if rows else values  # what is left looks like a row, in a text or where no row may be
 
 
 def _pairs(text: str) -> dict[str, Value]:
-    """The values of one row; a ValueError where a key or a value is wrong."""
+    """The values of one row; a ValueError if a key or a value is wrong."""
     pairs = text.split(", ")
     values = dict(map(_pair, pairs))
     if len(values) < len(pairs):
@@ -115,14 +115,14 @@ def _pair(text: str) -> tuple[str, Value]:
     return key, Value(field.read(raw), NOWHERE)
 
 
-#: Share of a run's steps that must be found in its log. Below 1, because a step's line is
-#: now and then lost among the lines of other ranks; the last step must always be there.
+#: Share of a run's steps that must be in its log. Below 1, because a step's line is sometimes lost among the lines of
+#: other ranks; the last step must always be there.
 STEP_SHARE = 0.9
-#: Fewest steps of a row that states neither ``min_steps`` nor how many its recipe runs: the recipes' own figures are
+#: Fewest steps of a row without ``min_steps`` and without the recipe's number of steps: the recipes' own figures are
 #: means of ten.
 FEWEST_STEPS = 10
 
-#: The log format of a framework that writes another one's logs; each of the others has a format of its own name.
+#: The log format of a framework that writes another one's logs; all others have a format of their own name.
 LOG_FORMATS = {
     # NVIDIA-NeMo/Megatron-Bridge, src/megatron/bridge/training/utils/train_utils.py: Megatron-LM's line.
     "megatron-bridge": "megatron",
@@ -130,7 +130,7 @@ LOG_FORMATS = {
     "llm-foundry": "composer",
 }
 
-#: Times that a log of a format shows at most, however many steps the run has.
+#: Upper limit on times in a log of a format, however many steps the run has.
 LOGGED_AT_MOST = {
     # google/paxml, paxml/programs.py, BaseTrainProgram.run: the line is written by log_first_n(…, 20).
     "paxml": 20,
@@ -139,25 +139,25 @@ LOGGED_AT_MOST = {
 }
 
 _NO_PARALLELISM = Parallelism()
-_NOTHING: Mapping[str, Any] = {}
+_EMPTY: Mapping[str, Any] = {}
 
-#: Keys whose values are a row's as they are; one that is not given has the field's default.
-_AS_GIVEN = tuple(
+#: Keys whose values a row takes unchanged; a missing one has the field's default.
+_UNCHANGED_KEYS = tuple(
     key
     for key in FILE_FIELDS
     if key in Baseline.__dataclass_fields__ and key not in {"accepted", "metrics", "min_steps", "recipe"}
 )
 
-#: What a row must have after file, table and row are merged.
-_NEEDED = ("dtype", "accelerator", "gpus", "gpus_per_node")
-#: What may give the figure that the verdict rests on.
-_OF_VERDICT = frozenset(
+#: Required keys of a row after file, table and row are merged.
+_REQUIRED_KEYS = ("dtype", "accelerator", "gpus", "gpus_per_node")
+#: Keys that may give the figure of the verdict.
+_VERDICT_KEYS = frozenset(
     {*metrics.DOCUMENTED, "metric", "global_batch_size", "sequence_length", "gpus", "expected_failure"}
 )
 
 
-class _Found(NamedTuple):
-    """A row of which something is blank, as it is read."""
+class _BlankEntry(NamedTuple):
+    """A row with a blank value, as read."""
 
     id: str
     location: Location
@@ -171,7 +171,7 @@ class Table(NamedTuple):
     """The rows of one baseline file or of several."""
 
     rows: tuple[Baseline, ...]
-    #: Those that cannot run, because something of them is blank.
+    #: Rows that cannot run, because a value is blank.
     blanks: tuple[BlankRow, ...]
 
 
@@ -191,23 +191,23 @@ def read_table(path: Path) -> Table:
         values, faults = mapping_with_faults(path, read_text(path), FILE_FIELDS)
     is_right = not faults
     rows: list[Baseline] = []
-    found: list[_Found] = []
+    found: list[_BlankEntry] = []
     taken: dict[str, int] = {}
     for number, table in _entries(values, "tables"):
         shared = _merge(values, table.value)
-        # The file's, key by key overridden by the table's own.
+        # The file's, overridden key by key by the table's own.
         recipe = _merge(*(level["recipe"].value or {} for level in (values, table.value) if "recipe" in level))
         recipe_unknown = frozenset(f"recipe.{key}" for key, value in recipe.items() if value is None)
         made: Recipe | None = None  # nothing of it is a row's own
         for row_number, row in _entries(table.value, "rows"):
-            known = stated = _merge(row.value, above=shared)
+            facts = stated = _merge(row.value, above=shared)
             unknown = recipe_unknown
             if None in stated.values():
                 unknown |= {key for key, value in stated.items() if value is None}
-                known = {key: value for key, value in stated.items() if value is not None}
-            metric = metrics.JUDGED[known.get("metric", metrics.STEP_TIME.name)]
-            documented = _documented(known, metric)
-            problems = _row_problems(known, metric, documented, recipe, unknown)
+                facts = {key: value for key, value in stated.items() if value is not None}
+            metric = metrics.JUDGED[facts.get("metric", metrics.STEP_TIME.name)]
+            documented = _documented(facts, metric)
+            problems = _row_problems(facts, metric, documented, recipe, unknown)
             if not problems:
                 location = Location(path, row.line, row.column)
                 name = row_id(stated) if is_right and not unknown else blank_id(stated)
@@ -217,30 +217,30 @@ def read_table(path: Path) -> Table:
                     problems = [f"has the id {name} of line {taken[name]}; give it a 'case' of its own"]
                 taken.setdefault(name, location.line)
                 if unknown:
-                    found.append(_Found(name, location, known, (values, table.value, row.value), table.line))
+                    found.append(_BlankEntry(name, location, facts, (values, table.value, row.value), table.line))
                 elif is_right:
-                    made = made or _recipe(known, recipe)
-                    min_steps = known.get("min_steps") or _default_min_steps(known, metric, recipe)
-                    rows.append(_baseline(name, known, documented, min_steps, made, location))
+                    made = made or _recipe(facts, recipe)
+                    min_steps = facts.get("min_steps") or _default_min_steps(facts, metric, recipe)
+                    rows.append(_baseline(name, facts, documented, min_steps, made, location))
             key = f"tables[{number}].rows[{row_number}]"
             faults += [Fault(row.line, row.column, key, problem) for problem in problems]
-    # Whether a figure is one of a blank row is not known yet.
-    named = {row.id for row in found}
-    accepted = [entry for _, entry in _entries(values, "accepted") if _row_of(entry) not in {None, *named}]
+    # The figures of blank rows cannot be assigned yet.
+    blank_ids = {row.id for row in found}
+    accepted = [entry for _, entry in _entries(values, "accepted") if _row_named_in(entry) not in {None, *blank_ids}]
     if accepted:
-        # Whether an entry's row is there can be said only of a file whose rows are right.
+        # An unknown row can be reported only for a file whose rows are right.
         faults += accepted_faults(accepted, None if faults else {row.id: row for row in rows})
     if faults:
         raise FileError(path, tuple(faults))
-    right = with_accepted(path, rows, accepted, named)
+    right = with_accepted(path, rows, accepted, blank_ids)
     return Table(right, tuple(_blank_rows(path, found)))
 
 
 def table_files(path: Path) -> tuple[Path, ...]:
-    """The baseline files that a path stands for: itself, or every table below a directory, sorted.
+    """The baseline files of a path: itself, or every table below a directory, sorted.
 
     Raises:
-        ConfigurationError: There is no such file or directory, or accepted figures are left of a table that is gone.
+        ConfigurationError: There is no such file or directory, or accepted figures of a missing table remain.
     """
     if path.is_file():
         return (path,)
@@ -256,12 +256,12 @@ def table_files(path: Path) -> tuple[Path, ...]:
 
 
 def load_tables(paths: Sequence[Path] | None = None) -> tuple[Baseline, ...]:
-    """The rows that can run of all these files and directories; see :func:`read_tables`."""
+    """The rows of all these files and directories that can run; see :func:`read_tables`."""
     return read_tables(paths).rows
 
 
 def read_tables(paths: Sequence[Path] | None = None) -> Table:
-    """All rows of all these files and directories; where none is given, of the tables that come with pytest-gsw.
+    """All rows of all these files and directories; by default, of the bundled tables.
 
     Raises:
         ConfigurationError: A path does not exist or holds no table, or a file is wrong.
@@ -279,18 +279,18 @@ def read_tables(paths: Sequence[Path] | None = None) -> Table:
 
 
 def _entries(values: Values, key: str) -> Iterator[tuple[int, Value]]:
-    """The entries of a list with their numbers, without those that are wrong."""
+    """The right entries of a list with their numbers."""
     listed = values[key].value if key in values else None
     return ((number, entry) for number, entry in enumerate(listed or ()) if entry.value is not None)
 
 
-def _row_of(entry: Value) -> str | None:
-    """The row of an accepted figure; ``None`` where the entry does not say whose it is."""
+def _row_named_in(entry: Value) -> str | None:
+    """The row of an accepted figure; ``None`` if the entry lacks row or cluster."""
     whose = [entry.value[key].value if key in entry.value else None for key in ("row", "cluster")]
     return None if None in whose else whose[0]
 
 
-def _merge(*levels: Values, above: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
+def _merge(*levels: Values, above: Mapping[str, Any] = _EMPTY) -> dict[str, Any]:
     """Values by key: each from the nearest level that has it, the last."""
     merged = dict(above)
     for level in levels:
@@ -306,17 +306,17 @@ def _row_problems(
     recipe: Mapping[str, Any],
     unknown: AbstractSet[str],
 ) -> list[str]:
-    """What is wrong with one row as a whole, each key by itself being right; what is not known yet may be right."""
+    """Faults of one row as a whole, after each key was found right; unknown values may be right."""
     problems = [
         f"missing '{needed}' (here, at its table or at the file)"
-        for needed in _NEEDED
+        for needed in _REQUIRED_KEYS
         if needed not in row and needed not in unknown
     ]
     if "line" in row and "document" not in row and "document" not in unknown:
         problems.append("has a 'line', and no 'document' that it is a line of")
     stated_as = metrics.SAVE_TIME.key if metric.series is Series.SAVES else metrics.STEP_TIME.key
     has_none = "expected_failure" not in row and getattr(documented, metric.key) is None
-    if has_none and not _OF_VERDICT & unknown:
+    if has_none and not _VERDICT_KEYS & unknown:
         stated = [key for key in metrics.THROUGHPUTS if key in row] if metric.series is Series.STEPS else []
         needed = f"'{stated_as}', on which the verdict rests"
         if stated:
@@ -325,7 +325,7 @@ def _row_problems(
             needed += f" (or {lacking}, which would give it from {stated[0]})"
         problems.append(f"missing {needed}")
     if CALIBRATION in metric.needs and "calibration_flops" not in {*row, *unknown}:
-        problems.append(f"missing 'calibration_flops', the calibration beside which '{stated_as}' was measured")
+        problems.append(f"missing 'calibration_flops', the calibration with which '{stated_as}' was measured")
     if "directory" not in recipe and "recipe" not in unknown:
         problems.append("missing 'recipe.directory' (at its table or at the file)")
     problems += [
@@ -339,15 +339,15 @@ def _row_problems(
     return problems
 
 
-def _logged_at_most(row: Mapping[str, Any]) -> int | None:
+def _most_logged_steps(row: Mapping[str, Any]) -> int | None:
     return LOGGED_AT_MOST.get(row.get("log_format") or row.get("framework", ""))
 
 
 def _recipe(row: Mapping[str, Any], keys: Mapping[str, Any]) -> Recipe:
     lists = {name: tuple(value.value for value in keys[name]) for name in ("may_fail", "arguments") if name in keys}
     recipe = Recipe(**{**keys, **lists})
-    most = _logged_at_most(row)
-    # One record is no step: it stands for all of them.
+    most = _most_logged_steps(row)
+    # One record is no step: it covers all of them.
     if most is None or most == 1 or recipe.logged_steps is not None or recipe.steps is None:
         return recipe
     return replace(recipe, logged_steps=most) if recipe.steps > most else recipe
@@ -355,9 +355,9 @@ def _recipe(row: Mapping[str, Any], keys: Mapping[str, Any]) -> Recipe:
 
 def _default_min_steps(row: Mapping[str, Any], metric: Metric, recipe: Mapping[str, Any]) -> int:
     """Fewest steps of a row that does not state them itself."""
-    most = _logged_at_most(row)
+    most = _most_logged_steps(row)
     if metric.series is Series.SAVES or most == 1:
-        return 1  # steps say nothing of how many saves, or summaries, there are
+        return 1  # steps do not show how many saves, or summaries, there are
     logged: int | None = recipe.get("logged_steps") or recipe.get("steps")
     if logged is None:
         return min(FEWEST_STEPS, most or FEWEST_STEPS)
@@ -365,32 +365,32 @@ def _default_min_steps(row: Mapping[str, Any], metric: Metric, recipe: Mapping[s
 
 
 def _documented(row: Mapping[str, Any], metric: Metric) -> Figures:
-    """The figures that the document states, and the step time where it states a throughput in its place.
+    """The documented figures, with the step time from a throughput if the document states only that.
 
     seconds per step = sequence length * global batch size / tokens/s = global batch size / samples/s.
     """
-    stated = Figures(**{key: row[key] for key in Figures.__dataclass_fields__ if key in row})
-    if stated.tokens_per_s is None and TOKENS_PER_S_PER_GPU in row and "gpus" in row:
-        stated = replace(stated, tokens_per_s=row[TOKENS_PER_S_PER_GPU] * row["gpus"])
+    document_figures = Figures(**{key: row[key] for key in Figures.__dataclass_fields__ if key in row})
+    if document_figures.tokens_per_s is None and TOKENS_PER_S_PER_GPU in row and "gpus" in row:
+        document_figures = replace(document_figures, tokens_per_s=row[TOKENS_PER_S_PER_GPU] * row["gpus"])
     if metric.series is Series.SAVES:
-        return stated
-    step_time_s = _stated_step_time_s(row, stated)
-    if getattr(stated, metric.key) == step_time_s == stated.step_time_s:
-        return stated  # as the document has it for nearly all rows
-    return replace(stated, **{metrics.STEP_TIME.key: step_time_s, metric.key: step_time_s})
+        return document_figures
+    step_time_s = _stated_step_time_s(row, document_figures)
+    if getattr(document_figures, metric.key) == step_time_s == document_figures.step_time_s:
+        return document_figures  # as in nearly all documents
+    return replace(document_figures, **{metrics.STEP_TIME.key: step_time_s, metric.key: step_time_s})
 
 
-def _stated_step_time_s(row: Mapping[str, Any], stated: Figures) -> float | None:
+def _stated_step_time_s(row: Mapping[str, Any], document_figures: Figures) -> float | None:
     batch = row.get("global_batch_size")
-    if stated.step_time_s is not None or batch is None:
-        return stated.step_time_s
+    if document_figures.step_time_s is not None or batch is None:
+        return document_figures.step_time_s
     # Tokens first: they are some thousand times as many, and have more digits.
-    if stated.tokens_per_s is not None and "sequence_length" in row:
+    if document_figures.tokens_per_s is not None and "sequence_length" in row:
         tokens: float = row["sequence_length"] * batch
-        return tokens / stated.tokens_per_s
-    if stated.samples_per_s is not None:
+        return tokens / document_figures.tokens_per_s
+    if document_figures.samples_per_s is not None:
         samples: float = batch
-        return samples / stated.samples_per_s
+        return samples / document_figures.samples_per_s
     return None
 
 
@@ -398,11 +398,11 @@ def _baseline(
     name: str, row: Mapping[str, Any], documented: Figures, min_steps: int, recipe: Recipe, location: Location
 ) -> Baseline:
     log_format = row.get("log_format", row["framework"])
-    given: dict[str, Any] = {"attributes": _NOTHING, "metrics": _NOTHING}
-    given |= {key: row[key] for key in _AS_GIVEN if key in row}
-    given["log_format"] = LOG_FORMATS.get(log_format, log_format)
+    arguments: dict[str, Any] = {"attributes": _EMPTY, "metrics": _EMPTY}
+    arguments |= {key: row[key] for key in _UNCHANGED_KEYS if key in row}
+    arguments["log_format"] = LOG_FORMATS.get(log_format, log_format)
     if "metrics" in row:
-        given["metrics"] = {key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
+        arguments["metrics"] = {key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
     architecture = _merge(row.get("architecture", {}))
     degrees = {key: row[key] for key in Parallelism.__dataclass_fields__ if key in row}
     return Baseline(
@@ -424,25 +424,25 @@ def _baseline(
         formula=architecture.get("formula"),
         model_layers=architecture.get("layers"),
         hidden_size=architecture.get("hidden_size"),
-        **given,
+        **arguments,
     )
 
 
 # -- Rows that cannot run, because a key of theirs has no value --------------------------------------
-#
-# ``pytest-gsw import`` leaves a key blank where the document does not say it. Each such row is an error of its own; the
+
+# ``pytest-gsw import`` leaves a key blank if the document does not state it. Each such row is an error of its own; the
 # other rows of its table run.
 
-#: What the importer writes behind a blank of a file or a table, and above the row of a blank, with the key.
+#: The importer's comments behind a blank of a file or a table, and above the row of a blank, with the key.
 BLANK_BEHIND = "  # BLANK: "
 BLANK_ABOVE = "BLANK "
-#: What it writes behind a table's title: the line of the table's header in the document.
+#: The importer's comment behind a table's title: the line of the table's header in the document.
 TABLE_AT_LINE = "  # table at line "
 
-#: Keys that name a row in facts.yaml, and so are no facts of it.
+#: Keys that name a row in facts.yaml, and are therefore no facts of it.
 _NO_FACTS = frozenset({"gpus", "document", "release", "line", "metrics"})
 _RECIPE = "recipe."
-#: What no plain text of YAML may hold.
+#: Characters that plain YAML text may not hold.
 _QUOTED = re.compile(r"[^A-Za-z0-9._/-]")
 _ABOVE = re.compile(rf" *# {BLANK_ABOVE}(?P<key>[a-z_0-9.]+): (?P<reason>.+)")
 #: Lines as YAML counts them.
@@ -450,12 +450,12 @@ _LINES = re.compile("\r\n?|[\n\x85\u2028\u2029]")
 _AT_LINE = re.compile(rf"{TABLE_AT_LINE}([0-9]+)$")
 
 
-#: By key, the lines of the comments above rows that say why it is blank, and what they say.
+#: By key, the line numbers of comments above rows, and their reasons for a blank.
 _Comments = dict[str, tuple[list[int], list[str]]]
 
 
-def _blank_rows(path: Path, found: Sequence[_Found]) -> Iterator[BlankRow]:
-    """The rows of a file with its comments, which say why a key is blank and where the table stands in the document."""
+def _blank_rows(path: Path, found: Sequence[_BlankEntry]) -> Iterator[BlankRow]:
+    """The rows of a file with its comments: reasons for blanks, and the tables' lines in the document."""
     lines = ["", *_LINES.split(read_text(path))] if found else []
     above: _Comments = {}
     for number, line in enumerate(lines):
@@ -471,7 +471,7 @@ def _blank_rows(path: Path, found: Sequence[_Found]) -> Iterator[BlankRow]:
         yield BlankRow(row.id, row.location, known, blanks, int(at_line[1]) if at_line else None)
 
 
-def _blanks(row: _Found, lines: Sequence[str], above: _Comments) -> Iterator[Blank]:
+def _blanks(row: _BlankEntry, lines: Sequence[str], above: _Comments) -> Iterator[Blank]:
     nearest: dict[str, tuple[int, Value]] = {}
     for level, values in enumerate(row.levels):
         recipe = values["recipe"].value if "recipe" in values else {}
@@ -483,18 +483,18 @@ def _blanks(row: _Found, lines: Sequence[str], above: _Comments) -> Iterator[Bla
         is_own = level == len(row.levels) - 1
         reason = lines[value.line].partition(BLANK_BEHIND.strip())[2].strip()
         if is_own:
-            # One comment stands above all rows behind each other that lack the same.
+            # One comment is above all consecutive rows that lack the same key.
             numbers, reasons = above.get(key, ([], []))
             before = bisect.bisect(numbers, row.location.line)
             reason = reasons[before - 1] if before else reason
         of_recipe = key.startswith(_RECIPE)
         known = RECIPE_FIELDS[key.removeprefix(_RECIPE)] if of_recipe else FILE_FIELDS[key]
-        assert isinstance(known, Field)  # nothing else may be blank
+        assert isinstance(known, Field)  # no other kind may be blank
         yield Blank(key, value.line, known.wanted, reason, is_own=is_own)
 
 
 def blank_error(row: BlankRow) -> RunError:
-    """What is said of a row in the place of a result: what is blank and why, and what to write where."""
+    """The error of a blank row in place of a result: the blank keys, their reasons, and the values to write."""
     reasons = {blank.reason for blank in row.blanks}
     because = f": {reasons.pop()}" if len(reasons) == 1 and "" not in reasons else ""
     path = relative_path(row.location.path)
@@ -508,7 +508,7 @@ def blank_error(row: BlankRow) -> RunError:
 
 
 def _advice(row: BlankRow) -> str:
-    """Where to write what is blank: in the table, or in facts.yaml where the importer has written the table."""
+    """The advice for blank values: write into the table, or into facts.yaml if the importer wrote the table."""
     keys = [blank.key for blank in row.blanks]
     facts = facts_of([row])
     own = [key for key in keys if key in _NO_FACTS] if facts else keys
@@ -518,16 +518,16 @@ def _advice(row: BlankRow) -> str:
     directory = relative_path(row.location.path.parent.parent)
     again = command("pytest-gsw", "import", str(row.known["document"]), "-o", str(directory), "--overwrite")
     also = f"; {enumerated([key for key in keys if key not in own])} there, or" if own else ", or"
-    where = f"into {directory / FACTS_FILE} beside what it has of the document, and {again}:"
+    where = f"into {directory / FACTS_FILE} next to its entries for the document, and {again}:"
     return "\n".join([f"{into_table}{also} {where}", "", *facts])
 
 
-#: What is wanted of keys, each once, in their order.
+#: The wanted values of keys, each once, in order.
 _Keys = dict[str, str]
 
 
 def facts_of(rows: Iterable[BlankRow]) -> list[str]:
-    """The lines of facts.yaml that fill in what facts can, of the rows that the importer has written."""
+    """The lines of facts.yaml that fill in missing facts of rows that the importer wrote."""
     # By document and by the line of a table's header: its keys, and those of its rows by their lines and GPUs.
     documents: dict[str, dict[int, tuple[_Keys, dict[tuple[int, int | None], _Keys]]]] = {}
     for row in rows:
@@ -552,7 +552,7 @@ def facts_of(rows: Iterable[BlankRow]) -> list[str]:
 
 
 def _lines_of(keys: _Keys, indent: str) -> Iterator[str]:
-    """The keys with what is to be written behind them; those of the recipe below it."""
+    """The keys with the wanted values behind them; those of the recipe below it."""
     yield from (f"{indent}{key}:  # {wanted}" for key, wanted in keys.items() if not key.startswith(_RECIPE))
     of_recipe = {key.removeprefix(_RECIPE): wanted for key, wanted in keys.items() if key.startswith(_RECIPE)}
     if of_recipe:
@@ -560,41 +560,39 @@ def _lines_of(keys: _Keys, indent: str) -> Iterator[str]:
         yield from (f"{indent}  {key}:  # {wanted}" for key, wanted in of_recipe.items())
 
 
-# -- What rows state, as written: their texts, with the places where they stand -----------------------
-#
-# A :class:`~pytest_gsw.tables.model.Baseline` has numbers. Whether two of them contradict each other
-# depends on the digits that were written, and a finding is of use only with its place; hence this form,
-# which rows of YAML files and rows of imported documents share.
+# -- The values of rows as written, with their places -------------------------------------------------
+
+# A :class:`~pytest_gsw.tables.model.Baseline` has numbers. A contradiction between two of them depends on the written
+# digits, and a finding needs its place; hence this form, which rows of YAML files and rows of imported documents share.
 
 
 @dataclass(frozen=True)
 class StatedRow:
     """One row: every key that it has itself, from its table or from its file.
 
-    Keys are those of :data:`pytest_gsw.tables.schema.ROW_FIELDS`, ``model``, ``framework``, ``document``,
-    ``release``, ``activation_recomputation``, and those of mappings with a dot: ``architecture.layers``,
-    ``attributes.id``.
+    Keys are those of :data:`pytest_gsw.tables.schema.ROW_FIELDS`, ``model``, ``framework``, ``document``, ``release``,
+    ``activation_recomputation``, and those of mappings with a dot: ``architecture.layers``, ``attributes.id``.
     """
 
-    #: As the plugin names it: ``llama2_70b_fp8[H100x64]``.
+    #: Name in the plugin: ``llama2_70b_fp8[H100x64]``.
     id: str
-    #: The file that the places count in: a YAML table, or a document.
+    #: The file of the places: a YAML table, or a document.
     file: str
     values: Mapping[str, Stated]
     #: Known findings by name, each with its reason.
     acknowledged: Mapping[str, str] = field(default_factory=dict)
 
 
-#: Keys of a file that are no row's, and that say what its rows are.
+#: Keys of a file that describe its rows and are no row's own.
 _FILE_KEYS = frozenset({"model", "framework", "log_format", "document", "release", "activation_recomputation"})
 _MAPPINGS = frozenset({"architecture", "attributes"})
 
 
 def stated_rows(path: Path) -> tuple[StatedRow, ...]:
-    """All rows of one baseline file as they are spelt, in the file's order; of what is blank, nothing is stated.
+    """All rows of one baseline file as written, in the file's order, without blank values.
 
-    Each key is the nearest one's, as in :func:`~pytest_gsw.tables.load.read_table`. What is acknowledged
-    at the file and at a table counts for all their rows.
+    Each key is the nearest one's, as in :func:`~pytest_gsw.tables.load.read_table`. Acknowledgements at the file and at
+    a table count for all their rows.
 
     Raises:
         FileError: The file is wrong; it lists every fault with line and column.
@@ -605,14 +603,12 @@ def stated_rows(path: Path) -> tuple[StatedRow, ...]:
         (*table.rows, *table.blanks), key=lambda row: (row.location.line, row.location.column)
     )
     levels = tuple(_levels(read_spelling(path)))
-    return tuple(
-        StatedRow(row.id, str(path), _without(_values(above), blanks.get(row.id, ())), _acknowledged(above))
-        for row, above in zip(rows, levels, strict=True)
-    )
-
-
-def _without(values: dict[str, Stated], blank: Container[str]) -> dict[str, Stated]:
-    return {key: stated for key, stated in values.items() if key not in blank}
+    found = []
+    for row, above in zip(rows, levels, strict=True):
+        blank = blanks.get(row.id, ())
+        values = {key: stated for key, stated in _values(above).items() if key not in blank}
+        found.append(StatedRow(row.id, str(path), values, _acknowledged(above)))
+    return tuple(found)
 
 
 def _levels(root: Any) -> Iterator[Sequence[Mapping[str, Spelt]]]:
@@ -629,7 +625,7 @@ def _values(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, Stated]:
             if isinstance(spelt, Stated) and (key in ROW_FIELDS or key in _FILE_KEYS):
                 values[key] = spelt
             elif isinstance(spelt, Mapping) and key in _MAPPINGS:
-                # A nearer mapping takes the place of the whole other one.
+                # A nearer mapping replaces the whole other one.
                 values = {name: stated for name, stated in values.items() if not name.startswith(f"{key}.")}
                 values |= {f"{key}.{name}": text for name, text in spelt.items() if isinstance(text, Stated)}
     return values
@@ -643,32 +639,32 @@ def _acknowledged(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, str]:
     return reasons
 
 
-# -- A row and a release of the recipes that ran, or is to run: where figures of that one are ----------
+# -- A row with figures of another release of the recipes than the one that ran, or is to run ----------
 
 _TAG = re.compile(r"v?(\d\d)\.(\d\d)(?:\.\d{1,3})?")
 
 
 class OtherRelease(NamedTuple):
-    """What is said of a row whose figures are not of the release that runs."""
+    """The error for a row whose figures are not of the release that runs."""
 
     fact: str
-    #: Which bundled table has the row's figures for that release.
+    #: The bundled table with the row's figures for that release.
     table: tuple[str, str]
     advice: str
 
 
 def holds_for(source: Source, version: str, among: Sequence[str] | None = None) -> bool | None:
-    """Whether a row's figures are of the release of this ``GSW_VERSION``, or of one of these that it may be.
+    """True if a row's figures are of this ``GSW_VERSION``'s release, or of one of ``among``.
 
-    A table of one's own may name it as the script does. ``None`` if the row or the run names no release.
+    A user's own table may name it as the script does. ``None`` if the row or the run names no release.
     """
-    ran = releases_of(version) if among is None else among
+    versions = releases_of(version) if among is None else among
     if source.releases:
-        # Which container a release of the recipes runs in its name does not tell.
+        # The name of a recipes' release does not show its container.
         wanted = {release for release in source.releases if not is_container(release)}
-        return not wanted.isdisjoint((version.removeprefix("v"), *ran)) if ran and wanted else None
-    # The tag of the document alone says year and month.
-    month, months = _month(source.release or ""), set(map(_month, ran))
+        return not wanted.isdisjoint((version.removeprefix("v"), *versions)) if versions and wanted else None
+    # The tag of a document has year and month alone.
+    month, months = _month(source.release or ""), set(map(_month, versions))
     return None if month is None or months <= {None} else month in months
 
 
@@ -690,26 +686,27 @@ def states_none(release: str) -> bool:
     return _TAG.fullmatch(release) is not None and release >= NO_FIGURES_SINCE
 
 
-def other_release(baseline: Baseline, ran: Sequence[str], what: str, *where: str) -> OtherRelease:
-    """What is said of ``what``, a log or a recipe, which is of one of these releases and not certainly of the row's.
+def other_release(baseline: Baseline, run_releases: Sequence[str], what: str, *where: str) -> OtherRelease:
+    """The error for ``what``, a log or a recipe, of one of the releases ``ran``, which are not certainly the row's.
 
-    ``where`` are the options of pytest that name the log, or the cluster that has the recipe.
+    ``where`` are the options of pytest that name the log, or the cluster with the recipe.
     """
     wanted = baseline.source.releases or (str(baseline.source.release),)
-    fact = f"{what} is of release {format_releases(ran, 'or')}, and the row's figures are of {format_releases(wanted)}"
-    found = rows_of(baseline.id, ran)
+    ran = format_releases(run_releases, "or")
+    fact = f"{what} is of release {ran}, and the row's figures are of {format_releases(wanted)}"
+    found = rows_of(baseline.id, run_releases)
     if not found:
         advice = (
-            f"stage the recipe of {wanted[-1]}, or write the figures of {ran[0]} into a table of your own, with "
-            f'releases: ["{ran[0]}"], and name it with --gsw-baselines'
+            f"stage the recipe of {wanted[-1]}, or write the figures of {run_releases[0]} into a table of your own, "
+            f'with releases: ["{run_releases[0]}"], and name it with --gsw-baselines'
         )
-        return OtherRelease(fact, ("table", f"no bundled table has this row for {format_releases(ran, 'or')}"), advice)
+        return OtherRelease(fact, ("table", f"no bundled table has this row for {ran}"), advice)
     if len({row.judged_s for row in found.values()}) > 1:
         figures = (f"{row.judged_s:g} of {release}" for release, row in found.items())
-        said = f"several: {baseline.judged_by.key} {', '.join(figures)}"
-        return OtherRelease(fact, ("table", said), "stage a checkout of one release, whose CHANGELOG says which it is")
+        several = f"several: {baseline.judged_by.key} {', '.join(figures)}"
+        return OtherRelease(fact, ("table", several), "stage a checkout of one release, whose CHANGELOG names it")
     release, path = next((release, row.location.path) for release, row in found.items())
-    # The row of this node id is the other table's: the option alone does not make it that one's.
+    # The row of this node id is the other table's: the option alone does not select that table.
     judged = command("pytest", *where, f"--gsw-release={release}", f"{_argument(path)}::{baseline.id}")
     advice = f"stage the recipe of {wanted[-1]}, or take that release's figures: {judged}"
     return OtherRelease(fact, ("table", f"{relative_path(path)} has this row's figures of {release}"), advice)
@@ -726,7 +723,7 @@ def rows_of(row_id: str, releases: Iterable[str]) -> dict[str, Baseline]:
 def _rows(path: Path) -> tuple[Baseline, ...]:
     try:
         return load_table(path)
-    except ConfigurationError:  # it is not what the session is about
+    except ConfigurationError:  # a faulty table is not an error of this session
         return ()
 
 

@@ -1,7 +1,6 @@
-"""Every figure of a row once: its name, unit and direction, what people call it, and what it is made of.
+"""Every figure of a row: its name, unit, direction, label and basis.
 
-It lies with the tables because their keys are its names; what follows from a figure is computed in
-:mod:`pytest_gsw.stats.figures`.
+It is in this room because the tables' keys are its names; :mod:`pytest_gsw.stats.figures` computes derived figures.
 """
 
 from __future__ import annotations
@@ -13,27 +12,27 @@ from typing import Any, Literal, get_args
 
 
 class Direction(enum.Enum):
-    """Which way a figure is better."""
+    """The better direction of a figure."""
 
     LOWER_IS_BETTER = "lower is better"
     HIGHER_IS_BETTER = "higher is better"
 
 
 class Series(enum.Enum):
-    """What of a log a figure is taken over."""
+    """The part of a log that a figure is taken over."""
 
     STEPS = "step"
     SAVES = "checkpoint save"
 
 
-#: How the numbers that a site's metric reads become one.
+#: Statistic that reduces the numbers of a site's metric to one.
 MetricStatistic = Literal["last", "median", "mean", "max", "min"]
 STATISTICS: tuple[str, ...] = get_args(MetricStatistic)
 
-#: What the key of a metric looks like.
+#: Form of a metric's key.
 METRIC_KEY = r"[a-z][a-z0-9_]{0,59}"
 
-#: What a metric may need of a run beside its series: the FLOP/s that a matrix product reached in the same job.
+#: Further requirement of a metric: the FLOP/s of a matrix product in the same job.
 CALIBRATION = "calibration"
 
 
@@ -45,23 +44,23 @@ class Metric:
     key: str
     unit: str
     direction: Direction
-    #: What people call it.
+    #: Label for users.
     label: str
-    #: How its numbers are written; ``None``: as a percentage of the fraction.
+    #: Format of its numbers; ``None``: as a percentage of the fraction.
     format: str | None = "{:,.4g}"
-    #: What a row that is judged by it is measured over; ``None`` where it follows from another figure.
+    #: The series that a row judged by it is measured over; ``None`` if it follows from another figure.
     series: Series | None = None
     needs: frozenset[str] = frozenset()
-    #: What stands above its numbers in a table, and behind one of them, where that is not label and unit.
+    #: Table heading and unit behind a number, if they are not label and unit.
     heading: str = ""
     behind: str = ""
-    #: Its name in Prometheus' units, and what it is in half a sentence; without them it is not exported.
+    #: Its name in Prometheus' units, and its meaning in half a sentence; without them it is not exported.
     exported: str = ""
     help: str = ""
-    #: It is shown where it was measured although the document does not state it: it follows from the step time.
+    #: It is displayed if measured, even if undocumented: it follows from the step time.
     always_shown: bool = False
-    #: Of a site's metric: gives its numbers, as numbers or as the log's bytes, from a
-    #: :class:`~pytest_gsw.validation.measure.MetricLog`; and how these become one.
+    #: For a site's metric: returns its numbers, as numbers or as the log's bytes, from a
+    #: :class:`~pytest_gsw.validation.measure.MetricLog`; and their statistic.
     read: Callable[[Any], Iterable[Any]] | None = field(default=None, compare=False)
     statistic: MetricStatistic = "last"
 
@@ -72,12 +71,12 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """What stands above its numbers in a table."""
+        """The heading of its numbers in a table."""
         return self.heading or f"{self.label} ({self.unit})"
 
     @property
     def per_unit(self) -> str:
-        """What stands behind one of its numbers."""
+        """The unit behind one of its numbers."""
         return self.behind or self.unit
 
 
@@ -126,23 +125,23 @@ DAYS_TO_TRAIN = Metric(
     heading="days to train 1T tokens",
 )
 
-#: All that come with pytest-gsw, in the order in which they are shown.
+#: All metrics of pytest-gsw, in display order.
 METRICS = (
     *(STEP_TIME, CALIBRATED_STEP_TIME, SAVE_TIME),
     *(TOKENS_PER_S, SAMPLES_PER_S, MFU, TFLOPS_PER_GPU, DAYS_TO_TRAIN),
 )
-#: By key.
+#: The same by key.
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in METRICS}
-#: Those that a row may be judged by, by the value of its ``metric``.
+#: Metrics that a row may be judged by, by the value of its ``metric``.
 JUDGED: Mapping[str, Metric] = {metric.name: metric for metric in METRICS if metric.series is not None}
-#: Keys of those that a table writes as a percentage.
+#: Keys that a table writes as a percentage.
 PERCENTAGES = frozenset(metric.key for metric in METRICS if metric.format is None)
 
-#: Throughput for each GPU, which some documents state in the place of the job's.
+#: Throughput for each GPU, which some documents state instead of the job's.
 TOKENS_PER_S_PER_GPU = "tokens_per_s_per_gpu"
-#: Keys of throughputs, each of which gives the step time where the document states none.
+#: Keys of throughputs, each of which gives the step time if the document states none.
 THROUGHPUTS = (SAMPLES_PER_S.key, TOKENS_PER_S.key, TOKENS_PER_S_PER_GPU)
-#: Keys of what a row's document may state, in the order in which tables have them.
+#: Keys that a row's document may state, in the order of tables.
 DOCUMENTED = (
     *(STEP_TIME.key, TOKENS_PER_S.key, TOKENS_PER_S_PER_GPU, SAMPLES_PER_S.key, MFU.key),
     *(DAYS_TO_TRAIN.key, TFLOPS_PER_GPU.key, SAVE_TIME.key),

@@ -1,7 +1,7 @@
-"""Releases: how one is named, which of the recipes' a ``GSW_VERSION`` stands for, which container an image is.
+"""Releases: their names, the recipes' releases of a ``GSW_VERSION``, the container of an image.
 
 A release of the recipes is a tag of their repository without its ``v``: ``25.01.1``. ``GSW_VERSION`` is a constant of
-the launch scripts that not every release has changed. A release of the NeMo container is named as its image is,
+the launch scripts that not every release has changed. A release of the NeMo container is named like its image,
 ``nemo:26.06.01``: the recipes' release 26.06.01 runs in ``nemo:26.04.01``.
 """
 
@@ -15,18 +15,18 @@ from typing import Literal
 from pytest_gsw.common.text import ByNumber, by_number, enumerated
 from pytest_gsw.tables import value_types as f
 
-#: In front of a release of the NeMo container.
+#: Prefix of a release of the NeMo container.
 NEMO = "nemo:"
 #: The first release of the recipes whose READMEs have no figures: NVIDIA/dgxc-benchmarking, tag v25.07.
 NO_FIGURES_SINCE = "25.07"
-#: A release, as tables, clusters and ``--gsw-release`` name it.
+#: A release, as in tables, clusters and ``--gsw-release``.
 _NAME = re.compile(rf"(?:{NEMO})?[0-9][0-9A-Za-z.-]{{0,30}}")
 _WANTED = "a release without its v, such as 25.02.01, or a container, such as nemo:26.06"
 #: The end of an image's name: ``nvcr.io#nvidia/nemo:26.04.00``, and ``nvidia+nemo+26.04.00.sqsh`` of the recipes.
 _IMAGE = re.compile(r"(?:^|[/#+])nemo[:+](\d\d\.\d\d(?:\.(?!sqsh$)[0-9a-z]{1,8})?)(?:\.sqsh)?$")
 
 #: By ``GSW_VERSION``, the releases whose scripts have it: NVIDIA/dgxc-benchmarking, ``launch.sh`` of each tag; from
-#: v25.10 on, ``llmb_version`` of ``release.yaml`` as well, which llmb-run writes beside a log.
+#: v25.10 on, ``llmb_version`` of ``release.yaml`` as well, which llmb-run writes next to a log.
 _SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "24.11": ("24.11.1",),
     "25.01": ("25.01", "25.01.1"),
@@ -44,15 +44,15 @@ _SCRIPTS: Mapping[str, tuple[str, ...]] = {
 
 
 def releases_of(version: str) -> tuple[str, ...]:
-    """The releases whose scripts have this ``GSW_VERSION``; none where it names no release, as ``demo`` does not."""
+    """The releases whose scripts have this ``GSW_VERSION``; none if it names no release, such as ``demo``."""
     version = version.removeprefix("v")
-    known = _SCRIPTS.get(version)
+    releases = _SCRIPTS.get(version)
     is_one = _NAME.fullmatch(version) is not None and not is_container(version)
-    return known if known is not None else (version,) if is_one else ()
+    return releases if releases is not None else (version,) if is_one else ()
 
 
 def is_container(release: str) -> bool:
-    """Whether a release is one of the NeMo container, and not of the recipes."""
+    """True if a release is one of the NeMo container, and not of the recipes."""
     return release.startswith(NEMO)
 
 
@@ -62,16 +62,16 @@ def by_age(release: str) -> ByNumber:
 
 
 def container_of(image: str) -> str | None:
-    """The release of the NeMo container that an image is; ``None`` of one whose name does not tell.
+    """The release of the NeMo container in an image; ``None`` if the name has none.
 
-    ``nemo:26.04.00`` is what documents call 26.04.
+    ``nemo:26.04.00`` is 26.04 in documents.
     """
     found = _IMAGE.search(image.strip())
     return None if found is None else f"{NEMO}{found[1].removesuffix('.00')}"
 
 
 def format_releases(releases: Sequence[str], word: Literal["and", "or"] = "and") -> str:
-    """Releases as a sentence names them: ``25.01 and 25.01.1``, and of many the first and the last, as listed."""
+    """Releases for a sentence: ``25.01 and 25.01.1``, and of many the first and the last, as listed."""
     if len(releases) > 3:
         return f"{releases[0]} to {releases[-1]}"
     return enumerated(releases, word)

@@ -1,4 +1,4 @@
-"""Every key of a baseline file: what it means, and what may stand there."""
+"""Every key of a baseline file: its meaning, and its allowed values."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pytest_gsw.tables.model import Accepted, Baseline, parse_statistic
 from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.yaml_values import Value, Values, read_mapping
 
-# -- What clusters have accepted for the rows of a table: a list in a file of its own beside the table
-#
-# :mod:`pytest_gsw.baseline_updates` writes that file whole. Tables that have the list in themselves are read as well.
+# -- Accepted figures of clusters for the rows of a table: a list in a file next to the table
+
+# :mod:`pytest_gsw.baseline_updates` writes that file whole. Tables that contain the list are read as well.
 
 
 def read_spread(raw: str) -> float:
-    """A spread as it is written, as a fraction."""
+    """A written spread, as a fraction."""
     return f.read_percent(raw, "a percentage such as 0.8%", lambda percent: percent >= 0)
 
 
@@ -38,10 +38,10 @@ def _read_date(raw: str) -> str:
     return raw
 
 
-#: The figures that a cluster may have accepted, by what a row's verdict rests on.
+#: The figures that a cluster may have accepted, by the metric of a row's verdict.
 ACCEPTED_FIGURES: Mapping[str, str] = {name: metric.key for name, metric in metrics.JUDGED.items()}
 
-#: What a cluster has accepted for a row; ``pytest-gsw baseline propose`` writes such entries.
+#: An accepted figure of a cluster for a row; ``pytest-gsw baseline propose`` writes such entries.
 ACCEPTED_FIELDS: f.Fields = {
     "row": f.text("Id of the row, one of the table's.", required=True),
     "cluster": f.pattern(
@@ -64,7 +64,7 @@ ACCEPTED_FIELDS: f.Fields = {
         required=True,
     ),
     "job_ids": f.text("Ids of these jobs.", required=True),
-    "image": f.text("The container image that they ran, where that is known."),
+    "image": f.text("Their container image, if known."),
     "date": f.Field(
         _read_date,
         "a date such as 2026-11-20",
@@ -83,7 +83,7 @@ ACCEPTED_FIELDS: f.Fields = {
 #: Every key of a file of accepted figures.
 ACCEPTED_FILE_FIELDS: f.Fields = {
     "accepted": f.Sequence_(
-        ACCEPTED_FIELDS, "Figures that clusters have accepted beside the documented ones.", required=True
+        ACCEPTED_FIELDS, "Figures that clusters have accepted in addition to the documented ones.", required=True
     ),
 }
 
@@ -92,9 +92,9 @@ Key = tuple[str, str]
 
 
 def accepted_beside(table: Path) -> Sequence[Value]:
-    """The entries of the file beside a table, none where there is no such file; a FileError where it is wrong."""
+    """The entries of the file next to a table; none if there is no such file, a FileError if it is wrong."""
     path = accepted_file(table)
-    # A link that leads nowhere is a file that cannot be read, and no file that is not there.
+    # A broken link is a file that cannot be read, not a missing one.
     entries: Sequence[Value] = (
         read_mapping(path, ACCEPTED_FILE_FIELDS)["accepted"].value if os.path.lexists(path) else ()
     )
@@ -104,23 +104,23 @@ def accepted_beside(table: Path) -> Sequence[Value]:
 def with_accepted(
     table: Path, rows: Sequence[Baseline], inside: Sequence[Value], blank: Collection[str] = ()
 ) -> tuple[Baseline, ...]:
-    """A table's rows with what clusters have accepted for them.
+    """A table's rows with the figures that clusters have accepted for them.
 
-    ``inside`` are entries that stand in the table itself, in which :func:`accepted_faults` has found no fault.
-    ``blank`` are the ids of rows that cannot run: whether a figure is one of theirs is not known yet.
+    ``inside`` are entries in the table itself, in which :func:`accepted_faults` has found no fault. ``blank`` are the
+    ids of rows that cannot run: their figures cannot be assigned yet.
 
     Raises:
-        FileError: The file beside the table is wrong, or has a figure that stands in the table as well.
+        FileError: The file next to the table is wrong, or has a figure that is in the table as well.
     """
-    beside = [entry for entry in accepted_beside(table) if entry_key(entry.value)[0] not in blank]
-    if not inside and not beside:
+    accepted_entries = [entry for entry in accepted_beside(table) if entry_key(entry.value)[0] not in blank]
+    if not inside and not accepted_entries:
         return tuple(rows)
-    taken = {entry_key(entry.value): f"line {entry.line} of {table.name}" for entry in inside}
-    faults = accepted_faults(beside, {row.id: row for row in rows}, table.name, taken)
+    places = {entry_key(entry.value): f"line {entry.line} of {table.name}" for entry in inside}
+    faults = accepted_faults(accepted_entries, {row.id: row for row in rows}, table.name, places)
     if faults:
         raise FileError(accepted_file(table), tuple(faults))
     by_row: dict[str, dict[str, Accepted]] = {}
-    for entry in (*inside, *beside):
+    for entry in (*inside, *accepted_entries):
         row, cluster = entry_key(entry.value)
         values = {key: value.value for key, value in entry.value.items() if key != "row"}
         judged_s = next(values.pop(key) for key in ACCEPTED_FIGURES.values() if key in values)
@@ -139,19 +139,19 @@ def accepted_faults(
     where: str = "this file",
     elsewhere: Mapping[Key, str] | None = None,
 ) -> list[Fault]:
-    """What is wrong with accepted figures as a whole, each key by itself being right.
+    """Faults of accepted figures as a whole, after each key was found right.
 
-    ``rows`` is ``None`` where the table is wrong: then figures are not held against their rows. ``where`` is what the
-    rows stand in, ``elsewhere`` where other figures stand, by row and cluster.
+    ``rows`` is ``None`` if the table is wrong: figures are then not compared with their rows. ``where`` names the place
+    of the rows, ``elsewhere`` the places of other figures, by row and cluster.
     """
-    taken = dict(elsewhere or {})
+    places = dict(elsewhere or {})
     faults = []
     for number, entry in enumerate(entries):
         key = row_id, cluster = entry_key(entry.value)
         problems = []
-        if key in taken:
-            problems.append(f"{cluster} has accepted a figure for {row_id} in {taken[key]} already")
-        taken.setdefault(key, f"line {entry.line}")
+        if key in places:
+            problems.append(f"{cluster} has accepted a figure for {row_id} in {places[key]} already")
+        places.setdefault(key, f"line {entry.line}")
         if rows is not None:
             problems += _row_problems(entry.value, row_id, rows, where)
         faults += [Fault(entry.line, entry.column, f"accepted[{number}]", problem) for problem in problems]
@@ -163,7 +163,7 @@ def _row_problems(entry: Values, row_id: str, rows: Mapping[str, Baseline], wher
     if row is None:
         return [f"there is no row '{row_id}' in {where}{f.nearest(row_id, rows)}"]
     if row.judged_s is None:
-        return [f"the document has no figure for {row_id}, so that none can stand beside it"]
+        return [f"the document has no figure for {row_id}, so none can be accepted for it"]
     wanted = ACCEPTED_FIGURES[row.metric]
     others = [key for key in ACCEPTED_FIGURES.values() if key in entry and key != wanted]
     missing = [] if wanted in entry else [f"missing '{wanted}', on which the verdict of {row_id} rests"]
@@ -172,7 +172,7 @@ def _row_problems(entry: Values, row_id: str, rows: Mapping[str, Baseline], wher
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
 
-#: Keys that may stand at a row, at its table, or at the file; the nearest wins.
+#: Keys of a row, its table, or the file; the nearest wins.
 ROW_FIELDS: f.Fields = f.may_be_blank(
     {
         "gpus": f.whole("GPUs of the job."),
@@ -180,7 +180,7 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
         "case": f.pattern(
             r"[a-z0-9]([a-z0-9.-]{0,58}[a-z0-9])?",
             "a short name of a-z, 0-9, '.' and '-', at most 60 characters",
-            "What tells this row from others with the same workload, dtype, accelerator and GPU count.",
+            "Name that distinguishes this row from others with the same workload, dtype, accelerator and GPU count.",
         ),
         "dtype": f.pattern(_NAME, "a name such as fp8", "Number format of the training, as the recipe's DTYPE."),
         "accelerator": f.pattern(
@@ -204,9 +204,7 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
         ),
         metrics.STEP_TIME.key: f.number("Documented time of one training step, seconds."),
         metrics.TOKENS_PER_S.key: f.number("Documented throughput of the whole job, tokens per second."),
-        metrics.TOKENS_PER_S_PER_GPU: f.number(
-            "Documented throughput, tokens per second and GPU, where it is stated so."
-        ),
+        metrics.TOKENS_PER_S_PER_GPU: f.number("Documented throughput, tokens per second and GPU, if it is stated so."),
         metrics.SAMPLES_PER_S.key: f.number("Documented throughput of the whole job, samples per second."),
         metrics.MFU.key: f.percentage("Documented model FLOPS utilization."),
         metrics.DAYS_TO_TRAIN.key: f.number("Documented days to train one trillion tokens."),
@@ -215,7 +213,7 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
         "calibration_flops": f.number(
             "FLOP/s that a matrix product reached, for each GPU, when the figures were measured.", largest=1e30
         ),
-        "metric": f.choice(tuple(metrics.JUDGED), "What the verdict rests on."),
+        "metric": f.choice(tuple(metrics.JUDGED), "Metric on which the verdict rests."),
         "metrics": f.Nested(
             None,
             "Further figures that the row is judged by, by name: metrics of pytest_gsw_metrics, each with its value.",
@@ -234,14 +232,15 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
         "min_steps": f.whole("Fewest steps that a log must hold; nine tenths of the recipe's by default, or ten."),
         "tolerance": f.tolerance("Accepted loss of throughput."),
         "loss": f.choice(
-            ("falls",), "That the loss must fall: over the last tenth of the steps it is below the first's."
+            ("falls",),
+            "Condition on the loss, which must fall: over the last tenth of the steps it is below the first's.",
         ),
-        "max_gain": f.gain("Gain of throughput that is believed, 25% by default: a run beyond it is inconclusive."),
+        "max_gain": f.gain("Largest plausible gain of throughput, 25% by default: a run beyond it is inconclusive."),
         "proxy": f.flag("A smaller stand-in for the full model."),
         "canary": f.flag(
-            "The row says whether the cluster is in its usual state: a run in which it is too slow is inconclusive."
+            "The row shows whether the cluster is in its usual state: a run in which it is too slow is inconclusive."
         ),
-        "expected_failure": f.choice(("out_of_memory",), "How the document says that the row fails."),
+        "expected_failure": f.choice(("out_of_memory",), "The documented failure of the row."),
         "notes": f.text("The document's own note.", lines=True),
         "attributes": f.Nested(None, "Columns of the document that have no key of their own, as written there."),
         "line": f.whole("Line of the judged figure in the document, which the table names."),
@@ -251,15 +250,15 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
     }
 )
 
-#: How a recipe's job is submitted.
+#: Ways to submit a recipe's job.
 LAUNCHERS = ("sbatch", "nemo-run", "configured-sbatch", "llmb-run")
 LAUNCHER_MEANING = (
     "How the job is submitted: sbatch (the default), nemo-run (the launch script submits it), configured-sbatch "
     "(sbatch, with an experiment's directory), or llmb-run."
 )
 
-#: What the environment of a recipe, or of a cluster, may refer to: facts of a row, its recipe's directory, and how many
-#: nodes and steps its job has.
+#: Placeholders in the environment of a recipe, or of a cluster: facts of a row, its recipe's directory, and the numbers
+#: of nodes and steps of its job.
 PLACEHOLDERS = frozenset(
     {
         *("model", "size", "framework", "dtype", "accelerator", "gpus", "nodes", "gpus_per_node", "layers"),
@@ -271,7 +270,7 @@ PLACEHOLDERS = frozenset(
 
 
 def _read_template(raw: str) -> str:
-    """A text with placeholders such as ``{gpus}``, as :func:`str.format_map` fills it in later."""
+    """A text with placeholders such as ``{gpus}``, which :func:`str.format_map` fills in later."""
     try:
         found = [(name, spec or conversion) for _, name, spec, conversion in string.Formatter().parse(raw)]
     except ValueError:
@@ -292,7 +291,7 @@ RECIPE_FIELDS: f.Fields = f.may_be_blank(
         "directory": f.pattern(
             r"(\./)?[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*",
             "a relative directory such as maxtext",
-            "The recipe's directory below the cluster's recipes directory; with ./ in front, beside the table.",
+            "The recipe's directory below the cluster's recipes directory; with ./ in front, next to the table.",
             longest=200,
         ),
         "script": f.pattern(
@@ -302,7 +301,7 @@ RECIPE_FIELDS: f.Fields = f.may_be_blank(
         ),
         "launcher": f.choice(LAUNCHERS, LAUNCHER_MEANING),
         "steps": f.whole("Training steps that the recipe runs."),
-        "logged_steps": f.whole("Steps of which the log shows a time, where that is fewer."),
+        "logged_steps": f.whole("Steps with a time in the log, if fewer."),
         "steps_before": f.whole("Steps of a run that the job makes before the measured one, to profile it."),
         "environment": f.Nested(
             None, "Variables for the launch script; {tp}, {gpus} and the like are filled in.", read=_read_template
@@ -335,7 +334,7 @@ _COMMON: f.Fields = {
     "recipe": f.Nested(RECIPE_FIELDS, "How the rows are launched."),
 }
 
-#: Which releases of the recipes the figures are of: a log of another one is not judged by them.
+#: Releases of the recipes for which the figures hold: a log of another one is not judged by them.
 RELEASES = f.Sequence_(
     release_field("A release of the recipes, such as 25.02.01, or a NeMo container, such as nemo:26.06."),
     "Releases of the recipes that the figures hold for, tags without their v, or NeMo containers; a table may have its "
@@ -344,7 +343,7 @@ RELEASES = f.Sequence_(
 
 _TABLE: f.Fields = {
     "title": f.text("The table's title in the document."),
-    "section": f.text("Headings of the document that the table stands below, the outermost first."),
+    "section": f.text("Headings of the document above the table, the outermost first."),
     "release": f.text("Release that the table's figures are of."),
     "releases": RELEASES,
     **_COMMON,
@@ -361,9 +360,11 @@ FILE_FIELDS: f.Fields = f.may_be_blank(
         "release": f.text("Release of the document, such as the tag of its repository; a table may have its own."),
         "releases": RELEASES,
         "activation_recomputation": f.flag("The document's TFLOP/s count the forward pass twice."),
-        "architecture": f.Nested(_ARCHITECTURE, "What model_flops is computed from."),
+        "architecture": f.Nested(_ARCHITECTURE, "Parameters from which model_flops is computed."),
         **_COMMON,
         "tables": f.Sequence_(_TABLE, "The document's tables.", required=True),
-        "accepted": f.Sequence_(ACCEPTED_FIELDS, "Figures that clusters have accepted beside the documented ones."),
+        "accepted": f.Sequence_(
+            ACCEPTED_FIELDS, "Figures that clusters have accepted in addition to the documented ones."
+        ),
     }
 )

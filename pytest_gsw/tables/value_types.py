@@ -1,7 +1,7 @@
-"""The kinds of values that YAML keys hold, and how one is read, refused and described.
+"""Kinds of values of YAML keys: reading, refusing and describing them.
 
-A :class:`Field` serves three readers from one definition: the validation with line and
-column, the JSON Schema for editors, and the reference in docs.
+A :class:`Field` serves three readers from one definition: the validation with line and column, the JSON Schema for
+editors, and the reference in docs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-#: Files and directories bear such names, several of them in a row, and may have 255 bytes.
+#: Files and directories have such names, several of them joined, and may have 255 bytes.
 LONGEST_NAME = 60
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -21,24 +21,24 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 _THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)? ?%?")
 _COMMA = re.compile(r"[0-9]+(,[0-9]+)+(\.[0-9]+)? ?%?")
 
-#: Between these is every figure that was ever measured, and nothing that arithmetic makes infinite or zero of.
+#: Between these is every measured figure, and no number whose arithmetic overflows or vanishes.
 SMALLEST, LARGEST = 1e-9, 1e12
 
 
 @dataclass(frozen=True)
 class Field:
-    """One key: how its text becomes a value, what is wanted, and what it means."""
+    """One key: its parser, the wanted value, and its meaning."""
 
-    #: Turns the scalar's text into a value; raises ValueError saying what is wrong with it.
+    #: Parses the scalar's text; raises a ValueError with the fault.
     read: Callable[[str], Any]
-    #: What the user is told to write.
+    #: The wanted value, for the user.
     wanted: str
-    #: What the key means, with units; one sentence.
+    #: Meaning of the key, with units; one sentence.
     help: str
     #: The JSON Schema of the value.
     schema: Mapping[str, Any]
     required: bool = False
-    #: A key without a value is no fault of the file: it stops the rows that it is of, and no others.
+    #: A key without a value is no fault of the file: it stops its own rows, and no others.
     may_be_blank: bool = False
 
 
@@ -48,14 +48,14 @@ class Nested:
 
     fields: Mapping[str, Field | Nested | Sequence_] | None
     help: str
-    #: What free names look like: they become names of environment variables.
+    #: Pattern of free names: they become names of environment variables.
     names: str = r"[A-Za-z_][A-Za-z0-9_]*"
-    #: What the user is told to write for one, where that is not the letters that it is made of.
+    #: The wanted form of a name, for the user, if it is not the set of its letters.
     wanted: str = ""
     required: bool = False
-    #: Takes the text under a free name; raises ValueError saying what is wrong with it.
+    #: Parses the text under a free name; raises a ValueError with the fault.
     read: Callable[[str], str] = str
-    #: The keys of the mapping under each free name, or the list there, where it is no text.
+    #: The keys of the mapping under each free name, or the list there, if it is no text.
     each: Mapping[str, Field | Nested | Sequence_] | Sequence_ | None = None
 
 
@@ -73,14 +73,14 @@ Fields = Mapping[str, Kind]
 
 
 def may_be_blank(fields: Fields) -> Fields:
-    """The same keys, each of which may be there without a value."""
+    """The same keys, each of which may lack a value."""
     return {
         key: replace(known, may_be_blank=True) if isinstance(known, Field) else known for key, known in fields.items()
     }
 
 
 def text(help_: str, *, required: bool = False, lines: bool = False) -> Field:
-    """Any text that is not empty, of one line unless it may have ``lines``."""
+    """Any text that is not empty, of one line unless ``lines`` is true."""
 
     def read(raw: str) -> str:
         if not raw.strip():
@@ -93,7 +93,7 @@ def text(help_: str, *, required: bool = False, lines: bool = False) -> Field:
 
 
 def pattern(regex: str, wanted: str, help_: str, *, required: bool = False, longest: int = LONGEST_NAME) -> Field:
-    """A text that a regular expression describes in full, and that is not too long for what is named after it."""
+    """A text that a regular expression matches in full, of limited length."""
     compiled = re.compile(regex)
 
     def read(raw: str) -> str:
@@ -133,7 +133,7 @@ def whole(help_: str, *, required: bool = False) -> Field:
 
 
 def number(help_: str, *, required: bool = False, largest: float = LARGEST) -> Field:
-    """A number above zero, of a size that is measured."""
+    """A number above zero, of a measurable size."""
 
     def read(raw: str) -> float:
         if _NUMBER.fullmatch(raw) is None or not 0 < float(raw) < float("inf"):
@@ -147,7 +147,7 @@ def number(help_: str, *, required: bool = False, largest: float = LARGEST) -> F
 
 
 def read_percent(raw: str, wanted: str, fits: Callable[[Decimal], bool] = bool, digits: int = 3) -> float:
-    """A fitting percentage, with so many digits before its point, as a fraction; a ValueError says what is wanted."""
+    """A fitting percentage with ``digits`` digits before its point, as a fraction; a ValueError has the wanted form."""
     match = re.fullmatch(rf"([0-9]{{1,{digits}}}(?:\.[0-9]{{1,12}})?) ?%", raw)
     if match is None or not fits(Decimal(match[1])):
         raise ValueError(f"got '{raw}', wanted {wanted}{_without_commas(raw)}")
@@ -202,15 +202,15 @@ def flag(help_: str) -> Field:
 
 
 def _without_commas(raw: str, *, whole: bool = False) -> str:
-    """How a number is written that has a comma: ``; decimal comma? write 4.3``; nothing where it has none."""
+    """The spelling of a number with a comma: ``; decimal comma? write 4.3``; empty without one."""
     if _COMMA.fullmatch(raw) is None:
         return ""
-    said = []
+    hints = []
     if not whole and raw.count(",") == 1 and "." not in raw:
-        said.append(f"; decimal comma? write {raw.replace(',', '.')}")
+        hints.append(f"; decimal comma? write {raw.replace(',', '.')}")
     if _THOUSANDS.fullmatch(raw):
-        said.append(f"; thousands? write {raw.replace(',', '')}")
-    return "".join(said)
+        hints.append(f"; thousands? write {raw.replace(',', '')}")
+    return "".join(hints)
 
 
 def nearest(word: str, known: Collection[str]) -> str:
@@ -220,6 +220,6 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 
 def misspelt(word: str, known: Collection[str]) -> list[str]:
-    """The known word that is most like this one, whatever its capitals; none where none is."""
+    """The known word that is most like this one, whatever its capitals; empty if there is none."""
     by_small = {one.lower(): one for one in known}
     return [by_small[one] for one in difflib.get_close_matches(word.lower(), by_small, n=1)]

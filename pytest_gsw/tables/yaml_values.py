@@ -1,7 +1,7 @@
-"""Nodes of a YAML file become values that know their line and column.
+"""Values of a YAML file with their line and column.
 
-Every fault of a file is found in one go. The schema is closed: a key that is not known is
-a fault, because a misspelt key that is ignored is a baseline that is not checked.
+Every fault of a file is found in one go. The schema is closed: an unknown key is a fault, because an ignored misspelt
+key is a baseline that is not checked.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.errors import Fault, FileError
 from pytest_gsw.tables.value_types import LONGEST_NAME, Field, Fields, Nested, Sequence_, misspelt, nearest
 
-# -- A YAML file becomes nodes that know their places: the first half of the only door to PyYAML ----
-#
-# What no table can be is refused here: what is too large, too deep, or holds what is not seen.
+# -- A YAML file becomes nodes with their places: the first half of the only use of PyYAML ----------
+
+# Contents that no table can have are refused here: too large, too deep, or with invisible characters.
 
 
-# The C loader is ten times as fast; PyYAML has it wherever libyaml was there when it was built.
+# The C loader is ten times as fast; PyYAML has it if libyaml was there when it was built.
 if TYPE_CHECKING:
     _FastLoader = yaml.SafeLoader
 else:
     _FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 NULL = "tag:yaml.org,2002:null"
-#: How YAML spells that there is no value.
+#: Spellings of a missing value in YAML.
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 #: A table of ten thousand rows is two megabytes; anything larger is not a table.
@@ -48,7 +48,7 @@ class _TooDeepError(Exception):
 
 
 class _Loader(_FastLoader):
-    """Composes nodes that are not nested too deeply; a tag says no more than what the YAML says by itself."""
+    """Composes nodes that are not nested too deeply; tags have no effect."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -65,14 +65,14 @@ class _Loader(_FastLoader):
         self._depth -= 1
 
     def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
-        """The tag of a node that has none: fields read the text itself, and ask only whether there is a value."""
+        """The tag of a node without one: fields read the text itself, and need only a missing value's tag."""
         if kind is yaml.ScalarNode:
             return NULL if implicit[0] and value in NULLS else self.DEFAULT_SCALAR_TAG
         return self.DEFAULT_SEQUENCE_TAG if kind is yaml.SequenceNode else self.DEFAULT_MAPPING_TAG
 
 
 def read_text(path: Path) -> str:
-    """The content of a YAML file; a FileError where it cannot be read, is too large, or is no text."""
+    """The content of a YAML file; a FileError if it cannot be read, is too large, or is no text."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise FileError(path, (Fault(1, 1, "", f"is larger than {MAX_BYTES} bytes; this is no table"),))
@@ -85,8 +85,8 @@ def read_text(path: Path) -> str:
 
 
 def compose(path: Path, content: str) -> yaml.Node | None:
-    """The file's node graph, which knows line and column of everything."""
-    # A look at its letters tells of most files that no scalar holds what is not seen, and that there is no alias.
+    """The file's node graph, with line and column of everything."""
+    # The letters of most files show that no scalar holds invisible characters, and that there is no alias.
     is_shown = (content.isascii() and content.replace("\n", "").isprintable()) or UNSAFE.search(content) is None
     is_plain = is_shown and "\\" not in content and "*" not in content
     try:
@@ -98,11 +98,11 @@ def compose(path: Path, content: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        said = " ".join(str(part) for part in (error.context, error.problem) if part)
-        if "maximum nesting depth" in said:  # libyaml's own limit, met ahead of ours, in search of a key's end
+        message = " ".join(str(part) for part in (error.context, error.problem) if part)
+        if "maximum nesting depth" in message:  # libyaml's own limit, met ahead of ours, in search of a key's end
             with contextlib.suppress(yaml.YAMLError):
                 _check_events(path, content, yaml.SafeLoader)
-        raise FileError(path, (Fault(line, column, "", f"is not YAML: {said}"),)) from None
+        raise FileError(path, (Fault(line, column, "", f"is not YAML: {message}"),)) from None
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise FileError(path, (Fault(1, 1, "", f"is not YAML: {error}".splitlines()[0]),)) from None
     if has_aliases and _count(node, {}) > MAX_VALUES:
@@ -112,7 +112,7 @@ def compose(path: Path, content: str) -> yaml.Node | None:
 
 
 def _check_events(path: Path, content: str, loader: Any = _Loader) -> bool:
-    """Refuse what is nested too deeply to be composed, and control characters; whether there are aliases."""
+    """Refuse nesting that is too deep to compose, and control characters; true if there are aliases."""
     depth, has_aliases = 0, False
     for event in yaml.parse(content, Loader=loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -131,11 +131,11 @@ def _check_events(path: Path, content: str, loader: Any = _Loader) -> bool:
 
 
 def _count(node: yaml.Node | None, counts: dict[int, int]) -> int:
-    """How many values a node is with its aliases written out; more than allowed where it holds itself."""
+    """Number of values in a node with its aliases written out; more than allowed if it contains itself."""
     if not isinstance(node, yaml.CollectionNode):
         return 1
     if id(node) not in counts:
-        counts[id(node)] = MAX_VALUES + 1  # what an alias inside of it to itself is worth
+        counts[id(node)] = MAX_VALUES + 1  # the count of an alias inside of it to itself
         pairs = isinstance(node, yaml.MappingNode)
         children = [child for pair in node.value for child in pair] if pairs else node.value
         counts[id(node)] = min(1 + sum(_count(child, counts) for child in children), MAX_VALUES + 1)
@@ -143,7 +143,7 @@ def _count(node: yaml.Node | None, counts: dict[int, int]) -> int:
 
 
 def pieces_behind(node: yaml.MappingNode, at: int) -> list[str]:
-    """What stands behind commas of the value before a key: YAML ends values there, as in ``{step_time_s: 4,324}``."""
+    """The pieces behind commas of the value before a key: YAML ends values there, as in ``{step_time_s: 4,324}``."""
     pieces: list[str] = []
     end = node.value[at - 1][1].end_mark.index if at and node.flow_style else None
     for key, value in itertools.islice(node.value, at, None):
@@ -163,15 +163,15 @@ def fault_at(place: yaml.Node | yaml.Event, key: str, problem: str) -> Fault:
 
 
 def _one_line(text: str) -> str:
-    """A text with something of the file in it as one printable line: it goes to terminals and CI servers."""
+    """A text from the file as one printable line: it goes to terminals and CI servers."""
     short = text if len(text) <= 400 else f"{text[:200]} ... {text[-200:]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
 
 
 class Value(NamedTuple):
-    """A value and where it stands: a tuple, because a large selection has a hundred thousand of them."""
+    """A value and its place: a tuple, because a large selection has a hundred thousand of them."""
 
-    #: ``None`` of a key that is blank, or wrong.
+    #: ``None`` for a key that is blank, or wrong.
     value: Any
     mark: yaml.Mark
 
@@ -188,15 +188,15 @@ class Value(NamedTuple):
 
 Values = Mapping[str, Value]
 
-#: The place of a value whose place is not kept.
+#: The place of a value without a place of its own.
 NOWHERE = yaml.Mark("", 0, 0, 0, None, 0)
 
 
 def read_mapping(path: Path, fields: Fields, content: str | None = None) -> Values:
     """Read a YAML file whose top is a mapping with these keys, or this content in its place.
 
-    Scalars become what their :class:`Field` reads, nested mappings dictionaries of
-    :class:`Value`, lists tuples of :class:`Value`.
+    Scalars become the results of their :class:`Field`, nested mappings dictionaries of :class:`Value`, lists tuples of
+    :class:`Value`.
 
     Raises:
         FileError: With every fault of the file.
@@ -261,9 +261,9 @@ def _mapping(
 ) -> dict[str, Value]:
     values: dict[str, Value] = {}
     seen: set[str] = set()
-    told = 0
+    end_of_pieces = 0
     for at, (key_node, value_node) in enumerate(node.value):
-        key = _key(key_node, path, faults) if at >= told else None
+        key = _key(key_node, path, faults) if at >= end_of_pieces else None
         if key is None:
             continue
         field = fields.get(key)
@@ -272,8 +272,8 @@ def _mapping(
         elif field is None:
             pieces = pieces_behind(node, at)
             if pieces:
-                fault, told = _cut(node, at - 1, pieces, fields, path), at + len(pieces)
-                # In the place of what is said of the first piece alone.
+                fault, end_of_pieces = _comma_fault(node, at - 1, pieces, fields, path), at + len(pieces)
+                # Replaces the fault of the first piece alone.
                 if faults and (faults[-1].line, faults[-1].column) == (fault.line, fault.column):
                     faults.pop()
                 faults.append(fault)
@@ -295,8 +295,8 @@ def _mapping(
     return values
 
 
-def _cut(node: yaml.MappingNode, at: int, pieces: Collection[str], fields: Fields, path: str) -> Fault:
-    """The fault of a value that commas have cut."""
+def _comma_fault(node: yaml.MappingNode, at: int, pieces: Collection[str], fields: Fields, path: str) -> Fault:
+    """The fault of a value that contains a comma."""
     key, value = node.value[at]
     field, whole = fields.get(key.value), ",".join([str(value.value), *pieces])
     problem = f"got '{whole}', of which a comma ends the value; put it into quotes"
@@ -323,7 +323,7 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
             return None
         if field.fields is not None:
             return _value(node, _mapping(node, field.fields, path, faults))
-        return _value(node, _named(node, field, path, faults))
+        return _value(node, _read_free_names(node, field, path, faults))
     if not isinstance(node, yaml.SequenceNode):
         faults.append(fault_at(node, path, "wanted a list"))
         return None
@@ -331,7 +331,7 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
         faults.append(fault_at(node, path, "is empty, wanted at least one entry"))
         return None
     if isinstance(field.item, Field):
-        return _value(node, tuple(_listed(node, field.item, path, faults)))
+        return _value(node, tuple(_list_values(node, field.item, path, faults)))
     if isinstance(field.item, Nested):
         read = (_read(item, field.item, f"{path}[{number}]", faults) for number, item in enumerate(node.value))
         return _value(node, tuple(item for item in read if item is not None))
@@ -349,14 +349,14 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
     return _value(node, tuple(items))
 
 
-def _listed(node: yaml.SequenceNode, field: Field, path: str, faults: list[Fault]) -> Iterator[Any]:
-    """The values of a list that are right, each once."""
+def _list_values(node: yaml.SequenceNode, field: Field, path: str, faults: list[Fault]) -> Iterator[Any]:
+    """The right values of a list, each once."""
     seen: set[str] = set()
     for number, item in enumerate(node.value):
         try:
             value = _scalar(item, field)
             if item.value in seen:
-                raise ValueError(f"'{item.value}' is there twice")  # noqa: TRY301 - told as every fault of a value is
+                raise ValueError(f"'{item.value}' is there twice")  # noqa: TRY301 - reported like every fault of a value
         except ValueError as error:
             faults.append(fault_at(item, f"{path}[{number}]", str(error)))
         else:
@@ -364,7 +364,7 @@ def _listed(node: yaml.SequenceNode, field: Field, path: str, faults: list[Fault
             yield value
 
 
-def _named(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]) -> dict[str, Any]:
+def _read_free_names(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]) -> dict[str, Any]:
     """A mapping of free names to mappings with these keys, to lists (``None`` if wrong), or to texts as spelt."""
     kind: Any
     if field.each is None:
@@ -402,7 +402,7 @@ def _named(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]
 
 def _scalar(node: yaml.Node, field: Field) -> Any:
     if not isinstance(node, yaml.ScalarNode):
-        raise ValueError(f"wanted {field.wanted}")  # noqa: TRY004 - of the text, as all that a field refuses
+        raise ValueError(f"wanted {field.wanted}")  # noqa: TRY004 - a field refuses a text with a ValueError
     if node.tag == NULL:
         if field.may_be_blank:
             return None
@@ -417,27 +417,27 @@ def _value(node: yaml.Node, value: Any) -> Value:
 
 @dataclass(frozen=True)
 class Stated:
-    """One value as written (``52.59%``, ``1.82E+15``), and where (line and column from 1)."""
+    """One value as written (``52.59%``, ``1.82E+15``), and its line and column (from 1)."""
 
     text: str
     line: int
     column: int
 
 
-#: A file as it is spelt: mappings and lists of scalars that know their places.
+#: A file as spelt: mappings and lists of scalars with their places.
 Spelt: TypeAlias = "Stated | Mapping[str, Spelt] | Sequence[Spelt]"
 
 
 def read_spelling(path: Path) -> Spelt:
-    """The texts of a YAML file, digit for digit: ``52.50`` is not 52.5 here; a FileError where it is no YAML."""
+    """The texts of a YAML file, digit for digit: ``52.50`` is not 52.5 here; a FileError if it is no YAML."""
     root = compose(path, read_text(path))
-    return {} if root is None else _spelt(root)
+    return {} if root is None else _to_spelling(root)
 
 
-def _spelt(node: yaml.Node) -> Spelt:
+def _to_spelling(node: yaml.Node) -> Spelt:
     if isinstance(node, yaml.MappingNode):
-        return {str(key.value): _spelt(value) for key, value in node.value}
+        return {str(key.value): _to_spelling(value) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):
-        return [_spelt(item) for item in node.value]
+        return [_to_spelling(item) for item in node.value]
     place = _value(node, None)
     return Stated(str(node.value), place.line, place.column)

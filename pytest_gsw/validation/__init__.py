@@ -1,1 +1,1 @@
-"""An ended run: what must hold of it before it may be judged."""
+"""Checks of an ended run before it is judged."""

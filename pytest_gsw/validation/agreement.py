@@ -1,7 +1,7 @@
-"""What a log says of its run, set against its row: whose log it is, and whether the run was set up as the row is.
+"""Comparison of a log with its row: identity of the run, and its settings.
 
-Only what both sides state is compared, and only a certain contradiction counts. Where a row contradicts itself, as
-documents do, what it says of that is not held against a run.
+Only values that both sides state are compared, and only a certain contradiction counts. If a row contradicts itself, as
+documents do, its contradictory values are not compared.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from pytest_gsw.tables.model import Baseline, Parallelism, image_name
 from pytest_gsw.tables.releases import container_of, is_container
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
-#: Kinds of fewer bits, which the names of their variants hold: ``mxfp8``, ``nvfp4``.
+#: Quantizations, as parts of the names of their variants: ``mxfp8``, ``nvfp4``.
 _QUANTIZED = ("fp8", "fp4", "int8", "int4")
 _NAMES = frozenset({"model", "size", "framework", "dtype", "gpus", "global_batch_size", "job_id"})
-#: The name of what is compared, and the field of an identity, that tells the recipe's release.
+#: Name of the comparison, and field of an identity, for the recipe's release.
 RELEASE = "release"
-#: The same of the NeMo container.
+#: The same for the NeMo container.
 CONTAINER = "container"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One thing that log and row both state."""
+    """One value that log and row both state."""
 
     name: str
-    said: str
+    found: str
     wanted: str
     #: The field of :class:`~pytest_gsw.logs.model.Identity`, by which the line is found.
     field: str
@@ -45,62 +45,63 @@ class Compared:
 
     @property
     def is_name(self) -> bool:
-        """Whether it tells whose log it is; other things tell how the run was set up."""
+        """True if it identifies the run; other values are settings of the run."""
         return self.field in _NAMES
 
     @property
     def text(self) -> str:
         """Both values in words."""
-        return f"{self.said} in the log, {self.wanted} {'wanted' if self.field == 'job_id' else 'in the row'}"
+        return f"{self.found} in the log, {self.wanted} {'wanted' if self.field == 'job_id' else 'in the row'}"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a file says of a job: of who launched it, or of how its run was set up."""
+    """Facts about a job from a file: its launcher, or the settings of its run."""
 
     path: Path
-    #: Of which run the file is. A log is another's where it differs from the row, as it is by what it says itself.
+    #: The run to which the file belongs. A log of a different row belongs to another run, as with the log's own
+    #: identity.
     identity: Identity
-    #: What the job was to do so that its figures say nothing of the row's; ``None`` where there is nothing.
+    #: A reason for which the job's figures are not comparable with the row's; ``None`` if there is none.
     not_comparable: str | None = None
-    #: What the job ran with, as a record keeps it.
+    #: The job's environment, for its record.
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def differing(self, row: Baseline, quantization: str | None) -> Sequence[Compared]:
-        """What else of it is not the row's, in words that no log has.
+        """Further differences from the row, in terms that no log has.
 
         Args:
             row: The row.
-            quantization: What was computed in fewer bits, by all that is written of the job; ``None`` if unknown.
+            quantization: Quantization of the run, from all sources; ``None`` if unknown.
         """
         return ()
 
 
 def evidence_beside(log: Path, job_id: str) -> tuple[Evidence, ...]:
-    """What is written beside a log, where there is no session whose hooks could be asked: by NVIDIA's recipes."""
+    """Evidence in files next to a log, without a session and its hooks: that of NVIDIA's recipes."""
     return tuple(import_module("pytest_gsw.nvidia.evidence").evidence_beside(log, job_id))
 
 
 def compare(
-    baseline: Baseline, said: Identity, *, job_id: str | None, image: str | None = None
+    baseline: Baseline, identity: Identity, *, job_id: str | None, image: str | None = None
 ) -> tuple[Compared, ...]:
-    """Everything that log and row both state.
+    """All values that log and row both state.
 
     Args:
         baseline: The row.
-        said: What the log says.
-        job_id: The job that the log is to be of; ``None`` where it may be of any.
-        image: The image that the row's recipe runs; ``None`` where it may run any.
+        identity: The log's identity.
+        job_id: The job that wrote the log; ``None`` if it may be any.
+        image: The image that the row's recipe runs; ``None`` if it may run any.
     """
-    return tuple(_compared(baseline, said, job_id, image))
+    return tuple(_compare(baseline, identity, job_id, image))
 
 
 def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
-    """What was compared and agrees, by its name, as records keep it."""
-    return {one.name: one.said for one in compared if one.agrees}
+    """Values that agree, by name, for records."""
+    return {one.name: one.found for one in compared if one.agrees}
 
 
-def _compared(baseline: Baseline, said: Identity, job_id: str | None, image: str | None) -> Iterator[Compared]:
+def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: str | None) -> Iterator[Compared]:
     parallelism = stated_parallelism(baseline)
     for name, wanted, field in (
         ("model", baseline.model, "model"),
@@ -116,25 +117,25 @@ def _compared(baseline: Baseline, said: Identity, job_id: str | None, image: str
         ("micro-batch size", _micro_batch_size(baseline), "micro_batch_size"),
         *[(name.upper(), getattr(parallelism, name), name) for name in ("tp", "pp", "cp", "ep", "dp", "fsdp")],
     ):
-        # What ran, and where that is the row's, what the recipe had asked for.
-        for found in (getattr(said, field), said.asked.get(field)):
+        # The actual value first; if it is the row's, also the one that the recipe requested.
+        for found in (getattr(identity, field), identity.asked.get(field)):
             if found is not None and wanted is not None:
                 agrees = str(found).lower() == str(wanted).lower()
                 yield Compared(name, str(found), str(wanted), field, agrees=agrees)
                 if not agrees:
                     break
-    yield from _gpus_of_degrees(baseline, said)
-    yield from _precision(baseline, said)
-    yield from _release(baseline, said)
-    yield from _container(baseline, said)
-    yield from _image(said, image)
+    yield from _gpus_of_degrees(baseline, identity)
+    yield from _precision(baseline, identity)
+    yield from _release(baseline, identity)
+    yield from _container(baseline, identity)
+    yield from _image(identity, image)
 
 
 def stated_parallelism(baseline: Baseline) -> Parallelism:
-    """The row's degrees of parallelism as a framework would state them; none where they do not give its GPUs.
+    """The row's degrees of parallelism as a framework would state them; empty if they do not give its GPUs.
 
-    A document may count data-parallel replicas of all experts; a framework's ``data_parallel_size`` counts the ranks
-    that the experts are spread over as well.
+    A document may count data-parallel replicas of all experts; a framework's ``data_parallel_size`` also counts the
+    ranks over which the experts are spread.
     """
     own = baseline.parallelism
     degrees = (own.tp, own.pp, own.cp, own.dp)
@@ -148,7 +149,7 @@ def stated_parallelism(baseline: Baseline) -> Parallelism:
 
 
 def _micro_batch_size(baseline: Baseline) -> int | None:
-    """The row's micro-batch size; ``None`` where its batches contradict each other."""
+    """The row's micro-batch size; ``None`` if its batches contradict each other."""
     micro, steps, replicas = (
         baseline.micro_batch_size,
         baseline.gradient_accumulation_steps,
@@ -162,58 +163,63 @@ def _micro_batch_size(baseline: Baseline) -> int | None:
     return micro if fits else None
 
 
-def _gpus_of_degrees(baseline: Baseline, said: Identity) -> Iterator[Compared]:
-    """The GPUs that follow from the degrees of parallelism that a log states, where it states all of them."""
-    if said.tp is None or said.pp is None or said.dp is None or said.fsdp is not None:
+def _gpus_of_degrees(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
+    """The product of a log's degrees of parallelism in GPUs, if it states all of them."""
+    if identity.tp is None or identity.pp is None or identity.dp is None or identity.fsdp is not None:
         return
-    degrees = {"TP": said.tp, "PP": said.pp, **({"CP": said.cp} if said.cp is not None else {}), "DP": said.dp}
+    degrees = {
+        "TP": identity.tp,
+        "PP": identity.pp,
+        **({"CP": identity.cp} if identity.cp is not None else {}),
+        "DP": identity.dp,
+    }
     gpus = math.prod(degrees.values())
     name = "GPUs by " + "·".join(degrees)
     yield Compared(name, str(gpus), str(baseline.gpus), "dp", agrees=gpus == baseline.gpus)
 
 
-def _precision(baseline: Baseline, said: Identity) -> Iterator[Compared]:
-    """What the run computed in. A row of FP8 computes the rest in BF16 as a rule, but no document says so."""
-    wanted, quantized = baseline.dtype.lower(), said.quantization
+def _precision(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
+    """Precision of the run. A row of FP8 computes the rest in BF16 as a rule, but no document states it."""
+    wanted, quantized = baseline.dtype.lower(), identity.quantization
     if wanted in _PLAIN:
         if quantized not in {None, "none"}:
             yield Compared("precision", str(quantized), wanted, "quantization", agrees=False)
-        elif said.precision is not None:
-            agrees = said.precision == ("fp32" if wanted == "tf32" else wanted)
-            yield Compared("precision", said.precision, wanted, "precision", agrees=agrees)
+        elif identity.precision is not None:
+            agrees = identity.precision == ("fp32" if wanted == "tf32" else wanted)
+            yield Compared("precision", identity.precision, wanted, "precision", agrees=agrees)
         return
     kind = next((kind for kind in _QUANTIZED if kind in wanted), None)
-    # That nothing is quantized is only said where a log knows of FP8.
+    # Only a log that lists FP8 settings shows that nothing is quantized.
     if kind is not None and quantized is not None and (quantized != "none" or kind == "fp8"):
-        shown = quantized if quantized != "none" else said.precision or "no fp8"
-        # Where it is said how FP8 is scaled, MXFP8 is none of the other ways.
+        text = quantized if quantized != "none" else identity.precision or "no fp8"
+        # If the scaling of FP8 is known, MXFP8 is none of the others.
         is_kind = kind in quantized and not (wanted == "mxfp8" and quantized.startswith("fp8_"))
-        yield Compared("precision", shown, wanted, "quantization", agrees=is_kind)
+        yield Compared("precision", text, wanted, "quantization", agrees=is_kind)
 
 
-def _release(baseline: Baseline, said: Identity) -> Iterator[Compared]:
-    """The recipe's release. Its scripts say one constant for several; a row's figures are those of some."""
+def _release(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
+    """The recipe's release. Its scripts print one constant for several releases; a row's figures hold for some."""
     source = baseline.source
-    agrees = holds_for(source, said.release or "")
+    agrees = holds_for(source, identity.release or "")
     if agrees is not None:
         wanted = ", ".join(source.releases) or str(source.release)
-        yield Compared(RELEASE, str(said.release), wanted, RELEASE, agrees=agrees)
+        yield Compared(RELEASE, str(identity.release), wanted, RELEASE, agrees=agrees)
 
 
-def _container(baseline: Baseline, said: Identity) -> Iterator[Compared]:
-    """The NeMo container, where the row's figures are of some and the run's image tells which one it is."""
-    ran = container_of(said.image or "")
+def _container(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
+    """The NeMo container, if the row's figures hold for some and the run's image shows its release."""
+    container = container_of(identity.image or "")
     wanted = [release for release in baseline.source.releases if is_container(release)]
-    if ran is not None and wanted:
-        yield Compared(CONTAINER, ran, ", ".join(wanted), "image", agrees=ran in wanted)
+    if container is not None and wanted:
+        yield Compared(CONTAINER, container, ", ".join(wanted), "image", agrees=container in wanted)
 
 
-def _image(said: Identity, image: str | None) -> Iterator[Compared]:
-    """The container image. A file and a registry have each their own name for one image, which are not compared."""
-    if said.image is None or image is None:
+def _image(identity: Identity, image: str | None) -> Iterator[Compared]:
+    """The container image. A file and a registry have different names for one image, which are not compared."""
+    if identity.image is None or image is None:
         return
     # Enroot separates the registry by a "#".
-    found, wanted = (image_name(name).replace("#", "/") for name in (said.image, image))
+    found, wanted = (image_name(name).replace("#", "/") for name in (identity.image, image))
     if found == wanted or _is_file(found) == _is_file(wanted):
         yield Compared("image", found, wanted, "image", agrees=found == wanted)
 
@@ -222,15 +228,15 @@ def _is_file(image: str) -> bool:
     return image.endswith((".sqsh", ".sif", ".simg", ".img"))
 
 
-# -- Which container image and which versions of driver, NCCL and the like a run used, by its log's own word
+# -- Container image and versions of driver, NCCL and the like of a run, from its log --
 
 
-#: Every rank says at the log's beginning who it is, and libraries say their versions when they start.
+#: Ranks print their identity at the log's beginning, and libraries their versions at start.
 _SEARCHED_BYTES = 4 << 20
 _MARKERS = (b"NCCL version ", b"Driver Version: ", b"cudaDriverVersion ", RECIPE_MARKER)
-#: By the name that a record has for it: ``NCCL version 2.21.5+cuda12.4`` (NCCL_DEBUG=VERSION), nvidia-smi's banner
-#: ``Driver Version: 550.54.15    CUDA Version: 12.4``, and a recipe's own ``GSW: MODEL=… NCCL_VERSION=2.21.5``, which
-#: has the release of the recipe and that of the framework as well.
+#: By the name in a record: ``NCCL version 2.21.5+cuda12.4`` (NCCL_DEBUG=VERSION), nvidia-smi's banner ``Driver Version:
+#: 550.54.15    CUDA Version: 12.4``, and a recipe's own ``GSW: MODEL=… NCCL_VERSION=2.21.5``, which has the release of
+#: the recipe and that of the framework as well.
 _VERSIONS = {
     "recipe": re.compile(rb"\bGSW: MODEL=.{1,4000}? GSW_VERSION=([0-9][\w.+-]{0,40})"),
     "framework": re.compile(rb"\bGSW: MODEL=.{1,4000}? FW_VERSION=([0-9][\w.+-]{0,40})"),
@@ -244,17 +250,17 @@ _IMAGE = re.compile(rb"\bGSW: MODEL=.{1,4000}? IMAGE=(?:'([^']{1,400})'|([^\s']{
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a log says of the software that its run used; of several runs in one file, the last one's."""
+    """Software of a run, from its log; the last run's if a file holds several."""
 
     image: str | None = None
-    #: By what they are of: ``recipe``, ``framework``, ``nccl``, ``driver``, ``cuda``, ``cuda_driver``.
+    #: By component: ``recipe``, ``framework``, ``nccl``, ``driver``, ``cuda``, ``cuda_driver``.
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    #: Whether its first line says that nothing was run.
+    #: True if its first line states that nothing was run.
     is_simulated: bool = False
 
 
 def provenance_in(log: Path | LogFile) -> Provenance:
-    """The image that a recipe's own line in a log names, the versions that the log names, and whether anything was run.
+    """The image in a recipe's own line of a log, the versions in the log, and its simulation mark.
 
     Raises:
         OSError: The log cannot be read.
@@ -263,10 +269,10 @@ def provenance_in(log: Path | LogFile) -> Provenance:
     versions: dict[str, str] = {}
     with opened(log) as file:
         for _, record in matching_records(file, _MARKERS, stop=_SEARCHED_BYTES):
-            named = _IMAGE.search(record)
-            # A shell that traces its commands shows the one that is to print the line, variables and all.
-            if named is not None and b"$" not in named[0]:
-                image = named[1] or named[2]
+            line = _IMAGE.search(record)
+            # A shell that traces its commands shows the command that prints the line, with its variables.
+            if line is not None and b"$" not in line[0]:
+                image = line[1] or line[2]
             for name, pattern in _VERSIONS.items():
                 version = pattern.search(record[:8000])
                 if version is not None:
@@ -275,7 +281,7 @@ def provenance_in(log: Path | LogFile) -> Provenance:
 
 
 def is_simulated(log: Path | LogFile) -> bool:
-    """Whether a log's first line says that nothing was run.
+    """True if a log's first line states that nothing was run.
 
     Raises:
         OSError: The log cannot be read.

@@ -1,7 +1,7 @@
-"""Whether an ended job and its log may be measured at all.
+"""Checks before an ended job and its log are measured.
 
-The job ended well, the log is this run's and tells of no bad end, its steps trained something, and it holds enough of
-them. That the result is possible is in :mod:`pytest_gsw.validation.measure`.
+The job ended well; the log is this run's and shows no failure; its steps trained, and there are enough of them.
+:mod:`pytest_gsw.validation.measure` checks that the result is possible.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from pytest_gsw.validation.run import (
     where_to_look,
 )
 
-#: A run says who it is at its beginning.
+#: A log has its run's identity at its beginning.
 _IDENTITY_BYTES = 4 << 20
 
 
-#: Where Slurm has ended the batch shell, that shell's exit code says nothing more; of a node that failed, 24.11 has
-#: 1:0 or a signal that nobody sent.
+#: States in which Slurm ended the batch shell, whose exit code then has no meaning; for a failed node, 24.11 has 1:0 or
+#: a signal that was not sent.
 _ENDED_BY_SLURM = frozenset(
     {
         JobState.TIMEOUT,
@@ -64,19 +64,19 @@ _ENDED_BY_SLURM = frozenset(
 )
 
 
-#: Where an end is told of, by the names of a job's files.
+#: The place of a failure in messages, by the names of a job's files.
 _WHERE = {"log": "its log", "stderr": "its stderr", "output": "an output of it", "batch log": "its batch output"}
 
 
 def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
-    """Make sure that the job ran to COMPLETED with exit code 0, and so did its steps.
+    """Check that the job ran to COMPLETED with exit code 0, and so did its steps.
 
     Args:
         run: The ended job.
         may_fail: Names of its steps that may fail.
 
     Raises:
-        JobError: It did not; the message has the cause as the log or the batch shell tells it.
+        JobError: It did not; the message has the cause from the log or the batch shell's output.
     """
     status = run.status
     if replayed(run):
@@ -100,7 +100,7 @@ def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
 
 
 def not_alone(run: Run) -> JobError:
-    """What is wrong with a job that is one of several behind its submission."""
+    """The error for a job that is one of several behind its submission."""
     ids = (run.job_id, *run.status.siblings)
     return JobError(
         f"{plural(len(ids), 'job')} are behind the one submission of job {run.job_id}, and one row is one job",
@@ -115,7 +115,7 @@ def _failed_step(run: Run, problem: StepProblem, may_fail: Collection[str]) -> J
     where = f"{look}; " if look else ""
     excuse = "if the row may pass all the same, name that step in its table: recipe: {may_fail: [NAME]}"
     if may_fail and run.status.steps is None:
-        excuse = f"only with Slurm's accounting can anybody tell whether it was {' or '.join(may_fail)}, which may fail"
+        excuse = f"only Slurm's accounting shows whether it was {' or '.join(may_fail)}, which may fail"
     return JobError(
         f"job {run.job_id} completed, but {problem.fact}",
         evidence=(*(("step", step) for step in problem.steps), *job_evidence(run), *cause_evidence(found)),
@@ -128,8 +128,8 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
     """The steps of the row's own log.
 
     Raises:
-        LogError: The log is missing, empty, another run's, tells of an end that was not well, its loss is not finite,
-            or it is of a resumed run whose figure would be too good.
+        LogError: The log is missing, empty, another run's, or shows a failure; its loss is not finite; or it is of a
+            resumed run whose figure would be too good.
     """
     if run.log is None:
         raise LogError(f"job {run.job_id} left no log", evidence=job_evidence(run))
@@ -165,12 +165,12 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
 
 
 def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> None:
-    """Make sure that nothing that the job wrote tells of an end that was not well.
+    """Check that none of the job's files shows a failure.
 
     Raises:
         LogError: One of them does.
     """
-    # Steps that did not end well and are no problem (check_job): what srun says of them is none either.
+    # srun also reports the failed steps that are no problem (check_job).
     excused = frozenset(step.id for step in run.status.steps or () if not is_well(step))
     found = find_fatal(file, log, log_format, run.beside, run.batch_output, excused)
     if found is None:
@@ -186,7 +186,7 @@ def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> N
 
 
 def _check_attempts(run: Run, path: Path, log: StepLog) -> None:
-    """Make sure that no earlier attempt diverged, but one after which the scheduler itself began the job anew.
+    """Check that no earlier attempt diverged, except one after which the scheduler requeued the job.
 
     Raises:
         LogError: One did.
@@ -197,13 +197,13 @@ def _check_attempts(run: Run, path: Path, log: StepLog) -> None:
         if is_requeued(path, one.begin, one.end):
             warnings.warn(LogWarning(f"job {run.job_id}: {fact}; the scheduler requeued it"), stacklevel=2)
             continue
-        advice = "a run that diverges and begins anew says nothing of performance: find out why before measuring"
+        advice = "a run that diverges and begins anew is no measure of performance: find out why before measuring"
         begin = ("attempt", f"{path}:{line_number(path, one.begin)}")
         refuse(Problem(fact, advice, (begin,)), run, log)
 
 
 def _check_lines(run: Run, path: Path, log: StepLog) -> None:
-    """Make sure that the recipe's own lines agree, but where the scheduler began the job anew between two of them.
+    """Check that the recipe's own lines agree, unless the scheduler requeued the job between two of them.
 
     Raises:
         LogError: Two contradict each other.
@@ -231,48 +231,48 @@ def _check_lines(run: Run, path: Path, log: StepLog) -> None:
 
 
 def read_identity(path: Path, format_name: str = "") -> Identity:
-    """What a log of a format says of the run that wrote it, of one that holds no steps as well."""
+    """The identity of the run that wrote a log, which may have no steps."""
     records = matching_records(path, identity_markers(format_name), stop=_IDENTITY_BYTES)
     return with_identity(StepLog(format_name, (), attempts=0), records).identity
 
 
-def compared_with_row(baseline: Baseline, run: Run, said: Identity) -> tuple[Compared, ...]:
-    """Everything that a log and its row both state."""
+def compared_with_row(baseline: Baseline, run: Run, identity: Identity) -> tuple[Compared, ...]:
+    """All values that a log and its row both state."""
     image = None if run.image_was_chosen else baseline.recipe.image
-    return compare(baseline, said, job_id=_own_job_id(run), image=image)
+    return compare(baseline, identity, job_id=_own_job_id(run), image=image)
 
 
 def agreed_with_row(baseline: Baseline, run: Run, log: StepLog) -> dict[str, str]:
-    """What a measured log states as its row does, by its name; the release also where it stands beside it alone."""
+    """Values on which a measured log and its row agree, by name; the release also from other files of the job."""
     found = agreed(compared_with_row(baseline, run, log.identity))
     for one in run.evidence if baseline.source.releases else ():
-        stated = agreed(compared_with_row(baseline, run, one.identity))
-        found = {**{name: stated[name] for name in (RELEASE, CONTAINER) if name in stated}, **found}
+        agreed_values = agreed(compared_with_row(baseline, run, one.identity))
+        found = {**{name: agreed_values[name] for name in (RELEASE, CONTAINER) if name in agreed_values}, **found}
     steps = baseline.recipe.steps
     return {**found, "steps": str(steps)} if steps is not None and log.total_steps == steps else found
 
 
-def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compared, ...]:
-    """Make sure that a log belongs to this row and job, and its run was set up as the row is, as far as it says so.
+def check_identity(baseline: Baseline, run: Run, identity: Identity) -> tuple[Compared, ...]:
+    """Check that a log belongs to this row and job, and that its settings are the row's, if it states them.
 
     Returns:
-        What was compared.
+        The values compared.
 
     Raises:
-        LogError: It says something else.
+        LogError: A value differs.
     """
-    compared = compared_with_row(baseline, run, said)
+    compared = compared_with_row(baseline, run, identity)
     differing = [one for one in compared if not one.agrees]
     if not differing:
         return compared
     names = [one for one in differing if one.is_name]
     release = next((one for one in differing if one.field == RELEASE), None)
-    told: tuple[tuple[str, str], ...] = ()
+    release_evidence: tuple[tuple[str, str], ...] = ()
     if not names and release is not None:
-        # Its settings may differ from the row's for that reason.
-        other = other_release(baseline, releases_of(release.said), "the log", f"--gsw-replay={run.log or 'LOG'}")
+        # The settings may differ because of the release.
+        other = other_release(baseline, releases_of(release.found), "the log", f"--gsw-replay={run.log or 'LOG'}")
         fact, advice = other.fact, other.advice
-        told = (("release", f"GSW_VERSION={release.said} in the log"), other.table)
+        release_evidence = (("release", f"GSW_VERSION={release.found} in the log"), other.table)
         differing.remove(release)
     elif names:
         fact = _another_run([one.name for one in names])
@@ -283,9 +283,9 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
     raise LogError(
         fact,
         evidence=(
-            *told,
+            *release_evidence,
             *((one.name, one.text) for one in differing),
-            *_said_at(run, said, compared),
+            *_differing_lines(run, identity, compared),
             ("baseline", str(baseline.location)),
             *job_evidence(run),
         ),
@@ -293,14 +293,14 @@ def check_identity(baseline: Baseline, run: Run, said: Identity) -> tuple[Compar
     )
 
 
-def _check_evidence(baseline: Baseline, run: Run, said: Identity) -> None:
-    """Make sure that what else was written of the job is the row's.
+def _check_evidence(baseline: Baseline, run: Run, identity: Identity) -> None:
+    """Check that the job's other files belong to the row.
 
     Raises:
-        LogError: It is another's.
+        LogError: One belongs to another.
     """
     quantized = [one.identity.quantization for one in run.evidence]
-    quantization = next((one for one in quantized if one is not None), said.quantization)
+    quantization = next((one for one in quantized if one is not None), identity.quantization)
     for one in run.evidence:
         try:
             check_identity(baseline, run, one.identity)
@@ -331,17 +331,19 @@ _ANOTHER_RUN = (
 )
 
 
-def _said_at(run: Run, said: Identity, compared: Sequence[Compared]) -> tuple[tuple[str, str], ...]:
+def _differing_lines(run: Run, identity: Identity, compared: Sequence[Compared]) -> tuple[tuple[str, str], ...]:
     """The lines of the log that differ from the row."""
     if run.log is None:
         return ()
-    offsets = sorted({said.places[one.field] for one in compared if not one.agrees and one.field in said.places})
+    offsets = sorted(
+        {identity.places[one.field] for one in compared if not one.agrees and one.field in identity.places}
+    )
     lines = ", ".join(str(line_number(run.log, offset)) for offset in offsets)
     return (("said at", f"{run.log}:{lines}"),) if lines else ()
 
 
 def _own_job_id(run: Run) -> str | None:
-    """The id of the run's job; a replayed log may bear any name, and then its name stands in for an id that is none."""
+    """The id of the run's job; ``None`` if it is only the name of a replayed log."""
     named_by_log = replayed(run) and run.log is not None and run.log.stem == run.job_id and not run.job_id.isdigit()
     return None if named_by_log else run.job_id or None
 
@@ -375,12 +377,12 @@ def _job_advice(run: Run) -> str:
     return where_to_look(run)
 
 
-# -- Whether a log holds the steps that its run must have: enough of them, and the last one
+# -- Completeness of a log: enough steps, and the last one
 
 
-#: So few lines of a log may be all there are at its interval.
+#: A log with no more lines may have all lines of its interval.
 _FEW_LINES = 3
-_TWO_ATTEMPTS = "two attempts of the job may stand in one log: run it again, or correct recipe.steps in the table"
+_TWO_ATTEMPTS = "two attempts of the job may be in one log: run it again, or correct recipe.steps in the table"
 
 
 def check_steps(
@@ -391,14 +393,14 @@ def check_steps(
     steps: int | None,
     first_index: int | None,
 ) -> None:
-    """Make sure that a log holds enough of the run's steps, and the last one.
+    """Check that a log holds enough of the run's steps, and the last one.
 
     Args:
         baseline: The row.
         run: The ended job.
         log: Its steps.
         timed: Those of them that have a time.
-        steps: Steps that the run was to do, ``None`` where nobody says.
+        steps: Planned steps of the run; ``None`` if unknown.
         first_index: The number that the log's format gives to the first step.
 
     Raises:
@@ -413,25 +415,25 @@ def check_steps(
     each_line = log_interval(log.steps, first_index)
     ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
     if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
-        # A format that logs one figure for the whole run would show nothing else of it.
-        raise _cut_short(f"the run was to do {plural(log.total_steps, 'step')}, {steps} needed", run, log)
+        # A format with one figure for the whole run would not show it otherwise.
+        raise _incomplete_log(f"the run was to do {plural(log.total_steps, 'step')}, {steps} needed", run, log)
     of_run = log.total_steps if steps is None else steps
     if of_run is not None and not of_saves and last is None and len(timed) > of_run:
         found = f"the log holds {plural(len(timed), 'step')} and nothing that numbers them"
         refuse(Problem(f"{found}, and the run has {of_run}", _TWO_ATTEMPTS), run, log)
     min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
-    # Where the end is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
+    # If the last step is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
     if covered < (min_steps // interval * interval if ended else min_steps):
         logged = baseline.recipe.logged_steps or steps if not of_saves else None
         wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
-        raise _cut_short(
+        raise _incomplete_log(
             f"the log holds {plural(covered, 'checkpoint save' if of_saves else 'step')}, {wanted}", run, log
         )
     if not of_saves:
         each = steps_each_line(log, each_line)
         refuse(skipped_problem(baseline, log, each, min_steps), run, log)
     if final is not None and not ended:
-        raise _cut_short(f"the log ends at step {last}, the run's last step is {final}", run, log)
+        raise _incomplete_log(f"the log ends at step {last}, the run's last step is {final}", run, log)
     # A run that goes on beyond the table's last step ends at the log's.
     beyond = final is not None and last is not None and last > final
     if not replayed(run) and (steps is None or beyond):
@@ -439,7 +441,7 @@ def check_steps(
 
 
 def final_step(baseline: Baseline, log: StepLog, steps: int | None, first_index: int | None) -> int | None:
-    """The number of the last step of a run of so many; ``None`` where nobody says, or the log numbers none."""
+    """The number of the last planned step; ``None`` if the plan is unknown, or the log numbers none."""
     if steps is None or first_index is None or baseline.recipe.logged_steps is not None:
         return None
     if not log.steps or log.steps[-1].index is None:
@@ -455,18 +457,18 @@ def check_measured(
     timed: tuple[TimedStep, ...],
     first_index: int | None,
 ) -> None:
-    """Make sure that each measured step was set up as the row is, as far as its line says so.
+    """Check that each measured step has the row's settings, if its line states them.
 
     Args:
         baseline: The row.
         run: The ended job.
         log: Its steps.
-        measured: The positions of those that the row's statistic is taken over.
-        timed: What it is taken over: steps, or saves, of which no line states a batch.
+        measured: The positions of the steps that the row's statistic is taken over.
+        timed: The values that it is taken over: steps, or saves, whose lines state no batch.
         first_index: The number that the log's format gives to the first step.
 
     Raises:
-        LogError: One was not.
+        LogError: One has others.
     """
     path = run.log
     if path is None or len(timed) != len(log.steps) or baseline.judged_by.series is Series.SAVES:
@@ -478,37 +480,37 @@ def check_measured(
     refuse(stray_problem(baseline, log.steps, measured, log_interval(timed, first_index), place), run, log)
 
 
-#: What a step's line may state of that step, by the field of :class:`~pytest_gsw.logs.model.StepSetup`.
-_OF_A_STEP = (("global batch size", "global_batch_size"), ("sequence length", "sequence_length"))
+#: Settings that a step's line may state, by the field of :class:`~pytest_gsw.logs.model.StepSetup`.
+_STEP_SETTINGS = (("global batch size", "global_batch_size"), ("sequence length", "sequence_length"))
 
 
 def stray_problem(
     baseline: Baseline, steps: Sequence[Step], measured: Sequence[int], each_line: int, place: Callable[[Step], str]
 ) -> Problem | None:
-    """Measured steps that were not the row's, by what their own lines state; ``None`` where all of them may be.
+    """Measured steps with other settings than the row's on their own lines; ``None`` if there are none.
 
     Args:
         baseline: The row.
         steps: The log's steps.
-        measured: The positions of those that the row's statistic is taken over.
-        each_line: Steps that a line stands for. One that states another value than the line before is of both.
-        place: Where in the log a step's line is.
+        measured: The positions of the steps that the row's statistic is taken over.
+        each_line: Steps in a line. A line with another value than the line before may have steps of both.
+        place: Returns the place of a step's line.
     """
-    for name, field in _OF_A_STEP:
+    for name, field in _STEP_SETTINGS:
         wanted = getattr(baseline, field)
-        said: list[int | None] = [getattr(step.setup, field) for step in steps]
-        if wanted is None or set(said) <= {None, wanted}:
+        values: list[int | None] = [getattr(step.setup, field) for step in steps]
+        if wanted is None or set(values) <= {None, wanted}:
             continue
-        strays = [at for at in measured if _others(said, at, each_line, wanted)]
+        strays = [at for at in measured if _others(values, at, each_line, wanted)]
         if not strays:
             continue
         of = plural(len(measured), "measured step" if each_line == 1 else "measured line")
         fact = f"{len(strays)} of {of} {'was' if len(strays) == 1 else 'were'} not the row's"
-        value = _others(said, strays[0], each_line, wanted)[-1]
+        value = _others(values, strays[0], each_line, wanted)[-1]
         evidence = [("said at", place(steps[strays[0]]))]
-        changes = _change(said, measured)
+        changes = _change(values, measured)
         if changes is not None:
-            step = f"step {_number(steps, changes)}: from {said[changes - 1]} to {said[changes]}"
+            step = f"step {_number(steps, changes)}: from {values[changes - 1]} to {values[changes]}"
             evidence = [("changes at", f"{place(steps[changes])}, {step}")]
         return Problem(
             f"{fact}: {name} {value} in the log, {wanted} in the row",
@@ -518,20 +520,20 @@ def stray_problem(
     return None
 
 
-def _others(said: Sequence[int | None], at: int, each_line: int, wanted: int) -> list[int]:
-    """What the lines that a step may be of state, where that is not the row's."""
-    lines = said[max(0, at - 1) : at + 1] if each_line > 1 else said[at : at + 1]
+def _others(values: Sequence[int | None], at: int, each_line: int, wanted: int) -> list[int]:
+    """The values of the lines that a step may belong to, if they are not the row's."""
+    lines = values[max(0, at - 1) : at + 1] if each_line > 1 else values[at : at + 1]
     return [value for value in lines if value is not None and value != wanted]
 
 
-def _change(said: Sequence[int | None], measured: Sequence[int]) -> int | None:
-    """Where what lines state first changes within the measured steps, or as they begin."""
+def _change(values: Sequence[int | None], measured: Sequence[int]) -> int | None:
+    """The position at which the lines' value first changes within the measured steps, or as they begin."""
     steps = range(max(measured[0], 1), measured[-1] + 1)
-    return next((at for at in steps if said[at] is not None and said[at - 1] not in {None, said[at]}), None)
+    return next((at for at in steps if values[at] is not None and values[at - 1] not in {None, values[at]}), None)
 
 
 def _without(baseline: Baseline, steps: Sequence[Step], stray: int, last: int) -> str:
-    """What to type next, so that the last step that is not the row's, and those before it, are left out."""
+    """The advice that leaves out the last step with other settings, and those before it."""
     if stray >= last:
         return "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
     left = replace(parse_statistic(baseline.statistic), first=_number(steps, stray) + 1)
@@ -544,9 +546,9 @@ def _number(steps: Sequence[Step], position: int) -> int:
 
 
 def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
-    """Make sure that a log was not cut where its steps do not tell.
+    """Check that a log was not cut in a way that its steps do not show.
 
-    A published excerpt may end anywhere; but what names its job is that job's own log.
+    A published excerpt may end anywhere; but a log with a job id is that job's own.
     """
     path = run.log
     if path is None or (replayed(run) and log.identity.job_id is None):
@@ -558,9 +560,9 @@ def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
 
 
 def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: int) -> None:
-    """Make sure that a log whose last step no table states has the one that it names itself.
+    """Check that a log has the last step that it states itself, if no table states it.
 
-    Published logs often stop before it: somebody had seen enough. A job that ended well does not.
+    Published logs often stop before it, since their readers needed no more. A job that ended well does not.
     """
     last = log.steps[-1].index if log.steps else None
     if log.total_steps is None or first_index is None or last is None:
@@ -568,8 +570,8 @@ def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: in
     final = first_index + log.total_steps - 1
     if last + _steps_each_line(log, first_index, interval) <= final:
         done = last - first_index + 1
-        raise _cut_short(
-            f"the log ends at step {last}, and says itself that the last one is {final}",
+        raise _incomplete_log(
+            f"the log ends at step {last}, and states {final} as its last step",
             run,
             log,
             then=f"if its script ends the run there on purpose, write 'recipe: {{steps: {done}}}' in the table",
@@ -577,7 +579,7 @@ def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: in
 
 
 def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:
-    """How many steps a line of the log stands for, guessed where the lines are too few to tell: 5 and 10 mean 5."""
+    """The steps in a line of the log, guessed if it has few lines: 5 and 10 mean 5."""
     numbers = [step.index for step in log.steps if step.index is not None]
     if interval > 1 or not 2 <= len(numbers) <= _FEW_LINES:
         return interval
@@ -587,7 +589,7 @@ def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:
     return gap if regular else 1
 
 
-def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> IncompleteLogError:
+def _incomplete_log(fact: str, run: Run, log: StepLog, then: str = "look at the last lines") -> IncompleteLogError:
     return IncompleteLogError(
         fact,
         evidence=log_evidence(run, log),
@@ -596,54 +598,54 @@ def _cut_short(fact: str, run: Run, log: StepLog, then: str = "look at the last 
     )
 
 
-# -- whether a log is whole ------------------------------------------------------------------------
+# -- cut logs --------------------------------------------------------------------------------------
 
 
-#: Megatron announces a save before it tells how long it took.
-_ANNOUNCED = b"saving checkpoint at iteration "
+#: Megatron announces a save before it prints the save's time.
+_SAVE_ANNOUNCEMENT = b"saving checkpoint at iteration "
 _LOOK = "the job's output was cut: look at quotas and at the file system of the log, then at its last lines"
 
 
 def cut_problem(path: Path, log: StepLog, *, of_saves: bool) -> Problem | None:
-    """What tells that the log of a job which ended well was cut.
+    """Evidence that the log of a job which ended well was cut.
 
     Args:
         path: The log.
         log: Its steps.
-        of_saves: Whether it is read for checkpoint saves.
+        of_saves: True if it is read for checkpoint saves.
     """
     if log.open_line is not None:
         return Problem("the log ends in the middle of a line", _LOOK, (("last line", log.open_line),))
     if log.says_its_end is False:
         return Problem(f"the log lacks what {log.format} prints when a run has ended", _LOOK)
     if of_saves and log.steps:
-        found = matching_records(path, (_ANNOUNCED,), start=log.steps[0].offset or 0)
-        announced = len({record.partition(_ANNOUNCED)[2].strip().partition(b" ")[0] for _, record in found})
+        found = matching_records(path, (_SAVE_ANNOUNCEMENT,), start=log.steps[0].offset or 0)
+        announced = len({record.partition(_SAVE_ANNOUNCEMENT)[2].strip().partition(b" ")[0] for _, record in found})
         if announced > len(log.checkpoint_saves_s):
             took = plural(len(log.checkpoint_saves_s), "checkpoint save")
             return Problem(f"the log announces {announced} checkpoint saves, and has the time of {took}", _LOOK)
     return None
 
 
-# -- Whether the steps of a run trained something: skipped steps, losses, attempts that diverged
+# -- Training in the steps of a run: skipped steps, losses, attempts that diverged
 
 
 #: Half precision begins with a loss scale of up to 2^32 (Megatron's ``initial-loss-scale``), which each step that
 #: overflows halves: so many steps may be skipped before the first that trains.
 START_UP_STEPS = 32
 SCALED_DTYPES = frozenset({"fp16"})
-#: Behind that, a scaler tries a larger scale once in 1000 steps: a run that skips one step in ten does not train.
+#: Later, a scaler tries a larger scale once in 1000 steps: a run that skips one step in ten does not train.
 _MOST_SKIPPED = 0.1
-#: So many losses have a first and a last tenth.
+#: Fewest losses with a first and a last tenth.
 _FEWEST_LOSSES = 10
 
 
 def steps_each_line(log: StepLog, interval: int) -> int:
-    """How many steps one entry of a log stands for: its interval, or all where the log has one figure for the run.
+    """The steps in one entry of a log: its interval, or all if the log has one figure for the run.
 
     Args:
         log: The steps.
-        interval: Steps from one line to the next, as their numbers tell.
+        interval: Steps from one line to the next, from their numbers.
     """
     if len(log.steps) != 1 or log.steps[0].index is not None:
         return interval
@@ -651,17 +653,17 @@ def steps_each_line(log: StepLog, interval: int) -> int:
 
 
 def is_trained(step: Step, each_line: int) -> bool:
-    """Whether a step, or of a line's steps all but a tenth, were trained; others are faster, and are not measured."""
+    """True if a step, or all but a tenth of a line's steps, was trained; others are faster, and are not measured."""
     return min(step.skipped, each_line) <= each_line * _MOST_SKIPPED
 
 
 def skipped_problem(baseline: Baseline, log: StepLog, each_line: int, min_steps: int) -> Problem | None:
-    """Too few trained steps.
+    """The problem of too few trained steps, if there is one.
 
     Args:
         baseline: The row; in half precision the first steps may be skipped, until the loss scale fits.
         log: The steps.
-        each_line: Steps that one entry of the log stands for.
+        each_line: Steps in one entry of the log.
         min_steps: Fewest steps that the log must hold.
     """
     skipped = [min(step.skipped, each_line) for step in log.steps]
@@ -684,7 +686,7 @@ def skipped_problem(baseline: Baseline, log: StepLog, each_line: int, min_steps:
 
 
 def loss_problem(baseline: Baseline, log: StepLog) -> Problem | None:
-    """A loss that is missing, or that does not fall where the table asks it to."""
+    """A loss that is missing, or that does not fall although the table requires it."""
     if log.without_loss:
         index = log.without_loss[0]
         where = "a step" if index is None else f"step {index}"

@@ -1,4 +1,4 @@
-"""From the steps of a log that was checked to a measurement."""
+"""Measurement of a checked log's steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pytest_gsw.validation.run import Run, log_evidence
 
 
 def measure_as_documented(baseline: Baseline, run: Run, log: StepLog, log_format: LogFormat) -> Measurement:
-    """The row's statistic over the steps of a log by what its table alone says, as of no cluster's job.
+    """The row's statistic over the steps of a log, from its table alone and for no cluster's job.
 
     Raises:
         LogError: As :func:`measure` does.
@@ -49,13 +49,13 @@ def measure(
         baseline: The row.
         run: The ended job.
         log: Its steps.
-        peak_flops: Peak FLOP/s of one GPU, for the MFU; where nobody knows it, the log's own calibration stands for it.
-        steps: Steps that the run was to do, ``None`` where nobody says.
+        peak_flops: Peak FLOP/s of one GPU, for the MFU; if unknown, the log's own calibration is used.
+        steps: Planned steps of the run; ``None`` if unknown.
         first_index: The number that the log's format gives to the first step.
 
     Raises:
-        LogError: There are too few steps, the last one is missing, a measured one was set up in another way than the
-            row is, or the result is impossible.
+        LogError: There are too few steps, the last one is missing, a measured one has other settings than the row, or
+            the result is impossible.
         TableError: The result is impossible because the row's own figures contradict each other.
     """
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is None:
@@ -76,16 +76,16 @@ def measure(
     check_whole(baseline, run, log)
     statistic = parse_statistic(baseline.statistic)
     try:
-        chosen = selected(statistic, timed, first_index=first_index)
+        indices = selected(statistic, timed, first_index=first_index)
         judged_s = apply(statistic, timed, first_index=first_index)
     except ValueError as error:
         raise LogError(
             f"the log does not hold the steps that {baseline.statistic} needs: {error}",
             evidence=log_evidence(run, log),
         ) from error
-    check_measured(baseline, run, log, chosen, timed, first_index)
+    check_measured(baseline, run, log, indices, timed, first_index)
     impossible_s = next((step.seconds for step in timed if not 0 < step.seconds < math.inf), None)
-    if impossible_s is not None:  # before anything is divided by it
+    if impossible_s is not None:  # before a division by it
         raise LogError(
             f"{impossible_s:g} s is no time of a step",
             evidence=log_evidence(run, log),
@@ -94,7 +94,7 @@ def measure(
     trained = tuple([step for step in timed if step.trained])
     measurement = replace(
         summarize(baseline, trained, judged_s, calibration_flops or peak_flops),
-        ranks_s=_ranks_s(baseline, log, chosen, timed),
+        ranks_s=_ranks_s(baseline, log, indices, timed),
     )
     mfu = measurement.figures.mfu
     if mfu is not None and mfu > 1:
@@ -108,7 +108,7 @@ def measure(
                 advice="the machine was busier while it calibrated than while it trained: run it again, alone on the "
                 "machine",
             )
-        # Its verdict rests on the time alone: a calibration that was disturbed costs it no more than the MFU.
+        # Its verdict rests on the time alone: a disturbed calibration costs it no more than the MFU.
         return replace(summarize(baseline, trained, judged_s, None), ranks_s=measurement.ranks_s)
     return replace(measurement, calibration_flops=calibration_flops)
 
@@ -132,7 +132,7 @@ def summarize(
 
 
 def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: float | None) -> Measurement:
-    """What several jobs of a row measured: the median of what each of them did, and the series of the last one.
+    """The measurement of a row's several jobs: the median of their figures, and the series of the last one.
 
     Its ranks are those of the job in which they differ the most.
 
@@ -144,17 +144,17 @@ def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: flo
     jobs_s = tuple(one.judged_s for one in jobs)
     judged_s = statistics.median(jobs_s)
     peak_flops = jobs[-1].calibration_flops or peak_flops
-    found = figures_of(baseline, judged_s, peak_flops)
+    all_figures = figures_of(baseline, judged_s, peak_flops)
     ranks = ranks_of_jobs(one.ranks_s for one in jobs)
     metrics = {key: tuple(one.metrics[key][0] for one in jobs) for key in jobs[-1].metrics}
     last = replace(jobs[-1], steadies_s=tuple(one.steady.median_s for one in jobs), metrics=metrics)
-    return replace(last, judged_s=judged_s, figures=found, jobs_s=jobs_s, ranks_s=ranks)
+    return replace(last, judged_s=judged_s, figures=all_figures, jobs_s=jobs_s, ranks_s=ranks)
 
 
 def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
-    """The log's steps in seconds; rates are turned into seconds by the row's batch and sequence length.
+    """The log's steps in seconds; rates are converted with the row's batch and sequence length.
 
-    Of a calibrated row, in seconds of a machine that is as fast as the documented one.
+    For a calibrated row, in seconds of a machine of the documented one's speed.
     """
     if baseline.judged_by.series is Series.SAVES:
         return tuple(TimedStep(None, seconds) for seconds in log.checkpoint_saves_s)
@@ -171,13 +171,13 @@ def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
     )
 
 
-def _ranks_s(baseline: Baseline, log: StepLog, chosen: Sequence[int], timed: Sequence[TimedStep]) -> dict[str, float]:
+def _ranks_s(baseline: Baseline, log: StepLog, indices: Sequence[int], timed: Sequence[TimedStep]) -> dict[str, float]:
     """Each rank's median over the measured steps, seconds, by its label or by its place among those without one."""
     # Without a batch size no step has a time, and saves are of no rank.
     if log.printed is None or len(timed) != len(log.steps) or baseline.judged_by.series is Series.SAVES:
         return {}
     printed = []
-    for position in chosen:
+    for position in indices:
         step = log.steps[position]
         factor = timed[position].seconds / (step_seconds(step, baseline) or 1.0)
         seconds = ((label, _in_seconds(step, value, baseline)) for label, value in log.printed(step))
@@ -195,7 +195,7 @@ def _in_seconds(step: Step, value: float, baseline: Baseline) -> float | None:
 
 
 def step_seconds(step: Step, baseline: Baseline) -> float | None:
-    """One step's seconds, ``None`` where the row lacks batch size or length to divide by its rate."""
+    """One step's seconds; ``None`` if the row lacks batch size or length to divide by its rate."""
     if step.seconds is not None:
         return step.seconds
     if baseline.global_batch_size is None:
@@ -209,11 +209,11 @@ def step_seconds(step: Step, baseline: Baseline) -> float | None:
 
 
 def _seconds(amount: float, per_s: float) -> float:
-    """How long an amount takes; a rate of zero is for ever, and :func:`measure` refuses that."""
+    """Seconds for an amount; infinite for a rate of zero, which :func:`measure` refuses."""
     return amount / per_s if per_s else math.inf
 
 
-# -- What a site's metrics read of an ended run: a number for each, or the reason why there is none
+# -- Values of a site's metrics from an ended run
 
 
 _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -227,20 +227,20 @@ _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
 
 @dataclass(frozen=True)
 class MetricLog:
-    """What a metric is read from: the last attempt in a run's log."""
+    """The source of a metric: the last attempt in a run's log."""
 
     baseline: Baseline
-    #: Its steps, as the row's log format has read them.
+    #: Its steps, as read by the row's log format.
     steps: Sequence[Step]
     path: Path
-    #: Byte offset from which on the last attempt's lines stand.
+    #: Byte offset at which the last attempt's lines begin.
     begin: int = 0
 
     def lines(self, *markers: bytes) -> Iterator[bytes]:
         """The whole lines that hold one of these texts, without line ends, in order.
 
         Args:
-            markers: What is searched for; the log is not looked at otherwise, however large it is.
+            markers: The texts; the log is searched for them only, however large it is.
         """
         return (line for _, line in matching_records(self.path, markers, start=self.begin))
 
@@ -251,11 +251,11 @@ def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[st
     Args:
         baseline: The row.
         path: The log.
-        log: What the row's format has read of it.
+        log: Its contents, as read by the row's format.
         known: The site's metrics, by key; those of the row are among them.
 
     Raises:
-        LogError: One is not there, or is no number above zero.
+        LogError: One is missing, or is no number above zero.
     """
     if not baseline.metrics:
         return {}
@@ -265,17 +265,17 @@ def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[st
 
 
 def _begin(path: Path, log: StepLog) -> int:
-    """Where the last attempt begins; what is printed before its first step may be an earlier attempt's.
+    """Byte offset of the last attempt; lines before its first step may be an earlier attempt's.
 
     Raises:
-        LogError: There are several, and nothing says where the last one begins.
+        LogError: There are several attempts, and the begin of the last one is unknown.
     """
     if log.attempts < 2:
         return 0
     offset = log.steps[0].offset if log.steps else None
     if offset is None:
         raise LogError(
-            f"the log holds {log.attempts} attempts, and its format does not say where the last one begins",
+            f"the log holds {log.attempts} attempts, and its format does not show where the last one begins",
             evidence=(("log", str(path)),),
             advice="the row documents further metrics, which are those of the last attempt: "
             "let the format's parser give each Step its offset",
@@ -284,7 +284,7 @@ def _begin(path: Path, log: StepLog) -> int:
 
 
 def _number(metric: Metric, source: MetricLog) -> float:
-    assert metric.read is not None  # what a hook returned was checked
+    assert metric.read is not None  # a hook's results were checked
     values = [_finite(metric, value, source.path) for value in metric.read(source)]
     if not values:
         raise LogError(
@@ -296,10 +296,10 @@ def _number(metric: Metric, source: MetricLog) -> float:
 
 
 def _finite(metric: Metric, value: Any, path: Path) -> float:
-    """A number that was read, which may be the log's own bytes.
+    """The finite number above zero in a metric's value, which may be the log's own bytes.
 
     Raises:
-        LogError: It is none, or not finite and above zero.
+        LogError: There is none.
     """
     try:
         number = math.nan if isinstance(value, bool) else float(value)
@@ -307,22 +307,22 @@ def _finite(metric: Metric, value: Any, path: Path) -> float:
         number = math.nan
     if 0 < number < math.inf:
         return number
-    shown = value.decode("utf-8", "replace") if isinstance(value, bytes) else repr(value)
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else repr(value)
     raise LogError(
-        f"{metric.label} ({metric.key}) is {shown[:40]} in the log, wanted a number above 0",
+        f"{metric.label} ({metric.key}) is {text[:40]} in the log, wanted a number above 0",
         evidence=(("log", str(path)),),
-        advice="find out why before measuring: a figure that is not finite says that the run was not sound",
+        advice="find out why before measuring: a figure that is not finite shows a faulty run",
     )
 
 
-# -- An MFU above one: whether it is the log's fault, or the table's, whose own figures give it, too
+# -- An MFU above one: a fault of the log, or of a table whose own figures give it, too
 
 
 _ADVICE = "correct {} there, or leave it out: the verdict does not rest on it"
 
 
 def impossible_table(baseline: Baseline, peak_flops: float | None) -> TableError | None:
-    """That the documented step time and model FLOPs give an MFU above one; ``None`` where they do not.
+    """The error for a documented step time and model FLOPs with an MFU above one; ``None`` if it is possible.
 
     No job needs to run for it.
     """
@@ -343,7 +343,7 @@ def impossible_measurement(
     peak_flops: float | None,
     evidence: tuple[tuple[str, str], ...],
 ) -> TableError | LogError:
-    """Whose fault a measured MFU above one is: the documented MFU tells what the step time would give without FLOPs."""
+    """The error for a measured MFU above one; the documented MFU shows if the table's FLOPs are at fault."""
     documented = baseline.documented
     table = impossible_table(baseline, peak_flops)
     if table is not None:
@@ -365,7 +365,7 @@ def impossible_measurement(
 
 
 def _evidence(baseline: Baseline, peak_flops: float | None) -> tuple[tuple[str, str], ...]:
-    """Where the figures stand, and what they are."""
+    """The place of the figures, and their values."""
     documented, computed = baseline.documented, figures(baseline, baseline.documented.step_time_s, peak_flops)
     mfu = "" if documented.mfu is None else f", an MFU of {documented.mfu * 100:.4g} %"
     batch = baseline.global_batch_size or 1

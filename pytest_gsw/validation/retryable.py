@@ -1,7 +1,7 @@
-"""Which failures are the infrastructure's, so that a row may be run again, and on which nodes not.
+"""Failures of the infrastructure, after which a row may run again, and the nodes to avoid.
 
-Never the row's own: a regression, a job that somebody cancelled, one that ran out of time or memory,
-or one whose end nobody knows, which may still run.
+Never the row's own: a regression, a cancelled job, one that ran out of time or memory, or one whose end is unknown and
+which may still run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of
 
 _STATES = frozenset({JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
 
-#: Causes that say nothing against the nodes.
+#: Causes without evidence against the nodes.
 BLAMELESS = frozenset({"preemption", "requeued"})
-#: Who tells of a node that failed: ``srun: error: Node failure on n17``, ``srun: error: n17: task 130: Aborted``.
-#: Several that failed at once are a list in Slurm's own form, ``n[17-19],m3``, and stay one.
+#: Lines that name a failed node: ``srun: error: Node failure on n17``, ``srun: error: n17: task 130: Aborted``. Several
+#: that failed at once are a list in Slurm's own form, ``n[17-19],m3``, and stay one.
 _NODE = re.compile(
     rb"error: Node failure on (?P<failed>[A-Za-z0-9](?:[\w.-]|,(?=\w)|\[[\d,-]{1,400}\]){0,200})(?=,?(?:\s|$))|"
     rb"srun: error: (?P<task>[A-Za-z0-9][\w.-]{0,200}): tasks? [\d,-]{1,200}: "
@@ -34,14 +34,14 @@ _ONE_NODE = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 @dataclass(frozen=True)
 class InfrastructureFailure:
-    """Why a job failed, and on which nodes the row should not run again."""
+    """Cause of an infrastructure failure, and the nodes to avoid."""
 
     why: str
     nodes: tuple[str, ...] = ()
 
 
 def infrastructure_failure(run: Run) -> InfrastructureFailure | None:
-    """Why a row may be run again, ``None`` where its failure is not the infrastructure's."""
+    """The reason why a row may run again; ``None`` if its failure is not the infrastructure's."""
     if run.stopped is not None:
         return None
     state = run.status.state
@@ -53,31 +53,31 @@ def infrastructure_failure(run: Run) -> InfrastructureFailure | None:
 
 
 def _cause(run: Run) -> str | None:
-    """What of the infrastructure failed, as the logs tell it; ``None`` where they cannot be read."""
+    """The infrastructure failure in the logs; ``None`` if they cannot be read."""
     try:
-        # A script may end well after its training has not: what makes the row an error tells here, too.
+        # A script may end well after its training failed: the row's error counts here, too.
         completed = run.status.state is JobState.COMPLETED
         found = find_fatal_unread(run.log, run.beside, run.batch_output) if completed and run.log else cause_of(run)
     except (LogError, OSError):
-        return None  # whoever judges the run will say so
+        return None  # judging the run reports it
     return found.cause.name if found is not None and found.cause.infrastructure else None
 
 
 def suspect_nodes(run: Run) -> tuple[str, ...]:
     """The nodes that logs name as failed, else the first to lose a task, else the job's only one."""
-    named = [match for _, path in run.outputs for match in _nodes_named(path)]
-    failed = tuple(dict.fromkeys(match["failed"].decode() for match in named if match["failed"]))
+    matches = [match for _, path in run.outputs for match in _node_matches(path)]
+    failed = tuple(dict.fromkeys(match["failed"].decode() for match in matches if match["failed"]))
     # When one rank has died, Slurm ends all others: only the first is a suspect.
-    first = tuple(match["task"].decode() for match in named if match["task"])[:1]
+    first = tuple(match["task"].decode() for match in matches if match["task"])[:1]
     alone = (run.status.nodes,) if _ONE_NODE.fullmatch(run.status.nodes) else ()
     return failed or first or alone
 
 
-def _nodes_named(path: Path) -> Iterator[re.Match[bytes]]:
+def _node_matches(path: Path) -> Iterator[re.Match[bytes]]:
     try:
         for _, line in matching_records(path, _MARKERS) if path.is_file() else ():
             match = _NODE.search(line[:4000])
             if match is not None:
                 yield match
     except OSError:
-        return  # to know no node is no reason to give up
+        return  # an unknown node is no reason to give up

@@ -1,4 +1,4 @@
-"""An ended job of one row: where it wrote, why it failed, and what a message shows of it."""
+"""An ended job of one row: its files, its cause of failure, and its facts for messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_gsw.logs.reader import line_number, tail_lines
 from pytest_gsw.logs.signatures import COMMAND, FoundCause, command_line, find_cause
 from pytest_gsw.validation.agreement import Evidence
 
-#: Causes that Slurm tells by the state alone; a log that names the same one says no more.
+#: Causes that Slurm's state already has; a log with the same cause adds nothing.
 CAUSE_OF_STATE = {
     JobState.CANCELLED: "cancelled",
     JobState.TIMEOUT: "time limit",
@@ -27,37 +27,37 @@ CAUSE_OF_STATE = {
 
 @dataclass(frozen=True)
 class Run:
-    """An ended job of one row, and where it wrote."""
+    """An ended job of one row, and its files."""
 
     job_id: str
     status: JobStatus
-    #: The training log; ``None`` where a job that did not end well left none.
+    #: The training log; ``None`` if a failed job left none.
     log: Path | None
     #: The batch shell's own output.
     batch_output: Path | None = None
-    #: Why the session ended the job early, where it did.
+    #: The reason why the session ended the job early, if it did.
     stopped: EarlyStop | None = None
-    #: The row's jobs before this one that were measured as well: the row's figure is the median of all.
+    #: The row's earlier jobs that were measured as well: the row's figure is the median of all.
     earlier: tuple[Run, ...] = ()
-    #: Whether the environment chose the container image, so that the table's is not what is to run.
+    #: True if the environment chose the container image in place of the table's.
     image_was_chosen: bool = False
-    #: What else was written of the job.
+    #: Facts about the job from other files.
     evidence: tuple[Evidence, ...] = ()
-    #: What the recipe wrote beside its log: what went to stderr, as most recipes keep it apart.
+    #: Files of the recipe next to its log: most recipes separate stderr.
     beside: tuple[Path, ...] = ()
 
     @property
     def jobs(self) -> tuple[Run, ...]:
-        """The jobs that the row's figure is of, in the order in which they ran."""
+        """The jobs behind the row's figure, in the order in which they ran."""
         return (*self.earlier, self)
 
     @property
     def outputs(self) -> tuple[tuple[str, Path], ...]:
-        """All that the job wrote, each file once and under the name that messages have for it, the log first."""
+        """All files of the job, each once and under its name in messages, the log first."""
         beside = [("stderr" if path.suffix == ERROR_SUFFIX else "output", path) for path in self.beside]
         named = (("log", self.log), *beside, ("batch log", self.batch_output))
-        known = {path: name for name, path in reversed(named) if path is not None}
-        return tuple([(name, path) for path, name in reversed(known.items())])
+        names = {path: name for name, path in reversed(named) if path is not None}
+        return tuple([(name, path) for path, name in reversed(names.items())])
 
     @property
     def others(self) -> tuple[Path, ...]:
@@ -66,25 +66,25 @@ class Run:
 
 
 def boost_error(log: Path) -> Path | None:
-    """What NeMo-Run's step said that turns the GPUs' boost up: in the directory of its experiment, or of its task."""
+    """NeMo-Run's output of the step that raises the GPUs' boost: in the directory of its experiment, or of its task."""
     return next((path for place in log.parents[:2] if (path := place / "vboost.err").is_file()), None)
 
 
 def unset_boost(run: Run) -> JobStep | None:
-    """The step that did not turn the GPUs' boost up as it was to; ``None`` where there is none."""
+    """The step that failed to raise the GPUs' boost; ``None`` if there is none."""
     step = boost_step(run.status.steps or ())
     return step if step is not None and run.log is not None and boost_error(run.log) is not None else None
 
 
 def replayed(run: Run) -> bool:
-    """Whether no job was run: a log is judged by itself."""
+    """True if no job was run: a log is judged by itself."""
     return run.status.state is JobState.REPLAYED
 
 
 def cause_of(run: Run) -> FoundCause | None:
-    """Why a run failed: from its log, else from what it wrote beside that, else from the batch shell's output.
+    """The cause of a failed run: from its log, else from the files next to it, else from the batch shell's output.
 
-    That a step was cancelled is told where no file says more: Slurm ends all tasks once one has failed.
+    A cancelled step is reported only if no file has more: Slurm ends all tasks once one has failed.
     """
     files = [path for _, path in run.outputs if path.is_file()]
     cancelled: FoundCause | None = None
@@ -94,23 +94,23 @@ def cause_of(run: Run) -> FoundCause | None:
             continue
         if cause.name == COMMAND and path != files[0]:
             boost = run.log and boost_error(run.log)
-            return _named_command([*files, *((boost,) if boost else ())]) or FoundCause(cause, path)
+            return _missing_command([*files, *((boost,) if boost else ())]) or FoundCause(cause, path)
         if cause.name != "cancelled" or run.status.state is JobState.CANCELLED:
             return FoundCause(cause, path)
         cancelled = cancelled or FoundCause(cause, path)
     return cancelled
 
 
-def _named_command(files: Sequence[Path]) -> FoundCause | None:
-    """Where a job's files name the command that a task did not find: srun's line has its exit code alone."""
+def _missing_command(files: Sequence[Path]) -> FoundCause | None:
+    """The command that a task did not find, from a job's files: srun's line has the exit code alone."""
     found = ((command_line(path), path) for path in files)
     return next((FoundCause(cause, path) for cause, path in found if cause is not None), None)
 
 
 def ran_out_of_memory(run: Run) -> bool:
-    """Whether the job ended for want of memory, of the GPU or of the host.
+    """True if the job ended for lack of memory, of the GPU or of the host.
 
-    A job that was cancelled, timed out or lost its node ended for that, whatever its log says.
+    A job that was cancelled, timed out or lost its node ended for that, whatever its log has.
     """
     if run.status.state is JobState.OUT_OF_MEMORY:
         return True
@@ -122,7 +122,7 @@ def ran_out_of_memory(run: Run) -> bool:
 
 @dataclass(frozen=True)
 class Problem:
-    """A fact that forbids to judge a run, what shows it, and what to do; whoever raises it adds the job and the log."""
+    """A fact that forbids to judge a run, with evidence and advice; the caller adds the job and the log."""
 
     fact: str
     advice: str
@@ -130,17 +130,17 @@ class Problem:
 
 
 def refuse(problem: Problem | None, run: Run, log: StepLog) -> None:
-    """Raise a problem with the log and the job; nothing where there is none.
+    """Raise a problem with the log and the job; does nothing for ``None``.
 
     Raises:
-        LogError: There is one.
+        LogError: There is a problem.
     """
     if problem is not None:
         raise LogError(problem.fact, evidence=(*log_evidence(run, log), *problem.evidence), advice=problem.advice)
 
 
 def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
-    """The job's facts, as messages show them."""
+    """The job's facts for messages."""
     status = run.status
     code = "" if status.exit_code is None else f" {status.exit_code}:{status.signal}"
     took = "" if status.run_s is None else f" after {duration(status.run_s)}"
@@ -150,13 +150,13 @@ def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
         lines.append(("reason", status.reason))
     if status.unchecked:
         lines.append(("unchecked", status.unchecked))
-    # What went to stderr is nothing, most of the time.
+    # Most stderr files are empty.
     lines.extend((name, str(path)) for name, path in run.outputs if path not in run.beside or _holds_text(path))
     return tuple(lines)
 
 
 def where_to_look(run: Run) -> str:
-    """The first file of a job that holds anything, of all stderr, as advice; empty where there is no file."""
+    """The first file of a job that is not empty, stderr first, as advice; empty without files."""
     files = [*run.beside, *(path for _, path in run.outputs)]
     found = next((path for path in files if _holds_text(path)), next(iter(files), None))
     return "" if found is None else f"look at {found}"
@@ -170,21 +170,21 @@ def _holds_text(path: Path) -> bool:
 
 
 def cause_evidence(found: FoundCause | None) -> tuple[tuple[str, str], ...]:
-    """What a cause says of itself and where, as messages show it; nothing where there is none."""
+    """The line of a cause and its place, for messages; empty without a cause."""
     return () if found is None else (("cause", found.cause.text), ("said at", f"{found.path}:{found.cause.line}"))
 
 
 def last_lines(run: Run) -> tuple[str, ...]:
-    """The last lines of all that a job wrote, each under its name where there is more than one file."""
+    """The last lines of all files of a job, each under its name if there are several files."""
     tails = ((name, tail_lines(path, 5)) for name, path in run.outputs if path.is_file())
-    said = [(name, lines) for name, lines in tails if lines]
-    if len(said) < 2:
-        return said[0][1] if said else ()
-    return tuple(line for name, lines in said for line in (f"-- {name}:", *lines))
+    shown = [(name, lines) for name, lines in tails if lines]
+    if len(shown) < 2:
+        return shown[0][1] if shown else ()
+    return tuple(line for name, lines in shown for line in (f"-- {name}:", *lines))
 
 
 def log_evidence(run: Run, log: StepLog) -> tuple[tuple[str, str], ...]:
-    """The log's facts and the job, as messages show them."""
+    """The facts of the log and the job for messages."""
     place = str(run.log)
     if run.log is not None and log.steps and log.steps[-1].offset is not None:
         place = f"{run.log}:{line_number(run.log, log.steps[-1].offset)}"

@@ -107,9 +107,9 @@ def test_a_path_may_begin_at_home(
     assert (pytester.path / "junit.xml").is_file()
     with pytest.raises(SystemExit, match="2"):
         main(["report", "--format=junit", "last", "--output=~nobody-here/junit.xml"])
-    assert "argument -o/--output: nobody knows the home directory of '~nobody-here'\n" in capsys.readouterr().err
+    assert "argument -o/--output: unknown home directory: '~nobody-here'\n" in capsys.readouterr().err
     assert told(capsys, "report", "--format=junit", "~nobody-here/run") == (
-        "pytest-gsw report: nobody knows the home directory of '~nobody-here'\n"
+        "pytest-gsw report: unknown home directory: '~nobody-here'\n"
     )
 
 

@@ -325,7 +325,7 @@ def test_a_path_may_begin_at_home(
     result = pytester.runpytest(option.replace("~", "~nobody-here"))
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     name = option.partition("=")[0]
-    result.stderr.fnmatch_lines([f"ERROR: {name}: nobody knows the home directory of '~nobody-here'"])
+    result.stderr.fnmatch_lines([f"ERROR: {name}: unknown home directory: '~nobody-here'"])
 
 
 def test_a_resumed_run_has_its_release(pytester: pytest.Pytester) -> None:

@@ -16,7 +16,7 @@ from tests.truth.truth import logged_steps
 _TOO_FEW = "the log holds * needed"
 _OF_FEWER = "the run was to do * steps, * needed"
 _ENDS_EARLY = "the log ends at step *, the run's last step is *"
-_ENDS_EARLY_BY_ITSELF = "the log ends at step *, and says itself that the last one is *"
+_ENDS_EARLY_BY_ITSELF = "the log ends at step *, and states * as its last step"
 _IN_A_LINE = "the log ends in the middle of a line"
 _ENDS_UNTOLD = ("the log lacks what * prints when a run has ended", "the log announces * checkpoint saves, *")
 

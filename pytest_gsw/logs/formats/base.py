@@ -1,8 +1,8 @@
-"""The base of a format in which one line tells one step.
+"""The base of a format in which one line is one step.
 
-A format says what a line tells, and nothing else. Everything that makes a log treacherous is behind this interface: a
-requeued job's attempts in one file, ranks that all print, numbers that are not finite (those that a pattern of digits
-passes over included), losses that are missing, steps that were not trained.
+A format parses a line, and nothing else. The rest is behind this interface: several attempts of a requeued job in one
+file, ranks that all print, numbers that are not finite (even if a pattern of digits skips them), losses that are
+missing, steps that were not trained.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pytest_gsw.logs.model import Dialect, EndMarkers, StepLog, Tail
 from pytest_gsw.logs.scan import number, rank_of
 from pytest_gsw.logs.steps import MultiRankSteps, Record, Series, SingleRankSteps, Unit, UnnumberedSteps
 
-# -- The base of parsers that sort out by a series what the lines of a log tell --------------------
+# -- The base of parsers that collect the steps of a log in series ----------------------------------
 
 
 class SeriesParser:
     """A parser that leaves attempts, ranks and figures that are not finite to series.
 
     Args:
-        name: The format's.
-        series: Those that a log of the format may hold, the most exact first.
+        name: The format's name.
+        series: The series that a log of the format may hold, the most exact first.
     """
 
     guards_itself: ClassVar[bool] = True
@@ -34,19 +34,19 @@ class SeriesParser:
         self._candidates = series
 
     def feed(self, offset: int, record: bytes) -> None:
-        """Take the next record. Overwrite this."""
+        """Read the next record. Override this."""
         raise NotImplementedError
 
     def series(self) -> Series:
-        """The series that counts by now: the first that has steps."""
+        """The series that counts: the first that has steps."""
         return next((series for series in self._candidates if series.attempts), self._candidates[-1])
 
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
-        """Step number and text of what was not finite first in the last attempt of the series that counts."""
+        """Step number and text of the first figure that is not finite in the last attempt of the series."""
         return series.not_finite
 
     def log(self) -> StepLog:
-        """What all records fed by now say."""
+        """The contents of all records fed so far."""
         series = self.series()
         return StepLog(
             format=self._name,
@@ -67,7 +67,7 @@ class SeriesParser:
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A format that came with pytest-gsw; the fields are those of :class:`~pytest_gsw.logs.model.LogFormat`."""
+    """A format of pytest-gsw itself; the fields are those of :class:`~pytest_gsw.logs.model.LogFormat`."""
 
     name: str
     dialects: tuple[Dialect, ...]
@@ -80,53 +80,53 @@ class BuiltIn:
 
 @dataclass(frozen=True)
 class StepLine:
-    """One step, as one line of a log tells it.
+    """One step, from one line of a log.
 
-    Numbers may be given as the bytes of the line: ``4.31``, ``6,785``, ``nan`` and ``2e+3`` are all understood.
+    Numbers may be given as the bytes of the line: ``4.31``, ``6,785``, ``nan`` and ``2e+3`` are all accepted.
     """
 
-    #: The step's number, ``None`` in a format that numbers none.
+    #: The step number; ``None`` in a format that numbers none.
     index: int | None
     #: Its time or rate, in the format's unit.
     value: float | bytes
-    #: The loss, ``None`` where the line has none.
+    #: The loss; ``None`` if the line has none.
     loss: float | bytes | None = None
-    #: Who printed it; by default who srun's, torchrun's or mpirun's label says.
+    #: The rank; by default that of srun's, torchrun's or mpirun's label.
     rank: int | None = None
-    #: Of the steps that the line stands for, those that the optimizer skipped.
+    #: Steps of the line that the optimizer skipped.
     skipped: int = 0
-    #: What else tells that the run diverged, such as ``grad norm nan``.
+    #: Another sign that the run diverged, such as ``grad norm nan``.
     problem: str | None = None
 
 
 class LineFormat:
-    """A log format of which each step is told by a line of its own: give it a name, its markers, and :meth:`step`."""
+    """A log format in which each step has a line of its own: give it a name, its markers, and :meth:`step`."""
 
-    #: The name that tables have in ``log_format``.
+    #: The name in the tables' ``log_format``.
     name: str
     #: Byte strings of which a step's line holds at least one, see :class:`~pytest_gsw.logs.model.LogFormat`.
     dialects: tuple[Dialect, ...]
-    #: The number of a run's first step, ``None`` where steps bear none that counts from a fixed start.
+    #: The number of a run's first step; ``None`` if steps have no number, or none with a fixed start.
     first_index: int | None = None
-    #: Whether a line may be longer than the 1024 bytes after which ``srun --label`` breaks it.
+    #: True if a line may be longer than the 1024 bytes after which ``srun --label`` breaks it.
     wraps: bool = False
-    #: Whether steps show while the run goes on.
+    #: True if steps appear during the run.
     shows_progress: bool = True
-    #: What the numbers are: ``seconds`` of a step, ``milliseconds``, ``samples_per_s`` of the whole job, or
+    #: Unit of the numbers: ``seconds`` of a step, ``milliseconds``, ``samples_per_s`` of the whole job, or
     #: ``tokens_per_s_per_gpu``.
     unit: str = "seconds"
-    #: Whether every rank prints its steps; a step then is the median of them.
+    #: True if every rank prints its steps; a step then is the median of them.
     every_rank_prints: bool = False
-    #: Whether every such line has a loss, so that one without is an error.
+    #: True if every such line has a loss: one without is an error.
     always_has_loss: bool = False
-    #: What a run prints before its first and behind its last step, where it does.
+    #: Markers before a run's first step and behind its last one, if it prints them.
     last_words: EndMarkers | None = None
 
     def step(self, line: bytes) -> StepLine | None:
-        """What a line tells; ``None`` where it tells no step. Overwrite this.
+        """The step in a line; ``None`` if there is none. Override this.
 
-        A line that holds a marker and a figure that is not finite, and of which this makes no step, makes the run an
-        error: a pattern of digits alone does not find ``took nan s``.
+        A line with a marker and a figure that is not finite, but without a step, makes the run an error: a pattern of
+        digits alone does not find ``took nan s``.
 
         Args:
             line: A whole line that holds a marker, or one repaint of a progress bar, without escape sequences.
@@ -134,18 +134,16 @@ class LineFormat:
         raise NotImplementedError
 
     def steps(self, line: bytes) -> Iterable[StepLine]:
-        """The same where a line may hold several steps, because processes have written over each other."""
+        """All steps in a line, which holds several if processes have written over each other."""
         found = self.step(line)
         return () if found is None else (found,)
 
     def reader(self) -> SeriesParser:
-        """A parser of all steps of the last attempt; nothing to overwrite."""
+        """A parser of all steps of the last attempt; not to be overridden."""
         return _Parser(self)
 
 
 class _Parser(SeriesParser):
-    """Reads what a format says that its lines tell."""
-
     def __init__(self, log_format: LineFormat) -> None:
         self._format = log_format
         self._in_ms = log_format.unit == "milliseconds"
@@ -156,21 +154,21 @@ class _Parser(SeriesParser):
         self._unnumbered = UnnumberedSteps(unit)
         super().__init__(log_format.name, self._numbered, self._unnumbered)
         self._prints_losses = log_format.always_has_loss
-        #: The first figure that is not finite in a line that tells no step.
-        self._lost: str | None = None
+        #: The first figure that is not finite in a line without a step.
+        self._lost_figure: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
-        told = [(one, _number(one.value)) for one in self._format.steps(record)]
-        for one, value in told:
+        parsed = [(one, _number(one.value)) for one in self._format.steps(record)]
+        for one, value in parsed:
             if value is not None:
-                # Nine decimals are finer than any log, and make of 700 ms 0.7 s, not 0.7000000000000001.
+                # Nine decimals are finer than any log, and make 700 ms 0.7 s, not 0.7000000000000001.
                 self._add(offset, record, one, round(value / 1000, 9) if self._in_ms else value)
-        if not any(value is not None for _, value in told):
+        if not any(value is not None for _, value in parsed):
             text = not_finite_text(record)
             series = self.series()
             if text is not None and series.attempts:
                 series.lose(None, text)
-            self._lost = self._lost or text
+            self._lost_figure = self._lost_figure or text
 
     def _add(self, offset: int, record: bytes, one: StepLine, value: float) -> None:
         loss, needs_loss = _number(one.loss), self._format.always_has_loss
@@ -183,9 +181,9 @@ class _Parser(SeriesParser):
             self._numbered.add(Record(offset, one.index, value, rank, problem, loss, needs_loss, one.skipped))
 
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
-        # Also what stands before the first step.
-        lost = None if self._lost is None or series.diverged else (None, self._lost)
-        return series.not_finite or lost
+        # Also a figure before the first step.
+        lost_figure = None if self._lost_figure is None or series.diverged else (None, self._lost_figure)
+        return series.not_finite or lost_figure
 
     def log(self) -> StepLog:
         log = super().log()

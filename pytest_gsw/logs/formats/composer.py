@@ -1,4 +1,4 @@
-"""Composer, which trains for LLM Foundry: a block of lines for each batch, of which some tell its speed.
+"""Composer, which trains for LLM Foundry: a block of lines for each batch, some with its speed.
 
 ::
 
@@ -7,10 +7,10 @@
          Train throughput/samples_per_sec: 12.3456
          Train throughput/device/tokens_per_sec: 3160.4732
 
-Source: mosaicml/composer, ``composer/loggers/console_logger.py`` and ``composer/callbacks/speed_monitor.py``. The
-rates are means over the last batches, as many as the monitor's ``window_size`` says, so that the first batches have
-none. Tokens per device are told where the data counts tokens; samples of the whole job always. Batches count from 1,
-in each epoch anew. Every figure has four decimals, so that one with fewer was cut.
+Source: mosaicml/composer, ``composer/loggers/console_logger.py`` and ``composer/callbacks/speed_monitor.py``. The rates
+are means over the last batches, as many as the monitor's ``window_size``; the first batches have none. Tokens per
+device are printed if the data counts tokens; samples of the whole job always. Batches count from 1, in each epoch anew.
+Every figure has four decimals: one with fewer was cut.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pytest_gsw.logs.steps import MultiRankSteps, Record, Series, Unit
 
 #: A block of an evaluation begins with ``[Eval batch=1/10] Eval on … data``.
 _BLOCK = re.compile(rb"(?:\[epoch=(\d{1,9})\])?\[(Eval )?batch=(\d{1,12})/(\d{1,12})\]")
-#: What is not cut: four decimals, or what no rate can be, however it is written.
+#: A complete figure: four decimals, or an impossible rate in any notation.
 _FIGURE = (
     rb"(\d{1,20}\.\d{4}|0\.0{1,3}|-[\d.]{1,40}|[\d.]{1,40}[eE][-+]?\d{1,3}|[-+]?%b(?:inity)?)\s{0,8}$" % NOT_FINITE
 )
@@ -41,10 +41,10 @@ class _Parser(SeriesParser):
         super().__init__("composer", self._tokens, self._samples)
         #: Blocks, with a rate or without: an attempt that ends before its first rate is one.
         self._blocks = MultiRankSteps()
-        #: By who prints: the batch of the block that goes on, and its loss. An evaluation's block has none.
+        #: By rank: the batch of the current block, and its loss. An evaluation's block has none.
         self._open: dict[int | None, tuple[int, float | None]] = {}
-        #: The first loss of the attempt that is not finite, which may stand before the first rate.
-        self._lost: tuple[int, str] | None = None
+        #: The first loss of the attempt that is not finite, which may precede the first rate.
+        self._lost_loss: tuple[int, str] | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
         rank = rank_of(record)
@@ -57,16 +57,16 @@ class _Parser(SeriesParser):
                 if self._blocks.add(Record(offset, batch, 0.0, rank)) and self._blocks.attempts > 1:
                     self._restart(offset)
         elif rank in self._open:
-            self._metric(offset, record, rank)
+            self._read_metric(offset, record, rank)
 
-    def _metric(self, offset: int, record: bytes, rank: int | None) -> None:
+    def _read_metric(self, offset: int, record: bytes, rank: int | None) -> None:
         batch, loss = self._open[rank]
         lost = _LOSS.search(record)
         if lost is not None:
             loss = number(lost[2])
             self._open[rank] = batch, loss
-            if self._lost is None and (loss is None or not math.isfinite(loss)):
-                self._lost = batch, safe_text(lost[1] + b": " + lost[2])
+            if self._lost_loss is None and (loss is None or not math.isfinite(loss)):
+                self._lost_loss = batch, safe_text(lost[1] + b": " + lost[2])
         for rate, series in ((_TOKENS, self._tokens), (_SAMPLES, self._samples)):
             value = number_of(rate.search(record))
             if value is not None:
@@ -77,13 +77,13 @@ class _Parser(SeriesParser):
             series.not_finite = self.not_finite(series)
             series.attempts = self._blocks.attempts - 1
             series.restart(offset)
-        self._lost = None
+        self._lost_loss = None
 
     def series(self) -> Series:
         return self._samples if self._samples.count and not self._tokens.count else self._tokens
 
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
-        return self._lost or series.not_finite
+        return self._lost_loss or series.not_finite
 
 
 COMPOSER = BuiltIn(

@@ -1,22 +1,22 @@
-"""DeepSpeed's own lines, which it prints whatever trains on it.
+"""DeepSpeed's own lines, which it prints for any training script.
 
-* The pipeline engine (``runtime/pipe/engine.py``): ``steps: 5 loss: 9.1 iter time (s): 3.475 samples/sec: …``,
-  seconds of a step, the mean since the last such line. What the model reports as further losses stands before the time:
-  ``steps: 5 loss: 9.1 aux_loss: 0.5 iter time (s): …``.
-* ``ThroughputTimer`` (``utils/timer.py``), samples per second of the whole job:
-  ``0/50, SamplesPerSec=…`` until 0.6, then ``0/50, RunningAvgSamplesPerSec=…, CurrSamplesPerSec=…``,
-  since 0.8 ``epoch=0/micro_step=5/global_step=5, RunningAvg…``. The average holds the warm-up, so the
-  current rate is taken where there is one. Later than 0.16 these lines show only at log level INFO.
+* The pipeline engine (``runtime/pipe/engine.py``): ``steps: 5 loss: 9.1 iter time (s): 3.475 samples/sec: …``, seconds
+  of a step, the mean since the last such line. Further losses of the model precede the time: ``steps: 5 loss: 9.1
+  aux_loss: 0.5 iter time (s): …``.
+* ``ThroughputTimer`` (``utils/timer.py``), samples per second of the whole job: ``0/50, SamplesPerSec=…`` until 0.6,
+  then ``0/50, RunningAvgSamplesPerSec=…, CurrSamplesPerSec=…``, since 0.8 ``epoch=0/micro_step=5/global_step=5,
+  RunningAvg…``. The average includes the warm-up; the current rate is taken if there is one. Later than 0.16 these
+  lines show only at log level INFO.
 
-The timer's lines bear no loss; scripts print it in lines of their own, of which those count that say it is not
-finite: ``step: 7, loss: nan``, ``[2, 12000] loss: inf``, ``Epoch: 0, Step: 7, Rank: 0, loss = nan``, ``loss=nan``,
-``{'loss': nan}``, ``loss: tensor(nan, …)``; a "best loss: inf" is none yet. Steps that the
-loss scaler skips (``OVERFLOW! Rank 0 Skipping step.``) belong to every run in half precision.
+The timer's lines have no loss. Scripts print it in lines of their own; those with a loss that is not finite count:
+``step: 7, loss: nan``, ``[2, 12000] loss: inf``, ``Epoch: 0, Step: 7, Rank: 0, loss = nan``, ``loss=nan``,
+``{'loss': nan}``, ``loss: tensor(nan, …)``; a "best loss: inf" is none yet. Steps that the loss scaler skips
+(``OVERFLOW! Rank 0 Skipping step.``) are normal for runs in half precision.
 
-Steps count from 1, and nothing tells how many there are to be; its launcher tells when its processes have ended.
+Steps count from 1, and their planned number is not printed; the launcher reports the end of its processes.
 
-DeepSpeed-Chat's ``CurSamplesPerSec`` (one r), ``time (ms) | fwd: …`` and the flops profiler's
-``samples/second`` are no step times.
+DeepSpeed-Chat's ``CurSamplesPerSec`` (one r), ``time (ms) | fwd: …`` and the flops profiler's ``samples/second`` are no
+step times.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
 _PIPE_TIME = re.compile(rb" iter time \(s\): (-?%b)(?=\s)" % NUMBER)
 _PIPE_LOSS = re.compile(rb"loss: (-?%b)" % NUMBER)
 _PIPE_LOST = re.compile(rb"\S{1,40}: [-+]?%b\b" % NOT_FINITE)
-#: Memory follows the current rate, so that one at the line's end was cut; before 0.6 the rate did end its line.
+#: Memory follows the current rate: a rate at the line's end was cut. Before 0.6 the rate did end its line.
 _TIMER = re.compile(
     rb"(?:\b\d{1,12}/(\d{1,12})|\bglobal_step=(\d{1,12})), "
     rb"(?:RunningAvgSamplesPerSec=-?%b, CurrSamplesPerSec=(-?%b)(?=,)|SamplesPerSec=(-?%b)(?=[\s,]|$))"
     % (NUMBER, NUMBER, NUMBER)
 )
-#: What such a line of a script holds, and what it is like.
+#: Markers and pattern of such a line of a script.
 _LOST_MARKERS: Dialect = (
     *(
         b"oss" + between + figure
@@ -53,7 +53,7 @@ _LOST = re.compile(
     % C_RUNTIME
 )
 
-#: ``launcher/launch.py``; since 2024 it tells each process that it starts.
+#: ``launcher/launch.py``; since 2024 it reports each process that it starts.
 _LAST_WORDS = EndMarkers((b" spawned with command: ",), (b" exits successfully.",))
 
 
@@ -64,8 +64,8 @@ class _Parser(SeriesParser):
         # Old versions of the timer print on every rank.
         self._pipe, self._timer = SingleRankSteps(), MultiRankSteps(Unit.SAMPLES_PER_S)
         super().__init__("deepspeed", self._pipe, self._timer)
-        #: What a script's own lines lost in the timer's last attempt, and where that began.
-        self._lost: str | None = None
+        #: A loss of the script's own lines that is not finite in the timer's last attempt, and the offset of its begin.
+        self._lost_loss: str | None = None
         self._began = 0
 
     def feed(self, offset: int, record: bytes) -> None:
@@ -82,21 +82,21 @@ class _Parser(SeriesParser):
             if rate is not None and self._timer.add(Record(offset, int(step[1] or step[2]), rate, rank_of(record))):
                 self._restart(offset)
         found = _LOST.search(record)
-        if self._lost is None and found is not None and not (found[1] and found[2] == b"inf"):
-            self._lost = safe_text(found[0])
+        if self._lost_loss is None and found is not None and not (found[1] and found[2] == b"inf"):
+            self._lost_loss = safe_text(found[0])
 
     def _restart(self, offset: int) -> None:
-        # What stands before the first attempt's first step is its own.
+        # Lines before the first attempt's first step belong to it.
         timer = self._timer
-        if timer.attempts > 1 and self._lost is not None:
+        if timer.attempts > 1 and self._lost_loss is not None:
             if not timer.diverged or timer.diverged[-1].attempt < timer.attempts - 1:
-                timer.diverged.append(Diverged(timer.attempts - 1, None, self._lost, self._began, offset))
-            self._lost = None
+                timer.diverged.append(Diverged(timer.attempts - 1, None, self._lost_loss, self._began, offset))
+            self._lost_loss = None
         self._began = offset
 
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
-        lost = None if series is self._pipe or not series.attempts or self._lost is None else (None, self._lost)
-        return series.not_finite or lost
+        of_timer = series is not self._pipe and series.attempts
+        return series.not_finite or ((None, self._lost_loss) if of_timer and self._lost_loss is not None else None)
 
     def log(self) -> StepLog:
         log = super().log()

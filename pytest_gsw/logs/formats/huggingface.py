@@ -4,12 +4,12 @@
   (``trainer_utils.speed_metrics``); since version 5 the values are quoted and rounded to four digits.
 * The block ``***** train metrics *****``, ``train_samples_per_second = 95.339`` (``Trainer.log_metrics``).
 
-Samples per second of the whole job. Each node's main process may print it. A log holds no time of a
-single step, but for the progress bar's rate, which is smoothed.
+Samples per second of the whole job. Each node's main process may print it. A log has no time of a single step, except
+for the progress bar's rate, which is smoothed.
 
-In half precision a step whose gradient overflows is skipped, and is logged with its finite loss beside ``'grad_norm':
+In half precision a step whose gradient overflows is skipped, and is logged with its finite loss and ``'grad_norm':
 inf`` or ``nan``: such lines are counted (:class:`~pytest_gsw.logs.model.Overflows`). A loss that is not finite is shown
-as 0.0 where every step is logged (``logging_nan_inf_filter``).
+as 0.0 if every step is logged (``logging_nan_inf_filter``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOT_FINITE = re.compile(
 _NORM = re.compile(rb"'grad_norm': '?([-+]?%b)'?(?=[,}])" % NUMBER)
 _LOSS = re.compile(rb"'loss': '?(-?%b)'?(?=[,}])" % NUMBER)
 _START = b"***** Running training *****"
-#: The rate of a resumed run is that of all its samples, those before the checkpoint as well, in the time since.
+#: The rate of a resumed run divides all its samples, those before the checkpoint as well, by the time since.
 _RESUMED = re.compile(rb"Continuing training from global step ([1-9]\d{0,11})\b")
 
 
@@ -46,22 +46,22 @@ class _Parser(SeriesParser):
         super().__init__("huggingface")
         self._runs = 0
         self._began = 0
-        #: By how exact they are, the rates of the last run and where they stand.
+        #: The rates of the last run and their offsets, by how exact they are.
         self._rates: dict[bytes, list[tuple[float, int]]] = {}
         self._problem: str | None = None
         self._resumed_at: int | None = None
-        self._told: list[_Told] = []
+        self._loss_lines: list[_LossLine] = []
         self._diverged: list[Diverged] = []
 
     def feed(self, offset: int, record: bytes) -> None:
         if _START in record and (self._rates or self._problem is not None or not self._runs):
             if self._problem is not None:
                 self._diverged.append(Diverged(max(self._runs, 1), None, self._problem, self._began, offset))
-            self._rates, self._problem, self._resumed_at, self._told = {}, None, None, []
+            self._rates, self._problem, self._resumed_at, self._loss_lines = {}, None, None, []
             self._runs, self._began = self._runs + 1, offset
-        one = _told(record)
+        one = _parse_loss_line(record)
         if one is not None:
-            self._told.append(one)
+            self._loss_lines.append(one)
         resumed = _RESUMED.search(record)
         self._resumed_at = self._resumed_at if resumed is None else int(resumed[1])
         bad = _NOT_FINITE.search(record) or (None if one is None or one.may_be_skipped else one.bad_norm)
@@ -72,7 +72,7 @@ class _Parser(SeriesParser):
             if value is None:
                 continue
             self._rates.setdefault(kind, []).append((value, offset))
-            # Of no node is it passed over, be the others' however good.
+            # An impossible rate of one node counts even if those of the others are good.
             if self._problem is None and not can_be(value):
                 self._problem = f"step time {value}"
 
@@ -88,44 +88,44 @@ class _Parser(SeriesParser):
         return series
 
     def log(self) -> StepLog:
-        log = replace(super().log(), resumed_at=self._resumed_at, overflows=_overflows(self._told))
+        log = replace(super().log(), resumed_at=self._resumed_at, overflows=_overflows(self._loss_lines))
         if not log.attempts:
             return log
-        losses = {one.text: one.loss for one in self._told}.values()
+        losses = {one.text: one.loss for one in self._loss_lines}.values()
         return replace(log, losses=array("d", filter(math.isfinite, losses)))
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What a line tells of the steps since the last such line."""
+class _LossLine:
+    """A line about the steps since the last such line."""
 
     text: bytes
     loss: float
-    #: The norm of the gradient, where it is told and not finite.
+    #: The gradient norm if it is printed and not finite.
     bad_norm: re.Match[bytes] | None
 
     @property
     def may_be_skipped(self) -> bool:
-        """Whether the loss was finite, so that a gradient which was not is the loss scaler's own."""
+        """True if the loss was finite, which leaves a gradient that is not to the loss scaler."""
         return math.isfinite(self.loss) and self.loss != 0
 
 
-def _told(line: bytes) -> _Told | None:
+def _parse_loss_line(line: bytes) -> _LossLine | None:
     loss, norm = _LOSS.search(line), _NORM.search(line)
     if loss is None:
         return None
     bad = norm if norm is not None and not math.isfinite(number(norm[1]) or 0.0) else None
-    return _Told(line[loss.start() :], number(loss[1]) or 0.0, bad)
+    return _LossLine(line[loss.start() :], number(loss[1]) or 0.0, bad)
 
 
-def _overflows(told: list[_Told]) -> Overflows | None:
-    """The lines of gradients that were not finite, each once where several nodes print the same."""
-    bad = next((one.bad_norm for one in told if one.bad_norm is not None), None)
+def _overflows(loss_lines: list[_LossLine]) -> Overflows | None:
+    """The lines with gradients that were not finite, each once if several nodes print the same."""
+    bad = next((one.bad_norm for one in loss_lines if one.bad_norm is not None), None)
     if bad is None:
         return None
-    copies = min(Counter(one.text for one in told).values())
-    lines = math.ceil(sum(one.bad_norm is not None for one in told) / copies)
-    return Overflows(lines, math.ceil(len(told) / copies), safe_text(bad[0]))
+    copies = min(Counter(one.text for one in loss_lines).values())
+    lines = math.ceil(sum(one.bad_norm is not None for one in loss_lines) / copies)
+    return Overflows(lines, math.ceil(len(loss_lines) / copies), safe_text(bad[0]))
 
 
 def _rates(line: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -1,4 +1,4 @@
-"""Formats of which a line or two tell one step, each the median of the ranks that printed it."""
+"""Formats with one line or two for each step, the median of the ranks that printed it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, 
 from pytest_gsw.logs.steps import MultiRankSteps, Record, Unit
 
 # -- MaxText: ``completed step: 12, seconds: 4.310, TFLOP/s/device: …, Tokens/s/device: …, loss: 9.021`` --
-# Source: AI-Hypercomputer/maxtext, ``train.py``, since 2025 ``metric_logger.py``. Seconds of one
-# step, three decimals, steps from 0. Every process prints, and a recipe trains twice: a short run to
-# profile, then the run that counts.
+# Source: AI-Hypercomputer/maxtext, ``train.py``, since 2025 ``metric_logger.py``. Seconds of one step, three decimals,
+# steps from 0. Every process prints, and a recipe trains twice: a short run to profile, then the run that counts.
 
 
-#: More always follows the seconds, so that a number at the line's end was cut.
-#: "Completed eval step: 5, seconds: 1.2" (capital C) is an evaluation.
+#: More text follows the seconds: a number at the line's end was cut. "Completed eval step: 5, seconds: 1.2" (capital C)
+#: is an evaluation.
 _MAXTEXT_STEP = re.compile(rb"completed step: (\d{1,12}), seconds: (-?%b)(?![\w.]|$)" % NUMBER)
 _MAXTEXT_NOT_FINITE = re.compile(rb"(?:loss|grad_norm): [-+]?%b" % NOT_FINITE, re.IGNORECASE)
-#: Every step line of every release has one.
+#: Every step line of every release has a loss.
 _MAXTEXT_LOSS = re.compile(rb"\bloss: (-?%b)" % NUMBER)
 
 
@@ -33,7 +32,7 @@ class _Maxtext(SeriesParser):
     def feed(self, offset: int, record: bytes) -> None:
         for step, rest in pieces(_MAXTEXT_STEP, record):
             value = number(step[2])
-            # The search takes longer than all else, and hardly a line needs it.
+            # The search takes longer than everything else, and few lines need it.
             low = rest.lower()
             problem = _MAXTEXT_NOT_FINITE.search(rest) if b"nan" in low or b"inf" in low or b"1.#" in low else None
             if value is not None:
@@ -47,14 +46,14 @@ MAXTEXT = BuiltIn("maxtext", (((b"completed step: ", b", seconds: "),),), _Maxte
 
 
 # -- torchtitan: ``step: 10  loss:  4.1  …  tps: 6,785  tflops: …  mfu: 39.7%`` --------------------
-# Source: pytorch/torchtitan, ``torchtitan/components/metrics.py``. ``tps`` (until November 2024 ``wps``)
-# is tokens per second and device, the mean since the last such line; the log holds no step time. Steps
-# count from 1, every field has its colour, and mostly every rank prints.
+# Source: pytorch/torchtitan, ``torchtitan/components/metrics.py``. ``tps`` (until November 2024 ``wps``) is tokens per
+# second and device, the mean since the last such line; the log holds no step time. Steps count from 1, every field has
+# its colour, and mostly every rank prints.
 
 
 #: "validate step: 10  loss: … tps: …" is an evaluation.
 _TORCHTITAN_STEP = re.compile(rb"(validate )?\bstep: {0,12}(\d{1,12}) {1,12}(?=loss: )")
-#: More always follows, so that a number at the line's end was cut.
+#: More text follows: a number at the line's end was cut.
 _TORCHTITAN_RATE = re.compile(rb"\b[tw]ps: {0,12}(-?%b)(?=\s)" % NUMBER)
 _TORCHTITAN_LOSS = re.compile(rb"loss: {0,12}(-?%b)" % NUMBER)
 _TORCHTITAN_NOT_FINITE = re.compile(rb"(?:loss|grad_norm): {0,12}[-+]?%b\b" % NOT_FINITE, re.IGNORECASE)
@@ -94,7 +93,7 @@ TORCHTITAN = BuiltIn("torchtitan", ((b"tps: ",), (b"wps: ",)), _Torchtitan, firs
 # among them. What its recipe for fine-tuning prints is another line, without the time of a step.
 
 
-#: What no time and no loss can be, however it is written.
+#: Impossible times and losses, in any notation.
 _AUTOMODEL_CANNOT_BE = rb"-[\d.]{1,40}|[\d.]{1,40}[eE][-+]?\d{1,3}|[-+]?%b(?:inity)?" % NOT_FINITE
 _AUTOMODEL_ITERATION = re.compile(
     rb"\| Iteration (\d{1,12}) \| num_label_tokens=\d{1,18} .{1,80}loss=(\d{1,20}\.\d{4}|%b)\s{0,8}$"
@@ -109,7 +108,7 @@ class _Automodel(SeriesParser):
     def __init__(self) -> None:
         self._series = MultiRankSteps(Unit.SECONDS)
         super().__init__("automodel", self._series)
-        #: By who prints: the iteration whose time comes next, and its loss.
+        #: By rank: the iteration whose time comes next, and its loss.
         self._open: dict[int | None, tuple[int, float, str | None]] = {}
 
     def feed(self, offset: int, record: bytes) -> None:

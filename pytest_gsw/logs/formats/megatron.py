@@ -11,9 +11,9 @@ argonne's fork        ``iteration= 5/ 50 | … | elapsed_time_per_iteration_ms=`
 Megatron-Bridge       the same, and ``Step Time : 9.09s GPU utilization: …``      ``train_utils.py``
 ====================  ==========================================================  ==================================
 
-The last rank prints; steps count from 1. ``Step Time`` bears no number and is printed by the first rank, which also
-says where a run begins: ``[after dataloaders are built]`` (``setup.py``) and, since November 2025, ``Starting training
-loop at iteration`` (``train.py``). Where an output holds that rank alone, they are the border between two attempts.
+The last rank prints; steps count from 1. ``Step Time`` has no number and is printed by the first rank, which also
+marks the begin of a run: ``[after dataloaders are built]`` (``setup.py``) and, since November 2025, ``Starting training
+loop at iteration`` (``train.py``). If an output holds that rank alone, they are the border between two attempts.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _ELAPSED_KEY = re.compile(rb"elapsed_time_per_iteration_(ms|s)= {0,12}(-?%b)(?=[
 _BRIDGE_BEGINS = (b"[after dataloaders are built]", b"Starting training loop at iteration ")
 _BRIDGE = re.compile(rb"Step Time : (-?%b)s GPU utilization" % NUMBER)
 _GLOBAL_BATCH = re.compile(rb"global[ _]batch[ _]size[:=] {0,12}(\d{1,12})\b")
-#: Megatron-DeepSpeed prints both where a curriculum works: what it is to be, and what that came to.
+#: Megatron-DeepSpeed prints both under a curriculum: the planned and the actual length.
 _SEQUENCE = re.compile(rb"\bactual[ _]seqlen[:=] {0,12}(\d{1,9})\b")
 _NOT_FINITE = re.compile(
     rb"(?:loss|grad[ _]norm)[:=] {0,12}[-+]?%b\b|number[ _]of[ _]nan[ _]iterations[:=] {0,12}[1-9]\d{0,9}" % NOT_FINITE,
     re.IGNORECASE,
 )
-#: A loss that is no number is not printed at all where DeepSpeed's engine takes the step. Nor is that of a step which
-#: the loss scaler of half precision skips, and "number of skipped iterations" does not count those there; but a
-#: scale of 1 scales nothing.
-#: Losses of a mixture of experts and of further heads are printed beside it, also where it is not.
+#: A loss that is no number is not printed at all if DeepSpeed's engine takes the step. Nor is that of a step that the
+#: loss scaler of half precision skips, and "number of skipped iterations" does not count those there; but a scale of 1
+#: scales nothing.
+#: Losses of a mixture of experts and of further heads are printed next to it, also if it is not.
 _LOSS = re.compile(
     rb"(?<!balancing_)(?<!balancing )(?<!aux_)(?<!aux )(?<!moe )(?<!moe_)(?<!\bz_)(?<!mtp_\d )loss[:=] {0,12}([-+]?%b)"
     % NUMBER
@@ -52,10 +52,10 @@ _LOSS = re.compile(
 #: Counted since the last such line.
 _SKIPPED = re.compile(rb"number[ _]of[ _]skipped[ _]iterations[:=] {0,12}(\d{1,12})\b")
 _UNSCALED = re.compile(rb"\bloss[ _]scale[:=] {0,12}1\.0\b.{0,400}number[ _]of[ _]skipped[ _]iterations[:=] {0,12}0\b")
-#: What stands before the losses in each line; documents quote lines that end before it.
+#: The part before the losses in each line; documents quote lines that end before it.
 _PRINTS_LOSS = re.compile(rb"\blearning[ _]rate[:=][^|]{1,40}\|[^|]{1,200}\|")
-#: ``Timers.log``: "time (ms) | save-checkpoint: 17960.68 | …", since 2023 a line for each timer,
-#: "    save-checkpoint ....: (17960.61, 17960.68)", the fastest and the slowest rank.
+#: ``Timers.log``: "time (ms) | save-checkpoint: 17960.68 | …", since 2023 a line for each timer, "    save-checkpoint
+#: ....: (17960.61, 17960.68)", the fastest and the slowest rank.
 _SAVE = re.compile(
     rb"\bsave[-_ ]checkpoint(?: \.{1,80})?: (?:\(-?%b, (-?%b)\)|(-?%b)(?![\w.]))" % (NUMBER, NUMBER, NUMBER)
 )
@@ -75,18 +75,18 @@ _EVALUATED = re.compile(
 
 
 class _Parser(SeriesParser):
-    """Reads the steps, and how long the last attempt's checkpoints took to save."""
+    """Reads the steps, and the save times of the last attempt's checkpoints."""
 
     def __init__(self) -> None:
         self._steps, self._bridge = SingleRankSteps(), UnnumberedSteps()
         super().__init__("megatron", self._steps, self._bridge)
-        self._bridge_goes_on = False
+        self._bridge_continues = False
         self._saves_s: list[float] = []
         self._bad_save: str | None = None
         self._total: int | None = None
         self._batch: int | None = None
-        #: The first evaluation that is not finite, whichever attempt's.
-        self._lost: str | None = None
+        #: The first evaluation that is not finite, in any attempt.
+        self._lost_evaluation: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
         self._read_save(record)
@@ -110,13 +110,13 @@ class _Parser(SeriesParser):
         if evaluated is not None:
             if self._steps.attempts:
                 self._steps.lose(None, safe_text(evaluated[0]))
-            self._lost = self._lost or safe_text(evaluated[0])
-        if self._bridge_goes_on and any(words in record for words in _BRIDGE_BEGINS):
+            self._lost_evaluation = self._lost_evaluation or safe_text(evaluated[0])
+        if self._bridge_continues and any(words in record for words in _BRIDGE_BEGINS):
             self._bridge.restart(offset)
-            self._bridge_goes_on = False
+            self._bridge_continues = False
         for step in _BRIDGE.finditer(record):
             self._bridge.add(number(step[1]) or math.nan, offset)
-            self._bridge_goes_on = True
+            self._bridge_continues = True
 
     def _read_save(self, record: bytes) -> None:
         saved = _SAVE.search(record)
@@ -131,9 +131,9 @@ class _Parser(SeriesParser):
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
         if series.not_finite is not None or series is self._bridge:
             return series.not_finite
-        # Also what stands before the first step.
-        lost = self._lost if self._lost is not None and not series.diverged else self._bad_save
-        return None if lost is None else (None, lost)
+        # Also a figure before the first step.
+        text = self._lost_evaluation if self._lost_evaluation is not None and not series.diverged else self._bad_save
+        return None if text is None else (None, text)
 
     def log(self) -> StepLog:
         log = super().log()
@@ -144,14 +144,14 @@ class _Parser(SeriesParser):
 
 
 def _setup(rest: bytes) -> StepSetup:
-    """The batch of the line's step, which a ramp-up changes, and its sequence length, where a curriculum does."""
+    """The batch of the line's step, which a ramp-up changes, and its sequence length under a curriculum."""
     batch = _GLOBAL_BATCH.search(rest)
     length = _SEQUENCE.search(rest) if b"seqlen" in rest else None
     return StepSetup(None if batch is None else int(batch[1]), None if length is None else int(length[1]))
 
 
 def _problem(rest: bytes, loss: float | None) -> str | None:
-    """What tells that the loss or the gradient norm is not finite."""
+    """Text of the loss or the gradient norm that is not finite."""
     found = _NOT_FINITE.search(rest)
     if found is not None:
         return safe_text(found[0])
@@ -159,7 +159,7 @@ def _problem(rest: bytes, loss: float | None) -> str | None:
 
 
 def _skipped(rest: bytes, loss: float | None) -> int:
-    """Of the line's steps, those that the loss scaler skipped: all of them where the line has no loss."""
+    """Steps of the line that the loss scaler skipped: all of them if the line has no loss."""
     found = _SKIPPED.search(rest)
     if found is None:
         return 0
@@ -167,13 +167,13 @@ def _skipped(rest: bytes, loss: float | None) -> int:
 
 
 def _from_ms(milliseconds: float) -> float:
-    # Nine decimals are finer than any log, and make of 3591.2 ms 3.5912 s, not 3.5911999999999997.
+    # Nine decimals are finer than any log, and make 3591.2 ms 3.5912 s, not 3.5911999999999997.
     return round(milliseconds / 1000, 9)
 
 
 MEGATRON = BuiltIn(
     "megatron",
-    # The first set is found by its parentheses alone; the others are not even searched for where it has steps.
+    # The first set is found by its parentheses alone; the others are searched for only if it has no steps.
     (
         (b"per iteration (", b"time (ms) |", b".: (", _EVALUATION),
         (b"elapsed_time_per_iteration_", _EVALUATION),

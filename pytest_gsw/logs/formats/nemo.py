@@ -1,7 +1,7 @@
 """NVIDIA NeMo 1 and 2: ``train_step_timing in s``, written in many ways.
 
-Source: NVIDIA/NeMo, ``nemo/utils/exp_manager.py`` (TimingCallback), whose ``buffer_size`` makes the
-number a running mean of the last steps. From the most exact to the least:
+Source: NVIDIA/NeMo, ``nemo/utils/exp_manager.py`` (TimingCallback), whose ``buffer_size`` makes the number a running
+mean of the last steps. From the most exact to the least:
 
 * DLLogger, text ``DLL … - 5 reduced_train_loss : 9.1 … train_step_timing in s : 4.3286`` and JSON
   ``DLLL {… "step": 5, "data": {… "train_step_timing in s": 4.3286}}``
@@ -25,7 +25,7 @@ from pytest_gsw.logs.model import Identity, StepLog, StepSetup
 from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
 from pytest_gsw.logs.steps import Record, Series, SingleRankSteps, UnnumberedSteps
 
-_NOTHING_SAID = StepSetup()
+_NO_SETUP = StepSetup()
 _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?%b" % NOT_FINITE, re.IGNORECASE)
 _LOSS = re.compile(rb"reduced_train_loss\"? ?[:=] ?(-?%b)" % NUMBER)
 _BATCH = re.compile(rb"\bglobal_batch_size: (\d{1,12})\b")
@@ -41,18 +41,18 @@ _PRINTER_TIME = re.compile(rb"train_step_timing in s: (-?%b)(?=\s|$)" % NUMBER)
 _PRINTER_STEP = re.compile(rb"\bglobal_step: (\d{1,12})\b")
 _DELTA = re.compile(rb"\bStep (\d{1,12}): train_step_timing in s=(-?%b)(?=[\s,]|$)" % NUMBER)
 _LIST = re.compile(rb"train_step_timing in s ?: ?\[")
-#: The bar's counter, then what stands in its brackets. Without an end the bracket was cut off.
+#: The bar's counter, then the text in its brackets. Without an end the bracket was cut off.
 _BAR = re.compile(rb"\b(\d{1,12})(?:/(\d{1,12}|\?)|it) \[([^\[\]]{0,4000})\]")
-#: Lightning pads with zeros what is too short, ``nan.0`` as well.
+#: Lightning pads short numbers with zeros, ``nan.0`` as well.
 _BAR_TIME = re.compile(rb"train_step_timing in s=(-?%b)(?:\.0?)?(?=,|$)" % NUMBER)
 _BAR_STEP = re.compile(rb"\bglobal_step=(%b)(?=[,.]|$)" % NUMBER)
 _BAR_EPOCH = re.compile(rb"Epoch (\d{1,9}): ")
-#: Lightning, where a run ends before its last epoch does.
+#: Lightning's message if a run ends before its last epoch does.
 _STOPPED = re.compile(rb"`Trainer\.fit` stopped: `max_steps=(\d{1,12})` reached")
-#: From here on the bar, which has three digits, no longer tells one step from the next.
+#: From here on the bar, which has three digits, no longer separates one step from the next.
 _EXACT_BELOW = 1000
 _ROUNDING = 0.005
-#: The counter is one more than the step, and at a first repaint two more than the step that is still shown.
+#: The counter is one more than the step, and at a first repaint two more than the step that is still displayed.
 _AHEAD = 2
 
 
@@ -60,12 +60,12 @@ _AHEAD = 2
 class _Bars:
     """Steps of progress bars.
 
-    The first repaint at n/N still shows the step before, so the last value for a step counts.
-    Bars without ``global_step`` begin anew in each epoch: their steps are numbered on.
+    The first repaint at n/N still displays the step before: the last value for a step counts. Bars without
+    ``global_step`` begin anew in each epoch: their steps are numbered on.
     """
 
     series: SingleRankSteps = field(default_factory=lambda: SingleRankSteps(repaints=True))
-    #: Steps until the end that is shown last.
+    #: Steps until the last displayed end.
     total: int | None = None
     _epoch: int = 0
     _headed: bool = False
@@ -81,32 +81,32 @@ class _Bars:
             if value is None:
                 continue
             step = _BAR_STEP.search(bar[3])
-            index = self._numbered(line[: bar.start()], int(bar[1])) if step is None else _global_step(step, bar)
+            index = self._number_step(line[: bar.start()], int(bar[1])) if step is None else _global_step(step, bar)
             if index is None:
                 continue
             if step is not None:
                 self.total = self._end_of_epoch(bar, index)
-            # Models of Megatron count samples, and log their loss with it; speech and others do neither.
+            # Megatron models count samples, and log their loss with it; speech and others do neither.
             needs = b"consumed_samples=" in bar[3]
             loss = number_of(_LOSS.search(bar[3]))
             self.series.add(Record(offset, index, value, None, _problem(bar[3]), loss, needs_loss=needs))
 
     def _end_of_epoch(self, bar: re.Match[bytes], index: int) -> int | None:
-        """How many steps there are at the end of the bar, ``None`` where it does not tell."""
+        """Number of steps at the end of the bar; ``None`` if it is not displayed."""
         first = index - int(bar[1]) + 1
-        # A first repaint still shows the step before.
+        # A first repaint still displays the step before.
         self._first = max(first, self._first) if abs(first - self._first) == 1 else first
-        known = index < _EXACT_BELOW or first == 0  # else the number may be rounded
-        if bar[2] in (None, b"?") or not known:
+        is_exact = index < _EXACT_BELOW or first == 0  # else the number may be rounded
+        if bar[2] in (None, b"?") or not is_exact:
             return None
         return _end(index, self._first, int(bar[2]))
 
-    def _numbered(self, head: bytes, counter: int) -> int | None:
-        """The step of a bar without ``global_step``, from 0; ``None`` at an epoch's start, which shows the last."""
+    def _number_step(self, head: bytes, counter: int) -> int | None:
+        """The step of a bar without ``global_step``, from 0; ``None`` at an epoch's start, which displays the last."""
         if counter == 0:
             return None
         heads = _BAR_EPOCH.findall(head)
-        # Lines printed over a bar take its head away; then only the counter tells a new epoch.
+        # Lines printed over a bar remove its head; then only the counter shows a new epoch.
         epoch = int(heads[-1]) if heads else None
         fell = counter < self._counter
         if epoch is not None and (epoch < self._epoch or (epoch == self._epoch and self._headed and fell)):
@@ -119,7 +119,7 @@ class _Bars:
 
 
 def _global_step(step: re.Match[bytes], bar: re.Match[bytes]) -> int | None:
-    """``global_step=49.00``; beyond 999 it is rounded (``2e+3``), and the counter tells it if it agrees."""
+    """``global_step=49.00``; beyond 999 it is rounded (``2e+3``), and the counter is taken if it agrees."""
     shown = number(step[1])
     if shown is None or not 0 <= shown < 1e12:  # also where it is NaN or absurd
         return None
@@ -129,14 +129,14 @@ def _global_step(step: re.Match[bytes], bar: re.Match[bytes]) -> int | None:
 
 
 class _Parser(SeriesParser):
-    """Reads the steps in every way that the log has them, and takes the most exact."""
+    """Reads the steps in all notations of the log, and takes the most exact."""
 
     def __init__(self) -> None:
         self._logger, self._printer, self._delta = SingleRankSteps(), SingleRankSteps(), SingleRankSteps()
-        self._mlperf, self._listed = _MLPerf(), UnnumberedSteps()
+        self._mlperf, self._step_list = _MLPerf(), UnnumberedSteps()
         self._bars, self._printed, self._stop = _Bars(), _Printed(), _Stop()
         numbered = (self._logger, self._printer, self._mlperf.series, self._delta, self._bars.series)
-        super().__init__("nemo", *numbered, self._listed)
+        super().__init__("nemo", *numbered, self._step_list)
 
     def feed(self, offset: int, record: bytes) -> None:
         _read_dll(self._logger, record, offset)
@@ -149,11 +149,11 @@ class _Parser(SeriesParser):
         for step in _DELTA.finditer(record):
             _add(self._delta, record, offset, int(step[1]), step[2])
         self._bars.read(record, offset)
-        _read_list(self._listed, record, offset)
+        _read_list(self._step_list, record, offset)
         self._stop.read(record, offset)
 
     def not_finite(self, series: Series) -> tuple[int | None, str] | None:
-        # What diverged did so in whichever words it is told.
+        # A diverged attempt counts in any notation.
         return next((series.not_finite for series in self._candidates if series.not_finite is not None), None)
 
     def log(self) -> StepLog:
@@ -170,9 +170,9 @@ class _Parser(SeriesParser):
 
 @dataclass
 class _Printed:
-    """Lines of NeMo 2's ProgressPrinter, and what they say of the run."""
+    """Lines of NeMo 2's ProgressPrinter, with the planned steps and the batch."""
 
-    #: Steps until the end that is shown last.
+    #: Steps until the last displayed end.
     total: int | None = None
     batch: int | None = None
     _epoch: int = 0
@@ -188,11 +188,11 @@ class _Printed:
             batch = _BATCH.search(rest)
             setup = StepSetup(None if batch is None else int(batch[1]))
             self.batch = setup.global_batch_size or self.batch
-            index = self._numbered(int(head[1]), int(head[2])) if step is None else int(step[1])
+            index = self._number_step(int(head[1]), int(head[2])) if step is None else int(step[1])
             self.total = _end(index, index - int(head[2]), int(head[3]) + 1)
             _add(series, rest, offset, index, time[1], rank_of(line), needs_loss=True, setup=setup)
 
-    def _numbered(self, epoch: int, iteration: int) -> int:
+    def _number_step(self, epoch: int, iteration: int) -> int:
         """The step of a line without ``global_step``: iterations begin anew in each epoch."""
         if epoch < self._epoch or (epoch == self._epoch and iteration < self._iteration):
             self._before = 0
@@ -204,7 +204,7 @@ class _Printed:
 
 @dataclass
 class _MLPerf:
-    """MLPerf records: their counter, of tokens or samples, tells a restart but no step."""
+    """MLPerf records: their counter, of tokens or samples, shows a restart but no step."""
 
     series: UnnumberedSteps = field(default_factory=UnnumberedSteps)
     _counter: int = -1
@@ -224,15 +224,15 @@ class _MLPerf:
 
 
 def _end(index: int, first: int, shown: int) -> int | None:
-    """Steps that the run is to do until the end that is shown.
+    """Planned steps of the run up to the displayed end.
 
     Args:
         index: The step's number.
         first: The number of the first step that the counter counts.
-        shown: The counter's end: the steps of an epoch or, where NeMo takes ``max_steps`` for it, of the run.
+        shown: The counter's end: the steps of an epoch or, if NeMo takes ``max_steps`` for it, of the run.
 
     Returns:
-        ``None`` where the counter counts batches of which many make a step.
+        ``None`` if the counter counts batches of which many make a step.
     """
     if first < 0:
         return None
@@ -241,7 +241,7 @@ def _end(index: int, first: int, shown: int) -> int | None:
 
 @dataclass
 class _Stop:
-    """Lightning's word that a run has done the steps it was to do, be the epoch's end however far."""
+    """Lightning's message that a run has done its planned steps, whatever the epoch's end."""
 
     _offset: int = -1
     _steps: int = 0
@@ -252,7 +252,7 @@ class _Stop:
             self._offset, self._steps = offset, int(stopped[1])
 
     def applied(self, log: StepLog) -> StepLog:
-        """The log with the end that Lightning gave to its last attempt."""
+        """The log with Lightning's number of steps for its last attempt."""
         if log.total_steps is None or not log.steps:
             return log
         first, last = log.steps[0].offset, log.steps[-1].index
@@ -294,7 +294,7 @@ def _add(
     rank: int | None = None,
     *,
     needs_loss: bool = False,
-    setup: StepSetup = _NOTHING_SAID,
+    setup: StepSetup = _NO_SETUP,
 ) -> None:
     value = number(time)
     if value is not None:

@@ -1,8 +1,8 @@
 """Paxml: ``[PAX STATUS]: train_step() took 7.470000 seconds.``.
 
-Source: google/paxml, ``paxml/programs.py``, ``BaseTrainProgram.run``. Seconds of one step, without a
-step number; every process prints, upstream only its first 20 steps (``log_first_n``). Lines bear absl's
-prefix, ``I0411 15:03:26.866614 140737350317184 programs.py:366]``, whose third field is the thread.
+Source: google/paxml, ``paxml/programs.py``, ``BaseTrainProgram.run``. Seconds of one step, without a step number; every
+process prints, upstream only its first 20 steps (``log_first_n``). Lines have absl's prefix, ``I0411 15:03:26.866614
+140737350317184 programs.py:366]``, whose third field is the thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pytest_gsw.logs.steps import Series, can_be, rank_label
 
 _TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (-?%b) seconds" % NUMBER)
 _LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: (-?%b)(?=\s|$)" % NUMBER)
-#: ``main.py`` measures itself, whatever it does.
+#: ``main.py`` times itself, whatever it does.
 _LAST_WORDS = EndMarkers((b"E2E time: Starting timer for <_main>",), (b"E2E time: Elapsed time for <_main>",))
 _PROGRAM_START = b"[PAX STATUS]: Program start."
 _ABSL = re.compile(rb"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} {1,8}(\d{1,20}) ")
@@ -32,7 +32,7 @@ _ABSL = re.compile(rb"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{1,9} {1,8}(\d{1,20}) ")
 
 @dataclass
 class _Run:
-    """What one process printed, or what several did whose lines nothing tells apart."""
+    """Lines of one process, or of several processes that cannot be distinguished."""
 
     label: str | None = None
     starts: int = 0
@@ -41,24 +41,24 @@ class _Run:
 
     @property
     def count(self) -> int:
-        """How many steps all of the processes printed that share the lines."""
+        """Number of steps that each of the processes printed."""
         return len(self.values) // max(1, self.starts)
 
     def group(self, place: int) -> Sequence[float]:
-        """What each of the processes printed of a step."""
+        """The number that each of the processes printed for a step."""
         width = max(1, self.starts)
         return self.values[place * width : (place + 1) * width]
 
     def step(self, place: int) -> Step:
-        """A step: where several processes share the lines, their median."""
+        """A step: the median if several processes share the lines."""
         return Step(None, median_low(self.group(place)), offset=self.offsets[place * max(1, self.starts)])
 
 
 class _Parser(SeriesParser):
     """Reads the steps of one process of the last attempt: of the one that printed most, the first of equals.
 
-    Processes are told apart by srun's label and absl's thread. On machines that do not randomize addresses all have
-    the same thread: how many they are is then known by how often the program started.
+    Processes are distinguished by srun's label and absl's thread. On machines that do not randomize addresses all have
+    the same thread; the number of program starts then is the number of processes.
     """
 
     def __init__(self) -> None:
@@ -108,15 +108,14 @@ class _Parser(SeriesParser):
 
 
 class _Ranks(Series):
-    """The steps of the process that printed most of its attempt's, and what the others printed of the same ones."""
+    """The steps of the process that printed most in its attempt, and the other processes' numbers of the same steps."""
 
     _attempt: Sequence[_Run] = ()
     _losses: Mapping[int, float] = MappingProxyType({})
 
     def take(self, attempt: list[_Run], begin: int, losses: list[tuple[int, int, float, str]]) -> None:
-        """Read the next attempt."""
         self.restart(begin)
-        # Whichever process it was that measured it.
+        # In any process.
         bad = min(
             ((at, one) for run in attempt for at, one in zip(run.offsets, run.values, strict=True) if not can_be(one)),
             default=None,
@@ -130,16 +129,14 @@ class _Ranks(Series):
 
     @property
     def losses(self) -> array[float]:
-        """The losses of the attempt that goes on, in the order of its steps."""
         return array("d", map(self._losses.__getitem__, sorted(self._losses)))
 
     @property
     def count(self) -> int:
-        """How many steps the last attempt has."""
         return len(self.steps())
 
     def steps(self, last: int | None = None) -> Sequence[Step]:
-        """The last attempt's steps in order, or so many of the last ones."""
+        """The last attempt's steps in order, or the last ones of them."""
         run = self._chosen
         timed = array("i", (place for place in range(run.count) if can_be(median_low(run.group(place)))))
         return Steps(run.step, timed if last is None else timed[-last:])
@@ -149,7 +146,7 @@ class _Ranks(Series):
         return max(self._attempt, key=lambda run: run.count, default=_Run())
 
     def printed(self, step: Step) -> Sequence[tuple[str | None, float]]:
-        """What each process printed of a step; empty where one prints."""
+        """The number that each process printed for a step; empty if one prints."""
         chosen = self._chosen
         place = bisect_left(chosen.offsets, -1 if step.offset is None else step.offset) // max(1, chosen.starts)
         groups = [(run.label, run.group(place)) for run in self._attempt if place < run.count]
@@ -160,7 +157,7 @@ class _Ranks(Series):
 
 
 def _attempts(runs: list[_Run]) -> list[list[_Run]]:
-    """Runs of processes that trained at the same time, in order: a later attempt begins when the earlier has ended."""
+    """Group runs of processes that trained at the same time; a later attempt begins when the earlier one has ended."""
     attempts: list[list[_Run]] = []
     end = -1
     for run in sorted(runs, key=lambda run: run.offsets[0]):

@@ -1,4 +1,4 @@
-"""The log formats by name, and which of them a log is taken for."""
+"""The log formats by name, in the order in which a log is tested for them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_gsw.logs.model import LogFormat
 
-#: In the order of precedence where a log fits several: a framework before the
-#: engine that it runs on. Megatron's lines come before those of DeepSpeed's pipeline engine, which tell the same
-#: steps; Hugging Face's summary of the run before DeepSpeed's rates.
+#: In the order of precedence if a log fits several: a framework before the engine that it runs on. Megatron's lines
+#: come before those of DeepSpeed's pipeline engine, which have the same steps; Hugging Face's summary of the run before
+#: DeepSpeed's rates.
 _NAMES = ("maxtext", "paxml", "nemo", "megatron", "torchtitan", "automodel", "composer", "huggingface", "deepspeed")
-#: Those that stand in one module; each other one has its own.
+#: Formats that share one module; each other one has its own.
 _LINES = ("maxtext", "torchtitan", "automodel")
 
 
 @cache
-def _loaded(name: str) -> LogFormat:
+def _load(name: str) -> LogFormat:
     if name not in _NAMES:
         raise KeyError(name)
     module = import_module(f"pytest_gsw.logs.formats.{'lines' if name in _LINES else name}")
@@ -29,10 +29,10 @@ def _loaded(name: str) -> LogFormat:
 
 
 class _Formats(Mapping[str, "LogFormat"]):
-    """The formats, whose modules and patterns are loaded when they are asked for: most sessions need one."""
+    """The formats, whose modules and patterns are loaded on access: most sessions need one."""
 
     def __getitem__(self, name: str) -> LogFormat:
-        return _loaded(name)
+        return _load(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_NAMES)
@@ -43,5 +43,5 @@ class _Formats(Mapping[str, "LogFormat"]):
 
 FORMATS: Mapping[str, LogFormat] = _Formats()
 
-#: Formats that look like a known one and are not, by what tells them.
+#: Unsupported formats that resemble a known one, with a marker of their logs.
 REFUSED: Mapping[str, bytes] = MappingProxyType({"nanotron": b"elapsed_time_per_iteration_ms: "})

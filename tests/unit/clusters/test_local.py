@@ -68,7 +68,7 @@ def test_a_driver_that_is_broken_is_no_machine_without_gpus(tmp_path: Path) -> N
     with pytest.raises(ConfigurationError) as caught:
         machine(tmp_path, "echo 'NVIDIA-SMI has failed because it could not communicate with the driver.'; exit 9")
     assert str(caught.value) == (
-        "nvidia-smi fails, so that nobody knows which GPUs this machine has\n"
+        "nvidia-smi fails: the GPUs of this machine are unknown\n"
         "NVIDIA-SMI has failed because it could not communicate with the driver.\n"
         "next: nvidia-smi; or, to train on the cores, export CUDA_VISIBLE_DEVICES="
     )

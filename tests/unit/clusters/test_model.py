@@ -130,7 +130,7 @@ def test_a_home_of_nobody_is_a_fault(find: Find) -> None:
     (fault,) = raised.value.faults
     assert (fault.key, fault.problem) == (
         "clusters.a.stage",
-        "got '~nobody.there/stage', and nobody knows that home; write the path itself",
+        "got '~nobody.there/stage', an unknown home; write the path itself",
     )
 
 
@@ -178,8 +178,8 @@ def test_a_relative_stage_path_starts_at_the_working_directory(find: Find, tmp_p
                 ("--parsable", "--parsable", "it is always given"),
                 ("--job-name=x", "--job-name", "each row has a job name of its own"),
                 ("-J x", "-J", "each row has a job name of its own"),
-                ("--nodes=4", "--nodes", "the row's GPUs say how many"),
-                ("-N4", "-N", "the row's GPUs say how many"),
+                ("--nodes=4", "--nodes", "the row's GPUs determine it"),
+                ("-N4", "-N", "the row's GPUs determine it"),
                 ("--export=NONE", "--export", "the launch script needs the whole environment"),
                 ("--export=ALL", "--export", "the launch script needs the whole environment"),
                 ("--export-file=x", "--export-file", "the launch script needs the whole environment"),

@@ -378,7 +378,7 @@ def test_the_whole_message_of_a_loss_that_is_not_finite(log: Path) -> None:
     add(log, maxtext(9, "4.500", loss="nan"))
     assert watch.look(log, 2.0).stop == EarlyStop(
         "the loss or a step time is not finite at step 9: loss: nan",
-        "a run that diverged says nothing of performance: find out why before measuring",
+        "a diverged run is no measure of performance: find out why before measuring",
         40 * 4.5,
     )
 

@@ -99,7 +99,7 @@ def test_a_directory_may_have_any_name(tmp_path: Path) -> None:
 def test_a_home_that_is_not_there() -> None:
     with pytest.raises(ConfigurationError) as caught:
         place("~nobody-of-this-name/a.sqlite")
-    assert str(caught.value) == "--history: nobody knows the home directory of '~nobody-of-this-name'"
+    assert str(caught.value) == "--history: unknown home directory: '~nobody-of-this-name'"
 
 
 @pytest.mark.parametrize(

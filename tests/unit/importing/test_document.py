@@ -195,7 +195,7 @@ def test_rows_are_told_apart_by_their_settings(read: Read) -> None:
         "-gbs32-tp2-run2]",
     ]
     assert said(found) == [
-        "14: llama3_70b_mxfp8[H100x8-26.06-lora-gbs32-tp2-run2]: nothing tells it from the row of line 11: it is run 2 of these"
+        "14: llama3_70b_mxfp8[H100x8-26.06-lora-gbs32-tp2-run2]: nothing distinguishes it from the row of line 11: it is run 2 of these"
     ]
 
 

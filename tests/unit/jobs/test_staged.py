@@ -173,7 +173,7 @@ the staged recipe is of release 25.05.01, 25.05.02 or 25.05.03, and the row's fi
 
 release    {script}:1  export GSW_VERSION=25.05.01
 table      several: step_time_s 16.93 of 25.05.01, 15.933 of 25.05.02, 15.933 of 25.05.03
-next       stage a checkout of one release, whose CHANGELOG says which it is"""
+next       stage a checkout of one release, whose CHANGELOG names it"""
     ]
     # Rows whose figures are the same in all three, and a table of one's own, which says what is right.
     assert problems(script, row_of(release, "grok1_314b_bf16[GB200x256]")) == []

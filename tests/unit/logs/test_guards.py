@@ -191,11 +191,11 @@ def test_a_format_that_sorts_nothing_out(write_log: WriteLog, content: bytes, fa
     with pytest.raises(LogError) as caught:
         read_log(path, Bare())
     assert str(caught.value) == (
-        f"what the log format bare reads cannot be: {fault}\n"
+        f"the log format bare returned impossible steps: {fault}\n"
         "\n"
         f"log        {path}\n"
         f"format     {Bare.__module__}.Bare\n"
-        "next       derive it from pytest_gsw.LineFormat, which tells attempts and ranks apart"
+        "next       derive it from pytest_gsw.LineFormat, which separates attempts and ranks"
     )
 
 

@@ -63,7 +63,7 @@ class TestMessages:
             "\n"
             f"log        {path}\n"
             f"folder     {tmp_path} holds 1 other entry\n"
-            "next       find out whether the job started, and whether it writes where this path says"
+            "next       find out whether the job started, and whether it writes to this path"
         )
 
     def test_missing_folder(self, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ class TestMessages:
             "           Traceback\n"
             "           16%|##  |\n"
             "           Killed\n"
-            "next       the last lines may say why training did not get to its first logged step"
+            "next       the last lines may show why training did not get to its first logged step"
         )
 
     def test_no_steps_of_this_format_but_of_another(self, write_log: WriteLog) -> None:
@@ -129,7 +129,7 @@ class TestMessages:
             f"log        {path}, 33 bytes\n"
             "known      automodel, composer, deepspeed, huggingface, maxtext, megatron, nemo, paxml, torchtitan\n"
             "last       step_i: 100, training loss: 6.35\n"
-            "next       the last lines may say why training did not get to its first logged step"
+            "next       the last lines may show why training did not get to its first logged step"
         )
 
     def test_nanotron_is_refused(self, write_log: WriteLog) -> None:

@@ -88,7 +88,7 @@ def test_the_exit_status_is_that_of_the_session_or_follows_from_the_records(
 def test_a_run_that_diverged_has_the_advice_of_the_screen() -> None:
     diverged = failed(NAME, "the loss or a step time is not finite at step 50: loss: nan")
     (cause,) = report_of(diverged).causes
-    assert cause.advice == "a run that diverged says nothing of performance: find out why before measuring"
+    assert cause.advice == "a diverged run is no measure of performance: find out why before measuring"
 
 
 def test_when_it_was_and_what_it_cost() -> None:

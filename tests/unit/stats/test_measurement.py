@@ -106,7 +106,7 @@ def test_a_window_that_lacks_steps(statistic: str, given_steps: list[TimedStep],
 @pytest.mark.parametrize("window", ["35:44", "31:44", "35:40", "31:42"])
 def test_lines_for_several_steps_must_tile_the_window(window: str) -> None:
     with pytest.raises(
-        ValueError, match=r"the line of step \d0 stands for steps \d1 to \d0, not all in the window of mean"
+        ValueError, match=r"the line of step \d0 covers steps \d1 to \d0, not all in the window of mean"
     ):
         chosen(f"mean[{window}]", numbered(5, first=10, every=10))
 

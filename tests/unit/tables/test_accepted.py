@@ -79,7 +79,7 @@ def test_a_row_that_has_no_documented_figure(message: Message) -> None:
     out = ACCEPTED.replace("step_time_s: 1.5", "expected_failure: out_of_memory")
     assert message(out) == (
         "t.yaml: 1 problem\n"
-        "  t.yaml:15:5    accepted[0]: the document has no figure for tiny_1b_bf16[H100x8], so that none can stand beside it"
+        "  t.yaml:15:5    accepted[0]: the document has no figure for tiny_1b_bf16[H100x8], so none can be accepted for it"
     )
 
 

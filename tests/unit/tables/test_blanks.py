@@ -163,7 +163,7 @@ def test_what_is_said_of_blanks_that_import_wrote(read: Callable[[str], Table]) 
     assert [blank.reason for blank in third.blanks] == [blank.reason for blank in second.blanks]
     assert blank_error(second).fact == "framework, recipe.directory, dtype and gpus_per_node are blank"
     assert blank_error(figure).advice.splitlines()[0] == (
-        "type them into the table, or into baselines/facts.yaml beside what it has of the document, and "
+        "type them into the table, or into baselines/facts.yaml next to its entries for the document, and "
         "pytest-gsw import README.md -o baselines --overwrite:"
     )
 

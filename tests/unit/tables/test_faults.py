@@ -167,7 +167,7 @@ def test_a_figure_of_the_row_itself_is_no_further_metric(message: Message, key: 
         (
             "step_time_s: 1.5",
             "step_time_s: 1.5, metric: calibrated_step_time",
-            "12:9    tables[0].rows[0]: missing 'calibration_flops', the calibration beside which 'step_time_s' was measured",
+            "12:9    tables[0].rows[0]: missing 'calibration_flops', the calibration with which 'step_time_s' was measured",
         ),
         (
             "directory: tiny, ",

@@ -142,7 +142,7 @@ def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
     log.write_text(megatron(range(1, 4), total=5) + saves)
     with pytest.raises(LogError) as caught:
         measured(log, row)
-    assert caught.value.fact == "the log ends at step 3, and says itself that the last one is 5"
+    assert caught.value.fact == "the log ends at step 3, and states 5 as its last step"
 
 
 CORES = replace(

@@ -80,7 +80,7 @@ def test_an_earlier_attempt_counts_for_nothing(tmp_path: Path) -> None:
 
 def test_attempts_that_cannot_be_told_apart_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(
-        LogError, match="the log holds 2 attempts, and its format does not say where the last one begins"
+        LogError, match="the log holds 2 attempts, and its format does not show where the last one begins"
     ):
         read(written(tmp_path, "60"), StepLog("own", (Step(0, 1.0),), attempts=2))
 

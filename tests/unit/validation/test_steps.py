@@ -127,7 +127,7 @@ def test_a_log_must_reach_the_end_that_it_names_itself(tmp_path: Path) -> None:
     with pytest.raises(LogError) as caught:
         measured(log, ANY_STEPS)
     assert str(caught.value).splitlines() == [
-        "the log ends at step 7, and says itself that the last one is 12",
+        "the log ends at step 7, and states 12 as its last step",
         "",
         f"log        {log}:7",
         "steps      7 read as megatron",
@@ -175,7 +175,7 @@ def test_a_log_interval_leaves_out_no_line(tmp_path: Path, lines: list[int], tot
     log.write_text(megatron(lines, total))
     with pytest.raises(LogError) as caught:
         measured(log, replace(ANY_STEPS, min_steps=1))
-    assert caught.value.fact == f"the log ends at step {lines[-1]}, and says itself that the last one is {total}"
+    assert caught.value.fact == f"the log ends at step {lines[-1]}, and states {total} as its last step"
 
 
 def test_a_run_beyond_the_tables_last_step_must_reach_the_logs(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_run_beyond_the_tables_last_step_must_reach_the_logs(tmp_path: Path) -
     log.write_text(megatron(range(1, 10), total=12))
     with pytest.raises(LogError) as caught:
         measured(log, row)
-    assert caught.value.fact == "the log ends at step 9, and says itself that the last one is 12"
+    assert caught.value.fact == "the log ends at step 9, and states 12 as its last step"
 
 
 def test_the_end_that_counts_is_the_one_of_the_last_attempt(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_the_end_that_counts_is_the_one_of_the_last_attempt(tmp_path: Path) -> N
     log.write_text(megatron(range(1, 13), total=12) + megatron(range(1, 13), total=50))
     with pytest.raises(LogError) as caught:
         measured(log, ANY_STEPS)
-    assert caught.value.fact == "the log ends at step 12, and says itself that the last one is 50"
+    assert caught.value.fact == "the log ends at step 12, and states 50 as its last step"
 
 
 def test_the_configuration_in_a_log_names_its_end(log: Path) -> None:
@@ -204,7 +204,7 @@ def test_the_configuration_in_a_log_names_its_end(log: Path) -> None:
     log.write_text("Config param steps: 50\n" + step_lines(range(7)))
     with pytest.raises(LogError) as caught:
         measured(log, row)
-    assert caught.value.fact == "the log ends at step 6, and says itself that the last one is 49"
+    assert caught.value.fact == "the log ends at step 6, and states 49 as its last step"
     assert caught.value.advice.endswith("write 'recipe: {steps: 7}' in the table")
     log.write_text("Config param steps: 50\n" + step_lines(range(50)))
     assert measured(log, row).steps == 50

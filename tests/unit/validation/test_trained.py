@@ -316,7 +316,7 @@ def test_lines_of_more_steps_than_the_run_has(log_format: str, log: bytes, count
         measured(row(log_format), log, tmp_path)
     assert (caught.value.fact, caught.value.advice) == (
         fact,
-        "two attempts of the job may stand in one log: run it again, or correct recipe.steps in the table",
+        "two attempts of the job may be in one log: run it again, or correct recipe.steps in the table",
     )
 
 
@@ -344,7 +344,7 @@ def test_an_attempt_that_diverged_is_an_error(tmp_path: Path) -> None:
         "steps      20 read as maxtext, the last of 2 runs in the file\n"
         "job        7 COMPLETED 0:0\n"
         f"attempt    {tmp_path}/run.log:2\n"
-        "next       a run that diverges and begins anew says nothing of performance: find out why before measuring"
+        "next       a run that diverges and begins anew is no measure of performance: find out why before measuring"
     )
 
 
