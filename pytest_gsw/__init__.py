@@ -1,7 +1,7 @@
 """pytest-gsw: every documented training-performance row is a pytest item.
 
-The names here are the public ones: what hooks receive and return. Nothing here imports pytest, and a
-name is imported when it is asked for: every pytest session imports this package.
+These names are public: the arguments and results of hooks. This module does not import pytest, and imports
+a name at its first use, because every pytest session imports this package.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""From the records of runs to figures that a cluster may accept, each with what it is made of.
+"""Proposals of figures for a cluster to accept, from records of runs, each with its sources.
 
-One job is one point: the steps of one run say nothing of the next one. Only runs that were measured,
-that may be compared, and whose row still is what it was then are points; whatever is left out is left
-out with a reason.
+One job is one point: the steps of one run do not predict the next one. Points are only runs that were measured,
+that may be compared, and whose row is unchanged; everything left out has a reason.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from pytest_gsw.tables.schema import (
 )
 from pytest_gsw.tables.value_types import LARGEST, SMALLEST
 
-#: A row whose jobs spread by 3 % fails a tolerance of 5 % one run in twenty though nothing has changed.
+#: A row whose jobs spread by 3 % fails a tolerance of 5 % in one run of twenty without any change.
 MAX_SPREAD = 0.03
 
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -55,14 +54,14 @@ _JOB_ID = re.compile(r"[A-Za-z0-9._:/-]{1,100}")
 
 @dataclass(frozen=True)
 class Rules:
-    """What is asked of the jobs behind a figure."""
+    """Requirements on the jobs behind a figure."""
 
     min_jobs: int = ACCEPTED_JOBS
     #: Largest standard deviation of the jobs over their median, as a fraction.
     max_spread: float = MAX_SPREAD
-    #: Runs whose gain was too good to be true count up to this gain, as a fraction; ``None``: none of them does.
+    #: Runs with an implausible gain count up to this gain, as a fraction; ``None`` excludes them all.
     max_gain: float | None = None
-    #: It is the documented figure that is to change, not the accepted one.
+    #: True to change the documented figure, not the accepted one.
     documented: bool = False
 
 
@@ -70,7 +69,7 @@ class Rules:
 class Proposal:
     """A figure that a cluster may accept for a row."""
 
-    #: The row as its table has it now.
+    #: The row in its current table.
     row: Baseline
     accepted: Accepted
     fastest_s: float
@@ -85,14 +84,14 @@ class Proposal:
 
 @dataclass(frozen=True, order=True)
 class LeftOut:
-    """Runs that are no points, or points that give no figure, and why."""
+    """Runs that are no points, or points without a figure, and the reason."""
 
-    #: A row's id, or what else it is about.
+    #: A row's id, or another subject.
     what: str
-    #: The cluster, "" where it is about none.
+    #: The cluster; "" without one.
     cluster: str
     why: str
-    #: How many runs it is about; 0 where it is about the row as a whole.
+    #: Number of runs; 0 if it concerns the row as a whole.
     runs: int = 0
 
     def __str__(self) -> str:
@@ -103,27 +102,27 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Proposals:
-    """What can be proposed, and what cannot and why."""
+    """Possible proposals, and rows without one, with the reason."""
 
     proposed: tuple[Proposal, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
 
-#: Finds the table of a name: records name theirs as pytest's node ids do.
+#: Finds a table by its name, the same as in pytest's node ids and in records.
 Find = Callable[[str], Path | None]
 
 
 def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -> Proposals:
-    """What these runs, of any rows and clusters, let their clusters accept; records of one job count once."""
+    """Figures that clusters may accept by these runs, of any rows and clusters; records of one job count once."""
     rules = rules or Rules()
     tables = cache(lambda name: _rows_in(find(name), name))
-    # A job is told from others by its end as well: ids alone may come back, after years or in another database.
+    # A job is identified by its end as well: ids alone may return, after years or in another database.
     clusters: dict[tuple[Path, str, str, float | None], str] = {}
-    # Two tables may have rows of the same id.
+    # Two tables may have rows with the same id.
     points: dict[tuple[Path, str, str], list[Record]] = {}
     rows: dict[tuple[Path, str], Baseline] = {}
     refused: Counter[tuple[str, str, str]] = Counter()
-    # A job is its first record's: a replay, on whatever cluster, records it again.
+    # A job belongs to its first record: a replay, on any cluster, records it again.
     for record in sorted(records, key=lambda record: record.run.id):
         row, cluster = _row_of_point(record, tables, rules), record.run.cluster
         if isinstance(row, str):
@@ -131,7 +130,7 @@ def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -
             continue
         key = row.location.path, row.id
         rows[key] = row
-        for one in _of_each_job(record):
+        for one in _split_jobs(record):
             assert one.jobs.last is not None  # else it is no point
             job = *key, one.jobs.last.id, _ended_s(one)
             if job not in clusters:
@@ -144,7 +143,7 @@ def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -
     for (path, row_id, cluster), of_cluster in points.items():
         of_cluster.sort(key=lambda record: (_ended_s(record) or 0.0, record.run.id))
         newest = of_cluster[-1]
-        # All fit the row as it is now, so that they differ in nothing but the image.
+        # All match the current row: they can differ in the image only.
         same = [record for record in of_cluster if record.row.definition == newest.row.definition]
         if len(same) < len(of_cluster):
             why = f"ran another image than the newest run, {newest.run.image or 'an image that is not known'}"
@@ -159,7 +158,7 @@ def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -
 
 
 def _rows_in(table: Path | None, name: str) -> Mapping[str, Baseline] | str:
-    """The rows of a table by id, or why there are none."""
+    """The rows of a table by id, or the reason why there are none."""
     if table is None:
         return f"there is no table {name} here; go to where it is, or name it with --baselines=PATH"
     try:
@@ -168,8 +167,8 @@ def _rows_in(table: Path | None, name: str) -> Mapping[str, Baseline] | str:
         return f"{error.path} is wrong: {error.faults[0]}"
 
 
-def _of_each_job(record: Record) -> Iterator[Record]:
-    """A record for each of the jobs whose median a record's figure is, as if each had been the only one."""
+def _split_jobs(record: Record) -> Iterator[Record]:
+    """A record for each of the jobs of a median, as if each had been the only one."""
     judged = record.judged_metric.key
     for job in record.measured_jobs:
         measured = {**record.figures.measured, judged: job.judged_s}
@@ -180,7 +179,7 @@ def _of_each_job(record: Record) -> Iterator[Record]:
 def _row_of_point(
     record: Record, tables: Callable[[str], Mapping[str, Baseline] | str], rules: Rules
 ) -> Baseline | str:
-    """The row of a record that is a point, as its table has it now, or why it is none."""
+    """The current row of a record, or the reason why the record is no point."""
     why = _not_a_point(record, rules)
     if why is not None:
         return why
@@ -207,7 +206,7 @@ def _row_of_point(
 
 
 def _not_a_point(record: Record, rules: Rules) -> str | None:
-    """Why a record says nothing of how fast a row is on a cluster."""
+    """The reason why a record is no evidence of a row's speed on a cluster."""
     measured_s, judged = record.judged_s, record.judged
     reasons = {
         "is simulated, and its figures are made up": record.run.simulated,
@@ -236,7 +235,7 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
 
 
 def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal | str:
-    """The figure of one row's points, or why they give none."""
+    """The figure of one row's points, or the reason why there is none."""
     seconds = [record.judged_s for record in records]
     values = [value for value in seconds if value is not None]
     jobs = len(values)
@@ -246,14 +245,14 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     if spread > rules.max_spread:
         limits = f"{min(values):.4g} to {max(values):.4g} s"
         allowed = f"at most {rules.max_spread * 100:g} % allowed (--max-spread)"
-        spread_text = f"{_above(spread, rules.max_spread)} % ({limits}), {allowed}"
-        return f"the spread of {plural(jobs, 'job')} is {spread_text}{_ran_differently(records)}"
+        spread_text = f"{_percent_above(spread, rules.max_spread)} % ({limits}), {allowed}"
+        return f"the spread of {plural(jobs, 'job')} is {spread_text}{_differences_text(records)}"
     date = _date(records[-1])
     if date is None:
         return "no record says when its job ended"
     accepted = Accepted(
         cluster=records[-1].run.cluster,
-        # What is written is what is judged by, to the last digit.
+        # The written figure is the one used for verdicts, to the last digit.
         judged_s=float(f"{median_s:.6g}"),
         jobs=jobs,
         spread=round(spread, 4),
@@ -270,16 +269,16 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     return Proposal(row, accepted, min(values), max(values))
 
 
-def _ran_differently(records: Sequence[Record]) -> str:
-    """In what the jobs of a spread too large differ; two states of a cluster have no figure in common."""
+def _differences_text(records: Sequence[Record]) -> str:
+    """Differences between the jobs of a spread that is too large; two states of a cluster have no common figure."""
     facts = ran_with(*(record.run for record in records))
     names = sorted({name for of_job in facts for name in of_job})
     differ = [name for name in names if len({of_job[name] for of_job in facts if of_job.get(name)}) > 1]
     return f"; they ran with different {enumerated(differ)}: name the runs since the last change" if differ else ""
 
 
-def _above(fraction: float, limit: float) -> str:
-    """A fraction above a limit, in percent with the digits that tell the two apart."""
+def _percent_above(fraction: float, limit: float) -> str:
+    """A fraction above a limit, in percent, with enough digits to distinguish the two."""
     texts = (f"{fraction * 100:.{digits}f}" for digits in range(1, 15))
     return next((text for text in texts if float(text) > limit * 100), f"{fraction * 100}")
 
@@ -287,7 +286,7 @@ def _above(fraction: float, limit: float) -> str:
 def relative_spread(values: Sequence[float]) -> float:
     """Standard deviation over the median; 0 for a single value.
 
-    Not a robust measure on purpose: where two jobs of five are 10 % slower than the other three, the median
+    Not a robust measure on purpose: if two jobs of five are 10 % slower than the other three, the median
     absolute deviation is 0, and that cluster is not quiet. Nor the range, which grows with the number of jobs.
     """
     return statistics.stdev(values) / statistics.median(values) if len(values) > 1 else 0.0
@@ -298,7 +297,7 @@ def _ended_s(record: Record) -> float | None:
 
 
 def _date(record: Record) -> str | None:
-    """The day (UTC) on which a record's job ended; of a job without times, that of its session."""
+    """The day (UTC) of the end of a record's job; for a job without times, that of its session."""
     ended_s = _ended_s(record)
     if ended_s is not None:
         return _day(ended_s)
@@ -307,35 +306,35 @@ def _date(record: Record) -> str | None:
 
 
 def _day(seconds: float | None) -> str | None:
-    """The day (UTC) of a time since the epoch, ``None`` where the calendar has none."""
+    """The day (UTC) of a time since the epoch; ``None`` if out of the calendar's range."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).date().isoformat()
-    except (OverflowError, ValueError, OSError):  # by how far off it is
+    except (OverflowError, ValueError, OSError):  # different errors for different ranges
         return None
 
 
-# -- from proposals to a diff that a person reviews: nothing here changes a file -------------------
+# -- from proposals to a diff that a person reviews: this module changes no file -------------------
 
 
 @dataclass(frozen=True)
 class Patch:
-    """A unified diff, with what it proposes in front of it."""
+    """A unified diff, with its proposals as comments before it."""
 
-    #: Empty where there is nothing to propose.
+    #: Empty if there is nothing to propose.
     text: str
-    #: The directory in which the diff's paths are.
+    #: The directory that the diff's paths are relative to.
     base: Path
     proposed: tuple[Proposal, ...]
-    #: Proposals that their file's text does not take.
+    #: Proposals that cannot be written into their file.
     left_out: tuple[LeftOut, ...]
 
 
 def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Patch:
-    """The diff that would put these figures into the files beside their tables, or into the tables' documented ones."""
+    """The diff of these figures, for the files next to their tables, or for the tables' documented figures."""
     by_table: dict[Path, list[Proposal]] = {}
     for proposal in proposals:
         path = proposal.row.location.path
-        # The file beside a table that is a link is beside the link.
+        # For a table that is a link, the file is next to the link.
         by_table.setdefault(path.parent.resolve() / path.name, []).append(proposal)
     base = _base([file.resolve() for table in by_table for file in (table, accepted_file(table))])
     proposed: list[Proposal] = []
@@ -343,7 +342,7 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
     diffs: list[str] = []
     for table, of_table in sorted(by_table.items()):
         try:
-            free, taken = _by_place(table, of_table)
+            free, taken = _split_by_place(table, of_table)
             diffs += [
                 _diff(path.relative_to(base), *texts) for path, *texts in _files(table, free, documented=documented)
             ]
@@ -361,7 +360,7 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
 
 
 def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
-    """A proposal in one line: where, how much, beside what, made of what."""
+    """A proposal in one line: row, cluster, figure, documented figure, and jobs."""
     accepted, documented_s = proposal.accepted, proposal.documented_s
     change = accepted.judged_s / documented_s - 1
     than_documented = f"{abs(change) * 100:.1f} % {'longer' if change > 0 else 'shorter'}"
@@ -380,24 +379,24 @@ def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
 
 
 def review_text(patch: Patch, path: Path) -> str:
-    """What to do with a patch that was written to a file."""
+    """The next step for a patch in a file."""
     if any(_is_installed(one.row.location.path.resolve()) for one in patch.proposed):
         return f"for review: {path}; it is of tables of an installed package: apply it where they come from"
     return f"for review: {path}; then {shlex.join(apply_command(patch, path))}"
 
 
 def apply_command(patch: Patch, path: Path) -> list[str]:
-    """The command that applies a patch that was written to a file."""
+    """The command that applies a patch in a file."""
     here = patch.base == Path.cwd()
     file = str(path if here else path.resolve())
     if (patch.base / ".git").exists() or not any((parent / ".git").exists() for parent in patch.base.parents):
         return ["git", *([] if here else ["-C", str(patch.base)]), "apply", file]
-    # Below the top of a work tree git leaves out, without a word, what is not there as seen from the top.
+    # Below the top of a work tree, git silently skips paths that do not exist from the top.
     return ["patch", *([] if here else ["-d", str(patch.base)]), "-p1", "-i", file]
 
 
-def _by_place(table: Path, proposals: Iterable[Proposal]) -> tuple[list[Proposal], list[LeftOut]]:
-    """Proposals, less those whose row and cluster have a figure in the table itself, which only people change."""
+def _split_by_place(table: Path, proposals: Iterable[Proposal]) -> tuple[list[Proposal], list[LeftOut]]:
+    """Proposals, except those whose figure is in the table itself, which only people change."""
     beside = accepted_file(table)
     keys = {entry_key(entry.value) for entry in accepted_beside(table)}
     why = f"the accepted figure stands in {table} itself; move its list 'accepted' to {beside.name} beside it first"
@@ -413,11 +412,11 @@ def _by_place(table: Path, proposals: Iterable[Proposal]) -> tuple[list[Proposal
 
 
 def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> list[tuple[Path, str, str]]:
-    """The files that are to be others, as they are and as they are to be, checked: the table, and the one beside it."""
+    """The changed files with old and new text, checked: the table, and the file next to it."""
     if not proposals:
         return []
     beside = accepted_file(table)
-    # With the line ends that they have.
+    # With their own line ends.
     text, old = (path.read_bytes().decode("utf-8") if path.exists() else "" for path in (table, beside))
     if documented:
         new_text = with_documented(table, text, [(one.row, _documented(one), one.accepted) for one in proposals])
@@ -430,7 +429,7 @@ def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> l
 
 
 def _rows_after(proposals: Iterable[Proposal], *, documented: bool) -> dict[str, Baseline]:
-    """The rows of proposals, by id, as they are to be."""
+    """The rows after the proposals, by id."""
     rows: dict[str, Baseline] = {}
     for one in proposals:
         row = rows.get(one.row.id, one.row)
@@ -446,13 +445,13 @@ def _rows_after(proposals: Iterable[Proposal], *, documented: bool) -> dict[str,
 
 
 def check(table: Path, text: str, accepted: str, wanted: Mapping[str, Baseline]) -> None:
-    """Make sure that changed files say what was meant, and for all other rows what they say now.
+    """Check that changed files have the intended rows, and all other rows unchanged.
 
     Args:
-        table: The table as it is.
-        text: What it would be.
-        accepted: What the file beside it would be, "" for none.
-        wanted: Rows as they are to be, by id; documented figures may differ from them in the last digits.
+        table: The current table.
+        text: Its new text.
+        accepted: The new text of the file next to it, "" for none.
+        wanted: Rows after the change, by id; documented figures may differ from them in the last digits.
 
     Raises:
         EditError: They do not.
@@ -493,7 +492,7 @@ def _documented(proposal: Proposal) -> dict[str, float]:
 def _base(paths: Iterable[Path]) -> Path:
     """The directory in which a patch of these files applies.
 
-    That is their repository, else the working directory, else what they share. Tables of an installed
+    It is their repository, else the working directory, else their common parent. Tables of an installed
     package are named as in the repository that they come from.
     """
     files = list(paths)
@@ -515,39 +514,39 @@ def _diff(path: Path, old: str, new: str) -> str:
     name = path.as_posix()
     if not name.isprintable() or any(character in name for character in '"\\'):
         raise EditError("its name cannot stand in a diff")
-    end = "\t" if " " in name else ""  # without it, patch(1) takes a name's first word
+    end = "\t" if " " in name else ""  # without it, patch(1) uses a name's first word
     before, after = (f"{side}/{name}{end}" if text else "/dev/null" for side, text in (("a", old), ("b", new)))
     lines = difflib.unified_diff(_lines(old), _lines(new), before, after)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as patch(1) and git count them: by line feeds alone."""
+    """Lines as counted by patch(1) and git: separated by line feeds alone."""
     lines = [f"{line}\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return [line for line in lines if line]
 
 
-# -- the file of accepted figures, written whole ---------------------------------------------------
+# -- the file of accepted figures, rewritten as a whole --------------------------------------------
 
 
 _HEAD = "# Written whole by pytest-gsw baseline propose, by row and cluster: what else is written here is lost.\n"
-#: A text that YAML takes as it stands, whatever stands around it; row ids have brackets behind their first letter.
+#: A text that YAML reads unchanged in any context; row ids have brackets after their first letter.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._+/-]*(\[[A-Za-z0-9._-]*\])?")
-#: Words that YAML takes for something else.
+#: Words that YAML reads as other types.
 _NOT_PLAIN = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
 def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without: Collection[Key] = ()) -> str:
-    """The text of the file beside a table once it has these figures, "" where none is left.
+    """The new text of the file next to a table with these figures, "" if none is left.
 
     Args:
         table: The table's file.
-        new: Figures, each in place of that of the same row and cluster.
-        without: Rows and clusters whose figures are taken out.
+        new: Figures, each replacing that of the same row and cluster.
+        without: Rows and clusters whose figures are removed.
 
     Raises:
-        FileError: The file that is there is wrong.
+        FileError: The existing file is invalid.
     """
     there = (entry.value for entry in accepted_beside(table))
     figures = {entry_key(entry): {key: value.value for key, value in entry.items()} for entry in there}
@@ -557,13 +556,13 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     entries = []
     for key in sorted(figures.keys() - set(without), key=lambda key: (by_number(key[0]), key[1])):
         said = {name: value for name in ACCEPTED_FIELDS if (value := figures[key].get(name)) is not None}
-        lines = "\n    ".join(f"{name}: {_written(name, value)}" for name, value in said.items())
+        lines = "\n    ".join(f"{name}: {_yaml_value(name, value)}" for name, value in said.items())
         entries.append(f"  - {lines}\n")
     return "".join([_HEAD, "accepted:\n", *entries]) if entries else ""
 
 
-def _written(key: str, value: Any) -> str:
-    """A value so that it is read as what it is, to the last digit."""
+def _yaml_value(key: str, value: Any) -> str:
+    """A value in a form that YAML reads back unchanged, to the last digit."""
     if key in {"row", "cluster", "image"} and _PLAIN.fullmatch(value) and value.lower() not in _NOT_PLAIN:
         return str(value)
     if key == "spread":
@@ -572,44 +571,44 @@ def _written(key: str, value: Any) -> str:
     if isinstance(value, float):
         short = f"{value:.6g}"
         return short if float(short) == value else repr(value)
-    # Twelve digits, or digits around an "e", would be a number to other readers of YAML.
+    # Other YAML readers would read twelve digits, or digits around an "e", as a number.
     return str(value) if key in {"jobs", "date"} else json.dumps(value, ensure_ascii=False)
 
 
-# -- a site's own document, edited where its figures stand -----------------------------------------
+# -- edits of a site's own document in place -------------------------------------------------------
 
 
-#: A number or percentage as tables have it, quoted or not.
+#: A number or percentage in a table, quoted or not.
 _TOKEN = re.compile(r"""(?P<quote>["']?)(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?P<unit> ?%)?(?P=quote)""")
-#: The comment above a documented figure that was measured, as :func:`with_documented` writes it.
+#: The comment of :func:`with_documented` above a documented figure that was measured.
 _MEASURED = re.compile(r"[ \t]*# measured on [A-Za-z0-9._-]+, \d{4}-\d\d-\d\d: median of ")
-#: Figures are written with this many digits at least; documents have four.
+#: Fewest digits of a written figure; documents have four.
 _DIGITS = 4
 
-#: What a row's document may state; all of it follows from the step time.
+#: Figures that a row's document may state; all follow from the step time.
 _STEP_FIGURES = tuple(key for key in DOCUMENTED if key != SAVE_TIME.key)
 
 
 class EditError(ValueError):
-    """The file cannot be changed; the message says why, for the one who edits it by hand."""
+    """The file cannot be changed; the message has the reason, for an edit by hand."""
 
 
 def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Mapping[str, float], Accepted]]) -> str:
-    """A table's text with other documented figures, and a comment above each row that says what they are made of.
+    """A table's text with other documented figures, and a comment with their source above each row.
 
-    The text is edited, and not written anew from its rows: the table is somebody's own document, whose comments, order
-    and alignment no reader of YAML keeps. Places come from the loader, never from a guess at the file's style, and
-    :func:`pytest_gsw.baseline_updates.check` makes sure that the new text says what was meant and nothing else.
+    The text is edited in place, not regenerated: the table is a site's own document, whose comments, order and
+    alignment no YAML reader keeps. Places come from the loader, never from a guess at the file's style, and
+    :func:`pytest_gsw.baseline_updates.check` verifies the new text.
 
     Args:
         path: The table.
         text: Its text.
         changes: A row, the new values of all figures that its document may state (fractions for percentages),
-            and what they were measured by.
+            and the accepted figure that they come from.
 
     Raises:
         EditError: A figure of the row does not follow from its step time, or is not written at the row itself.
-        FileError: The file is wrong.
+        FileError: The file is invalid.
     """
     lines = text.splitlines(keepends=True)
     stated = {row.id: row.values for row in stated_rows(path)}
@@ -627,7 +626,7 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
                 raise EditError(f"nothing says what {key} of {row.id} would be")
             edits.append((place.line - 1, place.column - 1, key, figures[key]))
         comments.setdefault(row.location.line - 1, []).append(_measured_by(accepted))
-    # From the last to the first, so that places before stay where they are.
+    # From the last to the first: edits do not move the places before them.
     for number, column, key, value in sorted(edits, reverse=True):
         lines[number] = _with_token(lines[number], column, key, value)
     for number in sorted(comments, reverse=True):
@@ -652,14 +651,14 @@ def _with_token(line: str, column: int, key: str, value: float) -> str:
         raise EditError(f"{key} is not written as a plain number")
     number = value * 100 if match["unit"] else value
     quote = match["quote"]
-    new = f"{quote}{_like(match['number'], number)}{match['unit'] or ''}{quote}"
-    # Tables are often aligned: a number ends where the old one ended, as long as one of the blanks before it is left.
+    new = f"{quote}{_format_like(match['number'], number)}{match['unit'] or ''}{quote}"
+    # Tables are often aligned: a number ends in the column of the old one, if at least one blank before it is left.
     before = line[: min(len(line[:column].rstrip(" ")) + 1, column)]
     return f"{before}{new.rjust(match.end() - len(before))}{line[match.end() :]}"
 
 
-def _like(old: str, value: float) -> str:
-    """A number with as many decimals as the one that it replaces has, and with four digits at least."""
+def _format_like(old: str, value: float) -> str:
+    """A number with as many decimals as the one that it replaces, and with four digits at least."""
     if "e" in old.lower():
         return f"{value:.6g}"
     decimals = len(old.partition(".")[2])

@@ -3,25 +3,25 @@
 ::
 
     GswError
-    ├── ConfigurationError        what the user wrote is wrong; nothing has been submitted
-    │   └── FileError            a YAML file is wrong: every fault at once, each with line and column
+    ├── ConfigurationError        the user's input is invalid; nothing has been submitted
+    │   └── FileError            a YAML file is invalid: every fault at once, each with line and column
     └── RunError                  one row could not be measured (pytest: ERROR, JUnit: <error>)
-        ├── SubmissionError       the scheduler refused the job, or its answer made no sense
-        │   ├── RefusedError        it said no, so that there is no job
-        │   ├── QueueFullError      it takes no more jobs until some have ended, so that there is no job yet
-        │   └── SchedulerUnreachableError  it did not answer, and may have the job all the same
-        ├── TableError            the row's own figures contradict each other, so that nothing can be measured by them
+        ├── SubmissionError       the scheduler refused the job, or its answer is invalid
+        │   ├── RefusedError        it refused the job: there is none
+        │   ├── QueueFullError      it accepts no more jobs until some have ended: there is no job yet
+        │   └── SchedulerUnreachableError  it did not answer, and may have the job nevertheless
+        ├── TableError            the row's own figures contradict each other, and allow no measurement
         ├── JobError              the job did not end in COMPLETED with exit code 0
         ├── LogError              the log is missing, ambiguous, another run's, too short, or not finite
         │   ├── NoLogError          it is not where the recipe puts it
-        │   └── IncompleteLogError       it holds too few steps, or not the run's last one
-        ├── LogWarning            the log tells of something that is no fault; an error only where warnings are errors
+        │   └── IncompleteLogError       it has too few steps, or lacks the run's last one
+        ├── LogWarning            a note on the log that is no fault; an error only if warnings are errors
         └── HookError             a hook of a conftest.py or of a plugin failed
-            └── InvalidHookResultError    it returned what it must not
+            └── InvalidHookResultError    it returned an invalid result
 
 A regression is not an exception: it is a :class:`pytest_gsw.stats.verdict.Verdict`.
 
-Messages start with the fact, give the evidence and end with what to type next. All
+Messages start with the fact, give the evidence and end with the next command. All
 exceptions survive pickling.
 """
 
@@ -33,7 +33,7 @@ from typing import Any
 
 from pytest_gsw.common.text import plural
 
-#: How the fact of a row begins whose session ended before its jobs had; ``--gsw-resume`` goes on with it.
+#: Prefix of the fact of a row whose session ended before its jobs; ``--gsw-resume`` continues it.
 INTERRUPTED = "interrupted"
 
 
@@ -42,12 +42,12 @@ class GswError(Exception):
 
 
 class ConfigurationError(GswError):
-    """An option, a cluster file or a baseline file is wrong. Nothing has been submitted."""
+    """An option, a cluster file or a baseline file is invalid. Nothing has been submitted."""
 
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """One fault in a YAML file: where it is (both counted from 1), on which key, and what is wrong."""
+    """One fault in a YAML file: its place (counted from 1), its key, and the problem."""
 
     line: int
     column: int
@@ -64,7 +64,7 @@ class FileError(ConfigurationError):
 
     Attributes:
         path: The file.
-        faults: What is wrong in it; never empty.
+        faults: Its faults; never empty.
     """
 
     def __init__(self, path: Path, faults: tuple[Fault, ...]) -> None:
@@ -74,7 +74,7 @@ class FileError(ConfigurationError):
 
     def __str__(self) -> str:
         lines = [f"{self.path}: {plural(len(self.faults), 'problem')}"]
-        # Every line bears the file's name, so that editors and CI servers can jump to it.
+        # Every line has the file's name, for links in editors and CI servers.
         lines += [f"  {self.path}:{fault}" for fault in self.faults]
         return "\n".join(lines)
 
@@ -83,10 +83,10 @@ class RunError(GswError):
     """One row could not be measured.
 
     Args:
-        fact: What happened, one line; it is what pytest's short summary shows.
+        fact: The event in one line, for pytest's short summary.
         evidence: ``(name, value)`` pairs such as ``("log", "/…/log.out:120")``, shown one a line.
         tail: The decisive or the last lines of a log, already made safe to print.
-        advice: What to do or type next.
+        advice: The next step or command.
     """
 
     def __init__(
@@ -119,34 +119,34 @@ class RunError(GswError):
 
 
 class SubmissionError(RunError):
-    """The scheduler refused the job, or its answer made no sense."""
+    """The scheduler refused the job, or its answer is invalid."""
 
 
 class RefusedError(SubmissionError):
-    """The scheduler said no, so that there is no job."""
+    """The scheduler refused the job: there is none."""
 
 
 class QueueFullError(SubmissionError):
-    """The scheduler takes no more jobs until some in the queue have ended; there is no job yet.
+    """The scheduler accepts no more jobs until some in the queue have ended; there is no job yet.
 
     Its fact ends with the limit's name in brackets.
     """
 
 
 class SchedulerUnreachableError(SubmissionError):
-    """The scheduler did not answer. It may have taken the job all the same, and may answer in a while."""
+    """The scheduler did not answer. It may have accepted the job nevertheless, and may answer later."""
 
 
 class TableError(RunError):
-    """The figures of the row's table contradict each other, so that no measurement can be right by all of them."""
+    """The figures of the row's table contradict each other: no measurement can match all of them."""
 
 
 class JobError(RunError):
-    """The job did not end in COMPLETED with exit code 0, or its end is not known."""
+    """The job did not end in COMPLETED with exit code 0, or its end is unknown."""
 
 
 class LogError(RunError):
-    """The log is missing, ambiguous, of another run, too short, or holds numbers that are not finite."""
+    """The log is missing, ambiguous, of another run, too short, or has numbers that are not finite."""
 
 
 class NoLogError(LogError):
@@ -154,16 +154,16 @@ class NoLogError(LogError):
 
 
 class IncompleteLogError(LogError):
-    """The log holds too few steps, or not the run's last one."""
+    """The log has too few steps, or lacks the run's last one."""
 
 
 class LogWarning(RunError, UserWarning):  # noqa: N818 - pytest shows it as a warning
-    """What a log tells that forbids nothing, and should be known."""
+    """A note on a log that does not prevent a verdict."""
 
 
 class HookError(RunError):
-    """A hook of a conftest.py or of a plugin raised, or returned what it must not."""
+    """A hook of a conftest.py or of a plugin raised, or returned an invalid result."""
 
 
 class InvalidHookResultError(HookError):
-    """What a hook returned is not what its contract says."""
+    """A hook's result violates its contract."""

@@ -1,7 +1,7 @@
-"""pytest's hooks, each a few lines. What rows need is imported by sessions that have rows, and by no other.
+"""pytest's hooks, each a few lines. Modules for rows are imported only by sessions that have rows.
 
-A session has rows where an option of ``--gsw-*`` or its ini twin is given, or where it comes across one of our tables.
-Its hooks then are those of :mod:`pytest_gsw.session.hooks`.
+A session has rows if an option of ``--gsw-*`` or its ini twin is given, or if it encounters one of our tables.
+The hooks of such a session are those of :mod:`pytest_gsw.session.hooks`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_gsw.stats.verdict import Verdict
     from pytest_gsw.tables.model import Accepted, Baseline
 
-#: The plugins that a session with rows has besides this one: its hooks, and what NVIDIA's recipes need.
+#: Further plugins of a session with rows: its hooks, and those of NVIDIA's recipes.
 _HOOKS = "pytest_gsw.session.hooks"
 _WING = "pytest_gsw.nvidia.plugin"
 _LEFT_BY = {_HOOKS: "judge", _WING: "launch"}
@@ -46,13 +46,13 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Where rows are asked for, add their hooks before those of any conftest.py: the last that are added come first."""
+    """If rows are requested, add their hooks before those of any conftest.py: the last ones added are called first."""
     if are_given(early_config, early_config.known_args_namespace):
         _add(early_config, _HOOKS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Describe the markers, and begin where rows are asked for."""
+    """Describe the markers, and begin if rows are requested."""
     config.addinivalue_line(
         "markers",
         "gsw(workload, model, size, framework, dtype, accelerator, gpus, nodes, …): the facts of a documented "
@@ -63,8 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if _has_rows(config) or are_given(config, config.option):
         _begin(config)
     if config.pluginmanager.has_plugin("pytester"):
-        # It forgets the modules that a session within this process imports, but their packages keep them: the
-        # next session would have some of them twice. What is imported here is not forgotten.
+        # pytester drops the modules that a session within this process imports, but their packages keep them: the
+        # next session would have some of them twice. Modules imported here are not dropped.
         from pytest_gsw.jobs import local  # noqa: F401
         from pytest_gsw.jobs.slurm import launcher  # noqa: F401
         from pytest_gsw.session import hooks, row, runner  # noqa: F401
@@ -80,13 +80,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFi
 
     try:
         _begin(parent.config)
-    except pytest.UsageError as error:  # of what no option has asked for, such as a $GSW_HISTORY that is no place
+    except pytest.UsageError as error:  # not caused by an option: for example, an invalid $GSW_HISTORY
         raise parent.CollectError(str(error)) from None
     return collect_table(file_path, parent)
 
 
 def _is_table(path: Path, config: pytest.Config) -> bool:
-    """Whether a YAML file is a table where no option says which are."""
+    """True if a YAML file is a table although no option names it."""
     from pytest_gsw.session.node_ids import node_id_of
     from pytest_gsw.tables.bundled import bundled_baselines
 
@@ -113,12 +113,12 @@ def _begin(config: pytest.Config) -> None:
     _add(config, _HOOKS)
 
 
-# -- the built-in answers to the hooks of docs/hooks.md ---------------------------------------
+# -- the built-in implementations of the hooks of docs/hooks.md -------------------------------
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
-    """The launchers that come with pytest-gsw: the batch shells of this machine's jobs write to the directory."""
+    """The built-in launchers; the batch shells of jobs on this machine write to the run's directory."""
     from pytest_gsw.session.settings import environment_of
 
     directory, environ = run_directory / "batch", environment_of(config)
@@ -135,7 +135,7 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
             cluster.gpus or len(list(Path("/dev").glob("nvidia[0-9]*"))),
             work_directory=directory,
             real_gpus=uses_gpus(cluster),
-            # Simulated jobs sleep; what each takes of a core is its Python's start.
+            # Simulated jobs sleep; each needs a core only for the start of its Python.
             max_processes=8 * (os.cpu_count() or 1) if cluster.simulated else None,
             environ=environ,
         )
@@ -156,7 +156,7 @@ def pytest_gsw_make_job_spec(config: pytest.Config, baseline: Baseline, cluster:
 
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogFormat | None:
-    """The log formats that come with pytest-gsw."""
+    """The log formats that are part of pytest-gsw."""
     from pytest_gsw.logs.formats.registry import FORMATS
 
     return FORMATS.get(baseline.log_format)
@@ -182,7 +182,7 @@ def pytest_gsw_judge(
     max_gain: float,
     cluster_effect: ClusterEffect | None,
 ) -> Verdict:
-    """The tolerance on throughput, the noise between jobs, and what is believed; see docs/decisions.md."""
+    """The tolerance on throughput, the noise between jobs, and plausible gains; see docs/decisions.md."""
     from pytest_gsw.stats.verdict import judge
 
     return judge(baseline, measurement, tolerance, accepted, noise, repeats, max_gain, cluster_effect)

@@ -1,1 +1,1 @@
-"""All selected rows at once."""
+"""The executor: runs the jobs of all selected rows at once."""

@@ -1,4 +1,4 @@
-"""What a session may take of a cluster, and when it ends a job early."""
+"""Limits on a session's use of the cluster, and the policies of early stops."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of the cluster a session may take at once; infinity is no limit."""
+    """Most resources that a session uses at once; infinity is no limit."""
 
     jobs: float = math.inf
     gpus: float = math.inf
-    #: Jobs that are pending.
+    #: Pending jobs.
     pending: float = math.inf
 
 
 @dataclass(frozen=True)
 class Policies:
-    """When a running job is ended before its time."""
+    """Conditions under which a running job is ended early."""
 
     #: Seconds without a new step; ``None`` for the default by the documented step time, infinity for never.
     stall_s: float | None = None

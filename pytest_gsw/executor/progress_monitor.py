@@ -1,15 +1,15 @@
-"""One running job as its own log shows it: how far it is, and whether it is worth going on.
+"""Progress of a running job by its own log, and early stops of jobs that cannot succeed.
 
-A log costs Slurm nothing. Three things end a job before its time, each a policy of its own:
+Reading a log costs Slurm nothing. Three policies end a job early:
 
-* **stall**: no new step for a while that is long against the documented step time;
-* **not finite**: a loss or a step time is NaN or infinite, so that the row is an error whatever comes;
-* **slow start**: the first steps take a multiple of the documented time, so that the row cannot pass.
+* **stall**: no new step for a time that is long compared with the documented step time;
+* **not finite**: a loss or a step time is NaN or infinite: the row is an error in any case;
+* **slow start**: the first steps take a multiple of the documented time: the row cannot pass.
 
-Where the cluster has accepted a time of its own for the row, that stands in the documented one's place.
+If the cluster has an accepted time for the row, it replaces the documented one.
 
-Before a job is ended, its whole log is read again in the way in which it would be judged: what only
-looks like a stall to somebody who follows a growing file ends nothing.
+Before a job is ended, its whole log is read again as for the verdict: a reader of a growing file may
+see a stall that is none.
 """
 
 from __future__ import annotations
@@ -30,43 +30,43 @@ from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.validation.measure import step_seconds, timed_steps
 
-#: A job that shows no step for this long is never called stalled, however short its steps are: a checkpoint
-#: or an evaluation on a busy file system takes minutes.
+#: Shortest time without a step that counts as a stall: a checkpoint or an evaluation on a busy file system
+#: takes minutes.
 LEAST_STALL_S = 600.0
-#: Steps that a job may miss, and how many of the longest pauses that it has made so far.
+#: A stall is longer than this many steps, and than this many times the job's longest pause so far.
 _STALL_STEPS = 20
 _STALL_PAUSES = 3
 #: Before its first step a job starts containers, compiles and connects its ranks.
 START_STALLS = 3
-#: How many steps must have been seen before they are compared with the documented time.
+#: Fewest steps that are compared with the documented time.
 _FIRST_STEPS = 10
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one look at a job's log showed."""
+    """Progress of a job at one look at its log."""
 
-    #: Steps done, of how many (``None`` where nobody says), and the newest one's seconds.
+    #: Steps done, their total (``None`` if unknown), and the newest one's seconds.
     steps: int = 0
     of: int | None = None
     step_time_s: float | None = None
-    #: Whether the last step is there, so that the job is about to end.
+    #: True if the log shows the last step: the job is about to end.
     finished: bool = False
-    #: Why the job should be ended now.
+    #: The reason to end the job now.
     stop: EarlyStop | None = None
 
 
 class Watch:
-    """Watches one job.
+    """Monitor of one job's log.
 
     Args:
         baseline: The job's row.
-        log_format: How its log is read.
-        policies: When it is ended early.
-        steps: Steps that the run is to do, ``None`` where nobody says.
-        time_limit_s: Limit on its run time, to which a stalled job would go on; ``None`` where nobody says.
-        judged: Whether its step times are compared with the documented ones: a profiled run's are not.
-        accepted: What the job's cluster has accepted for the row, where that will count.
+        log_format: The format of its log.
+        policies: Conditions of an early stop.
+        steps: Steps that the run will do; ``None`` if unknown.
+        time_limit_s: Limit on its run time, which a stalled job would use up; ``None`` if unknown.
+        judged: True if its step times are compared with the documented ones; a profiled run's are not.
+        accepted: The time that the job's cluster accepted for the row, if it will count.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Watch:
         accepted: Accepted | None = None,
     ) -> None:
         self._baseline = baseline
-        #: Seconds that a step is expected to take, and who says so.
+        #: Expected seconds a step, and the source of that time.
         self._step_time_s, self._by = baseline.documented.step_time_s, "documented"
         if accepted is not None and baseline.judged_by is STEP_TIME:
             self._step_time_s, self._by = accepted.judged_s, "accepted"
@@ -94,18 +94,18 @@ class Watch:
         self._progress = Progress()
         self._sample = Sample()
         self._begin_s = math.nan
-        #: When the last new step was seen, and the longest time between two.
+        #: Time of the last new step, and the longest time between two.
         self._news_s = 0.0
         self._longest_pause_s = 0.0
-        #: How many steps the newest line stands for, by its number.
+        #: Steps that the newest line covers, by its number.
         self._interval = 1.0
 
     def look(self, log: Path | None, now_s: float) -> Sample:
-        """Read what the log has got since the last look.
+        """Read the log's new lines since the last look.
 
         Args:
-            log: The job's log, ``None`` while it is not there.
-            now_s: Monotonic seconds; the first look is taken for the job's start.
+            log: The job's log; ``None`` while it is missing.
+            now_s: Monotonic seconds; the first look counts as the job's start.
         """
         if math.isnan(self._begin_s):
             self._begin_s = self._news_s = now_s
@@ -114,7 +114,7 @@ class Watch:
         try:
             progress = self._follower.advance() if self._follower else Progress()
         except LogError:
-            # Whoever judges the run will say so. Nobody can tell whether there were new steps.
+            # The verdict will report this error. There may have been new steps.
             self._news_s = now_s
             return replace(self._sample, stop=None)
         if progress.changed:
@@ -129,7 +129,7 @@ class Watch:
             step_time_s=None if progress.last is None else step_seconds(progress.last, self._baseline),
             finished=self._is_finished(progress),
         )
-        # What was decided stands until there is news: to read the whole log takes its time.
+        # A decision remains until the log changes: reading the whole log takes long.
         stop = None if progress.changed or sample.finished else self._sample.stop
         if stop is None and not sample.finished:
             stop = self._stop(progress, sample, now_s)
@@ -137,7 +137,7 @@ class Watch:
         return self._sample
 
     def _steps_each_line(self, before: Progress, now: Progress) -> float:
-        """How many steps the newest line stands for: many frameworks log only every Nth."""
+        """Steps that the newest line covers: many frameworks log only every Nth step."""
         first = self._format.first_index
         if first is None or now.last_index is None:
             return 1.0
@@ -147,14 +147,14 @@ class Watch:
         return max(1.0, index / lines)
 
     def _steps_done(self, progress: Progress) -> int:
-        """Steps by their number where that counts from the run's first; else the lines that show one."""
+        """The newest step's number if steps are numbered from the run's first; else the number of lines with a step."""
         first, last = self._format.first_index, progress.last_index
         if first is None or last is None or self._baseline.recipe.logged_steps is not None:
             return progress.steps
         return max(progress.steps, last - first + 1)
 
     def _expected_lines(self) -> int | None:
-        """How many steps the log will show."""
+        """Number of steps that the log will show."""
         return self._baseline.recipe.logged_steps or self._steps
 
     def _is_finished(self, progress: Progress) -> bool:
@@ -167,7 +167,7 @@ class Watch:
 
     def _stop(self, progress: Progress, sample: Sample, now_s: float) -> EarlyStop | None:
         stop = None
-        if progress.changed:  # else they were asked already
+        if progress.changed:  # else the result is the same as before
             stop = self._not_finite(progress, sample) or self._slow_start(progress, sample)
         return stop or self._stall(progress, sample, now_s)
 
@@ -182,7 +182,7 @@ class Watch:
         return EarlyStop(
             f"{NOT_FINITE}{where}: {text}",
             DIVERGED,
-            _left_s(sample, self._steps, sample.step_time_s or self._step_time_s),
+            _remaining_s(sample, self._steps, sample.step_time_s or self._step_time_s),
         )
 
     def _slow_start(self, progress: Progress, sample: Sample) -> EarlyStop | None:
@@ -195,7 +195,7 @@ class Watch:
             return None
         whole = self._read()
         seconds = sorted(step.seconds for step in timed_steps(self._baseline, whole)) if whole is not None else []
-        # Half of all steps are as slow, not a pause of the last ten alone.
+        # Half of all steps are this slow, not only the last ten after a pause.
         if len(seconds) < _FIRST_STEPS or not seconds[len(seconds) // 2] > limit_s:
             return None
         return EarlyStop(
@@ -203,7 +203,7 @@ class Watch:
             f"is {median_s / expected_s:.1f} times the {self._by} {expected_s:.4g} s "
             f"(ended early from {self._policies.slow_start:g} times on)",
             "the nodes or the fabric are at fault rather than the row; slow_start: 0 in clusters.yaml lets them go on",
-            _left_s(sample, self._steps, median_s),
+            _remaining_s(sample, self._steps, median_s),
         )
 
     def _stall(self, progress: Progress, sample: Sample, now_s: float) -> EarlyStop | None:
@@ -212,7 +212,7 @@ class Watch:
         if not getattr(self._format, "shows_progress", True) or waited_s < limit_s:
             return None
         whole = self._read()
-        if self._goes_on(progress, whole):
+        if self._is_still_active(progress, whole):
             self._news_s = now_s
             return None
         of = "" if sample.of is None else f" of {sample.of}"
@@ -226,14 +226,14 @@ class Watch:
             None if self._time_limit_s is None else max(0.0, self._time_limit_s - (now_s - self._begin_s)),
         )
 
-    def _goes_on(self, progress: Progress, whole: StepLog | None) -> bool:
-        """Whether the whole log says otherwise than silence: more steps, the run's own last one, or nothing at all."""
+    def _is_still_active(self, progress: Progress, whole: StepLog | None) -> bool:
+        """True if the whole log shows no silence: it has more steps, has the run's last one, or cannot be read."""
         if whole is None:
             return progress.steps > 0
         return len(whole.steps) > progress.steps or self._is_over(whole)
 
     def _is_over(self, whole: StepLog) -> bool:
-        """Whether the run's last line is there: what follows takes as long as it takes, a checkpoint, an evaluation."""
+        """True if the log shows the run's last line: a checkpoint or an evaluation may follow and take long."""
         first, last, total = self._format.first_index, whole.steps[-1].index, self._steps or whole.total_steps
         if first is None or last is None or total is None or self._baseline.recipe.logged_steps is not None:
             return False
@@ -248,15 +248,15 @@ class Watch:
         return limit_s if sample.steps else START_STALLS * limit_s
 
     def _read(self) -> StepLog | None:
-        """The log as it will be judged, ``None`` where it holds no steps or cannot be read."""
+        """The log as the verdict will read it; ``None`` if it has no steps or cannot be read."""
         try:
             return None if self._follower is None else read_log(self._follower.path, self._format)
         except LogError:
             return None
 
 
-def _left_s(sample: Sample, steps: int | None, step_time_s: float | None) -> float | None:
-    """Run time that the steps to come would take."""
+def _remaining_s(sample: Sample, steps: int | None, step_time_s: float | None) -> float | None:
+    """Expected seconds of the remaining steps."""
     if steps is None or sample.of is None or step_time_s is None or not math.isfinite(step_time_s):
         return None
     left_s = max(0, sample.of - sample.steps) * steps / sample.of * step_time_s

@@ -1,4 +1,4 @@
-"""Where each row is on its way, what the rows take of the cluster, and whose each job and log is."""
+"""The phases of rows, the resources they use, and the owner of each job and log."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pytest_gsw.jobs.model import Attempt, EarlyStop, FoundJob, Job, JobSpec, Jo
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
 
-# -- One row on its way through the executor, where each phase is a type, and what is told of it or asked about it
+# -- The phases of one row, and the callbacks of the executor ---------------------------------------
 
 
-#: How long after its first look an ended job's log is looked for again; each wait is twice the one before.
+#: First interval between two searches for an ended job's log; each is twice the one before.
 FIRST_LOG_LOOK_S = 0.1
 
 #: Called with the row's id, the job's id and the job's new status.
@@ -32,21 +32,21 @@ StateObserver = Callable[[str, str, JobStatus], None]
 #: Called with the row's id and the attempt that is not its last.
 RepeatObserver = Callable[[str, Attempt], None]
 
-#: Makes the watch of a row's job, or ``None`` where nobody can read its log.
+#: Makes the watch of a row's job; ``None`` if its log cannot be read.
 Watcher = Callable[[str], Watch | None]
 
 
-#: Decides by a row's id and its jobs so far, of which the last ended well, whether it has one more.
+#: Decides by a row's id and its jobs so far, the last of which ended well, if the row needs one more.
 Decide = Callable[[str, Run], Repeat | Undecided | Done]
 
 
 @dataclass(frozen=True)
 class RowJobs:
-    """A row with the job that it is to have next or has, and those that it had before."""
+    """A row with its current or next job, and its jobs before that."""
 
     row_id: str
     spec: JobSpec
-    #: The row's jobs before this one, and those of them that are measured as well.
+    #: The row's jobs before this one, and the runs of those that are measured.
     attempts: tuple[Attempt, ...] = ()
     earlier: tuple[Run, ...] = ()
 
@@ -57,47 +57,47 @@ class RowJobs:
 
     @property
     def retried(self) -> int:
-        """How many of them the infrastructure failed: one that was cancelled costs the row no retry."""
+        """Number of infrastructure failures; a cancelled job costs the row no retry."""
         return sum(one.status.state is not JobState.CANCELLED for one in self.failures)
 
 
 @dataclass
 class SubmittedJob:
-    """A submitted job, and what was last known of it."""
+    """A submitted job and its last known status."""
 
     job: Job
     status: JobStatus = field(default_factory=lambda: JobStatus(JobState.PENDING))
     sample: Sample | None = None
-    #: What became of its submission; ``None`` where that had an answer.
+    #: The error of a submission whose answer was lost; ``None`` if it was answered.
     away: SchedulerUnreachableError | None = None
-    #: Why the job is to be ended early, and whether the launcher has been told by this session.
+    #: The reason for an early stop; ``stop_sent`` is true once this session has sent it to the launcher.
     stopped: EarlyStop | None = None
     stop_sent: bool = False
-    #: The launcher was told to end it.
+    #: This session has cancelled it.
     cancelled: bool = False
-    #: An earlier session of the run meant to cancel it because it ended itself.
+    #: An earlier session of the run recorded that it would cancel this job at its end.
     cancelled_before: bool = False
 
     @property
     def may_run(self) -> bool:
-        """Whether it may still run: also where it was given up, and nothing is known of it."""
+        """True if it may still run, even if it was given up and its state is unknown."""
         return not self.status.state.ended and not self.cancelled
 
 
 @dataclass
 class Queued:
-    """A row that is to be submitted, or is being submitted by a thread, which may change it."""
+    """A row that waits for its submission, or is being submitted by a thread, which may change it."""
 
     row: RowJobs
-    #: When it was submitted first without an answer, so that there may be a job: seconds since the epoch.
+    #: Time of the first submission without an answer, which may have left a job: seconds since the epoch.
     since_s: float | None = None
-    #: Why it waits: the scheduler was out of reach, and may have its job.
+    #: Why it waits: the scheduler was unreachable, and may have its job.
     away: SchedulerUnreachableError | None = None
-    #: Since when the scheduler has been out of reach for its submission; monotonic seconds.
+    #: Since when the scheduler is unreachable for its submission; monotonic seconds.
     away_since_s: float | None = None
-    #: What was named like a log of the row before it was first submitted; ``None`` where nobody looked.
+    #: Files with the name of a log of the row before its first submission; ``None`` if not checked.
     names: frozenset[str] | None = None
-    #: Of its submission: when that was tried (seconds since the epoch), that it left no job, and its answer.
+    #: Its submission: the time (seconds since the epoch), true if it was refused, and its answer.
     tried_s: float = 0.0
     refused: bool = False
     answer: Future[Job] | None = None
@@ -105,33 +105,33 @@ class Queued:
 
 @dataclass
 class Active:
-    """A row whose job is in the queue or runs."""
+    """A row whose job is pending or runs."""
 
     row: RowJobs
     seen: SubmittedJob
-    #: Since when nothing is known of the job; monotonic seconds.
+    #: Since when the job's state is unknown; monotonic seconds.
     unknown_since_s: float | None = None
     watch: Watch | None = None
-    #: Nobody can watch it.
+    #: True if its log cannot be watched.
     unwatched: bool = False
-    #: The job's log, once it was found, and when it was looked for last; monotonic seconds.
+    #: The job's log once it was found, and the time of the last search; monotonic seconds.
     log: Path | None = None
     looked_s: float = 0.0
 
 
 @dataclass
 class AwaitingLog:
-    """A row whose job has ended, or was given up, and whose log is awaited."""
+    """A row whose job has ended or was given up, and whose log is awaited."""
 
     row: RowJobs
     seen: SubmittedJob
-    #: Until when the log may appear, when it is looked for next, and how long after that.
+    #: Latest time for the log to appear, time of the next search, and the interval after that.
     deadline_s: float
     look_s: float
     pause_s: float = FIRST_LOG_LOOK_S
-    #: Its run, once only other rows are waited for: its log is not looked for again.
+    #: Its run while it waits for other rows only: its log is not looked for again.
     run: Run | None = None
-    #: How much had happened to other rows when it was asked last whether it still waits, and when; monotonic seconds.
+    #: The value of :attr:`RowTable.news` at its last decision, and the time of that; monotonic seconds.
     asked: tuple[int, float] = (-1, -math.inf)
 
 
@@ -141,52 +141,55 @@ class Finished:
 
     row_id: str
     end: Run | RunError
-    #: ``None`` where the row cannot be submitted at all.
+    #: ``None`` if the row cannot be submitted at all.
     row: RowJobs | None = None
-    #: ``None`` where there is no job that is known.
+    #: ``None`` if no job is known.
     seen: SubmittedJob | None = None
-    #: When it was submitted without an answer, so that there may be a job: seconds since the epoch.
+    #: Time of a submission without an answer, which may have left a job: seconds since the epoch.
     since_s: float | None = None
 
 
-#: Where a row is on its way.
+#: The phase of a row.
 Phase = Queued | Active | AwaitingLog | Finished
 
 
 def submitted_job_of(phase: Phase) -> SubmittedJob | None:
-    """A row's job, if it was submitted."""
+    """A row's job; ``None`` if it was not submitted."""
     return None if isinstance(phase, Queued) else phase.seen
 
 
 def unanswered_s(phase: Phase) -> float | None:
-    """Since when there may be a job of which nothing is known, seconds since the epoch; else ``None``."""
+    """Time of a submission that may have left an unknown job, seconds since the epoch; ``None`` if there is none."""
     if isinstance(phase, Queued) or (isinstance(phase, Finished) and phase.seen is None):
         return phase.since_s
     return None
 
 
 def is_healthy(status: JobStatus) -> bool:
-    """Whether a log must be there: the job ended well, or there was none to end."""
+    """True if there must be a log: the job ended well, or its log is replayed."""
     return (status.state is JobState.COMPLETED or status.state is JobState.REPLAYED) and not status.exit_code
 
 
 # -- One row, one job, one log ----------------------------------------------------------------------
 #
-# To which row each of a session's job ids and logs belongs. A controller that lost its state gives out ids again. Two
-# rows that have the same one would share its answers, its log, and its cancellation; neither can be told from the
-# other by what a user sees.
+# A controller that lost its state assigns ids again. Two rows with the same id would share its status, its log and
+# its cancellation, and the user could not distinguish them.
 
 
 @dataclass
 class UniqueJobs:
-    """To which job each id and each log belongs, in one session."""
+    """The job that each id and each log belongs to, in one session."""
 
-    #: By the ids of all jobs that are a row's, as its submissions have named them.
+    #: Jobs by their ids, as the rows' submissions returned them.
     jobs: dict[str, Job] = field(default_factory=dict)
     _logs: dict[str, Job] = field(default_factory=dict)
 
     def job(self, job: Job) -> tuple[Job, RunError] | None:
-        """Claim a job's id for its row; the job that has the id already, and what both rows are told."""
+        """Claim a job's id for its row.
+
+        Returns:
+            The job that has the id already, and the error of both rows; ``None`` if the id is new.
+        """
         other = _claim(self.jobs, job.id, job)
         if other is None:
             return None
@@ -197,7 +200,11 @@ class UniqueJobs:
         )
 
     def log(self, job: Job, log: Path) -> tuple[Job, RunError] | None:
-        """Claim a log for its row; the job whose log it is already, and what both rows are told."""
+        """Claim a log for its row.
+
+        Returns:
+            The job that has the log already, and the error of both rows; ``None`` if the log is new.
+        """
         other = _claim(self._logs, os.path.realpath(log), job)
         if other is None:
             return None
@@ -209,7 +216,7 @@ class UniqueJobs:
 
 
 def _claim(claims: dict[str, Job], key: str, job: Job) -> Job | None:
-    """Claim something for a job; the other job that has it already, ``None`` where there is none."""
+    """Claim a key for a job; return the other job that has it already, if any."""
     other = claims.setdefault(key, job)
     is_same = (other.id, other.spec.row_id, other.spec.attempt) == (job.id, job.spec.row_id, job.spec.attempt)
     return None if is_same or not job.submitted_s else other
@@ -229,58 +236,58 @@ def _ids(one: Job, other: Job) -> str:
     return " ".join(dict.fromkeys((one.spec.row_id, other.spec.row_id)))
 
 
-#: The jobs that the scheduler has, by the row whose name they bear; why that is not known.
+#: The scheduler's jobs by the row in their name; or the error that prevented the count.
 Count = Mapping[str, Sequence[FoundJob]] | RunError
 
 
 class RowTable:
-    """All rows, and the rows by where they are on their way.
+    """All rows, and the rows by their phase.
 
     Args:
-        launcher: How jobs are ended.
-        limits: How many jobs and GPUs may be taken at once, and how many jobs may be pending.
+        launcher: Cancels jobs.
+        limits: Most jobs and GPUs at once, and most pending jobs.
     """
 
     def __init__(self, launcher: Launcher, limits: Limits) -> None:
         self.phases: dict[str, Phase] = {}
         self.waiting: deque[Queued] = deque()
-        #: Those that a thread submits.
+        #: Rows that a thread submits.
         self.submitting: dict[str, Queued] = {}
         self.live: dict[str, Active] = {}
         self.ended: dict[str, AwaitingLog] = {}
-        #: Those that were not handed out yet.
+        #: Finished rows that were not returned yet.
         self.over: dict[str, Finished] = {}
-        #: How often something became known that other rows may wait for: a job with its log, or that a row is over.
+        #: Number of events that waiting rows may depend on: a log was found, or a row finished.
         self.news = 0
-        #: Of how many claimed jobs it is known which others there are.
+        #: Number of claimed jobs at the last count of the run's jobs; -1 after a failed one.
         self._counted = 0
         self._since_s = time.time()
-        #: How the newest job of each row was started that may have one, in this session or in one before it.
+        #: The spec of the newest job of each row that may have one, in this session or in an earlier one.
         self.started: dict[str, JobSpec] = {}
-        #: The jobs of the run that no row owns, and why a row that was handed out before is an error by now.
+        #: Jobs of the run that no row owns, and the errors of rows that were returned before these were found.
         self.strays: dict[str, SubmittedJob] = {}
         self.late: dict[str, JobError] = {}
         self.limits = limits
         self.claims = UniqueJobs()
         self._launcher = launcher
-        #: What rows that are being submitted or live take.
+        #: Resources of rows that are being submitted or active.
         self._taken_jobs = 0
         self._taken_gpus = 0
 
     def row(self, row_id: str) -> RowJobs | None:
-        """A row; ``None`` where it is not known, or cannot be submitted at all."""
+        """A row's jobs; ``None`` if it is unknown or cannot be submitted at all."""
         phase = self.phases.get(row_id)
         return None if phase is None else phase.row
 
     def seen(self, row_id: str) -> SubmittedJob | None:
-        """A row's job; ``None`` where it has none that is known."""
+        """A row's job; ``None`` if it has no known one."""
         phase = self.phases.get(row_id)
         return None if phase is None else submitted_job_of(phase)
 
-    # -- what a row takes ---------------------------------------------------------------------
+    # -- resources ----------------------------------------------------------------------------
 
     def fits(self, row: RowJobs) -> bool:
-        """Whether a row may be submitted beside those that have a place."""
+        """True if the limits allow this row in addition to those submitted."""
         limits = self.limits
         if self._taken_jobs + 1 > limits.jobs or self._taken_gpus + row.spec.gpus > limits.gpus:
             return False
@@ -290,20 +297,20 @@ class RowTable:
         return pending + len(self.submitting) + 1 <= limits.pending
 
     def take_place(self, row: RowJobs) -> None:
-        """Count what a row takes that is submitted."""
+        """Count the resources of a row that is submitted."""
         self.started[row.row_id] = row.spec
         self._taken_jobs += 1
         self._taken_gpus += row.spec.gpus
 
     def free_place(self, row: RowJobs) -> None:
-        """Count no longer what a row took."""
+        """Release the resources of a row."""
         self._taken_jobs -= 1
         self._taken_gpus -= row.spec.gpus
 
-    # -- where a row goes ---------------------------------------------------------------------
+    # -- changes of phase ---------------------------------------------------------------------
 
     def wait(self, waiting: Queued, *, first: bool) -> None:
-        """Let a row wait to be submitted, before all others or after them."""
+        """Queue a row for submission, before all others or after them."""
         self.phases[waiting.row.row_id] = waiting
         if first:
             self.waiting.appendleft(waiting)
@@ -311,7 +318,7 @@ class RowTable:
             self.waiting.append(waiting)
 
     def begin(self) -> Queued:
-        """Let the first row that waits be submitted."""
+        """Move the first queued row to those being submitted."""
         waiting = self.waiting.popleft()
         waiting.refused, waiting.answer = False, None
         self.submitting[waiting.row.row_id] = waiting
@@ -319,30 +326,30 @@ class RowTable:
         return waiting
 
     def activate(self, row: RowJobs, seen: SubmittedJob) -> Active:
-        """A row that has its place has a job now."""
+        """Note the job of a row that has its place."""
         live = self.phases[row.row_id] = self.live[row.row_id] = Active(row, seen)
         return live
 
     def leave_queue(self, live: Active) -> None:
-        """A row's job is no longer live."""
+        """Release the place of a row whose job has ended."""
         del self.live[live.row.row_id]
         self.free_place(live.row)
 
     def finish(self, over: Finished) -> None:
-        """Let a row be over."""
+        """Note that a row is finished."""
         self.phases[over.row_id] = self.over[over.row_id] = over
         self.news += 1
 
-    # -- whose the jobs of the run are --------------------------------------------------------
+    # -- owners of the run's jobs -------------------------------------------------------------
 
     def count(self, has_reason: bool) -> Count:
-        """Ask by name which jobs there are, in whichever thread: once after submissions were answered, or for a reason.
+        """List the scheduler's jobs by name, in any thread: after new submissions, or for a reason.
 
-        Names that other sessions' jobs have as well tell nothing, nor does a launcher that cannot be asked so.
+        Names that other sessions' jobs have as well prove nothing; a launcher that cannot list by name returns nothing.
         """
         named = getattr(self._launcher, "named", None)
         claimed, started = len(self.claims.jobs), [spec for spec in list(self.started.values()) if spec.unique_name]
-        # A launch script that has yet to answer may name some of its jobs by then.
+        # A launch script that has yet to answer may have submitted only some of its jobs by now.
         specs = [spec for spec in started if not self._is_submitted(spec.row_id)]
         if named is None or not specs or (claimed == self._counted and not has_reason):
             return {}
@@ -350,32 +357,32 @@ class RowTable:
         try:
             return by_row(specs, named(specs, self._since_s))
         except RunError as error:
-            self._counted = -1  # asked again
+            self._counted = -1  # the next call counts again
             return error
 
     def _is_submitted(self, row_id: str) -> bool:
-        """Whether a row is being submitted, and nothing is known of the answer yet."""
+        """True if a row is being submitted and there is no answer yet."""
         return row_id in self.submitting and isinstance(self.phases[row_id], Queued)
 
     def hold(self, count: Count) -> None:
-        """Hold the jobs that there are against the rows' own, and end with its row each that none of them owns."""
+        """Compare the scheduler's jobs with the rows' own; a row with a job that no submission returned is an error."""
         for row_id, jobs in {} if isinstance(count, RunError) else count.items():
             phase, spec = self.phases[row_id], self.started[row_id]
             new = [job for job in jobs if job.id not in self.claims.jobs and job.id not in self.strays]
-            # A submission whose answer is awaited may own one of them; they are counted once more then.
+            # A submission whose answer is awaited may own one of them; they are counted again after it.
             if not new or self._is_submitted(row_id) or unanswered_s(phase) is not None:
                 continue
             strays = [SubmittedJob(Job(one.id, spec, 0.0, other_name=one.name), one.status) for one in new]
             self.strays |= {seen.job.id: seen for seen in strays}
-            error = _not_owned(strays)
+            error = _stray_error(strays)
             self.give_up([row_id], error, strays)
             if not isinstance(getattr(self.phases[row_id], "end", None), RunError):
                 self.late[row_id] = error
 
-    # -- jobs that are given up ---------------------------------------------------------------
+    # -- rows that are given up ---------------------------------------------------------------
 
     def is_shared(self, clash: tuple[Job, RunError] | None, row_id: str) -> bool:
-        """Give up both rows where another one has the same job or log; one that was handed out keeps its end."""
+        """Give up both rows if they share a job or log; a row that was returned before keeps its result."""
         if clash is None:
             return False
         other, error = clash
@@ -385,16 +392,16 @@ class RowTable:
         return True
 
     def give_up(self, row_ids: list[str], error: RunError, others: Sequence[SubmittedJob] = ()) -> None:
-        """Let rows be over with an error whatever becomes of their jobs, and end those, and others with them."""
+        """Finish rows with an error whatever the end of their jobs, and cancel these jobs and the others."""
         given_up = [over for row_id in row_ids if (over := self._give_up(row_id, error)) is not None]
         jobs = [*others, *(over.seen for over in given_up if over.seen is not None)]
         try:
             self.cancel([seen for seen in jobs if seen.may_run])
         except JobError:
-            return  # they are ended with the session
+            return  # they are cancelled at the session's end
 
     def _give_up(self, row_id: str, error: RunError) -> Finished | None:
-        """Let a row be over with an error; ``None`` where it has one, or was handed out."""
+        """Finish a row with an error; ``None`` if it has one already, or was returned before."""
         phase = self.phases[row_id]
         if isinstance(phase, Finished) and (isinstance(phase.end, RunError) or row_id not in self.over):
             return None
@@ -408,10 +415,10 @@ class RowTable:
         return over
 
     def interrupt(self, error: Callable[[Phase], RunError]) -> None:
-        """Let all rows whose job has not ended be over, each with its error."""
+        """Finish all rows whose job has not ended, each with its error."""
         for row_id, phase in self.phases.items():
             if isinstance(phase, AwaitingLog):
-                self.ended[row_id] = phase  # Ctrl-C may have hit while it was to be handed over or repeated
+                self.ended[row_id] = phase  # Ctrl-C may have hit while it was being finished or repeated
             elif not isinstance(phase, Finished):
                 self.phases[row_id] = Finished(
                     row_id, error(phase), phase.row, submitted_job_of(phase), unanswered_s(phase)
@@ -421,7 +428,7 @@ class RowTable:
         self.news += 1
 
     def cancel(self, jobs: list[SubmittedJob]) -> None:
-        """End jobs with one request; one that fails leaves them to the session's end.
+        """Cancel jobs with one request; if it fails, they remain until the session's end.
 
         Raises:
             JobError: The launcher could not cancel them.
@@ -431,7 +438,7 @@ class RowTable:
             seen.cancelled = True
 
     def running(self) -> list[SubmittedJob]:
-        """Jobs that may still run; first those that wait, which would start on the nodes that others leave."""
+        """Jobs that may still run; pending ones first, since they would start on the nodes that others free."""
         of_rows = map(submitted_job_of, self.phases.values())
         jobs = (seen for seen in (*of_rows, *self.strays.values()) if seen is not None and seen.may_run)
         return sorted(jobs, key=lambda seen: seen.status.state is not JobState.PENDING)
@@ -443,7 +450,7 @@ def stray_text(stray: SubmittedJob) -> str:
     return f"{stray.job.id} {stray.job.name} {state}{stray.status.nodes and f' on {stray.status.nodes}'}"
 
 
-def _not_owned(strays: Sequence[SubmittedJob]) -> JobError:
+def _stray_error(strays: Sequence[SubmittedJob]) -> JobError:
     ids = enumerated([stray.job.id for stray in strays])
     return JobError(
         f"the row has {plural(len(strays), 'job')} that no submission of it named: {ids}",

@@ -1,6 +1,6 @@
-"""What earlier runs measured: every record, and the series of points that rows have by cluster and definition.
+"""The history of runs: every record, and the series of points of rows by cluster and definition.
 
-A history is a SQLite file or a PostgreSQL database. Nothing here prints, and nothing imports pytest.
+A history is a SQLite file or a PostgreSQL database. This package prints nothing and does not import pytest.
 """
 
 from __future__ import annotations

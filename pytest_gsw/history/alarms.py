@@ -1,9 +1,9 @@
-"""Alarms: what is wrong for several runs is one thing, with an identity by which people can say that they know it.
+"""Alarms: a problem over several runs as one object with an identity, which people can acknowledge.
 
-An alarm is raised on one run and stands until it is mended. Its identity is that run's, which no later run moves:
-the same drift is the same alarm on the next run, and what was mended and comes back is another one. Whoever
-acknowledges an alarm says why, who looks after it and until when. It does not page then, unless it becomes worse, and
-nothing turns green by that: outcomes and exit statuses know nothing of alarms.
+An alarm is raised by one run and stays active until it is fixed. Its identity comes from that run, and later runs do
+not change it: the same drift is the same alarm in the next run, and a problem that was fixed and returns is a new one.
+An acknowledgement has a reason, an owner and an end. An acknowledged alarm does not page, unless it becomes worse.
+Outcomes and exit statuses are independent of alarms: an acknowledgement turns nothing green.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, median_sd
 from pytest_gsw.tables.model import Accepted
 
-#: Standard deviations by which a run is worse than an alarm was when it was last told: one run in a thousand is,
-#: by chance alone. And the least that it is worse by, as a logarithm.
+#: Standard deviations by which a run is worse than the alarm's last reported level (by chance, one run in a thousand
+#: is). And the smallest worsening, as a logarithm.
 _WORSE = 3.1
 _LEAST_WORSE = math.log1p(0.02)
-#: How many runs say how bad an alarm was when it was told.
-_TOLD_BY = 10
+#: Runs whose median is the alarm's reported level.
+_LEVEL_RUNS = 10
 #: Hexadecimal digits of an identity.
 _ID_DIGITS = 8
 
 
 class Kind(enum.Enum):
-    """What is wrong; incidents come first, because they have the others as their consequence."""
+    """Kinds of alarms; incidents come first, because the others may be their consequence."""
 
     INCIDENT = "incident"
     NODE = "node"
@@ -60,28 +60,28 @@ class Kind(enum.Enum):
     DRIFT = "drift"
 
 
-#: Kinds whose subject is a row: a run that did not run it has nothing to say of them.
+#: Kinds whose subject is a row: a run without that row does not affect them.
 OF_ROWS = frozenset({Kind.REGRESSION, Kind.DRIFT})
 
 
 class State(enum.Enum):
-    """What became of an alarm on the newest run."""
+    """The state of an alarm after the newest run."""
 
     NEW = "new"
     WORSE = "worse"
     STILL = "still"
     MENDED = "mended"
-    #: Nothing was measured of it for so long that nobody knows.
+    #: Its subject was not measured for so long that its state is unknown.
     GONE = "gone"
 
 
-#: What reports list alarms as, by what became of them.
+#: Headings of alarms in reports, by their state.
 _LISTED = {State.NEW: "new", State.WORSE: "new", State.STILL: "ongoing", State.MENDED: "fixed"}
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One run on which something was wrong."""
+    """One run with the problem."""
 
     run_id: str
     time_s: float
@@ -90,83 +90,83 @@ class Occurrence:
 
     @property
     def begin_s(self) -> float:
-        """When its run began."""
+        """Begin of its run."""
         return begin_of(self.run_id, self.time_s)
 
 
 @dataclass(frozen=True)
 class IncidentPeriod:
-    """The runs on which one thing was wrong: what every kind of alarm is made of, whoever finds it."""
+    """The runs with one problem: the data of every kind of alarm."""
 
     kind: Kind
     cluster: str
-    #: What people call it: a row, a node, the cluster.
+    #: Its subject for people: a row, a node, the cluster.
     subject: str
-    #: What it is of: a row's experiment and definitions, nodes. Spells of one kind that share one are of one thing.
+    #: Its objects: a row's experiment and definitions, or nodes. Periods of one kind with a common one are related.
     things: frozenset[str]
-    #: What tells it from other spells of the same subject, and never changes: the run that raised it.
+    #: Its constant difference from other periods of the same subject: the run that raised it.
     token: str
-    #: Its runs, from that which raised it on; there is one at least.
+    #: Its runs, from the one that raised it on; at least one.
     runs: tuple[Occurrence, ...] = ()
-    #: The earliest time at which it may have begun, after the last one of the same things was mended.
+    #: Its earliest possible begin, after the fix of the last one of the same things.
     begin_s: float = 0.0
-    #: By how much a run's level differs while nothing changes: standard deviation.
+    #: Standard deviation of a run's level without changes.
     sd: float = 0.0
-    #: Whether its newest run is the newest on which it could be seen.
+    #: True if its newest run is the newest that could show it.
     is_newest: bool = False
-    #: When it could be seen last.
+    #: Time of the last run that could show it.
     last_s: float = 0.0
-    #: When it was found mended, ``None`` while it stands.
+    #: Time of the run that found it fixed; ``None`` while it is active.
     mended_s: float | None = None
-    #: The run that found it mended.
+    #: The run that found it fixed.
     mended_by: str = ""
-    #: The good runs in a row that it has by now, and how many end it.
+    #: The good runs in a row so far, and the number that ends it.
     good_runs: int = 0
     ends_after: int = 1
-    #: When it ended because nothing is measured of it any more, ``None`` where that is not so.
+    #: Time of its end for lack of measurements; ``None`` if it did not end this way.
     gone_s: float | None = None
-    #: Whether nothing was measured of it for days, while others of its cluster were.
+    #: True if its subject was not measured for days, while others of its cluster were.
     is_away: bool = False
-    #: The level before, ``None`` where nothing is known of it.
+    #: The level before; ``None`` if unknown.
     usual: float | None = None
-    #: When the first run began that is not like those before, where that is not the one that raised it.
+    #: Begin of the first run that differs from those before, if that did not raise it.
     since_s: float | None = None
-    #: Whether the newest run found it, where its runs do not tell: those of a node are the jobs that accuse it.
+    #: True if the newest run found it, for periods of nodes, whose runs are those of their slow jobs.
     is_new: bool = False
-    #: Whether nothing better is known of it: it was so on all runs.
+    #: True if all known runs had it.
     is_always: bool = False
-    #: The identity of the spell that explains it, which pages for it; empty where none does.
+    #: The identity of the period that explains it and pages for it; empty if there is none.
     part_of: str = ""
-    #: What changed then, by name; what was before and is since.
+    #: Changes at its begin, by name: the values before and since.
     changes: Mapping[str, tuple[str, str]] | None = None
 
 
 @dataclass(frozen=True)
 class Acknowledgement:
-    """That somebody looks after an alarm."""
+    """The acknowledgement of an alarm by its owner."""
 
-    #: What the alarm was called, and of what it was.
+    #: The alarm's identity at that time, and its objects.
     alarm: str
     kind: Kind
     cluster: str
     things: frozenset[str]
-    #: When its newest run was that they knew.
+    #: Time of the newest run that the owner had seen.
     seen_s: float
     why: str
     owner: str
     until_s: float
-    #: The number of the event that says so.
+    #: The number of its event.
     event: int = 0
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """A spell with what people have said of it."""
+    """A period with its acknowledgement."""
 
     id: str
     spell: IncidentPeriod
     state: State
-    #: Whether somebody is to be called: it stands, and is not acknowledged as what it is now.
+    #: True if it should call a person: it is active, and not acknowledged in its current state.
     pages: bool
     acknowledged: Acknowledgement | None = None
     #: The id of the alarm that explains it, and pages for both.
@@ -174,46 +174,46 @@ class Alarm:
 
     @property
     def since_s(self) -> float:
-        """When the first run with it began, seconds since the epoch."""
+        """Begin of the first run with it, seconds since the epoch."""
         return self.spell.runs[0].begin_s if self.spell.since_s is None else self.spell.since_s
 
     @property
     def mended_s(self) -> float | None:
-        """When the run that found it mended began, ``None`` while it stands."""
+        """Begin of the run that found it fixed; ``None`` while it is active."""
         spell = self.spell
         return None if spell.mended_s is None else begin_of(spell.mended_by, spell.mended_s)
 
     @property
     def change(self) -> float | None:
-        """Throughput of its newest run over that before it, less one; ``None`` where nothing before is known."""
+        """Throughput of its newest run over that before it, less one; ``None`` if the latter is unknown."""
         usual = self.spell.usual
         return None if usual is None else math.exp(usual - self.spell.runs[-1].level) - 1
 
     @property
     def stands(self) -> bool:
-        """Whether it is wrong yet."""
+        """True if it is still active."""
         return self.state not in {State.MENDED, State.GONE}
 
 
 def alarms(spells: Iterable[IncidentPeriod], said: Sequence[Acknowledgement], now_s: float) -> tuple[Alarm, ...]:
-    """Spells as alarms: those that page first, then by kind, and the greatest loss first.
+    """Alarms of periods: paging ones first, then by kind, and the greatest loss first.
 
     Args:
-        spells: What was wrong and when.
-        said: What people have acknowledged, the newest last.
-        now_s: Seconds since the epoch, by which an acknowledgement has ended.
+        spells: Periods with a problem.
+        said: Acknowledgements, the newest last.
+        now_s: Seconds since the epoch, to find expired acknowledgements.
     """
     found: list[Alarm] = []
     taken: set[str] = set()
     for spell in spells:
         one = _alarm(spell, said, now_s)
         if one.acknowledged is not None and one.acknowledged.alarm not in taken:
-            # What is known of a beginning may change; what people have noted stays what it is called.
+            # The known begin may change; the identity that people have acknowledged does not.
             one = replace(one, id=one.acknowledged.alarm)
         taken.add(one.id)
         found.append(one)
     by_identity = {identity(one.spell): one for one in found}
-    found = [_explained(one, by_identity.get(one.spell.part_of)) for one in found]
+    found = [_with_cause(one, by_identity.get(one.spell.part_of)) for one in found]
     kinds, states = list(Kind), list(State)
 
     def rank(one: Alarm) -> tuple[Any, ...]:
@@ -224,10 +224,10 @@ def alarms(spells: Iterable[IncidentPeriod], said: Sequence[Acknowledgement], no
     return tuple(sorted(found, key=rank))
 
 
-def _explained(one: Alarm, by: Alarm | None) -> Alarm:
-    """An alarm that another one pages for, and who looks after that looks after both.
+def _with_cause(one: Alarm, by: Alarm | None) -> Alarm:
+    """An alarm for which another one pages; the other's acknowledgement applies to both.
 
-    One that is mended explains the rest as long as it is told: medians of the newest runs lag behind.
+    A fixed alarm explains others as long as it is reported: medians of the newest runs lag behind.
     """
     if by is None or not one.stands or by.state is State.GONE:
         return one
@@ -236,7 +236,7 @@ def _explained(one: Alarm, by: Alarm | None) -> Alarm:
 
 
 def by_state(alarms: Iterable[Alarm], runs: Collection[str]) -> dict[str, list[Alarm]]:
-    """The alarms that no other one explains, as reports of some runs list them: an old one is fixed in none of them."""
+    """Unexplained alarms by the headings of a report of some runs; an alarm fixed by another run is left out."""
     found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
     for one in alarms:
         is_told = not one.part_of and (one.stands or one.spell.mended_by in runs)
@@ -246,7 +246,7 @@ def by_state(alarms: Iterable[Alarm], runs: Collection[str]) -> dict[str, list[A
 
 
 def least_worse(sd: float) -> float:
-    """By how much a run is worse at least, as a logarithm, for it to be told from noise of so much."""
+    """Smallest worsening, as a logarithm, that exceeds noise with this standard deviation."""
     return max(_LEAST_WORSE, _WORSE * sd)
 
 
@@ -264,16 +264,16 @@ def _alarm(spell: IncidentPeriod, said: Sequence[Acknowledgement], now_s: float)
 
 
 def identity(spell: IncidentPeriod) -> str:
-    """What a spell is called for as long as it lasts."""
+    """The identity of a period, constant as long as it lasts."""
     facts = [spell.kind.value, spell.cluster, spell.subject, spell.token]
     return hashlib.sha256(json.dumps(facts).encode("ascii")).hexdigest()[:_ID_DIGITS]
 
 
 def last_told(spell: IncidentPeriod) -> int:
-    """The run of a spell, by its number, on which it began or became worse than it was when it was last told."""
+    """The index of the period's run that raised it or was worse than the level reported before."""
     told = 0
     for number, run in enumerate(spell.runs[1:], 1):
-        known = [one.level for one in spell.runs[told : min(number, told + _TOLD_BY)]]
+        known = [one.level for one in spell.runs[told : min(number, told + _LEVEL_RUNS)]]
         noise = spell.sd * math.hypot(1, median_sd(len(known)))
         if run.level - statistics.median(known) > least_worse(noise):
             told = number
@@ -281,13 +281,13 @@ def last_told(spell: IncidentPeriod) -> int:
 
 
 def acknowledge(alarm: Alarm, *, why: str, owner: str, until_s: float, time_s: float) -> Event:
-    """That somebody looks after an alarm, as the history keeps it."""
+    """An acknowledgement of an alarm as an event for the history."""
     spell = alarm.spell
     body = {
         "why": why,
         "owner": owner,
         "until_s": until_s,
-        # By these it is found again, even where its beginning turns out to be another run.
+        # These identify it even if its begin turns out to be another run.
         "alarm": spell.kind.value,
         "things": sorted(spell.things),
         "seen_s": spell.runs[-1].time_s,
@@ -296,7 +296,7 @@ def acknowledge(alarm: Alarm, *, why: str, owner: str, until_s: float, time_s: f
 
 
 def acknowledgements(events: Iterable[Event]) -> tuple[Acknowledgement, ...]:
-    """What of events is acknowledged; what cannot be read is not."""
+    """The acknowledgements among events; unreadable ones are skipped."""
     found = (_acknowledgement(event) for event in events if event.kind == ACKNOWLEDGE)
     return tuple(one for one in found if one is not None)
 
@@ -320,40 +320,40 @@ def _acknowledgement(event: Event) -> Acknowledgement | None:
 
 
 def _is_of(said: Acknowledgement, spell: IncidentPeriod) -> bool:
-    """Whether it was this spell that somebody has acknowledged: of the same things, and lasting at that time."""
+    """True if an acknowledgement was given for this period: for the same things, and while it lasted."""
     is_of_things = (said.kind, said.cluster) == (spell.kind, spell.cluster) and not spell.things.isdisjoint(said.things)
     return is_of_things and spell.begin_s <= said.seen_s and (spell.mended_s is None or said.seen_s < spell.mended_s)
 
 
-# -- On which runs something was wrong with a row, a node or a cluster, by its history: what alarms are made of --
+# -- The runs with a problem of a row, a node or a cluster, by its history --------------------------
 
 
-#: What comes back so soon after it was mended was not: some runs are of one weekday.
+#: A problem that returns this soon after a fix was not fixed: some runs happen on one weekday only.
 AGAIN_S = 7 * SECONDS_PER_DAY
 
-#: Good runs in a row by which a regression is mended: one run at the limit is fast by chance.
+#: Good runs in a row that fix a regression: one run at the limit is fast by chance.
 _GOOD_RUNS = 2
 
-#: After so many days without a figure of a row, or a job on a node, while its cluster has others, that is told.
+#: Days without a figure of a row, or a job on a node, after which that is reported, if its cluster has others.
 _AWAY_DAYS = 2
 
 
 @dataclass(frozen=True)
 class Period:
-    """Runs, by their numbers, on which something was wrong."""
+    """Indices of runs with a problem."""
 
     wrong: tuple[int, ...]
-    #: The run by which it was mended, ``None`` while it lasts.
+    #: The run that fixed it; ``None`` while it lasts.
     mended: int | None
-    #: The good runs in a row that it has by now, of those that would mend it.
+    #: The good runs in a row so far, of those that would fix it.
     good: int = 0
 
 
 def periods(wrong: Sequence[bool | None], good_runs: int = 1, times_s: Sequence[float] = ()) -> tuple[Period, ...]:
-    """When something was wrong, by whether it was on each run, ``None`` where that run cannot tell.
+    """Periods with a problem, by its presence in each run; ``None`` for a run that does not show it.
 
-    It is mended by so many good runs in a row; a run that cannot tell neither mends nor raises anything. What is
-    back within :data:`AGAIN_S` goes on, where the times of the runs are known.
+    It is fixed by so many good runs in a row; a run that does not show it neither fixes nor raises anything. A problem
+    that returns within :data:`AGAIN_S` continues, if the times of the runs are known.
     """
     found: list[Period] = []
     since: list[int] = []
@@ -381,14 +381,14 @@ def raised(
     *,
     goes_on: bool = True,
 ) -> Iterator[IncidentPeriod]:
-    """When something was wrong: a spell like this one for each time, from the run that raised it to its end.
+    """Periods with a problem, copies of the given one, each from the run that raised it to its end.
 
     Args:
-        spell: What it is of.
-        seen: All runs on which it could be seen.
-        wrong: Whether it was on each of them, ``None`` where that run cannot tell.
-        good_runs: How many in a row end it.
-        goes_on: Whether what is back soon is the same as before.
+        spell: Template of the periods.
+        seen: All runs that could show the problem.
+        wrong: Presence of the problem in each of them; ``None`` for a run that does not show it.
+        good_runs: Good runs in a row that end a period.
+        goes_on: True if a problem that returns soon is the same as before.
     """
     mended_s = -math.inf
     for episode in periods(wrong, good_runs, [one.time_s for one in seen] if goes_on else ()):
@@ -410,7 +410,7 @@ def raised(
 
 
 def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
-    """When a row was slower than it may be."""
+    """Periods in which a row was slower than allowed."""
     runs = past.judged
     slow = [_is_slow(run) for run in runs]
     if True not in slow:
@@ -433,12 +433,12 @@ def _is_slow(run: Point) -> bool | None:
 
 
 def _things(key: ExperimentKey, past: RowHistory) -> frozenset[str]:
-    """A row's experiment, and its definitions, which some records know alone."""
+    """A row's experiment, and its definitions, since some records have only these."""
     return frozenset(f"{key.row} {name}" for name in (key.experiment, *(point.definition for point in past.points)))
 
 
 def drifts(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
-    """When a row's newest runs were slower than its first ones, by what is the row's own of them."""
+    """Periods in which a row's newest runs were slower than its first ones, adjusted for the cluster."""
     if not warned_runs(past.adjusted_seconds):
         return
     row = IncidentPeriod(
@@ -455,11 +455,11 @@ def _drifts(
     values_s: Sequence[float],
     found: Drifting | ClusterDrifting | None,
 ) -> Iterator[IncidentPeriod]:
-    """When the newest runs were slower than the first ones: by runs and their times, and what they took."""
+    """Periods in which the newest runs were slower than the first ones, by runs with their times and seconds."""
     logs, warned = [*map(math.log, values_s)], frozenset(warned_runs(values_s))
     if not warned:
         return
-    # The newest runs of one run are those of the next one but for one, so that their medians hang together.
+    # Adjacent runs share all but one of their newest runs: their medians are correlated.
     sd = spell.sd * median_sd(NEWEST) * math.sqrt(2)
     levels = (statistics.median(logs[max(0, number + 1 - NEWEST) : number + 1]) for number in range(len(logs)))
     seen = [Occurrence(*run, level) for run, level in zip(runs, levels, strict=True)]
@@ -471,14 +471,14 @@ def _drifts(
         if found is None or one.mended_s is not None:
             yield one
         else:
-            # An acknowledgement is of the same drift on whichever of the runs that it may have begun it was given.
+            # An acknowledgement applies to the same drift, whichever of its possible first runs it was given for.
             begin_s = max(before_s, min(one.begin_s, found.since.time_s))
             yield replace(one, begin_s=begin_s, since_s=found.since.begin_s, changes=found.changes)
         before_s = one.mended_s or before_s
 
 
 def whole_cluster(cluster: str) -> str:
-    """What an alarm of all rows of a cluster is of."""
+    """The subject of an alarm of all rows of a cluster."""
     return f"cluster {cluster}"
 
 
@@ -488,11 +488,11 @@ def _of_cluster(kind: Kind, cluster: str, together: ClusterHistory) -> IncidentP
 
 
 def incidents(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod]:
-    """When a cluster was slower for all of its rows than its runs differ by."""
+    """Periods in which a cluster was slower for all of its rows than the noise between its runs."""
     level, seen, told = 0.0, [], []
     for number, run in enumerate(together.runs):
         effect = together.before.effect(number)
-        level = level if effect is None else effect.value  # a run of few rows says nothing
+        level = level if effect is None else effect.value  # a run with few rows has no effect
         seen.append(Occurrence(run.name, run.time_s, level))
         told.append(None if effect is None else effect.is_incident)
     spell = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
@@ -502,7 +502,7 @@ def incidents(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod
 
 
 def cluster_drifts(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod]:
-    """When the newest runs of a cluster were slower than its first ones for its rows together."""
+    """Periods in which the newest runs of a cluster were slower than its first ones for its rows together."""
     effects = together.before.effects
     if together.before.noise is None:
         return
@@ -512,12 +512,12 @@ def cluster_drifts(cluster: str, together: ClusterHistory) -> Iterator[IncidentP
 
 
 def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]) -> Iterator[IncidentPeriod]:
-    """When nodes made jobs slow.
+    """Periods in which nodes made jobs slow.
 
     Args:
-        cluster: Where they are.
-        now: Who is named by all runs.
-        before: Who was named before the newest one.
+        cluster: Their cluster.
+        now: Slow nodes by all runs.
+        before: Slow nodes before the newest run.
     """
     ordered = sorted(now, key=lambda one: one.accusing[0].time_s)
     for number, one in enumerate(ordered):
@@ -526,7 +526,7 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
         known = [other for other in before if not other.mended and not nodes.isdisjoint(other.nodes)]
         accusing = {point.run_id: point for point in one.accusing}
         ended = _fast_again(one) if one.mended else None
-        # What a node costs is told once for all of its jobs, so that it never becomes worse.
+        # A node's loss is one figure for all of its jobs: it never becomes worse.
         level = -math.log1p(one.change)
         yield IncidentPeriod(
             Kind.NODE,
@@ -559,15 +559,15 @@ def incident_periods_of(
     slow_before: Sequence[SlowNode] | None = None,
     nodes: Nodes | None = None,
 ) -> tuple[IncidentPeriod, ...]:
-    """All that was wrong on a cluster, and is or was mended a few days before its newest run at most.
+    """All problems of a cluster that are active, or were fixed a few days before its newest run at most.
 
     Args:
         cluster: Its name.
         runs: All its jobs, by row and experiment.
-        excluded: The runs that do not count.
-        accepted: By row, what the cluster has accepted: runs of drift begin with that.
-        slow_before: The nodes that were slow before the newest run, where that is known; else it is found out.
-        nodes: All nodes, by these runs, where somebody has looked at them.
+        excluded: The excluded runs.
+        accepted: The cluster's accepted figures by row: runs of drift begin with them.
+        slow_before: The nodes that were slow before the newest run; computed if not given.
+        nodes: All nodes by these runs; computed if not given.
     """
     jobs = [point for points in runs.values() for point in points if point.run_id not in excluded]
     newest = max(jobs, key=lambda point: point.time_s, default=None)
@@ -590,7 +590,7 @@ def incident_periods_of(
         together_past = replace(past, beside=beside)
         found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, together_past))]
     found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
-    told_s = newest.time_s - AGAIN_S  # until then, an alarm that is mended may go on
+    told_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
     known = [_as_of(newest.time_s, spell) for spell in found]
     ends = ((spell, spell.gone_s if spell.mended_s is None else spell.mended_s) for spell in known)
     return tuple(spell for spell, end_s in ends if end_s is None or end_s >= told_s)
@@ -599,7 +599,7 @@ def incident_periods_of(
 def _with_node(
     spell: IncidentPeriod, past: RowHistory, slow: Iterable[SlowNode], of_nodes: Iterable[IncidentPeriod]
 ) -> IncidentPeriod:
-    """A regression, as a part of the alarm of a node if most jobs of its newest run had it, and were slow by that."""
+    """A regression as part of a node's alarm, if most jobs of its newest run had the node and its loss explains it."""
     newest, usual = spell.runs[-1], spell.usual
     if spell.mended_s is not None or usual is None:
         return spell
@@ -614,7 +614,7 @@ def _with_node(
 
 
 def _with_incident(spell: IncidentPeriod, of_cluster: Iterable[IncidentPeriod]) -> IncidentPeriod:
-    """A drift of all rows, as a part of the incident that lasted when it was raised, and lasts."""
+    """A drift of all rows as part of the incident that lasted when it was raised, and still lasts."""
     for one in of_cluster:
         if one.mended_s is None and spell.mended_s is None and one.runs[0].time_s <= spell.runs[0].time_s:
             return replace(spell, part_of=identity(one))
@@ -622,7 +622,7 @@ def _with_incident(spell: IncidentPeriod, of_cluster: Iterable[IncidentPeriod]) 
 
 
 def _as_of(now_s: float, spell: IncidentPeriod) -> IncidentPeriod:
-    """A spell at the time of its cluster's newest job."""
+    """A period at the time of its cluster's newest job."""
     days = (now_s - spell.last_s) / SECONDS_PER_DAY
     if spell.mended_s is not None or days < _AWAY_DAYS:
         return spell
@@ -641,9 +641,9 @@ def alarms_of(
     slow_before: Sequence[SlowNode] | None = None,
     read: Callable[[str], ClusterSeries] | None = None,
 ) -> tuple[Alarm, ...]:
-    """The alarms of a cluster, by all runs until a time, as a run tells them that measured some rows.
+    """The alarms of a cluster by all runs until a time, as reported by a run that measured some rows.
 
-    Where no run tells them, ``measured`` is ``None``. For the other arguments see :func:`incident_periods_of`.
+    Without a reporting run, ``measured`` is ``None``. For the other arguments see :func:`incident_periods_of`.
 
     Raises:
         HistoryError: The history did not answer.
@@ -660,7 +660,7 @@ def alarms_of(
 
 
 def _is_seen(spell: IncidentPeriod, measured: Collection[str] | None) -> bool:
-    """Whether a run that measured these rows says anything of a spell."""
+    """True if a run that measured these rows can show the problem."""
     if measured is None:
         return True
     is_of_row = spell.kind in OF_ROWS and spell.subject != whole_cluster(spell.cluster)
@@ -675,15 +675,15 @@ def alarms_of_records(
     slow_before: Sequence[SlowNode] | None = None,
     read: Callable[[str], ClusterSeries] | None = None,
 ) -> tuple[Alarm, ...]:
-    """The alarms of the rows that these are records of, and of their clusters' nodes, by the runs until then.
+    """The alarms of the rows of these records, and of their clusters' nodes, by the runs until then.
 
     Args:
-        history: It has the records as well, where it is complete.
-        records: Of one run.
-        accepted: By row and cluster, what clusters have accepted.
-        now_s: Seconds since the epoch, by which an acknowledgement has ended.
-        slow_before: The nodes that were slow before, where that is known.
-        read: What reads a cluster's runs, where they have been read already.
+        history: It contains the records as well, if it is complete.
+        records: The records of one run.
+        accepted: Accepted figures by row and cluster.
+        now_s: Seconds since the epoch, to find expired acknowledgements.
+        slow_before: The nodes that were slow before, if known.
+        read: Returns a cluster's runs, if they have been read already.
 
     Raises:
         HistoryError: The history did not answer.

@@ -1,10 +1,10 @@
-"""Two runs, row by row: how their throughputs compare, and within which limits noise lets that be known.
+"""Two runs, row by row: the ratio of their throughputs, and its confidence limits by noise.
 
-Of thirty rows one or two are outside of an interval of 95 % though nothing has changed. So the rows are judged
-together: that any row is called slower or faster by chance has a probability of 5 % at most, however the rows hang
-together (S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979),
-p. 65). A bound of the share of false ones among those named, as Benjamini and Hochberg have it, would let two runs
-between which nothing has changed differ as often, and name more where something has.
+Of thirty rows one or two are outside of an interval of 95 % though nothing has changed. The rows are therefore judged
+together: the probability that any row is called slower or faster by chance is 5 % at most, for any correlation of the
+rows (S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979),
+p. 65). A bound on the share of false findings, as in Benjamini and Hochberg, would let two unchanged runs
+differ as often, and name more rows if there are real changes.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, rati
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 from pytest_gsw.stats.verdict import Verdict
 
-# -- What a row's history says, in one line each ---------------------------------------------------
+# -- Findings of a row's history, in one line each -------------------------------------------------
 
 
 def drift_text(found: Drifting) -> str:
-    """That a row drifts, since when, and what changed in that run, in one line."""
+    """The drift of a row, its begin, and the changes in that run, in one line."""
     job = f" (job {found.since.job_id} of run {found.since.run_id})"
     return _drift_text(", beside the other rows," if found.is_beside else "", found, job)
 
 
 def cluster_drift_text(found: ClusterDrifting) -> str:
-    """That a cluster drifts, for all of its rows together, since when, and what changed then, in one line."""
+    """The drift of all rows of a cluster together, its begin, and the changes then, in one line."""
     return _drift_text(f", of {plural(found.rows, 'row')} together,", found)
 
 
@@ -58,18 +58,18 @@ def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") 
 
 @dataclass(frozen=True)
 class ClusterText:
-    """What the runs of a cluster say of its rows together, in words."""
+    """The state of a cluster by the runs of its rows together, in words."""
 
-    #: Since when it has been slower than usual every run, and what changed then; empty where it is not.
+    #: Begin of an incident in every run since, and the changes then; empty if there is none.
     since: str = ""
-    #: That it drifts, empty where it does not; ``None`` where its runs are too few to tell.
+    #: Its drift; empty if there is none, ``None`` if its runs are too few.
     drift: str | None = None
 
 
 def cluster_text(together: ClusterHistory) -> ClusterText:
-    """What the runs of a cluster say, of which the newest is the one that is told."""
+    """The state of a cluster by its runs, the newest of which is the reported one."""
     if together.before.noise is None:
-        return ClusterText()  # too few runs to say anything
+        return ClusterText()  # too few runs for any statement
     first, drifting = together.since(), together.drifting
     since = _since_text(first, {} if first is None else together.changed(first))
     if not together.knows_drift:
@@ -78,29 +78,29 @@ def cluster_text(together: ClusterHistory) -> ClusterText:
 
 
 def _since_text(since: ClusterRun | None, changes: Mapping[str, tuple[str, str]]) -> str:
-    """Since when an incident lasts, what changed: ``, since 2026-11-20 22:04; changed: driver 550.54 -> 560.28``."""
+    """Begin of an incident and its changes: ``, since 2026-11-20 22:04; changed: driver 550.54 -> 560.28``."""
     if since is None:
         return ""
     return f", since {minute(since.begin_s)}" + (f"; changed: {changes_text(changes)}" if changes else "")
 
 
 def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
-    """What of the environment changed: ``nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28``."""
+    """Changes of the environment: ``nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28``."""
     return ", ".join(f"{name} {before} -> {now}" for name, (before, now) in changes.items())
 
 
 def change_text(change: Change) -> str:
-    """What changed, when, and how the runs since compare with those before, in one line."""
+    """A change, its time, and the runs since compared with those before, in one line."""
     runs = f"{plural(change.runs_since, 'run')} since, {change.runs_before} before"
     interval = f"{percent(change.low - 1)} to {percent(change.high - 1)}"
     named = changes_text(change.named)
     return f"{minute(change.since.begin_s)} {named}: throughput {percent(change.ratio - 1)} ({interval}; {runs})"
 
 
-#: Of a list of alarms; what is a number has ">" before it.
+#: Columns of a list of alarms; numeric ones have a leading ">".
 COLUMNS = ("id", "alarm", "state", "of", "cluster", ">against usual", "since", ">runs with it", "acknowledged")
 
-#: Runs after which a row that was never fast enough is one of a figure that is not this cluster's.
+#: Runs after which the figure of a row that was never fast enough is not this cluster's.
 _NEVER_RUNS = 3
 
 
@@ -114,9 +114,9 @@ def cells(alarm: Alarm) -> tuple[str, ...]:
 
 
 def state_text(alarm: Alarm) -> str:
-    """What became of an alarm: ``new``, ``still (1 of 2 passes)``, ``over since 2026-11-23 16:11``.
+    """The state of an alarm: ``new``, ``still (1 of 2 passes)``, ``over since 2026-11-23 16:11``.
 
-    One that is mended is *over*: "mended" is said of what was broken in the run before.
+    A fixed alarm is *over*: "mended" is the word for problems of the previous run.
     """
     if alarm.state is State.MENDED:
         return f"over since {minute(alarm.mended_s or 0.0)}"
@@ -125,29 +125,29 @@ def state_text(alarm: Alarm) -> str:
 
 
 def recovery_text(spell: IncidentPeriod) -> str:
-    """How many of the good runs that end it a spell has by now, ``1 of 2 passes``; empty where it has none."""
+    """The number of good runs so far of those that end a period, ``1 of 2 passes``; empty if there is none."""
     what = "passes" if spell.kind is Kind.REGRESSION else "runs without it"
     return f"{spell.good_runs} of {spell.ends_after} {what}" if spell.good_runs else ""
 
 
 def acknowledged_text(alarm: Alarm) -> str:
-    """Which other alarm explains an alarm; who looks after it, until when, and why; empty where nobody does."""
+    """The alarm that explains this one; its owner, end and reason; empty if there is neither."""
     known, part = alarm.acknowledged, f"part of {alarm.part_of}" if alarm.part_of else ""
     if known is None:
         return part
-    # The run that an acknowledgement ends with belongs to the day before.
+    # The last run of an acknowledgement belongs to the day before its end.
     by = f"{known.owner} until {day(known.until_s - 1)}: {known.why}"
     return f"{by} (pages again)" if alarm.pages else "; ".join(filter(None, (part, by)))
 
 
 def is_never_fast_enough(alarm: Alarm) -> bool:
-    """Whether a row has been too slow on all runs that are known of it."""
+    """True if a row was too slow in all known runs."""
     spell = alarm.spell
     return spell.kind is Kind.REGRESSION and spell.is_always and len(spell.runs) >= _NEVER_RUNS and alarm.stands
 
 
 def stale_text(alarm: Alarm) -> str:
-    """Since when nothing was measured of what an alarm is of, where that is so; empty elsewhere."""
+    """Time since the last measurement of an alarm's subject, if too long ago; else empty."""
     spell = alarm.spell
     if not spell.is_away:
         return ""
@@ -155,12 +155,12 @@ def stale_text(alarm: Alarm) -> str:
 
 
 def advice_line(alarm: Alarm) -> str:
-    """What to do about an alarm, or what becomes of it, where more is known than that it stands; empty elsewhere."""
+    """The next step for an alarm, or its coming end; empty if there is none."""
     if away := stale_text(alarm):
         end = "has ended" if alarm.state is State.GONE else f"ends {GONE_DAYS} days after that"
         return f"{alarm.spell.subject} {away} on {alarm.spell.cluster}; its alarm {end}"
     row, cluster = alarm.spell.subject, alarm.spell.cluster
-    if not is_never_fast_enough(alarm) or cluster == SIMULATED:  # no figure that is made up is ever proposed
+    if not is_never_fast_enough(alarm) or cluster == SIMULATED:  # simulated figures are never proposed
         return ""
     never = f"{row} was never within its tolerance on {cluster}; if that is how it is"
     runs = [run.run_id for run in alarm.spell.runs[-ACCEPTED_JOBS:]]
@@ -170,7 +170,7 @@ def advice_line(alarm: Alarm) -> str:
 
 
 def line_of(alarm: Alarm) -> str:
-    """An alarm as a session's summary says it."""
+    """An alarm in one line of a session's summary."""
     spell = alarm.spell
     change = "" if alarm.change is None else f" {percent(alarm.change)}"
     since = f"since {minute(alarm.since_s)}, {plural(len(spell.runs), 'run')}"
@@ -185,16 +185,16 @@ def line_of(alarm: Alarm) -> str:
 
 
 def explaining(slow: Iterable[SlowNode], verdict: Verdict, ran: Sequence[tuple[str, float]]) -> SlowNode | None:
-    """The slow node that a row regresses by: without what it costs, the row's median would be as fast as allowed.
+    """The slow node that explains a row's regression: without its loss, the row's median would be fast enough.
 
     Args:
-        slow: Nodes that are slow.
-        verdict: The row's.
-        ran: The nodes of each of its jobs, and when it ended, seconds since the epoch.
+        slow: Slow nodes.
+        verdict: The row's verdict.
+        ran: The nodes of each of its jobs, and the job's end, seconds since the epoch.
     """
     times_s = verdict.jobs_s or (verdict.measured_s,)
     if len(times_s) != len(ran):
-        return None  # a site's own rule has judged by something else
+        return None  # a site's own rule has judged by other figures
     for suspect in slow:
         without_s = [
             time_s * (1 + suspect.change) if suspect.ran_in(*job) else time_s
@@ -206,26 +206,26 @@ def explaining(slow: Iterable[SlowNode], verdict: Verdict, ran: Sequence[tuple[s
 
 
 def suspect_text(one: SlowNode) -> str:
-    """A slow node, what it costs, and by how many jobs that is known: ``node pool0-0017 (-9.8 %, 41 jobs)``."""
-    return f"{_called(one)} ({percent(one.change)}, {plural(len(one.accusing), 'job')})"
+    """A slow node with its loss and the number of jobs as evidence: ``node pool0-0017 (-9.8 %, 41 jobs)``."""
+    return f"{_node_label(one)} ({percent(one.change)}, {plural(len(one.accusing), 'job')})"
 
 
-def _called(one: SlowNode | FailingNode) -> str:
+def _node_label(one: SlowNode | FailingNode) -> str:
     return f"node {one.name}" if len(one.nodes) == 1 else one.name
 
 
 def slow_since_text(one: SlowNode) -> str:
-    """The same, and since when: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18 22:04``."""
+    """The same with its begin: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18 22:04``."""
     return f"{suspect_text(one)} since {minute(one.accusing[0].begin_s)}"
 
 
 def failing_text(one: FailingNode) -> str:
-    """A node that fails jobs: ``node pool0-0017 (5 of 16 jobs failed, usual are 2.1 %)``."""
-    return f"{_called(one)} ({one.failed} of {plural(one.of, 'job')} failed, usual are {share(one.usual)})"
+    """A node whose jobs fail: ``node pool0-0017 (5 of 16 jobs failed, usual are 2.1 %)``."""
+    return f"{_node_label(one)} ({one.failed} of {plural(one.of, 'job')} failed, usual are {share(one.usual)})"
 
 
 def sound_text(sound: KnownGoodNodes) -> str:
-    """How many nodes are known to be sound, and of how many that is not known."""
+    """The number of nodes that are known good, and of those without enough data."""
     if not sound.cleared and not sound.untold:
         return "no job tells of any other node"
     cleared, untold = len(sound.cleared), len(sound.untold)
@@ -234,12 +234,12 @@ def sound_text(sound: KnownGoodNodes) -> str:
     return f"{known}, {untold} could not be told" if untold else known
 
 
-#: The probability with which all intervals hold the true ratios that decide what has changed, of normal noise.
+#: The probability that all deciding intervals contain the true ratios, for normal noise.
 CONFIDENCE = 0.95
 _NORMAL = statistics.NormalDist()
-#: How many normal values' standard deviation is as sharp as the robust scale of one more job.
+#: Normal values whose standard deviation is as precise as the robust scale of one job.
 _SHARPNESS = 26 / 30
-#: Fewest degrees of freedom that it is done with.
+#: Fewest degrees of freedom of the approximation.
 _FEWEST_FREE = 5
 
 
@@ -248,7 +248,7 @@ class RowRatio:
     """One row in both runs."""
 
     row: str
-    #: Seconds of what the row's outcome rests on, in the first run and in the second.
+    #: Seconds of the row's own metric, in the first run and in the second.
     before_s: float
     after_s: float
     #: Throughput of the second run over that of the first: below 1 is slower.
@@ -256,16 +256,16 @@ class RowRatio:
     #: The limits of its interval.
     low: float
     high: float
-    #: By how much jobs of this row differ.
+    #: The noise between jobs of this row.
     noise: Noise
-    #: By name, what of image and environment was another one in the second run.
+    #: Differences of image and environment in the second run, by name.
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: The standard deviation of the ratio's logarithm.
     sd: float = 0.0
 
     @property
     def change(self) -> str:
-        """``slower``, ``faster``, or ``same``: noise alone may make such a difference."""
+        """``slower``, ``faster``, or ``same`` if noise alone may make the difference."""
         if self.high < 1:
             return "slower"
         return "faster" if self.low > 1 else "same"
@@ -273,11 +273,11 @@ class RowRatio:
 
 @dataclass(frozen=True)
 class NotCompared:
-    """A row that is in one run only, or that cannot be compared, and why."""
+    """A row that is in one run only, or that cannot be compared, with the reason."""
 
     row: str
     why: str
-    #: The first run measured it, and the second did not.
+    #: True if the first run measured it, and the second did not.
     lost: bool = False
 
 
@@ -287,12 +287,12 @@ class Comparison:
 
     rows: tuple[RowRatio, ...]
     others: tuple[NotCompared, ...]
-    #: The first run has rows, and all of them are compared.
+    #: True if the first run has rows, and all of them are compared.
     is_whole: bool
 
     @property
     def status(self) -> int:
-        """The exit status, by which a run that is not compared as a whole shows nothing."""
+        """The exit status; a comparison that is not complete is open."""
         if any(row.change == "slower" for row in self.rows) or any(other.lost for other in self.others):
             return FAILED
         return GREEN if self.is_whole else OPEN
@@ -301,7 +301,7 @@ class Comparison:
 def compare_runs(
     before: Iterable[Record], after: Iterable[Record], noises: Mapping[SeriesKey, Noise] | None = None
 ) -> Comparison:
-    """How a run compares with an earlier one; a series whose noise is not known has the usual one."""
+    """The comparison of a run with an earlier one; a series with unknown noise gets the usual one."""
     first, second = ({record.row.id: record for record in run} for run in (before, after))
     both = sorted(first.keys() | second.keys(), key=by_number)
     compared = [_compare(first.get(row), second.get(row), noises or {}) for row in both]
@@ -319,15 +319,15 @@ def together(rows: Sequence[RowRatio]) -> list[RowRatio]:
     for row in surest:
         wide = row.sd * deviations_of(-_NORMAL.inv_cdf((1 - CONFIDENCE) / left / 2), row.noise.jobs)
         found.append(replace(row, low=row.ratio * math.exp(-wide), high=row.ratio * math.exp(wide)))
-        # It ends with the first row that may be as it was: those after it are less sure, and tested no more.
+        # The procedure ends with the first unchanged row: those after it are less sure, and not tested.
         left -= found[-1].change != "same" and left > 1
     return found
 
 
 def deviations_of(z: float, jobs: int) -> float:
-    """How many standard deviations that come from so many jobs are as rare as this many that are known.
+    """Standard deviations, estimated from so many jobs, that are as rare as ``z`` known ones.
 
-    A robust scale of 30 jobs is as sharp as the standard deviation of 26. The usual noise, of no jobs, is taken as
+    A robust scale of 30 jobs is as precise as the standard deviation of 26. The usual noise, of no jobs, counts as
     known. The quantile of Student's t by that of the normal distribution: M. Abramowitz and I. A. Stegun, Handbook of
     Mathematical Functions (1964), 26.7.5, which is within a hundredth from five degrees of freedom on.
 
@@ -348,9 +348,9 @@ def deviations_of(z: float, jobs: int) -> float:
 
 
 def _deviations(row: RowRatio) -> float:
-    """How far a row is from no change, in standard deviations of the noise, as if that were known.
+    """Distance of a row from no change, in standard deviations of the noise, as if that were known.
 
-    It is found by halving, so that a row that is surer than another is so by its interval as well.
+    Found by bisection: a row that is surer than another is so by its interval as well.
     """
     distance = abs(math.log(row.ratio))
     if not row.sd:
@@ -362,7 +362,7 @@ def _deviations(row: RowRatio) -> float:
 
 
 def changes_of(before: RanWith, after: RanWith) -> dict[str, tuple[str, str]]:
-    """What of image, environment and variables is another one in a later job, by name; both of them say it."""
+    """Differences of image, environment and variables in a later job, by name; only values that both jobs have."""
     then, now = ran_with(before, after)
     return {
         name: (then[name], now[name]) for name in then if then[name] and now.get(name) not in {None, "", then[name]}
@@ -389,13 +389,13 @@ def _compare(before: Record | None, after: Record | None, noises: Mapping[Series
 
 
 def _measured_s(record: Record) -> float | None:
-    """What a record's outcome rests on, where it was judged and may be compared."""
+    """The figure of a record, if it was judged and may be compared."""
     judged_s = record.judged_s
     return judged_s if is_judged(record) and judged_s and 0 < judged_s < math.inf else None
 
 
 def _difference(before: Record, after: Record) -> str | None:
-    """Why two measured records of a row cannot be compared all the same."""
+    """The reason why two measured records of a row cannot be compared nevertheless."""
     then, now = ((record.jobs.last and record.jobs.last.id, record.run.log) for record in (before, after))
     if then == now or before.run.id == after.run.id:
         return f"is of the same job in both, {now[0]}"

@@ -1,4 +1,4 @@
-"""What a history asks of a database: little enough that one SQL serves both."""
+"""The interface of a history's database: one dialect of SQL serves both kinds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_gsw.errors import ConfigurationError, GswError
 
 
 class HistoryError(GswError):
-    """The history did not do what was asked of it. A row is judged all the same, by its tolerance alone."""
+    """A failed request to the history. A row is judged nevertheless, by its tolerance alone."""
 
 
 class HistoryUnavailableError(HistoryError):
@@ -23,65 +23,65 @@ class HistoryUnavailableError(HistoryError):
 
 
 class HistoryUnusableError(HistoryError):
-    """What is there is no history that this release can use, and says what to do about it; records wait meanwhile."""
+    """A database that is no history of this release, with the next step; records wait meanwhile."""
 
 
-#: What a row holds, and what is put in the place of a ``?``.
+#: The values of a row, or of the placeholders ``?``.
 Values: TypeAlias = Sequence[Any]
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 
 class Database(Protocol):
-    """A database behind one connection, which is made when it is first needed and made again when it was lost.
+    """A database behind one connection, made at its first use and again after it was lost.
 
-    SQL is written with ``?`` for values, and has no other question or percent marks. Every method raises
-    :class:`~pytest_gsw.history.database.HistoryError`, :class:`~pytest_gsw.history.database.HistoryUnavailableError`
-    where trying again later may help.
+    SQL has ``?`` for values, and no other question or percent marks. Every method raises
+    :class:`~pytest_gsw.history.database.HistoryError`, or :class:`~pytest_gsw.history.database.HistoryUnavailableError`
+    if another try later may succeed.
     """
 
-    #: Where it is, fit to be shown.
+    #: Its place, for messages.
     shown: str
-    #: Where it is, the same from every directory and without a password.
+    #: Its place, independent of the working directory and without a password.
     place: str
-    #: The SQL of a table's own whole-number key, and the type of bytes.
+    #: The SQL type of a table's integer key, and that of bytes.
     key_sql: str
     bytes_sql: str
 
     def transaction(self, *, write: bool) -> AbstractContextManager[None]:
-        """One transaction: all of what is done in it, or nothing."""
+        """One transaction: all of its changes, or none."""
 
     def wait_for_schema(self) -> None:
-        """Wait, within a transaction that writes, until nobody else changes the schema."""
+        """Wait, in a writing transaction, until no other session changes the schema."""
 
     def has_table(self, name: str) -> bool:
-        """Whether there is such a table."""
+        """True if there is such a table."""
 
     def execute(self, sql: str, values: Values = ()) -> Rows:
         """The rows of one statement."""
 
     def execute_many(self, sql: str, many: Sequence[Values]) -> None:
-        """One statement for many values, where nothing comes back."""
+        """Run one statement for many values, without results."""
 
     def execute_each(self, sql: str, many: Sequence[Values]) -> list[Rows]:
         """The rows of one query for each of many values, in their order."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
-# -- SQLite: the one door to ``sqlite3`` -----------------------------------------------------------
+# -- SQLite: the only module with ``sqlite3`` ------------------------------------------------------
 
 
-#: How long a session waits for another one's transaction; each takes milliseconds.
+#: Longest wait for another session's transaction; each takes milliseconds.
 BUSY_TIMEOUT_S = 30.0
 
 
 class SqliteDatabase:
     """A SQLite file.
 
-    The journal stays the default rollback journal. A write-ahead log would let readers and a writer work at the
-    same time, but needs memory that all of them share: on the network file systems on which clusters keep their
-    results it does not work, and a history takes one short transaction for each delivery.
+    The journal is the default rollback journal. A write-ahead log would let readers and a writer work at the
+    same time, but needs shared memory, which does not work on the network file systems with clusters' results.
+    A history takes only one short transaction for each delivery.
 
     Args:
         path: The file; it is made with the first transaction that writes.
@@ -98,8 +98,8 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool) -> Iterator[None]:
-        """One transaction: all of what is done in it, or nothing."""
-        # A transaction that reads first and writes then would fail where another one wrote in between.
+        """One transaction: all of its changes, or none."""
+        # A transaction that reads first and then writes would fail if another one wrote in between.
         self.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         try:
             yield
@@ -110,10 +110,10 @@ class SqliteDatabase:
             raise
 
     def wait_for_schema(self) -> None:
-        """A transaction that writes is alone already."""
+        """Return at once: a writing transaction is exclusive already."""
 
     def has_table(self, name: str) -> bool:
-        """Whether there is such a table.
+        """True if there is such a table.
 
         Raises:
             HistoryUnusableError: It is the database of another program.
@@ -128,22 +128,22 @@ class SqliteDatabase:
 
     def execute(self, sql: str, values: Values = ()) -> Rows:
         """The rows of one statement."""
-        with self._said():
+        with self._converting_errors():
             return self._connected().execute(sql, values).fetchall()
 
     def execute_many(self, sql: str, many: Sequence[Values]) -> None:
-        """One statement for many values, where nothing comes back."""
-        with self._said():
+        """Run one statement for many values, without results."""
+        with self._converting_errors():
             self._connected().executemany(sql, many)
 
     def execute_each(self, sql: str, many: Sequence[Values]) -> list[Rows]:
         """The rows of one query for each of many values, in their order."""
-        with self._said():
+        with self._converting_errors():
             connection = self._connected()
             return [connection.execute(sql, values).fetchall() for values in many]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -152,7 +152,7 @@ class SqliteDatabase:
         if self._connection is None:
             try:
                 make_directory(self._path.absolute().parent)
-                with contextlib.suppress(FileExistsError):  # SQLite itself would let everybody write to it
+                with contextlib.suppress(FileExistsError):  # SQLite itself would make it world-writable
                     os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SHARED))
             except OSError as error:
                 raise HistoryUnavailableError(f"{self.shown} cannot be made: {error.strerror}") from None
@@ -160,8 +160,8 @@ class SqliteDatabase:
         return self._connection
 
     @contextlib.contextmanager
-    def _said(self) -> Iterator[None]:
-        """SQLite's errors in the words of a history."""
+    def _converting_errors(self) -> Iterator[None]:
+        """Convert SQLite's errors into those of a history."""
         try:
             yield
         except sqlite3.OperationalError as error:  # locked, full, read-only, an I/O error
@@ -171,7 +171,7 @@ class SqliteDatabase:
 
 
 def _place(path: Path) -> str:
-    """Where a path leads; the path itself where it leads nowhere, because of a link to itself or a zero byte."""
+    """The target of a path; the path itself if a link to itself or a zero byte prevents resolving it."""
     try:
         return str(path.resolve())
     except (OSError, RuntimeError, ValueError):
@@ -179,7 +179,7 @@ def _place(path: Path) -> str:
 
 
 def read_table(path: Path, table: str) -> tuple[tuple[str, ...], Rows]:
-    """The columns and the rows of one table of any SQLite file, which is only read.
+    """The columns and the rows of one table of any SQLite file, opened read-only.
 
     Raises:
         ConfigurationError: It is no SQLite file, or has no such table.

@@ -1,4 +1,4 @@
-"""What imports of older results have in common: jobs that no session ran become records."""
+"""Import of older results: jobs without a session become records."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from pytest_gsw.validation.checks import read_steps
 from pytest_gsw.validation.measure import measure_as_documented, summarize
 from pytest_gsw.validation.run import Run
 
-#: Whether a history has a job already: row, cluster, the job's id.
+#: True if a history has a job already, by row, cluster and the job's id.
 Known: TypeAlias = Callable[[str, str, str], bool]
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What is to be added to a history, and what is left out and why."""
+    """Records to add to a history, and items left out with the reason."""
 
     records: tuple[Record, ...] = ()
     left_out: tuple[str, ...] = ()
-    #: Jobs that the history has already.
+    #: Number of jobs that the history has already.
     known: int = 0
-    #: What the source does not say, and so was not checked.
+    #: Facts that the source lacks, and that were not checked.
     notes: tuple[str, ...] = ()
 
 
 def run_id(job_id: str, source: Path) -> str:
-    """The run of an imported job, the same whenever it is imported: a history takes it once."""
+    """The run of an imported job, the same at each import: a history takes it once."""
     return f"import-{job_id}-{hashlib.sha256(os.fsencode(source.resolve())).hexdigest()[:8]}"
 
 
 def figure_alone(row: Baseline, judged_s: float) -> Measurement:
-    """A measurement of which only its result is known, and not its steps."""
+    """A measurement with only a result, without steps."""
     found = summarize(row, (TimedStep(None, judged_s),), judged_s, documented_peak_flops(row))
     return replace(found, steps=0, series_s=())
 
@@ -67,7 +67,7 @@ def imported_record(
         ValueError: A number is not finite and above zero.
     """
     verdict = judge(row, measurement, row.tolerance)
-    if verdict.outcome is not Outcome.INCONCLUSIVE:  # what is believed needs no reason
+    if verdict.outcome is not Outcome.INCONCLUSIVE:  # a plausible figure needs no reason
         verdict = replace(verdict, given_reason=None)
     node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
     facts = row_facts(row, node_id, row.tolerance, definition, experiment_hash(row))
@@ -79,7 +79,7 @@ def imported_record(
 
 
 def _table(path: Path) -> str:
-    """A table's name as the node ids of sessions have it."""
+    """A table's name as in sessions' node ids."""
     bundled = bundled_baselines()
     return (path.relative_to(bundled.parent) if path.is_relative_to(bundled) else relative_path(path)).as_posix()
 
@@ -99,7 +99,7 @@ def import_runs(directories: Iterable[Path]) -> Imported:
         if not directory.is_dir():
             raise ConfigurationError(f"there is no directory {directory}\nnext: ls {RUNS}")
         if run := read_noted(directory).replay_of:
-            # A job counts once, in the run that it was of.
+            # A job counts once, in its own run.
             left_out.append(redact(f"{directory} is a replay of {run}", os.environ))
             continue
         of_run, unreadable = read_run(directory)
@@ -113,25 +113,25 @@ def import_runs(directories: Iterable[Path]) -> Imported:
 # -- logs ------------------------------------------------------------------------------------------
 
 
-#: Recipes that trace NCCL train ten steps, below such a directory.
+#: Suffix of directories with NCCL traces, runs of ten steps.
 _TRACED = "-nccl-trace"
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A log and the rows that it may be of, by its name."""
+    """A log and the rows that match its name."""
 
     path: Path
     job_id: str
     rows: tuple[Baseline, ...]
 
 
-#: How logs of a row are read; ``None`` where nobody can.
+#: The log format of a row; ``None`` if unknown.
 FormatOf: TypeAlias = Callable[[Baseline], LogFormat | None]
 
 
 def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: Known, format_of: FormatOf) -> Imported:
-    """The records of all logs below a directory that are named like those of known rows; links are not followed.
+    """The records of all logs below a directory that are named like those of these rows; links are not followed.
 
     Raises:
         ConfigurationError: There is no such directory, or no log of these rows in it.
@@ -141,7 +141,7 @@ def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: 
     globs = [
         (row, Path(log_glob(row.framework, row.model, row.size, row.dtype, row.gpus)))
         for row in rows
-        if row.size is not None  # else its logs may be named like those of any size
+        if row.size is not None  # without one, its logs may be named like those of any size
     ]
     records: dict[tuple[str, str], Record] = {}
     left_out: list[str] = []
@@ -152,7 +152,7 @@ def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: 
             left_out.append(f"{path}: is named like the log of no row")
             continue
         found += 1
-        row_and_measurement = _measured(candidate, format_of)
+        row_and_measurement = _match_and_measure(candidate, format_of)
         if isinstance(row_and_measurement, str):
             left_out.append(f"{path}: {row_and_measurement}")
             continue
@@ -173,7 +173,7 @@ def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: 
 
 
 def _logs(directory: Path) -> Iterator[Path]:
-    """What is named like a log below a directory, in the order of the paths."""
+    """Files named like a log below a directory, in the order of their paths."""
     for place, below, names in os.walk(directory):
         below[:] = sorted(name for name in below if not name.endswith(_TRACED))
         for name in sorted(names):
@@ -183,15 +183,15 @@ def _logs(directory: Path) -> Iterator[Path]:
 
 
 def _candidate(path: Path, globs: Sequence[tuple[Baseline, Path]]) -> _Candidate | None:
-    """The rows that a log may be of: those of its directory as well as its name, else those of its name."""
+    """The rows that match a log by its directory and its name, else those that match its name."""
     named = [(row, glob, job_id) for row, glob in globs if (job_id := job_id_in(path.name, glob.name)) is not None]
     placed = [one for one in named if path.parent.match("/".join(one[1].parts[-4:-1]))]
     chosen = placed or named
     return _Candidate(path, chosen[0][2], tuple(row for row, _, _ in chosen)) if chosen else None
 
 
-def _measured(candidate: _Candidate, format_of: FormatOf) -> tuple[Baseline, Measurement] | str:
-    """The one row that a log is of and what was measured of it, or why there is none."""
+def _match_and_measure(candidate: _Candidate, format_of: FormatOf) -> tuple[Baseline, Measurement] | str:
+    """The one row of a log with its measurement, or the reason why there is none."""
     found: list[tuple[Baseline, Measurement]] = []
     reasons: list[str] = []
     if _is_simulated(candidate.path):
@@ -214,7 +214,7 @@ def _is_simulated(path: Path) -> bool:
     try:
         return is_simulated(path)
     except OSError:
-        return False  # its reader says why it cannot be read
+        return False  # reading its steps will report the error
 
 
 def _measure(candidate: _Candidate, row: Baseline, format_of: FormatOf) -> Measurement | str:

@@ -1,4 +1,4 @@
-"""Where a history is: what options and the environment say of it."""
+"""The place of a history, by options and the environment."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from pytest_gsw.errors import ConfigurationError
 if TYPE_CHECKING:
     from pytest_gsw.history.store import History
 
-#: Where a history is below the directory of results.
+#: Name of the history below the directory of results.
 NAME = "history.sqlite"
-#: The environment variable that names the history, where no option does.
+#: The environment variable with the history's place, if no option is given.
 VARIABLE = "GSW_HISTORY"
 
-#: How libpq takes a database that is no URL: ``host=db password=x``. No file that anybody means is named so.
+#: libpq's form of a database without a URL: ``host=db password=x``. No sensible file has such a name.
 _PAIRS = re.compile(r"^(?:host|hostaddr|port|dbname|user|password|passfile|service)\s*=|=.*\s|\s.*=", re.DOTALL)
 
 
 def is_postgresql(where: str) -> bool:
-    """Whether a history is named by a URL of PostgreSQL."""
+    """True if a history's place is a URL of PostgreSQL."""
     return re.match(r"postgres(?:ql)?:", where, re.IGNORECASE) is not None
 
 
 def open_history(where: str | Path) -> History:
-    """The history in a SQLite file, or at ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``; nothing is connected yet.
+    """The history in a SQLite file, or at ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``; it connects at first use.
 
     Raises:
         ConfigurationError: It is neither, or psycopg is not installed.
     """
-    # A session that only collects rows opens none.
+    # Imported late: a session that only collects rows opens no history.
     from pytest_gsw.history.database import SqliteDatabase
     from pytest_gsw.history.postgresql import PostgresqlDatabase
     from pytest_gsw.history.store import History
@@ -53,20 +53,20 @@ def history_place(
     base: Path = Path(),
     option: str = "--history",
 ) -> str | Path | None:
-    """Where the history is: as an option says, else as the environment says, else a file beside the runs.
+    """The place of the history: the option's, else the environment's, else a file next to the runs.
 
     Args:
-        given: What the option says, if anything.
+        given: The option's value, if any.
         results: The directory of results.
         environ: The environment.
-        base: What a path is relative to.
+        base: Base of relative paths.
         option: The option's name, for messages.
 
     Returns:
-        A URL of PostgreSQL, the path of a SQLite file, or ``None`` where the word ``none`` asks for no history.
+        A URL of PostgreSQL, the path of a SQLite file, or ``None`` for the word ``none``.
 
     Raises:
-        ConfigurationError: What is said is none of these. The text does not show it: it may have a password in it.
+        ConfigurationError: It is none of these. The message hides the text, which may contain a password.
     """
     source, text = (option, given.strip()) if given and given.strip() else (VARIABLE, environ.get(VARIABLE, "").strip())
     if text.lower() == "none":
@@ -85,7 +85,7 @@ def history_place(
 
 
 def _no_file(text: str) -> str | None:
-    """What a text is that is no name of a file, without what may be a password in it; ``None`` if it may be one."""
+    """The kind of a text that is no file name, without a possible password in it; ``None`` if it may be one."""
     url = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
     if url is not None:
         return f"a URL of '{url[1]}'"

@@ -1,9 +1,9 @@
-"""Points and the series they form: pure functions of records.
+"""Points and their series: pure functions of records.
 
-One measured job is one point; the steps of one job say nothing of the next one. A series is what may be
-compared: one row, on one cluster, under one definition, see :mod:`pytest_gsw.tables.model`. The name of
-the row's table is no part of it: the same table bears other names in other directories, and rows of one
-definition are one experiment wherever they are written.
+One measured job is one point; the steps of one job do not predict the next one. A series contains comparable
+points: of one row, on one cluster, under one definition, see :mod:`pytest_gsw.tables.model`. The name of the row's
+table is no part of its key: the same table has other names in other directories, and rows with one definition are
+one experiment wherever they are written.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.verdict import Reason
 
-#: The launcher of a job that no session ran: its log was imported, and whoever did so says that it ended well.
+#: The launcher of an imported job, whose log no session made; the user vouches for its good end.
 IMPORTED = "import"
 
-#: How the runs of imports begin: each log has one of its own, which is no run.
+#: Prefix of the runs of imports: each log has one of its own, which is no real run.
 _IMPORT_RUN = "import-"
 
-#: The cluster of all simulated runs, whatever they were called when they were replayed.
+#: The cluster of all simulated runs, whatever cluster a replay of them named.
 SIMULATED = "demo"
 
 
@@ -36,7 +36,7 @@ _REPLAYED, _COMPLETED = JobState.REPLAYED.value, JobState.COMPLETED.value
 
 @dataclass(frozen=True, order=True)
 class SeriesKey:
-    """What points must share to be compared."""
+    """The common properties of comparable points."""
 
     row: str
     cluster: str
@@ -45,11 +45,11 @@ class SeriesKey:
 
 @dataclass(frozen=True, order=True)
 class ExperimentKey:
-    """What runs must share to be one line of runs, whatever image and release they ran with."""
+    """The common properties of a row's runs under any image and release."""
 
     row: str
     cluster: str
-    #: The definition itself where no record says of which experiment it is.
+    #: The definition itself if no record names the experiment.
     experiment: str
 
 
@@ -59,42 +59,42 @@ class Point:
 
     run_id: str
     job_id: str
-    #: When the job ended, or the nearest time to that which is known, seconds since the epoch.
+    #: End of the job, or the nearest known time, seconds since the epoch.
     time_s: float
-    #: Seconds of what the row's outcome rests on.
+    #: Seconds of the row's own metric.
     judged_s: float
     #: The row's outcome in that run.
     outcome: str
     nodes: str = ""
     image: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: The variables that the job was given, by name; ``None`` where they are not known.
+    #: The job's variables by name; ``None`` if unknown.
     variables: Mapping[str, str] | None = None
-    #: Why the outcome was what it was, see :class:`~pytest_gsw.stats.verdict.Reason`.
+    #: The reason of the outcome, see :class:`~pytest_gsw.stats.verdict.Reason`.
     reason: str = ""
-    #: What was measured of the site's metrics, by key.
+    #: Values of the site's metrics, by key.
     metrics: Mapping[str, float] = field(default_factory=dict)
-    #: What it may be compared with, see :mod:`pytest_gsw.tables.model`.
+    #: The definition, equal for comparable points, see :mod:`pytest_gsw.tables.model`.
     definition: str = ""
-    #: When the history took it in, seconds since the epoch; 0 before that, and of earlier releases' histories.
+    #: Time of its addition to the history, seconds since the epoch; 0 before that, and in earlier releases' histories.
     added_s: float = field(default=0.0, compare=False)
-    #: How many jobs it is the median of, where it stands for a run; their ids and nodes have commas between.
+    #: Number of jobs, if it is the median of a run; their ids and nodes are separated by commas.
     jobs: int = field(default=1, compare=False)
 
     @property
     def begin_s(self) -> float:
-        """When its run began."""
+        """Begin of its run."""
         return begin_of(self.run_id, self.time_s)
 
     @property
     def is_too_slow(self) -> bool:
-        """Whether the row regressed, or was part of an incident: such a run widens no noise and moves no level."""
+        """True if the row regressed, or was part of an incident: such a run affects neither noise nor level."""
         return self.outcome == _REGRESSED or self.reason == _INCIDENT
 
 
 @dataclass(frozen=True)
 class JobPoint:
-    """A point, and what tells its job from others: ids alone may come back, after years or in another database."""
+    """A point with a unique name of its job: ids alone may return, after years or in another database."""
 
     job: str
     point: Point
@@ -102,45 +102,45 @@ class JobPoint:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run: its cluster, its time, and how many of its rows had which outcome."""
+    """One run: its cluster, its time, and the number of its rows by outcome."""
 
     run_id: str
     cluster: str
-    #: Of its first and its last row, seconds since the epoch.
+    #: Times of its first and its last row, seconds since the epoch.
     first_s: float
     last_s: float
     outcomes: Mapping[str, int]
 
 
 class RowOutcome(NamedTuple):
-    """What one run came to for one row."""
+    """The outcome of one row in one run."""
 
     run_id: str
-    #: When its last job ended, or the nearest time to that which is known, seconds since the epoch.
+    #: End of its last job, or the nearest known time, seconds since the epoch.
     time_s: float
-    #: By a word of :mod:`~pytest_gsw.results.outcomes`.
+    #: A word of :mod:`~pytest_gsw.results.outcomes`.
     outcome: str
 
     @property
     def begin_s(self) -> float:
-        """When the run began."""
+        """Begin of the run."""
         return begin_of(self.run_id, self.time_s)
 
 
 def run_key(point: Point) -> str:
-    """The run that a job was of: its run, or the day, where it was imported."""
+    """The run of a job; for an imported one, the day."""
     return (
         f"{_IMPORT_RUN}{point.time_s // SECONDS_PER_DAY:.0f}" if point.run_id.startswith(_IMPORT_RUN) else point.run_id
     )
 
 
 def cluster_of(record: Record) -> str:
-    """The cluster that a record's figures are of."""
+    """The cluster of a record's figures."""
     return SIMULATED if record.run.simulated else record.run.cluster
 
 
 def series_key(record: Record) -> SeriesKey | None:
-    """The series that a record's points belong to, ``None`` where it is of none."""
+    """The series of a record's points; ``None`` if it has none."""
     cluster = cluster_of(record)
     if not record.row.definition or cluster == NO_CLUSTER:
         return None
@@ -148,7 +148,7 @@ def series_key(record: Record) -> SeriesKey | None:
 
 
 def newest_definitions(keys: Iterable[SeriesKey]) -> tuple[SeriesKey, ...]:
-    """The first series of each row on each cluster: of those that a history lists, the one with the newest point."""
+    """The first series of each row on each cluster: in a history's list, the one with the newest point."""
     newest: dict[tuple[str, str], SeriesKey] = {}
     for key in keys:
         newest.setdefault((key.row, key.cluster), key)
@@ -156,7 +156,7 @@ def newest_definitions(keys: Iterable[SeriesKey]) -> tuple[SeriesKey, ...]:
 
 
 def is_judged(record: Record) -> bool:
-    """Whether a record's row was measured and judged, and may be compared."""
+    """True if a record's row was measured and judged, and may be compared."""
     return record.outcome in outcomes.JUDGED and record.not_comparable is None
 
 
@@ -191,17 +191,17 @@ def points_of(record: Record) -> tuple[JobPoint, ...]:
 
 
 def record_time_s(record: Record) -> float:
-    """When a record's last job ended, or the nearest time to that which is known."""
+    """End of a record's last job, or the nearest known time."""
     return _run_time_s(record) if record.jobs.last is None else job_time_s(record.jobs.last, record)
 
 
 def job_time_s(job: JobFacts, record: Record) -> float:
-    """When a job ended, or the nearest time to that which is known; 0 where nothing is."""
+    """End of a job, or the nearest known time; 0 if unknown."""
     return job.known_end_s or _run_time_s(record)
 
 
 def by_run(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
-    """Of the records of each row in each run the one that stands, see :func:`rank`."""
+    """The valid record of each row in each run, see :func:`rank`."""
     newest: dict[tuple[str, str], Record] = {}
     for record in records:
         known = newest.setdefault((record.run.id, record.row.node_id), record)
@@ -211,11 +211,11 @@ def by_run(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
 
 
 def rank(record: Record) -> tuple[bool, float]:
-    """What decides between two records of one row in one run: the higher one stands, in whatever order they come.
+    """The precedence among records of one row in one run: the higher one is valid, in any order of arrival.
 
-    It is the one that was written later, by the clocks of the machines that wrote them. Those of two login nodes may
-    differ, and one may be set back before a run is resumed; so that the record of an interrupted session does not
-    stand before the measurement that came of resuming it, an error never takes a measurement's place.
+    It is the one written later, by the clocks of the machines that wrote them. The clocks of two login nodes may
+    differ, and one may be set back before a run is resumed. Therefore an error never replaces a measurement: the record
+    of an interrupted session must not hide that of its resumption.
     """
     return record.outcome != outcomes.ERROR.word, record.run.recorded_s or 0.0
 
@@ -226,7 +226,7 @@ def _ended_well(job: JobFacts) -> bool:
 
 
 def job_name(job: JobFacts) -> str:
-    """What tells a job from others: ids alone may come back."""
+    """A unique name of a job: ids alone may return."""
     ended_s = job.known_end_s
     return job.id if ended_s is None else f"{job.id}@{ended_s!r}"
 

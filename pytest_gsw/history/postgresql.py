@@ -1,4 +1,4 @@
-"""PostgreSQL: the one door to ``psycopg``, which is imported where a URL asks for it."""
+"""PostgreSQL: the only module with ``psycopg``, imported if a URL needs it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-#: A server that takes longer to let somebody in, or to begin a transaction, is away: no session waits for its history.
+#: Timeout of a connection and of the begin of a transaction: no session waits longer for its history.
 CONNECT_TIMEOUT_S = 10
-#: As long as that for whatever else it is asked; the server is told to give up then, and is not relied on.
+#: Timeout of any other statement; it is also set on the server, but not relied on there.
 STATEMENT_TIMEOUT_S = 60
-#: For each step of the schema, which may be an index over millions of points, and for another session's steps.
+#: Timeout of each step of the schema, perhaps an index over millions of points, and of another session's steps.
 SCHEMA_TIMEOUT_S = 600
-#: A connection whose packets nobody acknowledges for so long is lost.
+#: A connection with packets unacknowledged for so long is lost.
 _SILENCE_MS = 30_000
-#: How often psycopg resumes a wait for the server.
+#: Interval at which psycopg resumes a wait for the server.
 _LOOK_S = 0.1
 
-#: What PostgreSQL calls the only encoding in which every text comes back as it was.
+#: PostgreSQL's name of the only encoding that preserves every text.
 _ENCODING = "UTF8"
 
 #: Any number that no other program is likely to lock: "gsw" in ASCII.
 _SCHEMA_LOCK = 0x677377
 
-# What libpq takes, less what may be read in more than one way: an "@" or "/" in a password that is not written
-# as %40 or %2F makes libpq take the rest of the password for the server's name, and messages name servers.
+# libpq's URLs without ambiguous ones: with an unescaped "@" or "/" in a password, libpq reads the rest of the password
+# as the server's name, and messages contain server names.
 _LETTERS = r"[A-Za-z0-9._~!$&'()*+,;=%-]*"
 _URL = re.compile(
     rf"(?P<scheme>postgres(?:ql)?)://(?:(?P<user>{_LETTERS})(?::(?P<password>{_LETTERS}))?@)?"
@@ -51,7 +51,7 @@ def shown_url(url: str) -> str:
     """A URL without its secrets.
 
     Raises:
-        ConfigurationError: Nobody can tell what in it is secret.
+        ConfigurationError: Its secret parts are ambiguous.
     """
     match = _URL.fullmatch(url)
     if match is None:
@@ -77,7 +77,7 @@ class PostgresqlDatabase:
         url: ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``.
 
     Raises:
-        ConfigurationError: psycopg is not installed, or the URL is none.
+        ConfigurationError: psycopg is not installed, or the URL is invalid.
     """
 
     key_sql = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
@@ -100,7 +100,7 @@ class PostgresqlDatabase:
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool) -> Iterator[None]:
-        """One transaction: all of what is done in it, or nothing."""
+        """One transaction: all of its changes, or none."""
         self._begin("BEGIN" if write else "BEGIN READ ONLY")
         try:
             yield
@@ -114,37 +114,37 @@ class PostgresqlDatabase:
             self._limit_s = STATEMENT_TIMEOUT_S
 
     def wait_for_schema(self) -> None:
-        """Wait, within a transaction that writes, until nobody else changes the schema."""
+        """Wait, in a writing transaction, until no other session changes the schema."""
         self._limit_s = SCHEMA_TIMEOUT_S
         self.execute(f"SET LOCAL statement_timeout = {SCHEMA_TIMEOUT_S * 1000}")
         self.execute("SELECT pg_advisory_xact_lock(?)", (_SCHEMA_LOCK,))
 
     def has_table(self, name: str) -> bool:
-        """Whether there is such a table."""
-        # Not to_regclass(): it opens no table, and so does not see what another session has made meanwhile.
+        """True if there is such a table."""
+        # Not to_regclass(): it opens no table, and would miss one that another session has made meanwhile.
         return bool(self.execute("SELECT 1 FROM pg_class WHERE relname = ? AND pg_table_is_visible(oid)", (name,)))
 
     def execute(self, sql: str, values: Values = ()) -> Rows:
         """The rows of one statement."""
-        return self._ask(lambda connection: _rows(connection, sql, values))
+        return self._call(lambda connection: _rows(connection, sql, values))
 
     def execute_many(self, sql: str, many: Sequence[Values]) -> None:
-        """One statement for many values, where nothing comes back."""
-        self._ask(lambda connection: _run_many(connection, sql, many))
+        """Run one statement for many values, without results."""
+        self._call(lambda connection: _run_many(connection, sql, many))
 
     def execute_each(self, sql: str, many: Sequence[Values]) -> list[Rows]:
         """The rows of one query for each of many values, in their order."""
-        return self._ask(lambda connection: _rows_of_each(connection, sql, many)) if many else []
+        return self._call(lambda connection: _rows_of_each(connection, sql, many)) if many else []
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(self._psycopg.Error):
                 connection.close()
 
     def _begin(self, sql: str) -> None:
-        """Begin a transaction, on a new connection if the server has ended the one that there was."""
+        """Begin a transaction, on a new connection if the server has closed the last one."""
         self._limit_s = CONNECT_TIMEOUT_S
         try:
             if self._connection is not None:
@@ -155,8 +155,8 @@ class PostgresqlDatabase:
         finally:
             self._limit_s = STATEMENT_TIMEOUT_S
 
-    def _ask(self, call: Callable[[Connection], Result]) -> Result:
-        """The result of a call of psycopg; a connection whose answer is not waited for any more is closed."""
+    def _call(self, call: Callable[[Connection], Result]) -> Result:
+        """The result of a call of psycopg; after an error of the connection it is closed."""
         try:
             return call(self._connected())
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
@@ -189,7 +189,7 @@ class PostgresqlDatabase:
             raise self._overdue(limit_s) from None
 
     def _check(self, connection: Connection) -> None:
-        """Make sure that a server which lets a client in answers, and keeps texts as they are."""
+        """Check that a new connection answers, and that the server preserves all texts."""
         limit_s, self._limit_s = self._limit_s, self._connect_timeout_s()
         try:
             ((encoding, _),) = _rows(
@@ -206,7 +206,7 @@ class PostgresqlDatabase:
             )
 
     def _connect_timeout_s(self) -> int:
-        """How long each server may take to let somebody in: as the URL says, if it does."""
+        """The timeout of a connection to each server, in seconds: the URL's, or the default."""
         asked = str(self._psycopg.conninfo.conninfo_to_dict(self._url).get("connect_timeout") or "")
         return int(asked) if re.fullmatch(r"[1-9][0-9]{0,5}", asked) else CONNECT_TIMEOUT_S
 
@@ -219,13 +219,13 @@ class PostgresqlDatabase:
 
         class Limited(Connection[tuple[Any, ...]]):
             def wait(self, gen: PQGen[Result], interval: float = _LOOK_S, timeout: float | None = None) -> Result:
-                # Not psycopg's own: after Ctrl-C, that waits ten more seconds for a server that is silent.
+                # Not psycopg's own: after Ctrl-C, that waits ten more seconds for a silent server.
                 return waiting.wait(database._limited(gen), self.pgconn.socket, interval)
 
         return Limited
 
     def _limited(self, gen: PQGen[Result]) -> PQGen[Result]:
-        """The steps of one question to the server, each of which psycopg resumes at least every ``_LOOK_S``."""
+        """The steps of one request to the server; psycopg resumes each at least every ``_LOOK_S``."""
         limit_s = self._limit_s
         give_up_s = time.monotonic() + limit_s
         try:
@@ -250,7 +250,7 @@ class PostgresqlDatabase:
 
 
 def _secrets(url: str) -> tuple[str, ...]:
-    """What of a URL no message may have, as it is written there and as it is meant; the longest first."""
+    """The secret parts of a URL, as written and decoded; the longest first."""
     match = _URL.fullmatch(url)
     assert match is not None  # its shown form was made
     options = (option.partition("=") for option in (match["options"] or "?")[1:].split("&"))
@@ -259,25 +259,25 @@ def _secrets(url: str) -> tuple[str, ...]:
 
 
 def _rows(connection: Connection, sql: str, values: Values = ()) -> Rows:
-    cursor = connection.execute(_own(sql), values)
+    cursor = connection.execute(_convert_sql(sql), values)
     return cursor.fetchall() if cursor.description else []
 
 
 def _run_many(connection: Connection, sql: str, many: Sequence[Values]) -> None:
     with connection.cursor() as cursor:
-        cursor.executemany(_own(sql), many)
+        cursor.executemany(_convert_sql(sql), many)
 
 
 def _rows_of_each(connection: Connection, sql: str, many: Sequence[Values]) -> list[Rows]:
     with connection.cursor() as cursor:
         # psycopg sends them all before it waits for the first answer.
-        cursor.executemany(_own(sql), many, returning=True)
+        cursor.executemany(_convert_sql(sql), many, returning=True)
         found = [cursor.fetchall()]
         while cursor.nextset():
             found.append(cursor.fetchall())
         return found
 
 
-def _own(sql: str) -> Any:
-    """SQL as psycopg takes it. It asks for literals, so that nobody puts values into SQL; there are none in ours."""
+def _convert_sql(sql: str) -> Any:
+    """SQL for psycopg, whose type requires a literal, to prevent values in SQL; there are none in ours."""
     return sql.replace("?", "%s")

@@ -1,6 +1,6 @@
-"""The past of a row: which of its runs count, what they are held against, and by how much they differ.
+"""The history of a row: the runs that count, their reference, and the noise between them.
 
-Sessions, the report and every command ask this, so that all of them say the same of a row.
+Sessions, the report and every command use this module, and therefore agree on a row.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from pytest_gsw.tables.model import Accepted
 # -- Nodes that make a cluster's jobs slow, by name and job; see :mod:`pytest_gsw.stats.slow_nodes` --
 
 
-#: The newest days, that failures are counted in: a node that was repaired is not blamed for ever.
+#: The newest days, in which failures count: a repaired node is not blamed for ever.
 FAILURES_DAYS = 90
 
 
 @dataclass(frozen=True)
 class SlowNode:
-    """A node that makes jobs slow, or several that cannot be told apart, one of which does."""
+    """A node that makes jobs slow, or several indistinguishable ones, one of which does."""
 
     nodes: tuple[str, ...]
-    #: What it does to throughput, as a fraction below 0.
+    #: Its effect on throughput, as a fraction below 0.
     change: float
-    #: Its jobs that are slow, the first of which was the first after the last that cleared it; and those that are not.
+    #: Its slow jobs, the first of which follows the last one that cleared it; and its other jobs.
     accusing: tuple[Point, ...]
     clearing: tuple[Point, ...]
-    #: Whether it has been fast again.
+    #: True if it has been fast again.
     mended: bool
 
     @property
@@ -60,31 +60,31 @@ class SlowNode:
         return frozenset((point.run_id, point.job_id) for point in (*self.accusing, *self.clearing))
 
     def ran_in(self, nodes: str, time_s: float) -> bool:
-        """Whether a job of these nodes ran with it, or with all that cannot be told apart, while it was slow."""
+        """True if a job on these nodes ran with it, or with all indistinguishable ones, while it was slow."""
         end_s = self.accusing[-1].time_s if self.mended else math.inf
         return self.accusing[0].time_s <= time_s <= end_s and set(self.nodes).issubset(expand(nodes))
 
 
 @dataclass(frozen=True)
 class KnownGoodNodes:
-    """What the newest runs of a cluster say of its nodes, but for those that are slow."""
+    """Known good nodes by the newest runs of a cluster, without the slow ones."""
 
-    #: Nodes that are known to be sound.
+    #: Nodes that are known good.
     cleared: tuple[str, ...] = ()
-    #: Nodes that their jobs do not tell of.
+    #: Nodes without enough data.
     untold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class FailingNode:
-    """How many jobs of a node the infrastructure failed lately, or of several nodes one of which does it."""
+    """Failed jobs of a node in the newest days, or of several nodes one of which fails them."""
 
     nodes: tuple[str, ...]
     failed: int
     of: int
-    #: The share that fails of the same rows, in the same runs, on all nodes of the cluster.
+    #: The share of failures of the same rows, in the same runs, on all nodes of the cluster.
     usual: float
-    #: Whether that is beyond chance.
+    #: True if that is beyond chance.
     named: bool
 
     @property
@@ -94,7 +94,7 @@ class FailingNode:
 
 
 class Nodes:
-    """The nodes of a cluster, as its jobs tell of them."""
+    """The nodes of a cluster, by its jobs."""
 
     def __init__(
         self,
@@ -105,9 +105,9 @@ class Nodes:
         """Number nodes and runs.
 
         Args:
-            runs: All jobs of the cluster that were measured, by row and experiment.
-            excluded: The runs that do not count.
-            failures: All jobs of it that the infrastructure failed.
+            runs: All measured jobs of the cluster, by row and experiment.
+            excluded: The excluded runs.
+            failures: All its jobs that failed because of the infrastructure.
         """
         #: The rows of jobs.
         self._keys = tuple(runs)
@@ -121,7 +121,7 @@ class Nodes:
         known.sort(key=itemgetter(0, 1))
         numbers: dict[str, int] = {}
         counted = [(numbers.setdefault(run_key(point), len(numbers)), row, point) for _, row, point in known]
-        # A run may go on while the next one begins: its jobs are of its own run all the same.
+        # A run may continue while the next one begins: its jobs still belong to it.
         counted.sort(key=itemgetter(0))
         sets = NodeSets()
         self._jobs = [JobTime(run, row, math.log(point.judged_s), sets.of(point.nodes)) for run, row, point in counted]
@@ -134,36 +134,36 @@ class Nodes:
 
     @cached_property
     def slow(self) -> tuple[SlowNode, ...]:
-        """Whoever was slow, those that still are first."""
+        """Slow nodes, those that still are first."""
         found = [_named(one, self._names, self._points) for one in self._found.culprits]
         there = (one for one in found if one.accusing)
         return tuple(sorted(there, key=lambda one: (one.mended, one.change, one.nodes)))
 
     @cached_property
     def sound(self) -> KnownGoodNodes:
-        """What is known of the others."""
+        """Facts of the other nodes."""
         return KnownGoodNodes(self._named(self._found.cleared), self._named(self._found.untold))
 
     def _named(self, nodes: int) -> tuple[str, ...]:
         return tuple(sorted(self._names[node] for node in bits(nodes)))
 
     @cached_property
-    def _lately_s(self) -> float:
-        """Since when failures count."""
+    def _since_s(self) -> float:
+        """Begin of the time in which failures count."""
         times_s = [*(point.time_s for point in self._points), *(one.time_s for one in self._failures)]
         return max(times_s, default=0.0) - FAILURES_DAYS * SECONDS_PER_DAY
 
     @property
     def failed_jobs(self) -> int:
-        """How many jobs the infrastructure failed lately."""
-        return sum(one.time_s >= self._lately_s for one in self._failures)
+        """Number of recent jobs that failed because of the infrastructure."""
+        return sum(one.time_s >= self._since_s for one in self._failures)
 
     @cached_property
     def failures(self) -> tuple[FailingNode, ...]:
-        """Of each node of which a job failed lately; those that fail more often than by chance are first."""
+        """Every node with recent failures; those that fail more often than by chance come first."""
         if not self.failed_jobs:
             return ()
-        since_s = self._lately_s
+        since_s = self._since_s
         ended = [
             JobEnd(run_key(point), self._keys[job.row].row, job.nodes, failed=False)
             for job, point in zip(self._jobs, self._points, strict=True)
@@ -180,12 +180,12 @@ class Nodes:
 
     @property
     def failing(self) -> tuple[FailingNode, ...]:
-        """The nodes of which more jobs fail than by chance."""
+        """The nodes with more failed jobs than by chance."""
         return tuple(one for one in self.failures if one.named)
 
     @property
     def all_told(self) -> bool:
-        """Whether nodes have run in the newest runs, and of each it is known whether it is slow."""
+        """True if nodes have run in the newest runs, and each is known to be slow or good."""
         return bool(self._jobs) and not self.sound.untold
 
 
@@ -204,57 +204,57 @@ def _named(one: SlowNodeGroup, names: Sequence[str], points: Sequence[Point]) ->
     )
 
 
-# -- The runs of a cluster's rows together: by how much each was slower for all, since when, and what changed then --
+# -- The runs of all rows of a cluster: the slowdown of each for all rows, its begin, and the changes then --
 
 
 @dataclass(frozen=True)
 class ClusterRun:
-    """One run of a cluster: what its rows ran first."""
+    """One run of a cluster, with the first job of each row."""
 
     #: The run, or the day of imports.
     name: str
-    #: When its first job ended, seconds since the epoch.
+    #: End of its first job, seconds since the epoch.
     time_s: float
-    #: By row, its first job.
+    #: The first job of each row.
     points: Mapping[str, Point]
 
     @property
     def begin_s(self) -> float:
-        """When it began."""
+        """Its begin."""
         return begin_of(self.name, self.time_s)
 
 
 @dataclass(frozen=True)
 class ClusterDrifting:
-    """That the newest runs of a cluster are slower than its first ones for its rows together."""
+    """A drift of a cluster: its newest runs are slower than its first ones for its rows together."""
 
     drift: Drift
-    #: The first run that is not like the first ones.
+    #: The first run that differs from the first ones.
     since: ClusterRun
-    #: By name, what the environment of most rows was before that run, or one that it may be as well, and is since.
+    #: Changes of the environment of most rows at about that run, by name: the values before and since.
     changes: Mapping[str, tuple[str, str]]
-    #: How many rows the newest run had.
+    #: Number of rows in the newest run.
     rows: int
 
 
 @dataclass(frozen=True)
 class ClusterAdjustment:
-    """What the rows of a cluster together say to each of them."""
+    """The effect of the cluster on each of its rows."""
 
     together: ClusterHistory
-    #: What they say of a run that is not known to them yet, by its name.
+    #: The effect of a run that is not in the history yet, by its name.
     current_run: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
-        """By the name of each run, what is taken from a row before it is asked whether it drifts."""
+        """The part of the cluster's effect that is subtracted from a row before a search for drift, by run."""
         current_run = {name: self.together.before.taken_in_run(effect) for name, effect in self.current_run.items()}
         return {**self.together.taken, **current_run}
 
 
 @dataclass(frozen=True)
 class ClusterHistory:
-    """The runs of the rows of one cluster, by the past of each row."""
+    """The runs of all rows of one cluster, by the history of each row."""
 
     histories: Mapping[str, RowHistory]
 
@@ -270,7 +270,7 @@ class ClusterHistory:
 
     @cached_property
     def before(self) -> ClusterReference:
-        """What these runs have in common."""
+        """The common effect of these runs."""
         levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.histories.items()}
         seconds = [{row: point.judged_s for row, point in run.points.items()} for run in self.runs]
         slow = [{row for row, point in run.points.items() if point.is_too_slow} for run in self.runs]
@@ -281,7 +281,7 @@ class ClusterHistory:
 
         Args:
             first_s: The seconds of the first job of each row whose first job has ended.
-            missing: How many rows with a level have a first job that may still be measured.
+            missing: Number of rows with a level whose first job may still be measured.
         """
         levels = self.before.levels
         over = {row: math.log(seconds) - levels[row] for row, seconds in first_s.items() if row in levels}
@@ -294,28 +294,28 @@ class ClusterHistory:
         )
 
     def until(self, time_s: float, run_id: str) -> ClusterHistory:
-        """The runs up to a time, without a run that is told by itself."""
+        """The runs up to a time, without the run that is reported by itself."""
         return ClusterHistory({row: past.without(run_id, time_s) for row, past in self.histories.items()})
 
     def since(self) -> ClusterRun | None:
-        """The first of the newest runs all of which were incidents, ``None`` where the last one was none."""
+        """The first of the newest runs that all were incidents; ``None`` if the last one was none."""
         first = None
         for number in reversed(range(len(self.runs))):
             effect = self.before.effect(number)
             if effect is not None and effect.is_incident:
                 first = self.runs[number]
             elif effect is not None:
-                break  # a run of few rows says nothing
+                break  # a run with few rows has no effect
         return first
 
     @property
     def knows_drift(self) -> bool:
-        """Whether there are enough runs to ask whether the newest are slower than the first."""
+        """True if there are enough runs for a search for drift."""
         return len(self.before.effects) >= REFERENCE_JOBS + NEWEST
 
     @cached_property
     def drifting(self) -> ClusterDrifting | None:
-        """Whether the newest runs are slower than the first for all rows, since when, and what changed then."""
+        """The drift of all rows together, its begin and the changes then; ``None`` if there is none."""
         numbers = list(self.before.effects)
         ratios = [math.exp(self.before.effects[number]) for number in numbers]
         found = drift(ratios)
@@ -327,7 +327,7 @@ class ClusterHistory:
         return ClusterDrifting(found, self.runs[numbers[found.first_suspect]], changes, len(newest.points))
 
     def changed(self, *runs: ClusterRun) -> Mapping[str, tuple[str, str]]:
-        """What of image and environment changed in runs under most of their rows, as it was and is since."""
+        """Changes of image and environment in runs for most of their rows: the values before and since."""
         return first_to_last(map(self._changed_at, runs))
 
     def _changed_at(self, run: ClusterRun) -> Mapping[str, tuple[str, str]]:
@@ -336,7 +336,7 @@ class ClusterHistory:
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
-        """By the name of each run, what is taken from a row before it is asked whether it drifts."""
+        """The part of the cluster's effect that is subtracted from a row before a search for drift, by run."""
         return {self.runs[number].name: one for number, one in self.before.taken.items()}
 
 
@@ -347,22 +347,22 @@ def _of_most(changes: Iterable[Mapping[str, tuple[str, str]]], rows: int) -> dic
 
 _DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)
 
-#: After so many days without a job on it a row or a node may be gone, and what was known of it is of long ago.
+#: Days without a job after which a row or a node may be gone, and its last state is outdated.
 GONE_DAYS = 30
 
-#: Runs before and since a change that are compared, at most: what was long before it says less of it.
+#: Most runs before and since a change that are compared: older runs have less bearing on it.
 COMPARED = 10
 
 
 @dataclass(frozen=True)
 class Change:
-    """The runs of a row before and since something changed under it."""
+    """The runs of a row before and since a change of its environment."""
 
     #: The first run with it.
     since: Point
-    #: By name, what was before and is since.
+    #: The values before and since, by name.
     named: Mapping[str, tuple[str, str]]
-    #: Throughput since over that before, and the interval that holds it with 95 %, of normal noise.
+    #: Throughput since over that before, and its interval of 95 % for normal noise.
     ratio: float
     low: float
     high: float
@@ -371,12 +371,12 @@ class Change:
 
     @property
     def is_beyond_noise(self) -> bool:
-        """Whether the interval excludes that nothing came of it."""
+        """True if the interval excludes no effect."""
         return not self.low <= 1 <= self.high
 
 
 def _with(facts: Sequence[Mapping[str, str]], runs: Iterable[int], values: Mapping[str, str]) -> list[int]:
-    """The first of runs (indices), as long as they had these values; what one does not know it may have had."""
+    """The first of runs (indices), as long as they had these values; an unknown value may be the same."""
     had = takewhile(lambda run: all((facts[run].get(name) or old) == old for name, old in values.items()), runs)
     return list(islice(had, COMPARED))
 
@@ -395,43 +395,45 @@ class RowHistory:
     """The points of one experiment of a row on one cluster, the oldest first."""
 
     points: tuple[Point, ...] = ()
-    #: What the cluster has accepted: the runs that count begin with that.
+    #: The cluster's accepted figure: the runs that count begin with it.
     accepted: Accepted | None = None
-    #: Runs that somebody has excluded.
+    #: Runs that users have excluded.
     excluded: Collection[str] = frozenset()
     #: Nodes that make, or made, jobs of the cluster slow.
     slow: Collection[SlowNode] = ()
-    #: All nodes of the cluster; ``None`` where nobody has looked at them.
+    #: All nodes of the cluster; ``None`` if not analysed.
     nodes: Nodes | None = field(default=None, compare=False, repr=False)
-    #: What the other rows of the cluster say of its runs, where they are asked.
+    #: The effect of the cluster on its runs; ``None`` if not adjusted.
     beside: ClusterAdjustment | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def runs(self) -> tuple[Point, ...]:
-        """All runs that say something of the row: neither unusual nor excluded."""
+        """All runs that represent the row: neither unusual nor excluded."""
         return runs_of([point for point in self.points if point.run_id not in self.excluded])
 
     @cached_property
     def judged(self) -> tuple[Point, ...]:
-        """The same runs, each as its run was judged: of several jobs the median."""
+        """The same runs with the figures of their verdicts: the median of several jobs."""
         return as_judged(self.runs, self.points)
 
     @cached_property
     def measured(self) -> tuple[Point, ...]:
-        """All runs as they were judged, those that are unusual, too; what is excluded is left out."""
+        """All runs with the figures of their verdicts, including unusual ones; excluded ones are left out."""
         known = [point for point in self.points if point.run_id not in self.excluded]
         return as_judged(first_jobs(known), known)
 
     @cached_property
     def counted(self) -> tuple[Point, ...]:
-        """The runs that count: since a figure was accepted, and none that came late to a complete reference."""
+        """The runs that count: since a figure was accepted, and none that arrived late for a complete reference."""
         if not self.points:
             return ()
-        return _as_they_came(self.sound if self.accepted is None else self._sound(since(self.points, self.accepted)))
+        return _in_order_of_arrival(
+            self.sound if self.accepted is None else self._sound(since(self.points, self.accepted))
+        )
 
     @cached_property
     def sound(self) -> tuple[Point, ...]:
-        """All runs of the row itself: what a slow node costs is the node's, whatever row it is met by."""
+        """All runs without slow nodes: the loss by a slow node belongs to the node, not to the row."""
         return self._sound(self.points)
 
     def _sound(self, points: Sequence[Point]) -> tuple[Point, ...]:
@@ -453,14 +455,14 @@ class RowHistory:
 
     @cached_property
     def reference(self) -> tuple[Point, ...]:
-        """The first runs that count and were not too slow, which never change once they are complete."""
+        """The first runs that count and were not too slow; they never change once they are complete."""
         return _not_too_slow(self.counted)[:REFERENCE_JOBS]
 
     def noise(self, tolerance: float | None = None) -> Noise | None:
-        """By how much jobs differ, ``None`` where no run is known; with few runs as much as the tolerance says.
+        """The noise between jobs, ``None`` without runs; with few runs it depends on the tolerance.
 
-        It is that of the reference; while that is not complete, runs before a figure was accepted fill it up: the
-        level is another one since then, and what jobs differ by is not.
+        It is that of the reference. While that is incomplete, runs before an accepted figure are added: their level
+        differs, but not their noise.
         """
         runs = self.reference
         if missing := REFERENCE_JOBS - len(runs):
@@ -472,7 +474,7 @@ class RowHistory:
 
     @property
     def previous_failed_seconds(self) -> tuple[float, ...]:
-        """Seconds of each job of the newest run that counts, where the row regressed then."""
+        """Job times of the last run that counts if it regressed, else empty."""
         for run in self.counted[-1:]:
             if run.outcome == outcomes.REGRESSED.word:
                 return tuple(point.judged_s for point in self.points if point.run_id == run.run_id)
@@ -480,12 +482,12 @@ class RowHistory:
 
     @cached_property
     def drifting(self) -> Drifting | None:
-        """Whether the newest runs that count are slower than the reference, by what is the row's own of them."""
+        """The drift of the newest runs that count against the reference, adjusted for the cluster; else ``None``."""
         return drifting(self.counted, self.adjusted_seconds if any(self._taken.values()) else None)
 
     @cached_property
     def adjusted_seconds(self) -> tuple[float, ...]:
-        """The seconds of each run that counts, without what the cluster has gone slower as a whole."""
+        """The seconds of each run that counts, without the slowdown of the whole cluster."""
         return tuple(run.judged_s * math.exp(-self._taken.get(run_key(run), 0.0)) for run in self.counted)
 
     @cached_property
@@ -494,7 +496,7 @@ class RowHistory:
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
-        """What of image and environment changed under the row, the oldest first, and what came of it."""
+        """Changes of image and environment of the row with their effects, the oldest first."""
         runs = self.sound
         found = []
         for number in range(1, len(runs)):
@@ -515,24 +517,24 @@ class RowHistory:
         return tuple(changes)
 
     def without(self, run_id: str, until_s: float = math.inf, jobs: Iterable[Point] = ()) -> RowHistory:
-        """The past of a run that is in the history itself, because it goes on.
+        """The history without a run that continues and is in it already.
 
         Args:
             run_id: The run.
-            until_s: The time at which the past is asked for.
-            jobs: Those of the run: of one that is replayed, the history has the jobs already.
+            until_s: End of the history.
+            jobs: Jobs of the run: for a replayed one, the history has them already.
         """
         known = {(job.job_id, job.time_s) for job in jobs}
         points = (one for one in self.points if one.run_id != run_id and one.time_s <= until_s)
         return replace(self, points=tuple(one for one in points if (one.job_id, one.time_s) not in known))
 
     def including_run(self, points: Iterable[Point]) -> RowHistory:
-        """The past with the jobs of a run that is not in it; they come after all others."""
+        """The history with the jobs of a run that is not in it; they come after all others."""
         return replace(self, points=(*self.points, *(replace(point, added_s=math.inf) for point in points)))
 
 
 class ClusterSeries:
-    """The runs of rows on one cluster, by the experiments that they are of."""
+    """The runs of rows on one cluster, by their experiments."""
 
     def __init__(
         self,
@@ -543,7 +545,7 @@ class ClusterSeries:
         self._by_row: dict[str, list[tuple[str, Sequence[Point]]]] = {}
         self.runs = runs
         self.excluded = excluded
-        #: All nodes of the cluster; ``None`` where nobody has looked at them.
+        #: All nodes of the cluster; ``None`` if not analysed.
         self.nodes = nodes
         #: Nodes that make, or made, jobs of the cluster slow.
         self.slow: tuple[SlowNode, ...] = () if nodes is None else nodes.slow
@@ -551,7 +553,7 @@ class ClusterSeries:
             self._by_row.setdefault(key.row, []).append((key.experiment, points))
 
     def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None = None) -> RowHistory:
-        """The past of a row: of its experiment, and of its definition, whose series may not say of which that is."""
+        """The history of a row: of its experiment, and of its definition, whose series may not name the experiment."""
         lines = [
             points
             for name, points in self._by_row.get(row, ())
@@ -561,7 +563,7 @@ class ClusterSeries:
         return RowHistory(tuple(points), accepted, self.excluded, self.slow, self.nodes)
 
     def newest(self, accepted: Mapping[str, Accepted]) -> Iterator[tuple[str, str, RowHistory]]:
-        """Of each row the experiments that its newest run was of, each with its past; by row, what was accepted."""
+        """The experiments of each row's newest run, each with its history; ``accepted`` has figures by row."""
         for row, lines in self._by_row.items():
             ends = [(_time(points[-1]), experiment, points[-1]) for experiment, points in lines if points]
             newest_run = max(ends, default=None, key=lambda one: one[:2])
@@ -572,14 +574,14 @@ class ClusterSeries:
 
 
 def _of_definition(accepted: Accepted | None, definition: str) -> Accepted | None:
-    """An accepted figure, but not under another definition: it is a figure of other runs."""
+    """An accepted figure, unless it belongs to another definition."""
     return accepted if accepted is not None and accepted.definition == definition else None
 
 
 def series_of_cluster(history: History, cluster: str, since_s: float = 0.0) -> ClusterSeries:
-    """The runs of a cluster from a time on; a HistoryError where the history did not answer.
+    """The runs of a cluster from a time on; a HistoryError if the history did not answer.
 
-    All of its rows are read, whichever are asked for: nodes are told by the jobs of all.
+    All of its rows are read, whichever are needed: the analysis of nodes uses the jobs of all.
     """
     excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
     runs = history.cluster_points(cluster, since_s=since_s)
@@ -592,13 +594,13 @@ def histories_of(
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
     read: Callable[[str], ClusterSeries] | None = None,
 ) -> Mapping[SeriesKey, RowHistory]:
-    """The pasts of series, each beside the other rows of its cluster.
+    """Row histories, adjusted for the cluster effect.
 
     Args:
-        history: Where they are.
-        series: The experiment of each, which is empty where the history itself may say it.
-        accepted: By row and cluster, what clusters have accepted: the runs that count begin with that.
-        read: What reads a cluster's runs, where they have been read already; else :func:`series_of_cluster`.
+        history: The history.
+        series: The experiment of each series, empty if the history may name it.
+        accepted: Accepted figures by row and cluster: the runs that count begin with them.
+        read: Returns a cluster's runs, if they have been read already; else :func:`series_of_cluster`.
 
     Raises:
         HistoryError: The history did not answer.
@@ -622,7 +624,7 @@ def histories_of_records(
     accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
     read: Callable[[str], ClusterSeries] | None = None,
 ) -> Mapping[SeriesKey, RowHistory]:
-    """The pasts of the rows that these are records of; a HistoryError where the history did not answer."""
+    """The histories of the rows of these records; a HistoryError if the history did not answer."""
     known = {key: record.row.experiment for record in records if (key := series_key(record)) is not None}
     return histories_of(history, known, accepted, read) if known else {}
 
@@ -630,7 +632,7 @@ def histories_of_records(
 def newest_histories(
     history: History, series: Iterable[SeriesKey], accepted: Mapping[str, Mapping[str, Accepted]] | None = None
 ) -> Mapping[SeriesKey, RowHistory]:
-    """Of series, that with the newest point of a row first, one past for each experiment."""
+    """One history for each experiment, the one with the newest point of a row first."""
     found: dict[SeriesKey, RowHistory] = {}
     covered: set[SeriesKey] = set()
     for key, past in histories_of(history, dict.fromkeys(series, ""), accepted).items():
@@ -645,7 +647,7 @@ def _time(point: Point) -> tuple[float, str, str]:
 
 
 def _not_too_slow(runs: Sequence[Point]) -> tuple[Point, ...]:
-    """Runs without those that were too slow; all where none was fast enough: the document is of a faster cluster."""
+    """Runs that were not too slow; all if every run was: the document then describes a faster cluster."""
     return tuple(run for run in runs if not run.is_too_slow) or tuple(runs)
 
 
@@ -653,8 +655,8 @@ def _begin_s(runs: Sequence[Point]) -> float:
     return runs[0].time_s if runs else math.inf
 
 
-def _as_they_came(runs: Sequence[Point]) -> tuple[Point, ...]:
-    """The runs, without those of before the end of a reference that was complete when they came."""
+def _in_order_of_arrival(runs: Sequence[Point]) -> tuple[Point, ...]:
+    """The runs, without older ones that arrived after the reference was complete."""
     if len(runs) <= REFERENCE_JOBS:
         return tuple(runs)
     complete_s = sorted(run.added_s for run in runs)[REFERENCE_JOBS - 1]
@@ -663,38 +665,38 @@ def _as_they_came(runs: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(run for run in runs if run.added_s <= complete_s or run.time_s > end_s)
 
 
-#: A fact of the environment has changed where it was the same for so many runs before.
+#: Runs with the same value before a change of the environment counts as one.
 _SAME_BEFORE = 3
 
-#: Runs to either side of the first suspect one in which what changed may be the reason: it is seldom the very run.
+#: Runs to either side of the first suspect one whose changes may be the cause: it is seldom that very run.
 ABOUT = 5
 
 
 @dataclass(frozen=True)
 class Drifting:
-    """That the newest runs of a row differ from its first ones, since when, and what changed then."""
+    """A drift of a row: the difference of its newest runs from its first ones, its begin, and the changes then."""
 
     drift: Drift
-    #: The first run that is not like the first ones.
+    #: The first run that differs from the first ones.
     since: Point
-    #: By name, what the environment was before that run, or one that it may be as well, and is since.
+    #: Changes of the environment at about that run, by name: the values before and since.
     changes: Mapping[str, tuple[str, str]]
-    #: Whether that is beside the other rows of the cluster, which may have drifted themselves.
+    #: True if it is adjusted for the cluster, whose other rows may have drifted themselves.
     is_beside: bool = False
 
 
 def runs_of(points: Sequence[Point]) -> tuple[Point, ...]:
-    """The first job of each run, of a row's jobs from the oldest on, without runs that say nothing of the row.
+    """The first job of each run, from a row's jobs in order of time, without unusual ones.
 
-    In those a canary said that the cluster was not in its usual state, or what was measured is not believed.
+    Unusual are runs in which a canary showed that the cluster is not in its usual state, and implausible figures.
 
-    Further jobs of a run ran because its first was slow, or share its hour: they say less than a run of their own.
+    Later jobs of a run ran because its first was slow, or share its hour: they carry less information than another run.
     """
     return first_jobs([point for point in points if point.reason not in UNUSUAL])
 
 
 def first_jobs(points: Sequence[Point]) -> tuple[Point, ...]:
-    """The first job of each run, of a row's jobs from the oldest on."""
+    """The first job of each run, from a row's jobs in order of time."""
     first: dict[str, Point] = {}
     for point in points:
         first.setdefault(point.run_id, point)
@@ -702,7 +704,7 @@ def first_jobs(points: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def as_judged(runs: Sequence[Point], points: Sequence[Point]) -> tuple[Point, ...]:
-    """Runs as their runs were judged: of several jobs the median, with the ids and the nodes of all.
+    """Runs with the figures of their verdicts: the median of several jobs, with the ids and the nodes of all.
 
     Args:
         runs: The first jobs of runs, see :func:`runs_of`.
@@ -727,7 +729,7 @@ def _median(run: Point, jobs: Sequence[Point]) -> Point:
 
 
 def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ...]:
-    """Of a row's jobs, from the oldest on, those that count: from the accepted ones or their day on, else all."""
+    """The jobs of a row that count, from its jobs in order of time: since the accepted ones or their day, else all."""
     if accepted is None:
         return tuple(points)
     jobs = {job.strip() for job in accepted.job_ids.split(",")}
@@ -735,7 +737,7 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
     day_s = datetime.fromisoformat(f"{accepted.date}T00:00:00+00:00").timestamp()
     later = (number for number, point in enumerate(points) if point.time_s >= day_s)
     begin = next(made_of, next(later, len(points)))
-    # What somebody has accepted is neither too slow nor too good to be true.
+    # An accepted figure is neither too slow nor implausible.
     return tuple(
         replace(point, outcome=outcomes.PASSED.word, reason="") if point.job_id in jobs else point
         for point in points[begin:]
@@ -743,11 +745,11 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
 
 
 def drifting(runs: Sequence[Point], adjusted_seconds: Sequence[float] | None = None) -> Drifting | None:
-    """Whether the newest runs that count are slower than the first, since when, and what changed then.
+    """The drift of the newest runs that count, its begin and the changes then; ``None`` if there is none.
 
     Args:
-        runs: Those that count.
-        adjusted_seconds: What of the seconds of each is the row's own, where the cluster has a part in them.
+        runs: The runs that count.
+        adjusted_seconds: Their seconds adjusted for the cluster; ``None`` for the measured ones.
     """
     found = drift([run.judged_s for run in runs] if adjusted_seconds is None else adjusted_seconds)
     if found is None:
@@ -757,12 +759,12 @@ def drifting(runs: Sequence[Point], adjusted_seconds: Sequence[float] | None = N
 
 
 def changes_between(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:
-    """What changed from a run to a later one, both included where they are there, as before the first and since."""
+    """Changes from a run to a later one (both included, if they exist): the values before the first and since."""
     return first_to_last(changes_at(points, run) for run in range(max(0, first), min(last + 1, len(points))))
 
 
 def first_to_last(found: Iterable[Mapping[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:
-    """Changes of one run after the other, as before the first one and since; what was taken back is none."""
+    """Successive changes combined: the values before the first one and since; a reverted change is none."""
     changes: dict[str, tuple[str, str]] = {}
     for named in found:
         for name, (before, now) in named.items():
@@ -771,28 +773,28 @@ def first_to_last(found: Iterable[Mapping[str, tuple[str, str]]]) -> dict[str, t
 
 
 def changes_at(points: Sequence[Point], run: int) -> dict[str, tuple[str, str]]:
-    """What of the environment changed in a run (an index), by name, as it was before and is since.
+    """Changes of the environment in a run (an index), by name: the values before and since.
 
-    Only what had been the same for some runs, and what is taken back before it has: what changes every run, as
-    nodes do, says nothing. What one of the runs does not know may be what it was.
+    A value counts if it was the same for some runs before, or returns to that: what changes in every run, as
+    nodes do, is no evidence. An unknown value may be the same as before.
     """
     runs = points[max(0, run - 2 * _SAME_BEFORE + 1) : run + 1]
     facts = ran_with(*runs)
     by_name = {name: [of_run.get(name, "") for of_run in facts] for name in facts[-1]}
-    found = {name: _changed(values) or _taken_back(values) for name, values in by_name.items()}
-    found["nodes"] = _changed([point.nodes for point in runs])  # nobody takes them back: the scheduler chooses them
+    found = {name: _changed(values) or _reverted(values) for name, values in by_name.items()}
+    found["nodes"] = _changed([point.nodes for point in runs])  # no reversal: the scheduler chooses them
     return {name: change for name, change in found.items() if change is not None}
 
 
 def _changed(values: Sequence[str]) -> tuple[str, str] | None:
-    """The value that had been the same for some runs, and the newest one, where they differ."""
+    """The value that was the same for some runs, and the newest one, if they differ."""
     *before, now = values[-_SAME_BEFORE - 1 :]
     known = len(set(before)) == 1 and "" not in {before[0], now}
     return (before[0], now) if known and now != before[0] else None
 
 
-def _taken_back(values: Sequence[str]) -> tuple[str, str] | None:
-    """The value before the newest one, and the newest, where that is what it had been changed from."""
+def _reverted(values: Sequence[str]) -> tuple[str, str] | None:
+    """The value before the newest one, and the newest, if it reverts a change."""
     *before, now = values
     runs = len(list(takewhile(lambda value: value == before[-1], reversed(before))))
     return (before[-1], now) if runs and _changed(before[: len(before) - runs + 1]) == (now, before[-1]) else None

@@ -1,4 +1,4 @@
-"""Records that wait for their history: a file each, until the history has them for good."""
+"""Records that wait for their history: one file each, until the history has committed them."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, H
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record, read_record, record_name
 
-#: Where the spool is below the directory of results.
+#: Directory of the spool below that of results.
 DIRECTORY = "spool"
 
-#: Records that go into one transaction.
+#: Records in one transaction.
 _BATCH = 200
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What a delivery came to."""
+    """The result of a delivery."""
 
-    #: Files whose records the history has now.
+    #: Number of files that were delivered.
     count: int = 0
-    #: Files that still wait.
+    #: Number of files that still wait.
     left: int = 0
-    #: Why the first of them does, ``None`` where none does.
+    #: Reason of the first of them; ``None`` if none waits.
     why: str | None = None
-    #: Files that hold no record, and why not. They stay where they are, and keep nothing else from being delivered.
+    #: Errors of files without a valid record. These files remain, and do not block others.
     unreadable: tuple[str, ...] = ()
 
 
 class Spool:
-    """A directory in which records wait for their history.
+    """A directory of records that wait for their history.
 
-    Several sessions may put and deliver at the same time. A file is removed only after the history has committed,
-    so that a session that is killed at any moment delivers a record twice at worst, and twice is once, see
+    Several sessions may put and deliver at the same time. A file is removed only after the history has committed:
+    a session that is killed at any moment delivers a record twice at worst, which counts once, see
     :meth:`History.add`.
 
     Args:
-        directory: Where the files are; it is made with the first.
-        place: The history that they wait for, see :attr:`History.place`. Each has a directory of its own below, so
-            that what waits for a server does not go to the file of a session that was told of none.
+        directory: Directory of the files; created with the first one.
+        place: The history that they wait for, see :attr:`History.place`. Each has a subdirectory of its own: records
+            for a server must not go to the file of a session without that server.
     """
 
     def __init__(self, directory: Path, place: str = "") -> None:
-        #: What this session has put there: it need not be read again.
+        #: Records of this session, which need not be read again.
         self._own: dict[Path, Record] = {}
         self._directory = directory / hashlib.sha256(place.encode()).hexdigest()[:12] if place else directory
 
     def put(self, record: Record, written: Path | None = None) -> Path:
-        """Keep a record, whole or not at all: a file that holds it already gets a second name, where it can have one.
+        """Keep a record, whole or not at all; if possible as a hard link to a file that contains it already.
 
         Raises:
             OSError: It cannot be written.
@@ -69,7 +69,7 @@ class Spool:
         return path
 
     def deliver(self, history: History) -> Delivered:
-        """Give all records to a history, and remove those that it has taken; what goes wrong is told, not raised."""
+        """Deliver all records to a history, and remove the files of those accepted; problems are returned."""
         try:
             found = {
                 path: self._own.get(path) or _read(path) for path in sorted(self._directory.glob("*.json"), key=str)
@@ -91,7 +91,7 @@ class Spool:
 
 
 def _is_linked(written: Path, path: Path) -> bool:
-    """Whether a file has got a second name; some file systems know none, and none reaches another one."""
+    """True if a file got a second name; hard links fail on some file systems, and between two of them."""
     try:
         os.link(written, path)
     except OSError:
@@ -100,11 +100,11 @@ def _is_linked(written: Path, path: Path) -> bool:
 
 
 def _hand_over(history: History, records: dict[Path, Record], problems: list[str]) -> int:
-    """How many of these records a history has taken; their files are gone.
+    """Number of these records that the history accepted; their files are removed.
 
     Raises:
-        HistoryUnavailableError: It cannot be reached, and has taken none.
-        HistoryUnusableError: Nor would it take any other.
+        HistoryUnavailableError: It cannot be reached, and accepted none.
+        HistoryUnusableError: It would accept no other record either.
     """
     try:
         history.add(records.values())
@@ -114,13 +114,13 @@ def _hand_over(history: History, records: dict[Path, Record], problems: list[str
         if len(records) == 1:
             problems.append(str(error))
             return 0
-        # One record that a history does not take keeps no other from it.
+        # One rejected record must not block the others.
         return sum(_hand_over(history, {path: record}, problems) for path, record in records.items())
-    return sum([_removed(path, problems) for path in records])
+    return sum([_remove(path, problems) for path in records])
 
 
-def _removed(path: Path, problems: list[str]) -> bool:
-    """Whether a file that the history has is gone; where it is not, the next session delivers it once more."""
+def _remove(path: Path, problems: list[str]) -> bool:
+    """True if a delivered file is gone; if not, the next session delivers it once more."""
     try:
         path.unlink()
     except FileNotFoundError:
@@ -132,7 +132,7 @@ def _removed(path: Path, problems: list[str]) -> bool:
 
 
 def _read(path: Path) -> Record | str | None:
-    """A file's record, why it has none, or nothing where another session has delivered it meanwhile."""
+    """A file's record, the error in it, or ``None`` if another session has delivered it meanwhile."""
     try:
         return read_record(path)
     except ValueError as error:

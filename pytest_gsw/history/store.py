@@ -1,4 +1,4 @@
-"""A history: records go in, series of points and whole records come out."""
+"""A history: stores records, and returns series of points and whole records."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from pytest_gsw.tables.model import row_matches
 from pytest_gsw.validation.retryable import BLAMELESS
 from pytest_gsw.validation.run import CAUSE_OF_STATE
 
-# -- What people and the program have decided about runs: events that are appended, and never changed --
-# Who takes a decision back adds an event that revokes it, so that a history tells what counted at any time.
+# -- Decisions of people and the program on runs: events that are appended, and never changed ----------
+# A decision is revoked by another event: the history keeps the decisions in effect at any time.
 
 
-#: A run whose runs say nothing of its rows; the subject is its id.
+#: A run that is excluded from its rows' histories; the subject is its id.
 EXCLUDE = "exclude"
-#: An alarm that somebody looks after; the subject is its identity.
+#: The acknowledgement of an alarm; the subject is its identity.
 ACKNOWLEDGE = "acknowledge"
-#: What takes another one back.
+#: The revocation of another event.
 REVOKE = "revoke"
 
-# -- How records are written down, and the series that their points belong to ----------------------
+# -- Storage of records, and the series of their points --------------------------------------------
 
 
 _to_json = json.JSONEncoder(sort_keys=True).encode
@@ -63,25 +63,25 @@ class Event:
     kind: str
     subject: str
     cluster: str
-    #: When it was taken, seconds since the epoch.
+    #: Its time, seconds since the epoch.
     time_s: float
-    #: Why, who, until when, and the like.
+    #: Details such as its reason, person and end.
     body: Mapping[str, Any] = field(default_factory=dict)
-    #: The number of the event that this one takes back.
+    #: The number of the event that this one revokes.
     revokes: int | None = None
-    #: Its number, 0 before it is kept.
+    #: Its number, 0 before it is stored.
     id: int = 0
 
 
 def standing(events: Iterable[Event]) -> tuple[Event, ...]:
-    """Those that count: neither taken back, nor what takes others back."""
+    """The events in effect: neither revoked nor revocations."""
     all_of_them = tuple(events)
     revoked = {one.revokes for one in all_of_them}
     return tuple(one for one in all_of_them if one.revokes is None and one.id not in revoked)
 
 
 def read_events(database: Database) -> tuple[Event, ...]:
-    """All events, in the order in which they were kept.
+    """All events, in the order of their storage.
 
     Raises:
         HistoryError: One cannot be read.
@@ -97,10 +97,10 @@ def read_events(database: Database) -> tuple[Event, ...]:
 
 
 def add_event(database: Database, event: Event) -> Event:
-    """Keep an event, in a transaction of the caller's; the event with its number.
+    """Store an event, in a transaction of the caller's; return it with its number.
 
     Raises:
-        HistoryError: It takes back an event that is not there, or was taken back already.
+        HistoryError: It revokes an event that is missing or revoked already.
     """
     if event.revokes is not None and event.revokes not in {one.id for one in standing(read_events(database))}:
         raise HistoryError(f"no event {event.revokes} stands in {database.shown}")
@@ -109,7 +109,7 @@ def add_event(database: Database, event: Event) -> Event:
         "INSERT INTO gsw_event (time_s, cluster, kind, subject, body, revokes) VALUES (?, ?, ?, ?, ?, ?)",
         (event.time_s, *texts, _to_json(dict(event.body)), event.revokes),
     )
-    # Not RETURNING, which SQLite knows since 3.35 only.
+    # Not RETURNING, which SQLite has only since 3.35.
     same = "SELECT MAX(id) FROM gsw_event WHERE time_s = ? AND cluster = ? AND kind = ? AND subject = ?"
     ((number,),) = database.execute(same, (event.time_s, *texts))
     return replace(event, id=number)
@@ -125,7 +125,7 @@ ON CONFLICT (run_id, node_id) DO UPDATE SET row_id = excluded.row_id, cluster = 
 WHERE (CASE excluded.outcome WHEN '{ERROR.word}' THEN 0 ELSE 1 END, excluded.recorded_s)
     >= (CASE gsw_record.outcome WHEN '{ERROR.word}' THEN 0 ELSE 1 END, gsw_record.recorded_s)"""  # noqa: S608 - a word of ours
 
-# What is there of a record, and after the statement above: what nobody else changes before this transaction ends.
+# The stored state of a record after the statement above, locked against other sessions until this transaction ends.
 _STORED = """
 SELECT r.id, r.outcome, r.recorded_s, b.body FROM gsw_record r LEFT JOIN gsw_body b ON b.record_id = r.id
 WHERE r.run_id = ? AND r.node_id = ?"""
@@ -138,10 +138,10 @@ ON CONFLICT (record_id, job) DO NOTHING"""
 
 
 def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -> int:
-    """Write down records, by run and node id, in a transaction of the caller's; how many have changed anything."""
+    """Store records, by run and node id, in a transaction of the caller's; return how many changed anything."""
     series_ids = _series_ids(database, {key for record in records.values() if (key := series_key(record)) is not None})
-    _say_experiments(database, series_ids, records.values())
-    added_s = time.time()  # one for all: of what comes together, nothing came first
+    _set_experiments(database, series_ids, records.values())
+    added_s = time.time()  # one for all: records that arrive together have no order
     database.execute_many(_UPSERT_RECORD, [(*_record_values(record), added_s) for record in records.values()])
     stored = database.execute_each(_STORED, [plain(record.run.id, record.row.node_id) for record in records.values()])
     taken: dict[int, Record] = {}
@@ -170,7 +170,7 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
 
 
 def _known_ids(database: Database, keys: Sequence[SeriesKey]) -> dict[SeriesKey, int]:
-    """The ids of those of the series that are there."""
+    """The ids of the existing ones of these series."""
     found = database.execute_each(
         "SELECT id FROM gsw_series WHERE row_id = ? AND cluster = ? AND definition = ?",
         [key_values(key) for key in keys],
@@ -179,13 +179,13 @@ def _known_ids(database: Database, keys: Sequence[SeriesKey]) -> dict[SeriesKey,
 
 
 def plain(*texts: str) -> tuple[str, ...]:
-    """Texts that every database takes: PostgreSQL stores no zero byte, and neither stores half a character."""
+    """Texts that every database accepts: PostgreSQL stores no zero byte, and neither stores a lone surrogate."""
     whole = "".join(texts)
     return texts if printable(whole) == whole else tuple(map(printable, texts))
 
 
 def _series_ids(database: Database, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, int]:
-    """The ids of series, which are made where there are none."""
+    """The ids of series; missing ones are created."""
     wanted = sorted(keys)
     ids = _known_ids(database, wanted)
     database.execute_many(
@@ -196,8 +196,8 @@ def _series_ids(database: Database, keys: Iterable[SeriesKey]) -> Mapping[Series
     return {**ids, **_known_ids(database, [key for key in wanted if key not in ids])}
 
 
-def _say_experiments(database: Database, series_ids: Mapping[SeriesKey, int], records: Iterable[Record]) -> None:
-    """Give each series the experiment that its records say, where none has said it before."""
+def _set_experiments(database: Database, series_ids: Mapping[SeriesKey, int], records: Iterable[Record]) -> None:
+    """Set the experiment of each series without one, from its records."""
     said = {
         series_ids[key]: record.row.experiment
         for record in records
@@ -216,7 +216,7 @@ def _record_values(record: Record) -> tuple[Any, ...]:
 
 
 def _is_body_of(body: bytes | None, record: Record) -> bool:
-    """Whether a record is kept as it is."""
+    """True if the stored record is the same."""
     return body is not None and body_text(body) == record.text
 
 
@@ -224,7 +224,7 @@ def _point_values(one: JobPoint) -> tuple[Any, ...]:
     point = one.point
     return (
         *plain(one.job, point.run_id, point.job_id),
-        # Of JSON a whole number may be larger than any that a database has.
+        # An integer in JSON may exceed the range of a database.
         float(point.time_s),
         float(point.judged_s),
         *plain(point.outcome, point.nodes),
@@ -237,7 +237,7 @@ def _point_values(one: JobPoint) -> tuple[Any, ...]:
 
 
 def key_values(key: SeriesKey) -> tuple[str, ...]:
-    """What a series is found by."""
+    """The database values of a series' key."""
     return plain(key.row, key.cluster, key.definition)
 
 
@@ -252,26 +252,26 @@ WHERE f.cluster = ? AND f.time_s >= ? ORDER BY f.time_s, r.run_id, f.job"""
 
 @dataclass(frozen=True)
 class Failure:
-    """One job that the infrastructure failed."""
+    """One job that failed because of the infrastructure."""
 
     row: str
     run_id: str
     job_id: str
     time_s: float
     nodes: str
-    #: What failed it: ``node failure``, ``ECC error``.
+    #: The cause: ``node failure``, ``ECC error``.
     why: str
 
 
 def keep_failures(database: Database, records: Mapping[int, Record]) -> None:
-    """Write down the failed jobs of records, by the numbers of these; what was there of them before is taken away."""
+    """Store the failed jobs of records, by the numbers of these, in place of those stored before."""
     database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in records])
     values = [(record_id, *one) for record_id, record in records.items() for one in _values(record)]
     database.execute_many(_INSERT, values)
 
 
 def failures_of_cluster(database: Database, cluster: str, since_s: float) -> tuple[Failure, ...]:
-    """The failed jobs of a cluster, the oldest first; one that a replay recorded again is its first run's."""
+    """The failed jobs of a cluster, the oldest first; a job that a replay recorded again belongs to its first run."""
     found: dict[str, Failure] = {}
     for job, *values in database.execute(_OF_CLUSTER, (printable(cluster), since_s)):
         found.setdefault(job, Failure(*values))
@@ -290,7 +290,7 @@ def encode(record: Record) -> bytes:
 
 
 def body_text(body: bytes) -> str | None:
-    """The JSON of an encoded record, ``None`` if it is none."""
+    """The JSON of an encoded record; ``None`` if invalid."""
     try:
         return zlib.decompress(body).decode("ascii")
     except (zlib.error, ValueError):
@@ -298,7 +298,7 @@ def body_text(body: bytes) -> str | None:
 
 
 def decode(body: bytes) -> Record:
-    """The record again; a ValueError where it is none."""
+    """The record of an encoded one; a ValueError if invalid."""
     try:
         content = json.loads(zlib.decompress(body))
     except zlib.error as error:
@@ -316,9 +316,8 @@ _CAUSES = {one.name for one in SIGNATURES if one.infrastructure} | {
 def failed_jobs(record: Record) -> tuple[tuple[JobFacts, str], ...]:
     """The jobs of a record that its nodes may have failed, each with the cause.
 
-    Those are its attempts, whatever came of the row in the end, and the last job of a row that could not be measured
-    for such a cause. What somebody cancelled or a scheduler took away says nothing of nodes; a script that is wrong
-    says something of its row.
+    These are its failed attempts, whatever the row's outcome, and the last job of a row that could not be measured
+    for such a cause. A cancellation or preemption is no evidence against nodes; an error in a script concerns its row.
     """
     found = [(job, job.why_repeated) for job in record.jobs.failed if job.why_repeated not in BLAMELESS]
     last = record.jobs.last
@@ -334,8 +333,8 @@ def failed_jobs(record: Record) -> tuple[tuple[JobFacts, str], ...]:
 
 VERSION = 1
 
-# Texts and numbers that queries need are columns; whole records are in a table of their own, so that what is
-# scanned stays small.
+# Texts and numbers that queries need are columns; whole records are in a table of their own, to keep scanned
+# tables small.
 _TABLES = (
     # One run of one row.
     """CREATE TABLE gsw_record (
@@ -362,8 +361,8 @@ _TABLES = (
         UNIQUE (row_id, cluster, definition)
     )""",
     "CREATE INDEX gsw_series_by_cluster ON gsw_series (cluster, row_id)",
-    # One measured job, once for each record that tells of it; the first run's counts. Variables that are not known are
-    # JSON's null.
+    # One measured job, once for each record that contains it; the first run's counts. Unknown variables are JSON's
+    # null.
     """CREATE TABLE gsw_point (
         record_id BIGINT NOT NULL REFERENCES gsw_record (id),
         series_id BIGINT NOT NULL REFERENCES gsw_series (id),
@@ -383,7 +382,7 @@ _TABLES = (
     )""",
     "CREATE INDEX gsw_point_by_time ON gsw_point (series_id, time_s)",
     "CREATE INDEX gsw_point_by_job ON gsw_point (series_id, job, run_id, record_id)",
-    # A job that the infrastructure failed, of which no point tells.
+    # A job that the infrastructure failed, which has no point.
     """CREATE TABLE gsw_failure (
         record_id BIGINT NOT NULL REFERENCES gsw_record (id),
         job TEXT NOT NULL,
@@ -410,14 +409,14 @@ _TABLES = (
 
 
 def make_schema(database: Database) -> None:
-    """Give an empty database the schema.
+    """Create the schema in an empty database.
 
     Raises:
-        HistoryUnusableError: It is of another version.
+        HistoryUnusableError: It has another version.
         HistoryError: It cannot be read or changed.
     """
     if _has_schema(database):
-        return  # as each time but the first, and without a lock
+        return  # the usual case, without a lock
     with database.transaction(write=True):
         database.wait_for_schema()
         if not _has_schema(database):  # another session may have been faster
@@ -442,12 +441,12 @@ def _has_schema(database: Database) -> bool:
 # -- the history -----------------------------------------------------------------------------------
 
 
-#: More than any series has; SQLite knows no "LIMIT ALL".
+#: More than any series has; SQLite has no "LIMIT ALL".
 _ALL = 2**62
 
-# A job counts once however often it was recorded. A replay records it again, in a later run. An import has its time
-# from the log's last change, so that the session's own record of it, whenever that arrives, is known by the job's id
-# within two days, in which no id comes back.
+# A job counts once however often it was recorded. A replay records it again, in a later run. The time of an import is
+# the log's last change. The session's own record of the same job, whenever that arrives, is matched by the job's id
+# within two days, in which no id returns.
 _ONCE = """NOT EXISTS (
     SELECT 1 FROM gsw_point q
     WHERE q.series_id = p.series_id AND q.job = p.job AND (q.run_id, q.record_id) < (p.run_id, p.record_id)
@@ -469,7 +468,7 @@ _RUNS = """
 SELECT run_id, cluster, outcome, COUNT(*), MIN(time_s), MAX(time_s) FROM gsw_record
 WHERE run_id IN (SELECT DISTINCT run_id FROM gsw_record ORDER BY run_id DESC LIMIT ?)
 GROUP BY run_id, cluster, outcome"""
-# An import is of one log, and no run.
+# An import has one log, and is no real run.
 _OUTCOMES = """
 SELECT r.row_id, r.run_id, r.time_s, r.outcome FROM gsw_record r JOIN (
     SELECT run_id FROM gsw_record WHERE cluster = ? AND substr(run_id, 1, 7) <> 'import-'
@@ -478,10 +477,10 @@ SELECT r.row_id, r.run_id, r.time_s, r.outcome FROM gsw_record r JOIN (
 
 
 class History:
-    """All that is remembered of runs.
+    """The stored results of all runs.
 
-    Nothing is connected before it is needed. A connection that was lost is made again; what was asked meanwhile
-    raises :class:`~pytest_gsw.history.database.HistoryUnavailableError`, and may be asked again.
+    It connects at its first use. A connection that was lost is made again; a request meanwhile
+    raises :class:`~pytest_gsw.history.database.HistoryUnavailableError`, and may be repeated.
     """
 
     def __init__(self, database: Database) -> None:
@@ -490,28 +489,27 @@ class History:
 
     @property
     def shown(self) -> str:
-        """Where it is, fit to be shown: without a password."""
+        """Its place for messages, without a password."""
         return self._database.shown
 
     @property
     def place(self) -> str:
-        """Where it is, the same from every directory and without a password."""
+        """Its place, independent of the working directory and without a password."""
         return self._database.place
 
     def add(self, records: Iterable[Record]) -> int:
-        """Take in records: all of them, or none if that fails.
+        """Store records: all of them, or none if that fails.
 
-        A record that is there already changes nothing, and one that was written later of the same row in the same
-        run takes the earlier one's place, in whatever order they come, see
-        :func:`~pytest_gsw.history.model.rank`.
+        A record that is stored already changes nothing. Of two records of one row in one run, the later written one is
+        kept, in any order of arrival, see :func:`~pytest_gsw.history.model.rank`.
 
         Returns:
-            How many have changed anything.
+            The number of records that changed anything.
 
         Raises:
-            HistoryError: They cannot be taken in.
+            HistoryError: They cannot be stored.
         """
-        # In one order everywhere: two sessions that wait for each other's rows would wait for ever.
+        # The same order in all sessions: two that wait for each other's rows would wait for ever.
         newest = dict(sorted(by_run(records).items()))
         if not newest:
             return 0
@@ -521,7 +519,7 @@ class History:
     def cluster_points(self, cluster: str, since_s: float = 0.0) -> Mapping[ExperimentKey, tuple[Point, ...]]:
         """All points of a cluster, the oldest first, by row and experiment."""
         with self._transaction(write=False) as database:
-            # Looking each record up takes several times as long.
+            # A look-up of each record takes several times as long.
             added_s: dict[int, float] = dict(database.execute("SELECT id, added_s FROM gsw_record"))
             found = database.execute(_CLUSTER_POINTS, (*plain(cluster), since_s))
         runs: dict[tuple[str, str], list[Point]] = {}
@@ -533,33 +531,33 @@ class History:
         return {ExperimentKey(row, cluster, experiment): tuple(points) for (row, experiment), points in runs.items()}
 
     def decide(self, event: Event) -> Event:
-        """Keep what was decided, for good; the event with its number.
+        """Store a decision; return the event with its number.
 
         Raises:
-            HistoryError: It cannot be kept, or takes back what is not there.
+            HistoryError: It cannot be stored, or revokes a missing event.
         """
         with self._transaction(write=True) as database:
             return add_event(database, event)
 
     def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
-        """What was decided and not taken back, in the order in which it was; of one cluster, of one kind."""
+        """The events in effect, in order; of one cluster or one kind, if given."""
         with self._transaction(write=False) as database:
             found = standing(read_events(database))
         return tuple(one for one in found if cluster in {None, one.cluster} and kind in {None, one.kind})
 
     def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:
-        """The jobs of a cluster that the infrastructure failed, the oldest first."""
+        """The jobs of a cluster that failed because of the infrastructure, the oldest first."""
         with self._transaction(write=False) as database:
             return failures_of_cluster(database, cluster, since_s)
 
     def series(self, rows: Sequence[str] = (), cluster: str | None = None) -> tuple[SeriesKey, ...]:
-        """The series that have points: by row, cluster and time, that with the newest point first.
+        """The series that have points: by row, cluster and time, the one with the newest point first.
 
         Args:
-            rows: Ids or node ids of rows, in which ``*`` and ``?`` stand for any letters; all by default.
+            rows: Ids or node ids of rows, with the wildcards ``*`` and ``?``; all by default.
             cluster: Only this cluster's.
         """
-        found = self._ask(
+        found = self._query(
             "SELECT row_id, cluster, definition,"
             " (SELECT MAX(time_s) FROM gsw_point p WHERE p.series_id = s.id) FROM gsw_series s"
         )
@@ -572,8 +570,8 @@ class History:
         return tuple(sorted(chosen, key=lambda key: (by_number(key.row), key.cluster, -newest[key], key.definition)))
 
     def runs(self, last: int | None = None) -> tuple[RunSummary, ...]:
-        """The runs, or the last ones, in the order of their names, which begin with the time at which they began."""
-        found = self._ask(_RUNS, (_ALL if last is None else last,))
+        """The runs, or the last ones, in the order of their names, which begin with their time."""
+        found = self._query(_RUNS, (_ALL if last is None else last,))
         runs: dict[tuple[str, str], RunSummary] = {}
         for run_id, cluster, outcome, rows, first_s, last_s in sorted(found):
             known = runs.get((run_id, cluster), RunSummary(run_id, cluster, first_s, last_s, {}))
@@ -587,17 +585,17 @@ class History:
         return tuple(runs.values())
 
     def outcomes(self, cluster: str, last: int) -> Mapping[str, tuple[RowOutcome, ...]]:
-        """By row, what the last runs of a cluster came to, measured or not, the oldest first."""
-        found = self._ask(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
+        """Outcomes of the last runs of a cluster by row, measured or not, the oldest first."""
+        found = self._query(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
         return _outcomes_by_row(found)
 
     def records(self, run_id: str, rows: Collection[str] | None = None) -> tuple[Record, ...]:
-        """The records of one run, or of the rows with these ids, in the order of their node ids.
+        """The records of one run, or of its rows with these ids, in the order of their node ids.
 
         Raises:
             HistoryError: One of them cannot be read.
         """
-        found = self._ask(
+        found = self._query(
             "SELECT node_id, row_id, body FROM gsw_record r JOIN gsw_body b ON b.record_id = r.id WHERE run_id = ?",
             plain(run_id),
         )
@@ -607,8 +605,8 @@ class History:
             raise HistoryError(f"a record of run {run_id} in {self.shown} cannot be read: {error}") from None
 
     def has_job(self, row: str, cluster: str, job_id: str) -> bool:
-        """Whether a job of this id is a point of a row, on whatever day it ended and under whatever definition."""
-        found = self._ask(
+        """True if a job with this id is a point of a row, on any day and under any definition."""
+        found = self._query(
             "SELECT 1 FROM gsw_point p JOIN gsw_series s ON s.id = p.series_id"
             " WHERE s.row_id = ? AND s.cluster = ? AND p.job_id = ? LIMIT 1",
             plain(row, cluster, job_id),
@@ -616,7 +614,7 @@ class History:
         return bool(found)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._database.close()
 
     def __enter__(self) -> History:  # noqa: PYI034 - typing.Self is Python 3.11's
@@ -635,7 +633,7 @@ class History:
         with self._database.transaction(write=write):
             yield self._database
 
-    def _ask(self, sql: str, values: Values = ()) -> Rows:
+    def _query(self, sql: str, values: Values = ()) -> Rows:
         with self._transaction(write=False) as database:
             return database.execute(sql, values)
 
@@ -663,5 +661,5 @@ def _point(row: Sequence[Any]) -> Point:
 
 @lru_cache(maxsize=1024)
 def _facts(text: str) -> Any:
-    """What a job ran with, or measured; runs have mostly the same, and their points one value of it."""
+    """Environment or metrics of a job; runs share most of them, and their points one object."""
     return json.loads(text)

@@ -1,1 +1,1 @@
-"""What comes in by a hook: who raised, what was returned, and a launcher that may do either at any time."""
+"""Checks of hooks' results, and errors that name the plugin and the place."""

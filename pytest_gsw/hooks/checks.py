@@ -1,6 +1,6 @@
-"""Whether what a hook returned has the shape of its contract, before anything is submitted.
+"""Checks of hooks' results against their contracts, before anything is submitted.
 
-The contract suite in :mod:`pytest_gsw.testing` asks the same questions.
+The contract suite in :mod:`pytest_gsw.testing` uses the same checks.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pytest_gsw.jobs.layout import JOB_ID
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStep, Launch
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
 
-# -- A hook that raised, or returned what it must not, as an error that names the plugin and the place
+# -- Errors of hooks that raised or returned an invalid result, with the plugin and the place -------
 
 
-#: Packages whose frames stand between a session and a site's own code.
+#: Packages whose frames come between a session and a site's own code.
 _BETWEEN = frozenset({"pytest_gsw", "pluggy", "_pytest", "pytest"})
 _LONGEST_LINE = 300
 
 
 def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> HookError:
-    """What a site's own code has raised, with its plugin, its place, and the traceback's last line."""
+    """An error for an exception in a site's own code, with its plugin, its place, and the traceback's last line."""
     said = last_line(error)
     frames = list(traceback.walk_tb(error.__traceback__))
     first = next((number for number, (frame, _) in enumerate(frames) if _is_foreign(frame)), None)
@@ -42,14 +42,14 @@ def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> H
     plugin = _plugin_of(entry, plugins)
     own = [(frame, line) for frame, line in frames[first:] if _is_beside(frame, entry)]
     return HookError(
-        f"{_called(entry)} of {plugin} raised {said}",
+        f"{_function_name(entry)} of {plugin} raised {said}",
         (("at", _place(*own[-1])),),
         advice="correct it there; docs/hooks.md says what each hook is given, and what it may return",
     )
 
 
 def wrong_answer(hook: Any, problem: str, advice: str = "", wrong: Sequence[str] = ()) -> InvalidHookResultError:
-    """That a hook, as ``config.hook`` has it, returned what it must not; ``wrong`` names attributes of the answer."""
+    """An error for a hook's invalid result; ``wrong`` names attributes of the result."""
     return InvalidHookResultError(
         f"an implementation of {hook.name} returned {problem}",
         (*(("wrong", one) for one in wrong), *(("plugin", name) for name in implementers(hook))),
@@ -58,12 +58,12 @@ def wrong_answer(hook: Any, problem: str, advice: str = "", wrong: Sequence[str]
 
 
 def not_that(value: object, kind: str, problems: Sequence[str]) -> str:
-    """That an object is not what a hook is to return, with all that is wrong with it."""
+    """A text that an object is not of the expected kind, with all its problems."""
     return "\n".join([f"{type(value).__name__}, which is no {kind}:", *(f"  {problem}" for problem in problems)])
 
 
 def implementers(hook: Any) -> Sequence[str]:
-    """The plugins that implement a hook besides pytest-gsw, those first that are asked first."""
+    """The plugins that implement a hook besides pytest-gsw, in the order of their calls."""
     names = [impl.plugin_name for impl in reversed(hook.get_hookimpls())]
     return [shown(name) for name in names if name and not name.startswith("pytest_gsw.")]
 
@@ -75,18 +75,18 @@ def last_line(error: BaseException) -> str:
 
 
 def shown(plugin: str) -> str:
-    """A plugin's name, a conftest.py as seen from the working directory."""
+    """A plugin's name; for a conftest.py, its path relative to the working directory."""
     return str(relative_path(Path(plugin))) if plugin.endswith(".py") else plugin
 
 
-def _called(frame: FrameType) -> str:
-    """The function that was entered, with the class of its object."""
+def _function_name(frame: FrameType) -> str:
+    """The called function, with the class of its object."""
     name, itself = frame.f_code.co_name, frame.f_locals.get("self")
     return name if itself is None else f"{type(itself).__name__}.{name}"
 
 
 def _plugin_of(frame: FrameType, plugins: Iterable[tuple[str, object]]) -> str:
-    """The plugin whose file a frame is in, or whose package; else the frame's module."""
+    """The plugin with this frame's file or package; else the frame's module."""
     module = str(frame.f_globals.get("__name__", "?"))
     path = frame.f_code.co_filename
     named = {name: str(getattr(plugin, "__file__", "")) for name, plugin in plugins if plugin is not None}
@@ -98,14 +98,14 @@ def _plugin_of(frame: FrameType, plugins: Iterable[tuple[str, object]]) -> str:
 
 
 def _is_foreign(frame: FrameType) -> bool:
-    """Whether a frame is neither pytest's nor ours, nor of Python's own library."""
+    """True if a frame belongs neither to pytest, nor to this package, nor to Python's own library."""
     package, path = str(frame.f_globals.get("__name__", "")).partition(".")[0], frame.f_code.co_filename
     of_python = path.startswith(("<frozen", str(Path(traceback.__file__).parent))) and "site-packages" not in path
     return package not in _BETWEEN and not of_python
 
 
 def _is_beside(frame: FrameType, entry: FrameType) -> bool:
-    """Whether a frame is of the same site as the one that was entered."""
+    """True if a frame belongs to the same site as the called function."""
     beside, path = Path(entry.f_code.co_filename).parent, Path(frame.f_code.co_filename)
     return path.is_relative_to(beside) and "site-packages" not in path.relative_to(beside).parts
 
@@ -114,10 +114,10 @@ def _place(frame: FrameType, line: int) -> str:
     return f"{relative_path(Path(frame.f_code.co_filename))}:{line}, in {frame.f_code.co_name}"
 
 
-#: What an attribute must be: a few words, and whether a value is that.
+#: The requirement on an attribute: a few words, and its check.
 _Check: TypeAlias = tuple[str, Callable[[Any], bool]]
 
-#: Longer ones do not fit into the names of files.
+#: Longest id that fits into the names of files.
 LONGEST_JOB_ID = 128
 
 
@@ -189,7 +189,7 @@ _LAUNCHER_METHODS: Mapping[str, tuple[str, ...]] = {
     "batch_output": ("job",),
     "close": (),
 }
-#: What a launcher may have as well.
+#: Optional methods of a launcher.
 _LAUNCHER_OPTIONS: Mapping[str, tuple[str, ...]] = {"named": ("specs", "since_s")}
 _FORMAT: Mapping[str, _Check] = {
     "name": _NAME,
@@ -205,7 +205,7 @@ _PARSER_METHODS: Mapping[str, tuple[str, ...]] = {"feed": ("offset", "record"), 
 
 _COUNT: _Check = ("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)
 _MOMENT = _or_none("seconds since the epoch,", lambda value: _is_number(value) and math.isfinite(value))
-#: By the type that a field of a job's spec or status is declared with.
+#: Checks by the declared type of a field of a job's spec or status.
 _BY_TYPE: Mapping[str, _Check] = {
     "str": _TEXT,
     "str | None": _or_none(*_TEXT),
@@ -223,12 +223,12 @@ _BY_TYPE: Mapping[str, _Check] = {
 
 
 def _by_types(kind: type, without: Collection[str] = (), **own: _Check) -> Mapping[str, _Check]:
-    """What each field of a class must be: by its type, but for those that have more to be."""
+    """The checks of a class's fields: by their types, or as given."""
     names = [(name, str(of)) for name, of in inspect.get_annotations(kind).items() if name not in without]
     return {name: own.get(name) or _BY_TYPE[of] for name, of in names}
 
 
-#: The row's own id, and what a session adds to a spec, are not a hook's.
+#: Checks of a job's spec; the row's id, and fields that the session sets, are not the hook's.
 _SPEC = _by_types(
     JobSpec,
     without=("row_id", "definition", "image", "variables", "documented"),
@@ -242,7 +242,7 @@ _SPEC = _by_types(
 )
 
 
-#: Longer ones leave no room for the figures on a row's line.
+#: Longest texts that leave room for the figures on a row's line.
 _LONGEST_UNIT, _LONGEST_LABEL = 20, 40
 
 
@@ -267,23 +267,23 @@ _METRIC: Mapping[str, _Check] = {
 
 
 def metric_problems(metric: object) -> list[str]:
-    """What keeps an object from being a site's metric, a line each; none if nothing does."""
+    """Problems of an object as a site's metric, a line each."""
     return [*_wrong(metric, _METRIC), *_wrong_methods(metric, {"read": ("log",)})]
 
 
 def suite_problems(suite: object) -> list[str]:
-    """What keeps an object from having the rows of a suite, a line each; none if nothing does."""
+    """Problems of an object as the rows of a suite, a line each."""
     methods = {"of_table": ("path",), "case_of": ("row",), "told": (), "conclude": ("records",)}
     return list(_wrong_methods(suite, methods))
 
 
 def is_own(value: object) -> bool:
-    """Whether a launcher came with pytest-gsw, and not with a site."""
+    """True if a launcher is part of pytest-gsw, not of a site."""
     return type(value).__module__.partition(".")[0] == "pytest_gsw"
 
 
 def launcher_problems(launcher: object) -> list[str]:
-    """What keeps an object from being a launcher, a line each; none if nothing does."""
+    """Problems of an object as a launcher, a line each."""
     options = {name: arguments for name, arguments in _LAUNCHER_OPTIONS.items() if hasattr(launcher, name)}
     found = [*_wrong(launcher, _LAUNCHER), *_wrong_methods(launcher, {**_LAUNCHER_METHODS, **options})]
     keys: object = getattr(launcher, "cluster_keys", ())
@@ -293,7 +293,7 @@ def launcher_problems(launcher: object) -> list[str]:
 
 
 def format_problems(log_format: object) -> list[str]:
-    """What keeps an object from being a log format, a line each; none if nothing does."""
+    """Problems of an object as a log format, a line each."""
     found = [*_wrong(log_format, _FORMAT), *_wrong_methods(log_format, {"reader": ()})]
     if hasattr(log_format, "parse"):
         found.append("parse: not asked any more, write reader(), see pytest_gsw_log_format in docs/hooks.md")
@@ -301,13 +301,13 @@ def format_problems(log_format: object) -> list[str]:
         return found
     try:
         parser = log_format.reader()  # type: ignore[attr-defined]
-    except Exception as error:  # whatever a site's code raises
+    except Exception as error:  # in a site's own code
         return [f"reader: raised {type(error).__name__}: {error}"]
     return [f"reader().{problem}" for problem in _wrong_methods(parser, _PARSER_METHODS)]
 
 
 def spec_problems(spec: object) -> list[str]:
-    """Which fields of a job spec are of a wrong type, a line each; their values may be secrets and are not shown."""
+    """Fields of a job spec with a wrong type, a line each; their values may be secrets and are not shown."""
     return [
         f"{name}: got {type(getattr(spec, name)).__name__}, wanted {wanted}"
         for name, (wanted, is_right) in _SPEC.items()
@@ -316,14 +316,14 @@ def spec_problems(spec: object) -> list[str]:
 
 
 def peak_problem(peak: object) -> str | None:
-    """What is wrong with a peak in FLOP/s, ``None`` if nothing is."""
+    """The problem of a peak in FLOP/s; ``None`` if it is valid."""
     if peak is None or _is_above_0(peak):
         return None
     return f"{_short(peak)}, wanted FLOP/s above 0 or None"
 
 
 def job_id_problem(job_id: object) -> str | None:
-    """Why something cannot be a job's id, ``None`` if it can: ids are text, in names of files and in arguments."""
+    """The problem of a job's id, which appears in names of files and in arguments; ``None`` if it is valid."""
     if not isinstance(job_id, str):
         return f"{_short(job_id)}, wanted a text"
     if not 1 <= len(job_id) <= LONGEST_JOB_ID:
@@ -363,7 +363,7 @@ def _wrong_methods(value: object, methods: Mapping[str, tuple[str, ...]]) -> Ite
 def _signature(method: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(method)
-    except ValueError:  # a builtin that does not tell
+    except ValueError:  # a builtin without a signature
         return None
 
 

@@ -1,4 +1,4 @@
-"""The environment of jobs and of questions to the scheduler, and how it may be printed."""
+"""The environment of jobs and of queries to the scheduler, and its printable form."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ CHANGES_THE_SUBMISSION = frozenset(
         "SLURM_EXPORT_ENV",
         # sbatch would not return before the job has ended.
         "SBATCH_WAIT",
-        # The answer would stand for many jobs.
+        # One submission would make many jobs.
         "SBATCH_ARRAY_INX",
-        # The job would go to a cluster that is then not asked about it.
+        # The job would go to a cluster that the session does not poll.
         "SBATCH_CLUSTERS",
         "SLURM_CLUSTERS",
         # All jobs would share one log, or log where the recipe does not.
@@ -38,7 +38,7 @@ CHANGES_THE_SUBMISSION = frozenset(
     }
 )
 
-#: What is the session's own: where it keeps its history, which may be a URL with a password, and the password.
+#: The session's own variables: the location of its history, perhaps a URL with a password, and the password.
 #: Recipes keep snapshots of their environment in their results.
 _NOT_FOR_JOBS = frozenset({"GSW_HISTORY", "PGPASSWORD"})
 
@@ -46,34 +46,34 @@ _NOT_FOR_JOBS = frozenset({"GSW_HISTORY", "PGPASSWORD"})
 #: job's own pytest does (``PYTEST_ADDOPTS``, ``PYTEST_XDIST_WORKER``).
 _OF_PYTEST = "PYTEST_"
 
-#: What even a pytest that itself runs inside a Slurm job hands on. Slurm sets none of these in a
-#: job, so they are the user's: which cluster, and the variables that the recipes' documents and scripts name.
+#: Variables that jobs inherit even if pytest itself runs inside a Slurm job. Slurm sets none of these in a
+#: job: they are the user's choice of a cluster, and variables in the recipes' documents and scripts.
 KEPT_INSIDE_A_JOB = frozenset({"SLURM_CONF", "SLURM_ACCOUNT", "SLURM_PARTITION", "SLURM_MPI_TYPE"})
 
-#: Beginnings of the variables that Slurm sets in a job. An inner ``srun`` takes them for options:
+#: Beginnings of the variables that Slurm sets in a job. An inner ``srun`` reads them as options:
 #: SLURM_NTASKS_PER_NODE, SLURM_GPUS_PER_NODE, SLURM_JOB_ID ("step of that other job") …
 _SET_INSIDE_A_JOB = ("SLURM_", "SLURMD_", "SRUN_", "PMI_", "PMIX_", "PMI2_")
 
 #: Beginnings of the variables that change what Slurm's queries print.
 _CHANGES_A_QUERY = ("SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
 
-#: Beginnings of the variables by which the libraries that train are tuned, whoever exports them.
+#: Beginnings of the variables that tune the training libraries.
 _OF_LIBRARIES = ("NCCL_", "CUDA_", "OMP_", "UCX_", "FI_", "XLA_", "JAX_", "NVTE_", "TORCH", "PYTORCH_")
-#: Variables that say which row a job is of and where it writes: no two rows or runs need have them in common. The image
-#: is a fact of its own.
+#: Variables for a job's row and its output paths, which differ between rows and runs. The image is recorded by
+#: itself.
 _OF_THE_JOB = CONTRACT_VARIABLES | {
     *("LLMB_EXPERIMENT_DIR", "SRUN_OUTPUT", "SRUN_ERROR", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", IMAGE_VARIABLE),
 }
-#: Variables that are kept, and the letters that are kept of each.
+#: Most recorded variables, and most recorded letters of each.
 _MOST_KEPT = 200
 _LONGEST_KEPT = 200
 
 
 def session_environment(environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """The session's environment as it is now; it stays so whatever changes the process's own.
+    """A copy of the session's environment as it is now.
 
-    pytest sets and deletes variables while other threads submit jobs, and so may a site's fixtures: a walk
-    through ``os.environ`` then fails in its midst. What is gone before it was read was not there.
+    pytest and a site's fixtures set and delete variables while other threads submit jobs: iteration over ``os.environ``
+    would then fail. A variable that is deleted before it is read counts as not set.
     """
     source: Mapping[str, str] = os.environ if environ is None else environ
     found = ((name, source.get(name)) for name in list(source))
@@ -81,7 +81,7 @@ def session_environment(environ: Mapping[str, str] | None = None) -> Mapping[str
 
 
 def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]:
-    """The environment in which a job is submitted: the session's, less what misleads, plus the row's."""
+    """The environment of a job's submission: the session's without misleading variables, plus the row's."""
     inside_a_job = _is_inside_a_job(session)
     inherited = {
         name: value for name, value in session.items() if _is_for_jobs(name, inside_a_job) and name not in spec.unset
@@ -91,7 +91,7 @@ def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]
 
 
 def job_variable(session: Mapping[str, str], spec: JobSpec, name: str) -> str:
-    """One variable of that environment, empty where it is not set; none that a virtual environment changes."""
+    """One variable of that environment, empty if not set; not for variables that a virtual environment changes."""
     if name in spec.environment:
         return spec.environment[name]
     value = session.get(name, "")
@@ -100,7 +100,7 @@ def job_variable(session: Mapping[str, str], spec: JobSpec, name: str) -> str:
 
 
 def job_image(session: Mapping[str, str], spec: JobSpec) -> str | None:
-    """The image that a job's environment chooses."""
+    """The image in a job's environment."""
     return image_of({IMAGE_VARIABLE: job_variable(session, spec, IMAGE_VARIABLE)})
 
 
@@ -110,7 +110,7 @@ def _is_inside_a_job(session: Mapping[str, str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_for_jobs(name: str, inside_a_job: bool) -> bool:
-    """Whether a session hands a variable on; the same ones are asked about for each job."""
+    """True if jobs inherit this variable; cached, since each job needs the same ones."""
     return (
         name not in CHANGES_THE_SUBMISSION
         and name not in _NOT_FOR_JOBS
@@ -120,28 +120,28 @@ def _is_for_jobs(name: str, inside_a_job: bool) -> bool:
 
 
 def query_environment(session: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which Slurm is asked: no user's taste in formats, and times as epoch seconds."""
+    """The environment of Slurm's queries: without the user's formats, and with times as epoch seconds."""
     plain = {name: value for name, value in session.items() if not name.startswith(_CHANGES_A_QUERY)}
     return plain | {"SLURM_TIME_FORMAT": "%s"}
 
 
 def masked_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """A copy that may be printed: what looks like a secret, by its name or by itself, is hidden."""
+    """A printable copy, with secrets hidden: values that look like one, or whose name does."""
     return {name: MASK if value and is_secret(name) else masked_text(value) for name, value in environment.items()}
 
 
 def kept_variables(session: Mapping[str, str], spec: JobSpec, taken: Iterable[str] = ()) -> dict[str, str] | None:
-    """The variables of a job that a record keeps, so that a later run can tell which of them has changed.
+    """The variables of a job that a record keeps, for a later run to find those that changed.
 
-    Secrets are masked, so that a record tells whether one was set, and not whether it has changed.
+    Secrets are masked: a record shows if one was set, not if it changed.
 
     Args:
         session: The session's environment.
-        spec: The job. What sets its variables is kept: the row's table, the cluster, a hook.
-        taken: Variables that the session exports and the launch script takes. Those of libraries are kept as well.
+        spec: The job. Its own variables, from the row's table, the cluster or a hook, are kept.
+        taken: Variables that the session exports and the launch script reads. Those of libraries are kept as well.
 
     Returns:
-        What may be written down, by name; ``None`` where they are too many.
+        Printable values by name; ``None`` if there are too many.
     """
     wanted = {*taken, *(name for name in session if name.startswith(_OF_LIBRARIES))}
     inherited = {name: value for name in wanted if (value := job_variable(session, spec, name))}
@@ -149,22 +149,24 @@ def kept_variables(session: Mapping[str, str], spec: JobSpec, taken: Iterable[st
     found = inherited | {name: spec.environment[name] for name in own if not name.startswith(("GSW_", "SLURM_JOB"))}
     if len(found) > _MOST_KEPT:
         return None
-    return {printable(name): _kept(name, value, session, spec.environment) for name, value in sorted(found.items())}
+    return {
+        printable(name): _record_value(name, value, session, spec.environment) for name, value in sorted(found.items())
+    }
 
 
-def _kept(name: str, value: str, *environments: Mapping[str, str]) -> str:
-    """A value as a record keeps it; of one that is cut, its fingerprint tells whether the rest has changed."""
+def _record_value(name: str, value: str, *environments: Mapping[str, str]) -> str:
+    """A value as recorded; a long one is cut and gets a fingerprint, which shows changes in the rest."""
     shown = MASK if value and is_secret(name) else one_line(printable(masked_text(value, *environments)))
     return shown if len(shown) <= _LONGEST_KEPT else f"{shown[:_LONGEST_KEPT]}… ({fingerprint(shown)})"
 
 
 def masked_command(argv: Sequence[str]) -> tuple[str, ...]:
-    """A command that may be printed: of ``--api-key=x``, ``--export=ALL,HF_TOKEN=x`` and URLs, secrets are hidden."""
+    """A printable command: secrets in ``--api-key=x``, ``--export=ALL,HF_TOKEN=x`` and URLs are hidden."""
     return tuple(masked_text(_masked_argument(argument)) for argument in argv)
 
 
 def _masked_argument(argument: str) -> str:
-    """An argument in which the values that are given to names of secrets, up to a comma or a blank, are hidden."""
+    """An argument with the values of secret names hidden, each up to a comma or a blank."""
     shown, hiding = "", False
     for piece in re.findall(r"[^=,\s]*[=,\s]?", argument):
         end = piece[-1:] if piece[-1:] in {"=", ","} or piece[-1:].isspace() else ""

@@ -1,13 +1,13 @@
-"""Where recipes put the log of a job.
+"""Paths of jobs' logs, as the recipes write them.
 
 Below the staging area::
 
     results/$GSW_VERSION/$DTYPE/$MODEL_SIZE/$GPUS/log-<framework>_<model>_<size>_<gpus>_<job id>.out
 
 All runs of a row share one directory and differ in the job's id alone, and other recipes with the
-same size, dtype and number of GPUs write there too. A row without a size is given no ``MODEL_SIZE``, and its logs are
-where the recipe puts them without one, by whatever size. The last one by name need not be the
-last run (999999 sorts after 1000000), so a log is found by its job's id or not at all.
+same size, dtype and number of GPUs write there too. A row without a size gets no ``MODEL_SIZE``: its logs are
+where the recipe puts them without one, under any size. The last one by name need not be the
+last run (999999 sorts after 1000000): a log is found by its job's id or not at all.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pytest_gsw.common.text import moment
 from pytest_gsw.errors import LogError, NoLogError
 from pytest_gsw.jobs.model import ERROR_SUFFIX, Job, JobSpec, LogBefore
 
-#: Stands for the job's id in a log glob.
+#: Placeholder of the job's id in a log glob.
 JOB_ID = "{job_id}"
-#: Stands for what the recipe calls the size where the row has none; there is no underscore in it.
+#: Placeholder of the recipe's size if the row has none; it contains no underscore.
 ANY_SIZE = "{size}"
 
 #: The directory of all results below the staging area.
@@ -40,11 +40,11 @@ _NCCL_TRACE = "-nccl-trace"
 #: The name of a directory, or a log's own.
 _TRACED = re.compile(rf"{_NCCL_TRACE}(?:/|\Z)")
 
-#: What is taken for the id of some job: ``481220``, ``f734016966``, ``123.server``, ``pod-abc``. With an
-#: underscore, another row's number of GPUs would be part of it.
+#: Accepted job ids: ``481220``, ``f734016966``, ``123.server``, ``pod-abc``. With an underscore, another row's
+#: number of GPUs would be part of it.
 _ANY_JOB_ID = r"[A-Za-z0-9][A-Za-z0-9.:@+~-]{0,127}"
 
-#: That a file cannot be reached for one of these reasons is no passing trouble of its file system.
+#: Errors of a file that do not come from a temporary failure of its file system.
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
 
 _NEAR_MISSES_SHOWN = 5
@@ -52,13 +52,13 @@ _LONGEST_NAME = 128
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
 
 
-#: Rows have few words, and those of one table have most in common.
+#: Cached: rows have few words, and those of one table share most of them.
 _escaped = lru_cache(maxsize=1024)(glob.escape)
 
 
 @dataclass(frozen=True)
 class FoundLog:
-    """A log, and the id of the job that its name says wrote it."""
+    """A log, and the job's id in its name."""
 
     path: Path
     job_id: str
@@ -71,24 +71,24 @@ def log_glob(framework: str, model: str, size: str | None, dtype: str, gpus: int
 
 
 def fixed_part(log_glob: str) -> str:
-    """The directories of a log glob up to the first of which not even the name is known: ``results``."""
+    """The leading directories of a log glob whose names are fixed: ``results``."""
     directories = log_glob.split("/")[:-1]
     free = (number for number, name in enumerate(directories) if glob.has_magic(name) or "{" in name)
     return "/".join(directories[: next(free, len(directories))])
 
 
 def is_nccl_traced(environment: Mapping[str, str]) -> bool:
-    """Whether a job's environment turns NCCL tracing on."""
+    """True if a job's environment turns NCCL tracing on."""
     return environment.get("ENABLE_NCCL_TRACE", "").lower() == "true"
 
 
 def in_traced_results(log: Path | None) -> bool:
-    """Whether a log lies where the recipes put those of runs that trace NCCL."""
+    """True if a log is in the recipes' directory for runs that trace NCCL."""
     return log is not None and _TRACED.search(str(log)) is not None
 
 
 def cut_name(name: str, longest: int, whole: str) -> str:
-    """A name of at most so many characters; one that must be cut has a hash of what it names, to stay its own."""
+    """A name of at most so many characters; a longer one is cut and ends in a hash of ``whole``, to stay unique."""
     if len(name) <= longest:
         return name
     return f"{name[: longest - 17]}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
@@ -100,7 +100,7 @@ def slurm_name(text: str) -> str:
 
 
 def log_of(job: Job) -> Path:
-    """The one log that belongs to a job, where its recipe puts it.
+    """The one log of a job, where its recipe puts it.
 
     Raises:
         LogError: There is none (yet), or more than one.
@@ -110,7 +110,7 @@ def log_of(job: Job) -> Path:
 
 
 def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
-    """The one log of a job, by the glob of its row's logs below the staging area, as :func:`log_glob` makes it.
+    """The one log of a job, by the glob of its row's logs below the staging area (see :func:`log_glob`).
 
     A job that traces NCCL writes to a directory of its own.
 
@@ -121,7 +121,7 @@ def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
     found = find_logs(stage, log_glob, nccl_trace, job_id=job_id)
     if len(found) == 1:
         return found[0].path
-    searched = ("searched", f"{stage}/{_with_job_id(log_glob, job_id)}")
+    searched = ("searched", f"{stage}/{_fill_job_id(log_glob, job_id)}")
     if found:
         candidates = tuple(("candidate", str(log.path)) for log in found)
         raise LogError(
@@ -129,7 +129,7 @@ def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
             (searched, *candidates),
             advice="remove the copies: one job writes one log",
         )
-    place, near = _near_misses(stage, _with_job_id(log_glob, job_id))
+    place, near = _near_misses(stage, _fill_job_id(log_glob, job_id))
     raise NoLogError(
         f"no log of job {job_id}",
         (searched, *links_passed_over(stage, log_glob, job_id), *near),
@@ -140,25 +140,25 @@ def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
 def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None = None) -> list[FoundLog]:
     """All logs of a row, or those of one job, in the order of their paths.
 
-    Links that lead out of the results are not followed: what is there is another place's run.
+    Links that lead out of the results are not followed: their targets are runs of another place.
     """
     home = _home(stage, log_glob)
     return [
         log
-        for log in _named_like_logs(stage, log_glob, job_id)
+        for log in _log_candidates(stage, log_glob, job_id)
         if _is_inside(log.path, home) and (nccl_trace or not _is_traced(log.path, stage))
     ]
 
 
 def errors_beside(log: Path) -> tuple[Path, ...]:
-    """What went to stderr, of a log whose recipe keeps that apart."""
+    """The stderr file next to a log, if the recipe separates them."""
     place = str(log)
     errors = f"{os.path.splitext(place)[0]}{ERROR_SUFFIX}"  # noqa: PTH122 - Path costs more than the look
     return (Path(errors),) if errors != place and _is_file(errors) else ()
 
 
 def outputs_beside(job: Job, log: Path | None, batch_output: Path | None) -> tuple[Path, ...]:
-    """What a job's recipe wrote beside its log, where it keeps stderr apart, and where NeMo-Run's own shell writes."""
+    """Other outputs of a job: stderr next to its log, and the output of NeMo-Run's own shell."""
     known = [path for path in (log, batch_output) if path is not None]
     beside = [errors for path in known for errors in errors_beside(path)]
     if log is None:
@@ -172,17 +172,17 @@ def outputs_beside(job: Job, log: Path | None, batch_output: Path | None) -> tup
 
 
 def _is_traced(path: Path, stage: Path) -> bool:
-    """Whether a log is where jobs that trace NCCL write, the stage's own name included."""
+    """True if a log is where jobs that trace NCCL write, the stage's own name included."""
     return _NCCL_TRACE in str(path) and any(part.endswith(_NCCL_TRACE) for part in path.relative_to(stage.parent).parts)
 
 
 def links_passed_over(stage: Path, log_glob: str, job_id: str | None = None) -> tuple[tuple[str, str], ...]:
-    """The links that :func:`find_logs` did not follow although logs are behind them, as a message names them."""
+    """Evidence of links that :func:`find_logs` did not follow although logs are behind them."""
     home = _home(stage, log_glob)
     inside = home.resolve()
     links = [
         next(place for place in (*reversed(log.path.parents), log.path) if _leads_out(place, home, inside))
-        for log in _named_like_logs(stage, log_glob, job_id)
+        for log in _log_candidates(stage, log_glob, job_id)
         if not log.path.resolve().is_relative_to(inside)
     ]
     return tuple(
@@ -190,20 +190,20 @@ def links_passed_over(stage: Path, log_glob: str, job_id: str | None = None) -> 
     )
 
 
-def _named_like_logs(stage: Path, log_glob: str, job_id: str | None) -> Iterator[FoundLog]:
-    """What is named like a log of a row or of one job, wherever links lead, in the order of the paths."""
+def _log_candidates(stage: Path, log_glob: str, job_id: str | None) -> Iterator[FoundLog]:
+    """Files named like a log of a row or of one job, wherever links lead, in the order of their paths."""
     if JOB_ID not in log_glob.rpartition("/")[2]:
         return
-    for path in sorted(_glob(stage, _with_job_id(log_glob, "*" if job_id is None else glob.escape(job_id)))):
+    for path in sorted(_glob(stage, _fill_job_id(log_glob, "*" if job_id is None else glob.escape(job_id)))):
         found = job_id_in(path.name, log_glob, job_id)
         if found is not None and _is_file(path):
             yield FoundLog(path, found)
 
 
 def _glob(stage: Path, pattern: str) -> Iterable[Path]:
-    """What a glob may find below the staging area; where no wildcard comes any more, that it is there is not looked at.
+    """Candidates of a glob below the staging area; parts after the last wildcard may not exist.
 
-    Path.glob takes a look at each directory on the way, and this is asked for each job, more than once.
+    Path.glob checks each directory on the way, and this runs more than once for each job.
     """
     parts = pattern.split("/")
     if "**" in pattern or not {"", ".", ".."}.isdisjoint(parts):
@@ -212,7 +212,7 @@ def _glob(stage: Path, pattern: str) -> Iterable[Path]:
 
 
 def _is_file(path: str | Path) -> bool:
-    """Whether a file is there; an error that leaves it open is raised."""
+    """True if the file exists; raises errors that leave it open."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - Path costs more than the look
     except OSError as error:
@@ -226,7 +226,7 @@ def _below(
     parts: Sequence[str],
     passed_over: type[OSError] | tuple[type[OSError], ...] = (FileNotFoundError, NotADirectoryError, PermissionError),
 ) -> Iterator[str]:
-    """All paths below a place that a glob of single names may find; directories with such an error are passed over."""
+    """All paths below a place that a glob of single names may match; directories with such an error are skipped."""
     for position, part in enumerate(parts):
         if glob.has_magic(part):
             try:
@@ -241,7 +241,7 @@ def _below(
 
 
 def _is_inside(path: Path, home: Path) -> bool:
-    """Whether no link on the way to a path below a directory leads out of it."""
+    """True if no link on the way to a path below a directory leads out of it."""
     place = str(path)
     for _ in range(len(path.parts) - len(home.parts)):
         if os.path.islink(place):  # noqa: PTH114 - Path costs more than the look
@@ -255,13 +255,13 @@ def _leads_out(place: Path, home: Path, inside: Path) -> bool:
 
 
 def job_id_in(name: str, log_glob: str, job_id: str | None = None) -> str | None:
-    """The job's id in a log's file name, ``None`` if it is not the name of one of this row's logs.
+    """The job's id in a log's file name; ``None`` if it is not the name of one of this row's logs.
 
-    Where the id is not known, it is any that looks like one.
+    Any valid id matches unless ``job_id`` is given.
     """
     name_glob = log_glob.rpartition("/")[2]
     if JOB_ID not in name_glob:
-        return None  # nothing tells whose log it is
+        return None  # the name does not identify the job
     if job_id is not None and ANY_SIZE not in name_glob and not glob.has_magic(name_glob):
         return job_id if name == name_glob.replace(JOB_ID, job_id, 1) else None
     match = _pattern(name_glob, _ANY_JOB_ID if job_id is None else re.escape(job_id)).match(name)
@@ -269,33 +269,33 @@ def job_id_in(name: str, log_glob: str, job_id: str | None = None) -> str | None
 
 
 def looks_like_a_log(name: str) -> bool:
-    """Whether a file is named like some row's log: ``log-maxtext_llama2_70b_64_481220.out``."""
+    """True if a file is named like any row's log: ``log-maxtext_llama2_70b_64_481220.out``."""
     return re.fullmatch(rf"log-.+_[0-9]+_{_ANY_JOB_ID}\.out", name) is not None
 
 
 @lru_cache
 def _pattern(name_glob: str, job_id: str) -> re.Pattern[str]:
-    """A file name's glob as a regular expression in which the job's id is a group.
+    """A file name's glob as a regular expression with the job's id as a group.
 
-    A glob alone will not do: ``log-x_7_*.out`` finds ``log-x_7_8_99.out``, another row's log.
+    A glob alone is ambiguous: ``log-x_7_*.out`` matches ``log-x_7_8_99.out``, another row's log.
     """
     stand_in, any_size = "0JOBID0", "0SIZE0"
     pattern = fnmatch.translate(name_glob.replace(JOB_ID, stand_in, 1).replace(ANY_SIZE, any_size))
     return re.compile(pattern.replace(stand_in, f"(?P<job_id>{job_id})", 1).replace(any_size, "[^_]*"))
 
 
-def _with_job_id(log_glob: str, job_id: str) -> str:
+def _fill_job_id(log_glob: str, job_id: str) -> str:
     return log_glob.replace(JOB_ID, job_id).replace(ANY_SIZE, "*")
 
 
 def _home(stage: Path, log_glob: str) -> Path:
-    """The directory that logs must be in: the results, which themselves may be a link elsewhere, as the stage may."""
+    """The directory of all logs: the results, which may be a link elsewhere, as the stage may."""
     in_results = log_glob.startswith(f"{_RESULTS}/") or Path(log_glob).parts[:1] == (_RESULTS,)
     return stage / _RESULTS if in_results else stage
 
 
 def _near_misses(stage: Path, wanted: str) -> tuple[Path, tuple[tuple[str, str], ...]]:
-    """The deepest directory on the way to the log that exists, and the newest of what is in it."""
+    """The deepest existing directory on the way to the log, and its newest entries as evidence."""
     directories = [stage]
     for part in Path(wanted).parts[:-1]:
         deeper = sorted(found for place in directories for found in place.glob(part) if found.is_dir())
@@ -318,19 +318,19 @@ def _modified_s(path: Path) -> float:
         return 0.0
 
 
-# -- What has the name of a job's log before the job is there ---------------------------------------
+# -- Logs that exist before their job ---------------------------------------------------------------
 #
-# An id that is given out again is not told by its number. No clock alone decides. A log that was there before the
-# submission is not the job's, however new it is; only a file that was not there, or that has taken its place since,
-# is, unless it was put there with the times of another run.
+# Schedulers reuse ids, and no clock alone decides. A log that existed before the submission is not the job's, however
+# new it is. A file that is new since, or has replaced an older one, is the job's, unless it has the times of another
+# run.
 
 
-#: How far this machine's clock and a file server's may be apart.
+#: Largest difference between this machine's clock and a file server's.
 CLOCK_SKEW_S = 300.0
 
 
 def names_in(stage: Path, place: str) -> frozenset[str]:
-    """The files in the directories of a glob, as paths below the staging area; a look at each directory, at no file."""
+    """The files in the directories of a glob, as paths below the staging area; lists directories, reads no file."""
     directories = [name for name in place.split("/") if name not in {"", "."}]
     if "**" in directories:
         return frozenset(path.relative_to(stage).as_posix() for path in stage.glob(f"{place}/*"))
@@ -339,34 +339,33 @@ def names_in(stage: Path, place: str) -> frozenset[str]:
 
 
 def names_before(spec: JobSpec, look: Callable[[Path, str], frozenset[str]] = names_in) -> frozenset[str]:
-    """The files where logs of a row are, as paths below the staging area.
+    """The files in the log directories of a row, as paths below the staging area.
 
-    Which of them have the name of a log is told by :func:`logs_before`, for the one job of which it is asked. ``look``
-    may remember what it has seen for the rows that are submitted together.
+    :func:`logs_before` selects those of one job later. ``look`` may cache results for rows submitted together.
     """
     place = spec.log_glob.replace(JOB_ID, "*").rpartition("/")[0]
     return look(spec.stage, place) if spec.log_glob else frozenset()
 
 
 def logs_before(spec: JobSpec, job_id: str, names: Collection[str]) -> tuple[LogBefore, ...]:
-    """Those of the files that have the job's id in their names, as they are now: the job has hardly begun."""
+    """Those of the files that have the job's id in their names, with their current state: the job has hardly begun."""
     noted = []
     for path in sorted(path for path in names if job_id in path):
         if job_id_in(path.rpartition("/")[2], spec.log_glob) == job_id:
             try:
                 facts = (spec.stage / path).stat()
             except OSError:
-                continue  # gone: what is there later came after
+                continue  # gone: a later file is new
             noted.append(LogBefore(path, facts.st_size, facts.st_ino, facts.st_mtime_ns))
     return tuple(noted)
 
 
 def check_new(job: Job, log: Path) -> None:
-    """Raise a LogError where a log was there before its job was submitted."""
+    """Raise a LogError if a log existed before its job was submitted."""
     try:
         facts = log.stat()
     except OSError:
-        return  # gone again: its reader will say so
+        return  # gone again: its reader will report that
     if job.logs_before is None:
         is_old, then_ns = facts.st_mtime < job.submitted_s - CLOCK_SKEW_S, facts.st_mtime_ns
     else:
@@ -384,9 +383,9 @@ def check_new(job: Job, log: Path) -> None:
 
 
 def _is_put_there(facts: os.stat_result, job: Job) -> bool:
-    """Whether a file has come with the times of another run: it was moved, or copied with its times.
+    """True if a file came with the times of another run: it was moved, or copied with its times.
 
-    Both must say so: it was last written before the submission, by this machine's clock, and long before it got its
+    Both must hold: it was last written before the submission, by this machine's clock, and long before it got its
     name, by the file server's alone, which may be hours behind.
     """
     written_s = facts.st_mtime

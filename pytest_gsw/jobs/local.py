@@ -1,6 +1,6 @@
-"""Jobs as processes on this machine, under the launch contract that recipes know from Slurm.
+"""Jobs as processes on this machine, under the launch contract that recipes use on Slurm.
 
-For recipes on a single machine with GPUs, and for the simulated cluster. Nothing runs beside the
+For recipes on a single machine with GPUs, and for the simulated cluster. No thread or process runs next to the
 session: jobs start, time out and are reaped when :meth:`LocalLauncher.poll` is called, and none
 outlives :meth:`LocalLauncher.close`.
 """
@@ -29,22 +29,21 @@ from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
 # -- Ids of local jobs, from a counter in a directory of the user's own -----------------------------
 #
-# A staging area may be one that others write to, who could put a link in the counter's place.
+# A staging area may be writable for other users, who could replace the counter by a link.
 
 
 _COUNTER = "local-job-id"
-#: Giving out an id takes microseconds.
+#: Timeout of the lock; assigning an id takes microseconds.
 _PATIENCE_S = 60.0
-#: What a file server without locks says.
+#: Errors of a file server without locks.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
 def next_job_id(environ: Mapping[str, str]) -> str:
-    """A number that no local job of the user has had, whichever session asks.
+    """A number that no local job of the user has had, in any session.
 
-    It is at least the time in milliseconds, so that a lost counter does not give out the ids of old logs again, and
-    two users who share a staging area have different ones. The session's environment says where the user's directories
-    are.
+    It is at least the time in milliseconds: a lost counter does not assign the ids of old logs again, and two users
+    who share a staging area get different ones. The session's environment determines the user's directories.
 
     Raises:
         OSError: The counter cannot be read or written.
@@ -56,7 +55,7 @@ def next_job_id(environ: Mapping[str, str]) -> str:
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-    # There is no home, or on a file server that has no locks; all who ask on this machine come here.
+    # There is no home, or its file server has no locks: all sessions of the user on this machine use this counter.
     directory = Path(tempfile.gettempdir()) / f"pytest-gsw-{os.geteuid()}"
     make_directory(directory, private=True)
     found = directory.lstat()
@@ -83,7 +82,7 @@ def _count(path: Path) -> str:
 
 
 def _own_directory(environ: Mapping[str, str]) -> Path | None:
-    """Where the user's programs keep what they know; ``None`` where there is no such place."""
+    """The user's directory for the state of programs; ``None`` if there is none."""
     state, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
     place = Path(*((state,) if state.startswith("/") else (home, ".local", "state")), "pytest-gsw")
     if not place.is_absolute():
@@ -91,24 +90,24 @@ def _own_directory(environ: Mapping[str, str]) -> Path | None:
     try:
         make_directory(place, private=True)
     except OSError:
-        return None  # a service's user often has a home that is not there
+        return None  # the home of a service's user often does not exist
     return place if os.access(place, os.W_OK | os.X_OK) else None
 
 
 # -- One job as a process of this machine, from the queue to its end --------------------------------
 
 
-#: Set for every local job, so that a launch script can tell and does without srun; and by its value
-#: every process of a job is found again, even one that left the job's process group.
+#: Set for every local job: a launch script then runs without srun, and by its value every process of a job is
+#: found again, even one that left the job's process group.
 MARK = "GSW_LOCAL"
 
 HOST = "localhost"
-#: A process that hangs in a driver survives even SIGKILL, and is not waited for any longer than this.
+#: Longest wait for a killed process: one that hangs in a driver survives even SIGKILL.
 KILL_PATIENCE_S = 10.0
 _MARKED_PATIENCE_S = 2.0
 _KILLED_EXIT_CODE = 128 + signal.SIGKILL
 
-# What the kernel and slurmstepd say. Being killed alone does not tell who did it, and why.
+# Messages of the kernel and slurmstepd. A kill alone does not prove that memory was the cause.
 _OUT_OF_MEMORY = re.compile(
     rb"oom[-_]kill|out of memory: killed process|exceeded (?:job |step )?memory limit", re.IGNORECASE
 )
@@ -117,27 +116,27 @@ _OUTPUT_END_BYTES = 1 << 16
 
 @dataclass
 class LocalRun:
-    """One job's way from the queue to its end."""
+    """One job from the queue to its end."""
 
     job: Job
     output: Path
     mark: str
-    #: How long it may take to end when it is asked to.
+    #: Seconds between SIGTERM and SIGKILL.
     kill_grace_s: float
     process: subprocess.Popen[bytes] | None = None
     slots: tuple[int, ...] = ()
     start_s: float | None = None
-    #: When its time limit is up, by the monotonic clock.
+    #: End of its time limit, by the monotonic clock.
     deadline_s: float | None = None
-    #: As what it is being ended, and when asking turns into killing.
+    #: The state that it is being ended with, and the time of SIGKILL.
     ending: JobState | None = None
     kill_at_s: float = 0.0
-    #: How it ended, once it has.
+    #: Its final status, once it has ended.
     end: JobStatus | None = None
 
     @property
     def status(self) -> JobStatus:
-        """What has become of it."""
+        """Its current status."""
         if self.end is not None:
             return self.end
         if self.process is None:
@@ -145,12 +144,12 @@ class LocalRun:
         return JobStatus(JobState.RUNNING, "RUNNING", nodes=HOST, submit_s=self.job.submitted_s, start_s=self.start_s)
 
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start its process; what cannot be started has failed."""
+        """Start its process; if that fails, the job has FAILED."""
         spec = self.job.spec
         self.start_s = time.time()
         try:
             with open(open_own(self.output, os.O_WRONLY), "wb") as output:  # noqa: PTH123 - a descriptor has no path
-                output.truncate()  # only now is it known to be the user's own
+                output.truncate()  # only now is it certain to be the user's own
                 self.process = subprocess.Popen(
                     command,
                     cwd=spec.directory,
@@ -167,7 +166,7 @@ class LocalRun:
             self.deadline_s = time.monotonic() + spec.time_limit_s
 
     def watch(self) -> None:
-        """Take one step of its life, without waiting."""
+        """Check it once without waiting: reap, kill or time out."""
         if self.process is None or self.end is not None:
             return
         now_s = time.monotonic()
@@ -176,18 +175,18 @@ class LocalRun:
         elif self.ending is not None and now_s >= self.kill_at_s:
             _signal(self, signal.SIGKILL)
         elif self.ending is None and self.deadline_s is not None and now_s >= self.deadline_s:
-            self._ask_to_end(JobState.TIMEOUT)
+            self._terminate(JobState.TIMEOUT)
 
     def cancel(self) -> None:
-        """Ask it to end; one that waits has ended with that."""
+        """Terminate it; a pending job ends at once."""
         if self.end is not None:
             return
         if self.process is None:
             self.end = JobStatus(JobState.CANCELLED, "CANCELLED", 0, submit_s=self.job.submitted_s, end_s=time.time())
         elif not _has_exited(self):
-            self._ask_to_end(JobState.CANCELLED)
+            self._terminate(JobState.CANCELLED)
 
-    def _ask_to_end(self, state: JobState) -> None:
+    def _terminate(self, state: JobState) -> None:
         self.ending = state
         self.kill_at_s = time.monotonic() + self.kill_grace_s
         _signal(self, signal.SIGTERM)
@@ -200,7 +199,7 @@ class LocalRun:
         killed_by, exit_code = (-returncode, 0) if returncode < 0 else (0, returncode)
         state = self.ending or (JobState.COMPLETED if returncode == 0 else JobState.FAILED)
         was_killed = killed_by == signal.SIGKILL or exit_code == _KILLED_EXIT_CODE
-        if state is JobState.FAILED and was_killed and _tells_of_memory(self.output):
+        if state is JobState.FAILED and was_killed and _is_out_of_memory(self.output):
             state = JobState.OUT_OF_MEMORY
         self._finish(state, exit_code, killed_by)
 
@@ -219,7 +218,7 @@ class LocalRun:
 
 
 def _has_exited(run: LocalRun) -> bool:
-    """Whether the shell has ended, which stays a zombie all the same."""
+    """True if the shell has ended; it remains a zombie."""
     assert run.process is not None
     try:
         return os.waitid(os.P_PID, run.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -234,7 +233,7 @@ def _signal(run: LocalRun, number: signal.Signals) -> None:
 
 
 def _kill_marked(mark: str) -> None:
-    """Kill what left the job's process group: torchrun gives its workers sessions of their own."""
+    """Kill processes that left the job's process group: torchrun starts its workers in sessions of their own."""
     give_up_s = time.monotonic() + _MARKED_PATIENCE_S
     while (pids := marked(f"{MARK}={mark}".encode())) and time.monotonic() < give_up_s:
         for pid in pids:
@@ -253,7 +252,7 @@ def marked(mark: bytes) -> list[int]:
     return pids
 
 
-def _tells_of_memory(output: Path) -> bool:
+def _is_out_of_memory(output: Path) -> bool:
     with contextlib.suppress(OSError), output.open("rb") as file:
         file.seek(max(0, output.stat().st_size - _OUTPUT_END_BYTES))
         return _OUT_OF_MEMORY.search(file.read()) is not None
@@ -261,15 +260,14 @@ def _tells_of_memory(output: Path) -> bool:
 
 
 class LocalLauncher:
-    """Run launch scripts on this machine.
+    """Runs launch scripts on this machine.
 
     Args:
-        slots_gpus: How many GPUs the jobs that run at one time may have together.
-        work_directory: Where the batch shells' output goes; by default to the directory of each recipe.
-        real_gpus: Whether slots are GPUs of this machine, so that each job is shown its own by
-            CUDA_VISIBLE_DEVICES.
-        max_processes: How many jobs may run at one time, by default twice the number of cores.
-        kill_grace_s: How long a job that is asked to end may take before it is killed.
+        slots_gpus: GPUs of all jobs that run at one time.
+        work_directory: Directory of the batch shells' output; by default that of each recipe.
+        real_gpus: True if slots are GPUs of this machine: CUDA_VISIBLE_DEVICES then restricts each job to its own.
+        max_processes: Jobs that may run at one time, by default twice the number of cores.
+        kill_grace_s: Seconds between SIGTERM and SIGKILL.
         environ: The session's environment; by default that of this process when the launcher is made.
     """
 
@@ -302,11 +300,15 @@ class LocalLauncher:
         self._session = uuid.uuid4().hex
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
-        """The exact command that a job runs, in the directory of the recipe."""
+        """The exact command of a job, run in the directory of the recipe."""
         return ("bash", str(spec.script))
 
     def submit(self, spec: JobSpec) -> Job:
-        """Queue a job, which starts at once if its GPUs are free and none waits; a SubmissionError if it never can."""
+        """Queue a job, which starts at once if its GPUs are free and none waits.
+
+        Raises:
+            SubmissionError: The job can never start.
+        """
         if spec.gpus > self._slots_gpus:
             raise SubmissionError(
                 f"{spec.row_id} needs {spec.gpus} GPUs, and this machine has {self._slots_gpus}",
@@ -334,7 +336,7 @@ class LocalLauncher:
         return job
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
-        """The row's newest job of this session; others have ended with theirs."""
+        """The row's newest job of this session; jobs of other sessions have ended with them."""
         jobs = (run.job for run in reversed(self._runs.values()))
         return next((job for job in jobs if job.spec.row_id == spec.row_id and job.submitted_s >= since_s), None)
 
@@ -344,7 +346,7 @@ class LocalLauncher:
         return {job.spec.row_id: self._status(job) for job in jobs}
 
     def cancel(self, jobs: Sequence[Job]) -> None:
-        """End all these jobs and wait until they have; a JobError where one does not end even when it is killed."""
+        """End these jobs and wait for their ends; raise a JobError if one survives SIGKILL."""
         runs = [self._runs[job.id] for job in jobs if job.id in self._runs]
         for run in runs:
             run.cancel()
@@ -367,7 +369,7 @@ class LocalLauncher:
         return output if output.is_file() else None
 
     def close(self) -> None:
-        """End all jobs: a process of this machine cannot be found again by a later session."""
+        """End all jobs: a later session cannot find a process of this machine again."""
         self.cancel([run.job for run in self._runs.values()])
 
     def _status(self, job: Job) -> JobStatus:
@@ -396,7 +398,7 @@ class LocalLauncher:
         if self._real_gpus:
             visible = self._environ.get("CUDA_VISIBLE_DEVICES")
             devices = visible.split(",") if visible else []
-            # A session that was given some of the GPUs gives its jobs some of those.
+            # If the session itself is restricted to some GPUs, its jobs share those.
             mine = [devices[slot] if slot < len(devices) else str(slot) for slot in run.slots]
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(mine)
         return environment
@@ -411,7 +413,7 @@ class LocalLauncher:
 
 
 def _slurm_variables(job: Job) -> dict[str, str]:
-    """What Slurm tells a batch script, as far as launch scripts read it."""
+    """Slurm's variables in a batch script, as far as launch scripts read them."""
     spec = job.spec
     nodes = max(1, spec.nodes)
     return {

@@ -1,4 +1,4 @@
-"""What would fail once a job is submitted: its files, the variables and modules that its script wants, its release."""
+"""Checks before submission: a job's files, the variables and modules of its script, and its release."""
 
 from __future__ import annotations
 
@@ -30,24 +30,22 @@ from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.releases import format_releases, releases_of
 from pytest_gsw.tables.yaml_values import read_text
 
-# -- What of a job's files is not as it must be before the job is submitted -------------------------
-#
-# The recipe's, and the staging area. Each finding is told with the key that led there, by its file and line.
+# -- Files of the recipe and the staging area; each error has the file and line of the key that led there
 
 
-#: So many neighbours of what is not there are named.
+#: Most neighbours of a missing file in a message.
 _MOST_NAMED = 6
 _NOT_THERE = "not there"
 _BY_HOOK = ("hook", "pytest_gsw_make_job_spec")
 
 
 def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
-    """Why the recipe's launch script cannot be submitted, or run here; ``None`` where it can."""
+    """The error of a recipe's launch script that cannot be submitted or run here; ``None`` if it can."""
     problem = _directory_problem(spec, baseline, cluster)
     if problem is not None or not spec.launch.runs_script:
         return problem
     script, keys = spec.script_path, tuple(directory_keys(spec, baseline, cluster))
-    what = _missing(script, stat.S_ISREG, "no file")
+    what = _entry_problem(script, stat.S_ISREG, "no file")
     if what:
         return SubmissionError(
             f"the launch script is {what}: {script}",
@@ -62,12 +60,12 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
 
 
 def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | None:
-    """Why the job would not be the row's: its table sets a variable that no script reads; ``None`` if unknown."""
+    """The error of a row whose table sets a variable that no script reads; ``None`` if none or uncertain."""
     found = unread(baseline.recipe.environment, spec.script_path) if spec.launch.reads_variables else None
     if found is None:
         return None
     name, nearest = found
-    line = _line_where(baseline, re.compile(rf"(?<!\w){re.escape(name)}['\"]?[ \t]*:").search)
+    line = _table_line(baseline, re.compile(rf"(?<!\w){re.escape(name)}['\"]?[ \t]*:").search)
     table, script = f"{relative_path(baseline.location.path)}:{line}  {name}", spec.script_path
     return SubmissionError(
         f"no script of the recipe reads {name}, which the row's table sets",
@@ -78,7 +76,7 @@ def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | 
 
 
 def cluster_problem(spec: JobSpec, cluster: Cluster, first: JobSpec) -> SubmissionError | None:
-    """Refuse a job that may run on another Slurm cluster than a session's first one: two clusters may share an id."""
+    """The error of a job for another Slurm cluster than the session's first job: two clusters may share an id."""
     named, wanted = cluster_of(spec), cluster_of(first)
     if "," in named or named.lower() == "all":
         fact, advice = f"the row names several: {named}", "name one cluster there"
@@ -94,20 +92,22 @@ def cluster_problem(spec: JobSpec, cluster: Cluster, first: JobSpec) -> Submissi
 
 
 def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
-    """Why a job cannot write its results where they go; ``None`` where it can."""
+    """The error of a staging area that a job cannot write to; ``None`` if it can."""
     home = spec.launch.home
     if place := spec.environment.get(home):
-        return _unwritable(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
+        return _write_problem(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
     results = spec.stage / fixed_part(spec.log_glob)
-    return _unwritable("the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there")
+    return _write_problem(
+        "the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there"
+    )
 
 
-def _unwritable(
+def _write_problem(
     name: str, place: Path, results: Path, evidence: tuple[tuple[str, str], ...], correct: str
 ) -> SubmissionError | None:
-    """Why nothing can be written to the results' directory in a place, or to what is there of it by now."""
-    there = next(path for path in (results, *results.parents) if _missing(path, stat.S_ISDIR) != _NOT_THERE)
-    what = _missing(there, stat.S_ISDIR)
+    """The error of a results' directory that cannot be written or created; ``None`` if it can."""
+    there = next(path for path in (results, *results.parents) if _entry_problem(path, stat.S_ISDIR) != _NOT_THERE)
+    what = _entry_problem(there, stat.S_ISDIR)
     if what:
         return SubmissionError(f"{name} is {what}: {there}", evidence, advice=f"{correct}: all nodes must see it")
     if os.access(there, os.W_OK | os.X_OK):
@@ -121,14 +121,14 @@ def _unwritable(
 
 def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> SubmissionError | None:
     directory = spec.directory
-    what = _missing(directory, stat.S_ISDIR)
+    what = _entry_problem(directory, stat.S_ISDIR)
     if not what:
         return None
     keys, root = tuple(directory_keys(spec, baseline, cluster)), _root_of_recipes(cluster)
-    if root is not None and root in directory.parents and _missing(root, stat.S_ISDIR):
-        # It is no single recipe's affair: all rows that have theirs there are told the same.
+    if root is not None and root in directory.parents and _entry_problem(root, stat.S_ISDIR):
+        # Not specific to one recipe: all rows with recipes there get the same error.
         return SubmissionError(
-            f"the directory of recipes is {_missing(root, stat.S_ISDIR)}: {root}",
+            f"the directory of recipes is {_entry_problem(root, stat.S_ISDIR)}: {root}",
             keys[:1],
             advice="correct `recipes` there, or put the recipes there",
         )
@@ -145,8 +145,8 @@ def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> S
     )
 
 
-def _missing(path: Path, is_right: Callable[[int], bool], other: str = "no directory") -> str:
-    """Why nothing of the right kind is there, as what follows ``is``; empty where it is there."""
+def _entry_problem(path: Path, is_right: Callable[[int], bool], other: str = "no directory") -> str:
+    """The part of a message after ``is`` if there is no entry of the right kind; empty if there is one."""
     try:
         return "" if is_right(path.stat().st_mode) else other
     except (FileNotFoundError, NotADirectoryError):
@@ -156,7 +156,7 @@ def _missing(path: Path, is_right: Callable[[int], bool], other: str = "no direc
 
 
 def _neighbours(directory: Path, is_one: Callable[[Path], bool]) -> tuple[tuple[str, str], ...]:
-    """What of the same kind is there in the place of what is missed."""
+    """Entries of the same kind in the directory of a missing one, as evidence."""
     names = sorted(path.name for path in directory.glob("[!.]*") if is_one(path))
     if not names:
         return ()
@@ -165,12 +165,12 @@ def _neighbours(directory: Path, is_one: Callable[[Path], bool]) -> tuple[tuple[
 
 
 def _root_of_recipes(cluster: Cluster) -> Path | None:
-    """The directory that holds all recipes."""
+    """The directory of all recipes."""
     return None if cluster.recipes is None else Path(cluster.recipes.partition("{recipe}")[0].rstrip("/") or "/")
 
 
 def directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """Which keys say where a recipe's directory is."""
+    """The keys that determine a recipe's directory, as evidence."""
     if spec.directory != recipe_directory(cluster, baseline, stage_of(cluster, baseline)):
         yield _BY_HOOK
         return
@@ -179,7 +179,7 @@ def directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Itera
         if cluster.recipes is None:
             return
     path, wanted = baseline.location.path, baseline.recipe.directory
-    line = _line_where(baseline, lambda text: _named_in(text) == wanted)
+    line = _table_line(baseline, lambda text: _directory_in(text) == wanted)
     yield "recipe", f"{relative_path(path)}:{line}  directory: {wanted}"
 
 
@@ -192,30 +192,30 @@ def _stage_key(spec: JobSpec, cluster: Cluster) -> tuple[str, str]:
 
 
 def _cluster_line(cluster: Cluster, key: str) -> str:
-    """Where a key of a cluster stands, and what it says with variables filled in."""
+    """File and line of a key of a cluster, with its value after substitution."""
     if cluster.path is None or key not in cluster.given:
         return str(vars(cluster)[key])
     return f"{relative_path(cluster.path)}:{cluster.given[key][0]}  {key}: {vars(cluster)[key]}"
 
 
-def _line_where(baseline: Baseline, is_one: Callable[[str], object]) -> int:
-    """The line of a row's table that says something of it: the last such line before the row, or else the first one."""
+def _table_line(baseline: Baseline, is_one: Callable[[str], object]) -> int:
+    """The matching line of a row's table: the last one before the row, or else the first."""
     lines = read_text(baseline.location.path).split("\n")
     found = [number for number, line in enumerate(lines, 1) if is_one(line)]
     before = [number for number in found if number <= baseline.location.line]
     return before[-1] if before else next(iter(found), baseline.location.line)
 
 
-def _named_in(line: str) -> str:
-    """The directory that a line of a table gives: ``recipe: {directory: maxtext, steps: 50}``."""
+def _directory_in(line: str) -> str:
+    """The directory in a line of a table: ``recipe: {directory: maxtext, steps: 50}``."""
     return line.partition("directory:")[2].partition(",")[0].partition("}")[0].partition(" #")[0].strip(" '\"")
 
 
-# -- Variables that a launch script cannot start without, or with -----------------------------------
+# -- Variables that a launch script requires, or must not have --------------------------------------
 #
-# As far as the script itself leaves no doubt of it. Read are single lines at the script's top level, up to the first
-# that may set variables unseen (``source``, ``eval``) or end the script. A variable counts by the first line that
-# names it: one that is set, or has a default, before that is no demand.
+# As far as the script leaves no doubt. The parser reads single lines at the script's top level, up to the first that
+# may set unknown variables (``source``, ``eval``) or end the script. A variable counts by the first line that names
+# it: one that is set, or has a default, before that is not required.
 
 
 _LONGEST_LINE = 4096
@@ -224,34 +224,34 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
 _WORD = re.compile(rf"{_NAME}")
 #: ``export HF_TOKEN=${HF_TOKEN:?…}`` and ``: "${HF_TOKEN?…}"``.
 _DEMAND = re.compile(rf"""(?:(?:export\s+|readonly\s+)?{_NAME}=|:\s+)"?\$\{{({_NAME})(:?)\?""")
-#: A line that is nothing else: what follows an assignment in its line may read what that has set.
+#: A line with an assignment alone: a command after it in the same line may read the new value.
 _ASSIGNMENT = re.compile(rf"""(?:export\s+|readonly\s+)?{_NAME}=((?:[^\s;&|"]|"[^"]*")*)""")
 #: ``$NAME`` and ``${{NAME}}``, without a default.
 _PLAIN = re.compile(rf"\$(?:({_NAME})|\{{({_NAME})\}})")
-#: ``if [[ -z "$NAME" ]]; then``, and ``-n``; ``${{NAME+x}}`` is there where the variable is, be it empty.
+#: ``if [[ -z "$NAME" ]]; then``, and ``-n``; ``${{NAME+x}}`` is not empty if the variable is set, even to nothing.
 _TEST = re.compile(
     rf"""if\s+\[\[?\s+-([zn])\s+"?\$(?:({_NAME})|\{{({_NAME})(:?\+[A-Za-z0-9_]{{1,20}}|:?-(?:"")?)?\}})"?\s+\]\]?\s*;\s*then"""
 )
-#: ``${NAME:-…}`` and what else has a modifier, without another inside.
+#: ``${NAME:-…}`` and other expansions with a modifier, without another inside.
 _MODIFIED = re.compile(r"\$\{[^{}]*[^{}A-Za-z0-9_][^{}]*\}")
 _UNSETS_U = re.compile(r"\s*set\s+\+(?:[a-z]*u|o\s+nounset)\b")
 _SETS_U = re.compile(r"set\s+-(?:[a-z]*u[a-z]*\b|(?:[a-z]+\s+)*o\s+nounset\b).*")
-#: What only prints, and so sets nothing that it names.
+#: Commands that only print: they set no variable that they name.
 _SAYS = re.compile(r"\s*(?:echo|printf)\s+(?!-v)[^=`]*")
 _EXIT = re.compile(r"exit\s+[1-9][0-9]{0,2};?")
-#: What may set variables unseen, wherever it stands, or begins what is no line of the script's own.
+#: Commands that may set unknown variables, at any place, or a here-document.
 _BLINDS = re.compile(
     r"(?:^|[;&|({!]|\b(?:if|then|do|else|time|builtin|command)\s)\s*"
     r"(?:(?:source|\.|eval|exec|module|ml|conda|mamba|spack)\s|(?:export|declare|typeset|local|printf\s+-v)\s[^=]*\$"
-    # A command that a variable holds, and an end that is a good one.
+    # A command in a variable, and a successful exit.
     r"|\$(?:\w+|\{\w+\})(?:\s|$)|exit\b(?!\s+[1-9]))|<<"
 )
-#: What may end the script before anything is demanded; a line that goes on.
+#: Commands that may end the script before a variable is required; a line with a continuation.
 _ENDS = re.compile(r"(?:exit|return|exec|trap|unset)\b|.*\\$")
 _OPENS = re.compile(r"(?:^|[;&|(]\s*|\b(?:then|do|else)\s+)(if|for|while|until|case|select)\b|\{\s*$|\(\s*$")
 _CLOSES = re.compile(r"(?:^|[;&|]\s*)(fi|done|esac)\b|^\s*\}|^\s*\)")
 
-#: Options of sbatch by which the job has other variables than the session, by any beginning that only they have.
+#: Options of sbatch that give the job other variables than the session's, by any unique prefix.
 _OTHER_VARIABLES = re.compile(r"--(?:exp|get)(?!ort=ALL$).*")
 #: A login shell reads the user's profile first.
 _BASH = re.compile(r"#!(?!.*\s(?:-[a-z]*l|--login)).*\bbash\b")
@@ -265,24 +265,24 @@ _GIVEN = frozenset(
         *("USER", "ENVIRONMENT", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES"),
     }
 )
-#: Variables by which the job has others than the session: a file that bash reads first, and what sbatch does.
+#: Variables that give the job other variables than the session's: a file that bash reads first, and sbatch's own.
 _MAY_SET = frozenset({"BASH_ENV", "SBATCH_EXPORT", "SBATCH_GET_USER_ENV"})
 _GIVEN_PREFIXES = ("BASH", "SLURM", "SRUN_", "PMI", "FUNCNAME", "GROUPS", "DIRSTACK", "PIPESTATUS", "REPLY")
 
 
 @dataclass(frozen=True)
 class RequiredVariable:
-    """What a script wants of one variable."""
+    """A script's requirement on one variable."""
 
     name: str
     line: int
-    #: It must not be set, in place of: it must be.
+    #: True if it must not be set; else it must be set.
     forbidden: bool = False
-    #: An empty value is as good as none.
+    #: True if an empty value counts as not set.
     empty_is_unset: bool = False
 
     def is_met(self, environment: Mapping[str, str]) -> bool:
-        """Whether an environment is as the script wants it."""
+        """True if an environment fulfils the requirement."""
         value = environment.get(self.name)
         return (value is not None and bool(value or not self.empty_is_unset)) != self.forbidden
 
@@ -290,7 +290,7 @@ class RequiredVariable:
 def variables_problem(
     spec: JobSpec, environ: Mapping[str, str], demands: Sequence[RequiredVariable]
 ) -> SubmissionError | None:
-    """Why the launch script, which has these demands, would end at once; ``None`` where that is not certain."""
+    """The error of a launch script with these requirements that would end at once; ``None`` if that is uncertain."""
     script = spec.script_path
     if not demands or not spec.launch.runs_script:
         return None
@@ -320,12 +320,12 @@ def variables_problem(
 
 
 def demands_of(script: Path) -> tuple[RequiredVariable, ...]:
-    """What a launch script demands, by its own text; nothing of one that cannot be read."""
+    """The requirements in a launch script's text; empty if it cannot be read."""
     return tuple(demands_in(script_text(script) or ""))
 
 
 def demands_in(text: str) -> Iterator[RequiredVariable]:
-    """What a bash script demands, each variable once."""
+    """The requirements of a bash script, each variable once."""
     lines = [line.rstrip() for line in text.split("\n")]
     if not _BASH.match(lines[0]):
         return
@@ -342,7 +342,7 @@ def demands_in(text: str) -> Iterator[RequiredVariable]:
             strict = (strict or _SETS_U.fullmatch(line) is not None) and not _UNSETS_U.match(line)
             if _ENDS.match(line):
                 return
-            for demand in _in_line(line, number, lines, strict):
+            for demand in _line_demands(line, number, lines, strict):
                 if demand.name not in named | _GIVEN and not demand.name.startswith(_GIVEN_PREFIXES):
                     yield demand
         if not _SAYS.fullmatch(line):
@@ -352,7 +352,7 @@ def demands_in(text: str) -> Iterator[RequiredVariable]:
             return
 
 
-def _in_line(line: str, number: int, lines: Sequence[str], strict: bool) -> Iterator[RequiredVariable]:
+def _line_demands(line: str, number: int, lines: Sequence[str], strict: bool) -> Iterator[RequiredVariable]:
     match = _DEMAND.match(line)
     if match is not None:
         yield RequiredVariable(match[1], number, empty_is_unset=match[2] == ":")
@@ -361,18 +361,18 @@ def _in_line(line: str, number: int, lines: Sequence[str], strict: bool) -> Iter
     if match is not None:
         name, modifier = match[2] or match[3], match[4] or ""
         if _ends_script(lines[number:]):
-            # Of "${NAME+x}" nothing is left but whether there is a variable; -z of anything else is of its value.
+            # "${NAME+x}" tests if the variable exists; -z of any other form tests its value.
             yield RequiredVariable(name, number, forbidden=match[1] == "n", empty_is_unset=not modifier.startswith("+"))
         return
     assigned = _ASSIGNMENT.fullmatch(line) if strict else None
     if assigned is not None and not re.search(r"['`\\]|\$\(", assigned[1]):
         text = _MODIFIED.sub("", assigned[1])
-        if not re.search(r"\$\{\w*[^\w}]", text):  # what a default holds in its turn may not be asked for
+        if not re.search(r"\$\{\w*[^\w}]", text):  # a variable in a default may not be required
             yield from (RequiredVariable(plain[1] or plain[2], number) for plain in _PLAIN.finditer(text))
 
 
 def _ends_script(block: Iterable[str]) -> bool:
-    """Whether what follows a test does nothing but say something and end the script."""
+    """True if the block after a test only prints and ends the script."""
     for line in block:
         text = line.strip()
         if _EXIT.fullmatch(text):
@@ -383,42 +383,42 @@ def _ends_script(block: Iterable[str]) -> bool:
 
 
 def _is_whole(line: str) -> bool:
-    """Whether the quotes that a line opens are closed in it."""
+    """True if the quotes that a line opens are closed in it."""
     try:
         shlex.split(line, comments=True)
     except ValueError:
-        return line.endswith("\\")  # no quote, but a line that goes on
+        return line.endswith("\\")  # no open quote, but a continuation
     return True
 
 
 # -- Modules that a recipe's Python must have -------------------------------------------------------
 #
-# By what its launch script says of itself: a comment that is there for that. It is asked only where the job runs on
-# the machine that submits it: on a cluster, nodes may have another Python.
+# They are listed in a comment of its launch script. The check runs only if the job runs on the machine that submits
+# it: on a cluster, nodes may have another Python.
 
 
 #: ``#GSW modules: torch, transformers of ${RUN_CONF_PYTHON:-python3}``, on a line of its own.
 _MODULES = re.compile(
     r"^#GSW modules: (\w{1,60}(?:, \w{1,60}){0,20}) of \$\{([A-Za-z_]\w{0,99}):-([\w./-]{1,200})\}$", re.MULTILINE
 )
-#: Finds the modules that are not there, and imports none.
+#: Prints the missing modules, and imports none.
 _QUESTION = "import sys, importlib.util as u; print(*(m for m in sys.argv[1:] if u.find_spec(m) is None), sep='\\n')"
 _TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
 class Modules:
-    """What a launch script says that it needs."""
+    """The modules that a launch script lists as required."""
 
     names: tuple[str, ...]
-    #: The variable that names the Python, and what runs where that is not set.
+    #: The variable for the Python, and its default.
     variable: str
     default: str
     line: int
 
 
 def modules_of(script: Path) -> Modules | None:
-    """The modules that a launch script needs by its own text; ``None`` where it does not say it."""
+    """The modules that a launch script requires by its own text; ``None`` if it lists none."""
     text = script_text(script) or ""
     said = _MODULES.search(text)
     if said is None:
@@ -427,7 +427,7 @@ def modules_of(script: Path) -> Modules | None:
 
 
 def modules_problem(spec: JobSpec, environ: Mapping[str, str], needed: Modules) -> SubmissionError | None:
-    """Why the recipe could not import what it needs, on this machine; ``None`` where that is not certain."""
+    """The error of a recipe whose modules this machine's Python lacks; ``None`` if that is uncertain."""
     environment = job_environment(environ, spec)
     if "BASH_ENV" in environment:  # which may set the variable
         return None
@@ -437,7 +437,7 @@ def modules_problem(spec: JobSpec, environ: Mapping[str, str], needed: Modules) 
     python = shutil.which(named, path=environment.get("PATH"))
     if python is None:
         return SubmissionError(f"the recipe's Python is not there: {named}", (said_at,), advice=f"install it, {other}")
-    missing = _not_importable(python, needed.names, environment, spec.directory)
+    missing = _missing_modules(python, needed.names, environment, spec.directory)
     if not missing:
         return None
     names = " ".join(missing)
@@ -448,8 +448,8 @@ def modules_problem(spec: JobSpec, environ: Mapping[str, str], needed: Modules) 
     )
 
 
-def _not_importable(python: str, names: tuple[str, ...], environment: Mapping[str, str], directory: Path) -> list[str]:
-    """The modules that a Python cannot find; none where it does not answer."""
+def _missing_modules(python: str, names: tuple[str, ...], environment: Mapping[str, str], directory: Path) -> list[str]:
+    """The modules that a Python cannot find; empty if it does not answer."""
     try:
         answer = subprocess.run(
             [python, "-c", _QUESTION, *names],
@@ -467,56 +467,56 @@ def _not_importable(python: str, names: tuple[str, ...], environment: Mapping[st
     return [name for name in names if name in found]
 
 
-# -- Which release of the recipes is staged, by the launch scripts that are to be submitted ---------
+# -- The release of the staged recipes, by their launch scripts -------------------------------------
 
 
-#: From v25.10 on, a file at the root of a checkout says it for all recipes.
+#: From v25.10 on, a file at the root of a checkout has the release of all recipes.
 _RELEASE_FILE = "release.yaml"
 _LLMB_KEY = "llmb_version:"
 _LLMB_VERSION = re.compile(r"^llmb_version:[ \t]*[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t\r]*(?:#.*)?$", re.MULTILINE)
 #: ``## [v25.05.02] - 2025-07-22``
 _HEADING = re.compile(r"^##? \[?v?([0-9][0-9A-Za-z.-]{0,30})\b[^\n]{0,80}", re.MULTILINE)
-#: How far below that a recipe may be: ``deepseek_v3/pretrain/megatron_bridge``, and some more.
+#: Deepest level of a recipe below that: ``deepseek_v3/pretrain/megatron_bridge``, and some more.
 _DEEPEST = 6
 
 
 class Staged(NamedTuple):
-    """What says which release a recipe is of."""
+    """The evidence for a recipe's release."""
 
     version: str
     path: Path
     #: From 1.
     line: int
     text: str
-    #: It is the release itself; a ``GSW_VERSION`` is that of several.
+    #: True if the version is the release itself; several releases share a ``GSW_VERSION``.
     is_release: bool = False
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """The releases that it may be."""
+        """The possible releases."""
         return (self.version,) if self.is_release else releases_of(self.version)
 
 
 def staged_release(script: Path) -> Staged | None:
-    """The one release that a launch script, or its checkout, says it is of.
+    """The one release in a launch script or its checkout.
 
-    ``None`` also where the script is not there, or says several.
+    ``None`` if the script is missing or there are several.
     """
     text = script_text(script)
     if text is None:
         return None
     constants = [match for match in versions_in(text) if releases_of(match[1])]
     if constants:
-        own = _said_in(text, constants, script)
+        own = _release_at(text, constants, script)
         return own and (_by_changelog(script, own.releases) or own)
     files = (folder / _RELEASE_FILE for folder in script.parents[:_DEEPEST])
-    # Other projects have files of that name, too.
+    # Other projects have files with that name, too.
     found = next(((file, said) for file in files if _LLMB_KEY in (said := script_text(file) or "")), None)
-    return None if found is None else _said_in(found[1], list(_LLMB_VERSION.finditer(found[1])), found[0])
+    return None if found is None else _release_at(found[1], list(_LLMB_VERSION.finditer(found[1])), found[0])
 
 
 def _by_changelog(script: Path, possible: Sequence[str]) -> Staged | None:
-    """Which of several releases the first heading of the checkout's CHANGELOG names; ``None`` if it names none."""
+    """The one of several releases in the first heading of the checkout's CHANGELOG; ``None`` if it has none."""
     for place in (folder / "CHANGELOG" for folder in script.parents[:_DEEPEST] if len(possible) > 1):
         text = script_text(place) or ""
         first = _HEADING.search(text)
@@ -525,8 +525,8 @@ def _by_changelog(script: Path, possible: Sequence[str]) -> Staged | None:
     return None
 
 
-def _said_in(text: str, found: Sequence[re.Match[str]], path: Path) -> Staged | None:
-    """The one release that these places of a text name."""
+def _release_at(text: str, found: Sequence[re.Match[str]], path: Path) -> Staged | None:
+    """The one release at these places of a text; ``None`` if they differ."""
     if len({match[1] for match in found}) != 1:
         return None
     first = found[0]
@@ -534,7 +534,7 @@ def _said_in(text: str, found: Sequence[re.Match[str]], path: Path) -> Staged | 
 
 
 def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[Baseline, Staged]]:
-    """The rows whose launch script is, or may be, of another release than their figures, each with what it says."""
+    """The rows whose launch script is, or may be, of another release than their figures, each with the evidence."""
     staged = cache(staged_release)
     for row, script in rows:
         says_release = row.source.releases or row.source.release is not None
@@ -550,13 +550,13 @@ def _may_differ(releases: Sequence[str]) -> bool:
 
 
 def _may_be_other(row: Baseline, releases: Sequence[str]) -> bool:
-    """Whether a bundled row has other figures in one of the releases that may be staged."""
+    """True if a bundled row has other figures in one of the releases that may be staged."""
     rows = rows_of(row.id, releases).values() if _may_differ(releases) else ()
     return row.location in {one.location for one in rows} and len({one.judged_s for one in rows}) > 1
 
 
 def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> SubmissionError:
-    """Why a job of a recipe of another release could not be judged by its row's figures."""
+    """The error of a row whose recipe is staged in another release: its figures do not apply."""
     other = other_release(row, staged.releases, "the staged recipe", *cluster.options)
     return SubmissionError(
         other.fact,
@@ -566,7 +566,7 @@ def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> Submissi
 
 
 def staging_summary(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
-    """Which rows are of another release than the recipes that are staged for them, in a line for each release."""
+    """Numbers of rows of another release than their staged recipes, one line for each release."""
     scripts = (
         (row, launch_script(cluster, row, recipe_directory(cluster, row, stage_of(cluster, row)))) for row in rows
     )

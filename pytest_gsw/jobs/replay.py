@@ -1,7 +1,7 @@
-"""No jobs at all: the logs of runs that there have been already.
+"""A launcher without jobs: the logs of earlier runs.
 
-A replayed row is judged like any other, so the rule is the same: its own log or none. Where several
-jobs ran a row, nothing says which of them is meant, and the user has to.
+A replayed row is judged by the same rule as any other: its own log or none. If several jobs ran a row, the user has
+to choose one.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.layout import FoundLog
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
-#: Behind the path of what is replayed: of several jobs of a row, the newest that completed.
+#: Suffix of a replayed path: choose the newest completed one of several jobs of a row.
 LAST = "@last"
-#: In the path of a staging area: the recipe's directory.
+#: Placeholder of the recipe's directory in the path of a staging area.
 RECIPE = "{recipe}"
 _REPLAYED = JobStatus(JobState.REPLAYED, "REPLAYED")
 
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """One row's run as an earlier session recorded it."""
+    """One row's run as recorded by an earlier session."""
 
     #: The log; ``None`` if that run had none.
     log: Path | None
     job_id: str
-    #: How that run's job ended.
+    #: The final status of that run's job.
     status: JobStatus
 
 
 class ReplayLauncher:
-    """Find logs instead of running jobs.
+    """Finds logs instead of running jobs.
 
-    The source is one log, or a staging area, its ``results`` directory, or one version's directory in it; one with
-    ``{recipe}`` in it, or one that holds the recipes' staging areas, is each row's own by its spec's stage. Where there
-    are recorded runs of an earlier session, by their rows, these alone count.
+    The source is one log, a staging area, its ``results`` directory, or one version's directory in it. With
+    ``{recipe}`` in it, or if it contains the recipes' staging areas, each row uses the stage of its spec. Recorded runs
+    of an earlier session, if given, are the only source.
 
     Args:
-        source: Where logs are.
-        recorded: The recorded runs.
-        choose: Which of the logs of several jobs of a row is meant; ``None`` where nobody says.
+        source: Path of the logs.
+        recorded: The recorded runs by row.
+        choose: Chooses among the logs of several jobs of a row; ``None`` if several are an error.
     """
 
     name = "replay"
@@ -63,43 +63,43 @@ class ReplayLauncher:
         self._choose = choose
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
-        #: By log, the rows that asked for it: one run is of one row.
+        #: The rows by the log they use: one run belongs to one row.
         self._rows_of: dict[Path, list[str]] = {}
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
-        """Nothing is run."""
+        """An empty command."""
         return ()
 
     def submit(self, spec: JobSpec) -> Job:
-        """Find the row's log; a LogError says that there is none, or that several jobs ran the row."""
+        """Find the row's log; raise a LogError if there is none, or if several jobs ran the row."""
         run = self._find(spec)
         if run.log is not None:
             rows = self._rows_of.setdefault(run.log.resolve(), [])
             rows.append(spec.row_id)
             if len(rows) > 1:
-                raise _shared(run.log, rows)
+                raise _shared_log_error(run.log, rows)
         self._runs[spec.row_id] = run
-        return Job(run.job_id, spec, submitted_s=0.0)  # nothing is: the log may be of any age
+        return Job(run.job_id, spec, submitted_s=0.0)  # not submitted: the log may be of any age
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
-        """None: its jobs do not outlive their session."""
+        """``None``: no job outlives its session."""
         return None
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        """What was recorded, else REPLAYED: whatever the job did, it is over."""
+        """The recorded status, else REPLAYED: in any case the job has ended."""
         return {job.spec.row_id: self._runs[job.spec.row_id].status for job in jobs}
 
     def cancel(self, jobs: Sequence[Job]) -> None:
-        """Nothing runs."""
+        """Do nothing: no job runs."""
 
     def find_log(self, job: Job) -> Path:
-        """The log that was found; a LogError says that the recorded run had none, or that it is gone."""
+        """The log found by :meth:`submit`; raise a LogError if the recorded run had none, or it is missing now."""
         log = self._runs[job.spec.row_id].log
         if log is None:
             raise LogError(f"the recorded run of {job.spec.row_id} had no log", (("job", job.id),))
         rows = self._rows_of.get(log.resolve(), [])
         if len(rows) > 1:
-            raise _shared(log, rows)
+            raise _shared_log_error(log, rows)
         if not log.is_file():
             raise LogError(
                 f"the log of the recorded run of {job.spec.row_id} is gone",
@@ -109,11 +109,11 @@ class ReplayLauncher:
         return log
 
     def batch_output(self, job: Job) -> Path | None:
-        """A replayed run's batch shell is of no interest: only its log is judged."""
+        """``None``: only the log of a replayed run is judged."""
         return None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
     def _find(self, spec: JobSpec) -> RecordedRun:
         if self._recorded:
@@ -127,7 +127,7 @@ class ReplayLauncher:
         if self._choose is not None and len({log.job_id for log in found}) == len(found) > 1:
             found = [self._choose(spec, found)]
         if len(found) != 1:
-            raise _ambiguous(self._source, spec, found) if found else _missing(places[-1], spec)
+            raise _ambiguity_error(self._source, spec, found) if found else _missing_log_error(places[-1], spec)
         return RecordedRun(found[0].path, found[0].job_id, _REPLAYED)
 
     def _find_recorded(self, spec: JobSpec) -> RecordedRun:
@@ -147,12 +147,12 @@ class ReplayLauncher:
 
 
 def _is_below(place: Path, source: Path) -> bool:
-    """Whether logs of a source may be in a row's own staging area."""
+    """True if logs of a source may be in a row's own staging area."""
     return place == source or RECIPE in str(source) or (place.is_relative_to(source) and place.is_dir())
 
 
 def _job_id_of_file(log: Path, spec: JobSpec) -> str:
-    """The job's id that the log's name tells; a log that the user has renamed has its name for one."""
+    """The job's id in the log's name; for a renamed log, the name itself."""
     job_id = layout.job_id_in(log.name, spec.log_glob)
     job_id = job_id or spec.launch.job_id_of(log.name)
     if job_id is not None:
@@ -173,7 +173,7 @@ def _globs(spec: JobSpec) -> list[str]:
     return ["/".join(parts[skipped:]) for skipped in range(min(3, len(parts)))]
 
 
-def _ambiguous(source: Path, spec: JobSpec, found: Sequence[FoundLog]) -> LogError:
+def _ambiguity_error(source: Path, spec: JobSpec, found: Sequence[FoundLog]) -> LogError:
     newest_first = sorted(found, key=lambda log: log.path.stat().st_mtime, reverse=True)
     jobs = len({log.job_id for log in found})
     what = f"{jobs} jobs" if jobs > 1 else f"{len(found)} copies of one job's log"
@@ -185,7 +185,7 @@ def _ambiguous(source: Path, spec: JobSpec, found: Sequence[FoundLog]) -> LogErr
     )
 
 
-def _shared(log: Path, rows: Sequence[str]) -> LogError:
+def _shared_log_error(log: Path, rows: Sequence[str]) -> LogError:
     return LogError(
         f"{log.name} can be the log of only one of {len(rows)} rows",
         (("log", str(log)), ("rows", ", ".join(rows))),
@@ -198,7 +198,7 @@ def _describe(path: Path) -> str:
     return f"{path}  {moment(facts.st_mtime)}  {facts.st_size:,} bytes"
 
 
-def _missing(source: Path, spec: JobSpec) -> LogError:
+def _missing_log_error(source: Path, spec: JobSpec) -> LogError:
     return LogError(
         f"no log of {spec.row_id} below {source}",
         (

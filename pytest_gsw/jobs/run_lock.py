@@ -1,8 +1,8 @@
-"""One owner of a run: a lease on a file in the run's directory, on whichever machine its session is.
+"""One owner of a run: a lease on a file in the run's directory, for sessions on any machine.
 
-The owner touches the file every few seconds. Another session takes over at once where the owner's process has ended on
-the same machine, and otherwise after it has watched the file for a whole lease without a touch: by its own clock, so
-that the clocks of two machines need not agree. An owner that was frozen for so long finds out before it submits.
+The owner touches the file every few seconds. Another session takes over at once if the owner's process has ended on
+the same machine, else after a whole lease without a touch. It measures that by its own clock: the clocks of two
+machines need not agree. An owner that was frozen for so long notices before it submits.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from pytest_gsw.errors import ConfigurationError
 
 #: The name of the file.
 NAME = "owner.lock"
-#: How often an owner touches it: a second session is refused after so long.
+#: Interval of the owner's touches: a second session is refused after this time.
 BEAT_S = 5.0
-#: An owner that has not touched it for so long is dead. A file server's clients may see a touch a minute late.
+#: An owner without a touch for this long is dead. A file server's clients may see a touch a minute late.
 LEASE_S = 180.0
-#: Enough for two tries: one that takes a dead owner's file away, and one that makes a new one.
+#: Time for two tries: one removes a dead owner's file, and one makes a new one.
 _TRY_S = 0.2
 
 
 class RunLock:
-    """A session's hold of a run, until it is released or the object is gone."""
+    """A session's ownership of a run, until it is released or the object is gone."""
 
     def __init__(self, directory: Path, lease_s: float = LEASE_S, beat_s: float = BEAT_S) -> None:
         self._path = directory / NAME
@@ -49,13 +49,13 @@ class RunLock:
         )
 
     def take(self, tell: Callable[[str], None] = lambda _: None) -> None:
-        """Become the owner, after the one before gave no sign of life for a whole lease.
+        """Become the owner, after the earlier one gave no sign of life for a whole lease.
 
         Args:
-            tell: Is given a line before an owner is watched.
+            tell: Called with a line before the wait for an owner.
 
         Raises:
-            ConfigurationError: Another session owns the run, or that cannot be told.
+            ConfigurationError: Another session owns the run, or the owner is unknown.
         """
         try:
             try:
@@ -74,18 +74,18 @@ class RunLock:
             ) from None
 
     def check(self) -> None:
-        """Raise an OSError where another session may have the run, as this one gave no sign of life for a lease."""
+        """Raise an OSError if another session may own the run, because this one gave no sign of life for a lease."""
         owner = self._lease.owner
         if self._lease.compromise or owner is None or owner.token != self._lease.token:
             raise OSError(errno.ESTALE, "another session has taken the run over", str(self._path))
 
     def release(self) -> None:
-        """Let go of the run."""
+        """Release the run."""
         with contextlib.suppress(OSError):
             self._lease.release()
 
     def is_free(self) -> bool:
-        """Whether no session has the run: no file, none that was touched lately, or one of a process that has ended."""
+        """True if no session owns the run: no file, no recent touch, or a process that has ended."""
         sign = self._sign_of_life()
         if sign is None or time.time() - sign[1] / 1e9 >= self._lease.lease_duration:
             return True
@@ -97,7 +97,7 @@ class RunLock:
         return True
 
     def _sign_of_life(self) -> tuple[int, int] | None:
-        """A value that another touch or owner changes; ``None`` where there is no owner."""
+        """A value that another touch or owner changes; ``None`` without an owner."""
         try:
             found = os.lstat(self._path)
         except FileNotFoundError:
@@ -118,13 +118,13 @@ class RunLock:
 
 # -- Submissions that outlive their session ---------------------------------------------------------
 #
-# A killed session's sbatch may still be talking to the controller. Each submission holds a shared lock on a file of
-# the run, by a descriptor that it inherits; the kernel lets go of it when the last of them has ended, however its
-# session ended. A session that takes the exclusive lock knows that no submission of the run is under way any more,
-# and that what Slurm does not list was not submitted.
+# A killed session's sbatch may still be connected to the controller. Each submission holds a shared lock on a file of
+# the run, by a descriptor that it inherits; the kernel releases it when the last of them has ended, however its
+# session ended. Once a session has the exclusive lock, no submission of the run is under way any more, and a job that
+# Slurm does not list was not submitted.
 
 
-#: How long a submission may take to end by itself; sbatch gives up long before.
+#: Longest wait for a submission to end by itself; sbatch gives up long before.
 PATIENCE_S = 150.0
 
 
@@ -153,9 +153,9 @@ class SubmissionLock:
             return self._descriptor
 
     def wait_for_orphans(self, patience_s: float = PATIENCE_S) -> bool:
-        """Wait until no submission of an earlier session is under way; false if one hangs for longer than that."""
+        """Wait until no submission of an earlier session is under way; false if one exceeds the timeout."""
         if self._is_held():
-            return True  # this session has begun to submit: it has waited before
+            return True  # this session submits already: it has waited before
         descriptor = self._open()
         deadline_s = time.monotonic() + patience_s
         try:
@@ -174,11 +174,11 @@ class SubmissionLock:
         return False
 
     def _is_held(self) -> bool:
-        """Whether this session itself holds the shared lock; another thread may take it at any time."""
+        """True if this session itself holds the shared lock; another thread may take it at any time."""
         return self._descriptor is not None
 
     def close(self) -> None:
-        """Let go of the lock, and remove the file unless a submission still holds it."""
+        """Release the lock, and remove the file unless a submission still holds it."""
         with self._opening:
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is None:
@@ -186,19 +186,19 @@ class SubmissionLock:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                pass  # a session that goes on with the run waits for it, and removes the file then
+                pass  # a session that resumes the run waits for it, and removes the file then
             else:
                 self._remove(descriptor)
             os.close(descriptor)
 
     def _remove(self, descriptor: int) -> None:
-        """Remove the file while the exclusive lock is held; who opens it at this moment sees that, and opens anew."""
+        """Remove the file under the exclusive lock; a process that opens it meanwhile notices, and opens it anew."""
         with contextlib.suppress(OSError):
             if self._is_there(descriptor):
                 self._path.unlink()
 
     def _is_there(self, descriptor: int) -> bool:
-        """Whether the file still has its name."""
+        """True if the file still has its name."""
         try:
             named = self._path.stat(follow_symlinks=False)
         except OSError:

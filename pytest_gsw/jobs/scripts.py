@@ -1,4 +1,4 @@
-"""What a recipe's launch script says: its options for sbatch, and what it and its like take from their environment."""
+"""A recipe's launch script: its options for sbatch, and the variables that it and its helper scripts read."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from pytest_gsw.jobs.layout import ANY_SIZE, JOB_ID
 from pytest_gsw.jobs.model import ERROR_SUFFIX, JobSpec
 from pytest_gsw.tables.model import IMAGE_VARIABLE, Baseline
 
-# -- The text of a recipe's script, for all who look into it before a job is submitted --------------
+# -- The text of a recipe's script ------------------------------------------------------------------
 
 
-#: Scripts are shorter by far.
+#: Most bytes read; scripts are far shorter.
 _MOST_BYTES = 256 << 10
 #: ``export GSW_VERSION=25.01``, a constant of the launch scripts of v24.11.1 to v25.10; later ones have none.
 _VERSION = re.compile(
@@ -37,15 +37,15 @@ _VERSION = re.compile(
 
 
 def script_text(script: Path) -> str | None:
-    """A script's text as it is now; ``None`` of one that is not there, or cannot be read: who runs it says it better.
+    """A script's current text; ``None`` if it is missing or unreadable, which its execution will report.
 
-    Many rows have one script, which is read again only where it has changed.
+    Cached until the file changes, since many rows have one script.
     """
     place = str(script)
     try:
         facts = os.stat(place)  # noqa: PTH116 - Path costs more than the look
         if not stat.S_ISREG(facts.st_mode):
-            return None  # a pipe would be waited for
+            return None  # opening a pipe would block
         return _read(place, facts.st_ino, facts.st_ctime_ns, facts.st_size)
     except OSError:
         return None
@@ -64,12 +64,12 @@ def _read(script: str, _inode: int, _changed_ns: int, _size: int) -> str:
 
 # -- Options of sbatch as sbatch reads them ---------------------------------------------------------
 #
-# A long one by any beginning that only it has, short ones together in a word. So ``--part=batch``, ``--partition
-# batch``, ``-p batch`` and ``-Hpbatch`` are the same to all who look for a partition.
+# Long options by any unique prefix, short ones also combined in one word: ``--part=batch``, ``--partition batch``,
+# ``-p batch`` and ``-Hpbatch`` are equivalent.
 
 
-#: Options with a value, in this word or the next, each with its short one in front: those of Slurm 22.05 by its own
-#: answers, and later ones by the manuals up to 25.05.
+#: Options with a value, in this word or the next, each after its short form: those of Slurm 22.05 by its own
+#: help text, and later ones by the manuals up to 25.05.
 _WITH_VALUE = """
     A/account acctg-freq a/array batch bb bbf b/begin D/chdir cluster cluster-constraint M/clusters comment
     C/constraint container container-id context S/core-spec cores-per-socket cpu-freq cpus-per-gpu c/cpus-per-task
@@ -81,7 +81,7 @@ _WITH_VALUE = """
     sockets-per-node switches tasks-per-node thread-spec threads-per-core t/time time-min tmp tres-bind
     tres-per-task uid wait-all-nodes wckey wrap
 """
-#: Options that stand alone, or with a value in the same word.
+#: Options without a value, or with one in the same word.
 _ALONE = """
     consolidate-segments contiguous exclusive external get-user-env h/help H/hold ignore-pbs nice k/no-kill
     no-requeue oom-kill-step O/overcommit s/oversubscribe parsable propagate Q/quiet reboot requeue resv-ports
@@ -97,7 +97,7 @@ def _table(text: str) -> dict[str, str]:
 
 _VALUED, _BARE = _table(_WITH_VALUE), _table(_ALONE)
 _LONG = [name for name in (*_VALUED, *_BARE) if len(name) > 1]
-#: Two names of one option.
+#: Synonyms of options.
 _ALSO = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
 
 #: Times as Slurm writes them: ``90`` minutes, ``90:30``, ``1:30:00``, ``2-12``, ``2-12:30``, ``2-12:30:00``.
@@ -107,11 +107,11 @@ _UNLIMITED = frozenset({"UNLIMITED", "INFINITE", "-1"})
 
 @dataclass(frozen=True)
 class Option:
-    """One option."""
+    """One option of sbatch."""
 
-    #: Its long name, whole where it is known; empty of a word that is no option, or a short one that nobody knows.
+    #: Its full long name, or an unknown name as written; empty for a word that is no option, or an unknown letter.
     name: str
-    #: ``None`` where it has none.
+    #: ``None`` if it has none.
     value: str | None
     #: As it was written, with its value.
     written: str
@@ -119,16 +119,16 @@ class Option:
 
 def options_in(words: Iterable[str]) -> tuple[Option, ...]:
     """The options among these words, in their order, and the words that are none."""
-    return _in_words(tuple(words))
+    return _parse_words(tuple(words))
 
 
 @lru_cache(maxsize=64)
-def _in_words(words: tuple[str, ...]) -> tuple[Option, ...]:
-    """The same; many rows have the same options."""
-    return tuple(_each(iter(words)))
+def _parse_words(words: tuple[str, ...]) -> tuple[Option, ...]:
+    """The same, cached: many rows have the same options."""
+    return tuple(_parse_options(iter(words)))
 
 
-def _each(rest: Iterator[str]) -> Iterator[Option]:
+def _parse_options(rest: Iterator[str]) -> Iterator[Option]:
     for word in rest:
         if word.startswith("--") and word != "--":
             yield _long(word, rest)
@@ -139,28 +139,28 @@ def _each(rest: Iterator[str]) -> Iterator[Option]:
 
 
 def value_of(words: Iterable[str], name: str) -> str | None:
-    """What an option is given last among these words, as sbatch takes it; empty of one that stands alone."""
+    """The last value of an option among these words, as sbatch reads them; empty for an option without a value."""
     return _last_value(tuple(words), name)
 
 
 @lru_cache(maxsize=256)
 def _last_value(words: tuple[str, ...], name: str) -> str | None:
-    given = [option.value or "" for option in _in_words(words) if option.name == name]
+    given = [option.value or "" for option in _parse_words(words) if option.name == name]
     return given[-1] if given else None
 
 
 def _long(word: str, rest: Iterator[str]) -> Option:
     given, has_value, value = word[2:].partition("=")
-    name = _whole(given)
-    if name is None:  # of another release, or a site's plugin has added it
+    name = _full_name(given)
+    if name is None:  # an option of another release, or of a site's plugin
         return Option(given, value if has_value else None, word)
     if has_value:
         return Option(name, value, word)
     return _with_next(name, word, rest) if name in _VALUED else Option(name, None, word)
 
 
-def _whole(given: str) -> str | None:
-    """The one option that has this name, or begins so."""
+def _full_name(given: str) -> str | None:
+    """The one option with this name or prefix; ``None`` if there is none, or several."""
     found = [given] if given in _LONG else [name for name in _LONG if name.startswith(given)]
     return _ALSO.get(found[0], found[0]) if len(found) == 1 else None
 
@@ -182,7 +182,7 @@ def _with_next(name: str, word: str, rest: Iterator[str]) -> Option:
 
 
 def seconds_of(text: str) -> float | None:
-    """A limit on time as Slurm writes and reads it, infinity for no limit; ``None`` where it is no time."""
+    """Seconds of a time limit in Slurm's format, infinity for no limit; ``None`` if it is no time."""
     if text.upper() in _UNLIMITED:
         return math.inf
     match = _TIME.fullmatch(text)
@@ -194,12 +194,12 @@ def seconds_of(text: str) -> float | None:
     return ((days * 24 + first) * 60 + second) * 60.0 + third
 
 
-# -- What a launch script asks of sbatch itself, as far as one row could become several jobs by it --
+# -- Options that affect the number of jobs and their cluster ---------------------------------------
 
 
-#: The place of what no script says.
+#: The place of an option that is in no script.
 OPTIONS = "the options of sbatch"
-#: The variables of a job that name the Slurm cluster it goes to, in the order in which sbatch reads them.
+#: The variables with the job's Slurm cluster, in the order in which sbatch reads them.
 CLUSTER_VARIABLES = ("SBATCH_CLUSTERS", "SLURM_CLUSTERS")
 
 #: Any line that is neither blank nor a comment.
@@ -208,8 +208,8 @@ _HETEROGENEOUS = frozenset({"hetjob", "packjob"})
 
 
 def check_one_job(spec: JobSpec) -> None:
-    """Raise a RefusedError where the launch script, or an option, makes several jobs of one submission."""
-    place, words = next(_several(spec), (None, ""))
+    """Raise a RefusedError if the launch script, or an option, makes several jobs of one submission."""
+    place, words = next(_job_multipliers(spec), (None, ""))
     if place is not None:
         raise RefusedError(
             f"{words} makes several jobs of one row",
@@ -218,8 +218,8 @@ def check_one_job(spec: JobSpec) -> None:
         )
 
 
-def _several(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    """What makes several jobs of a submission, and where it stands."""
+def _job_multipliers(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    """Options that make several jobs of a submission, each with its place."""
     for words in _arrays(spec.options):
         yield OPTIONS, words
     for number, line in directives_of(spec.script):
@@ -228,12 +228,12 @@ def _several(spec: JobSpec) -> Iterator[tuple[str, str]]:
 
 
 def cluster_of(spec: JobSpec) -> str:
-    """The Slurm cluster that a job goes to by its name; empty if none is named."""
+    """The name of a job's Slurm cluster; empty if none is given."""
     return next(named_clusters(spec), ("", ""))[0]
 
 
 def named_clusters(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    """The clusters that are named for a job, each with its place; sbatch takes the first."""
+    """The clusters given for a job, each with its place; sbatch uses the first."""
     named = value_of(spec.options, "clusters")
     if named:
         yield named, OPTIONS
@@ -246,29 +246,29 @@ def named_clusters(spec: JobSpec) -> Iterator[tuple[str, str]]:
 
 
 def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """The numbers and the words of a script's lines for sbatch; none of one that cannot be read: sbatch says it."""
-    return _in_text(script_text(script) or "")
+    """Numbers and words of a script's ``#SBATCH`` lines; empty if it cannot be read, which sbatch will report."""
+    return _parse_directives(script_text(script) or "")
 
 
 def directive_words(script: Path) -> tuple[str, ...]:
-    """The words of all of a script's lines for sbatch."""
+    """The words of all ``#SBATCH`` lines of a script."""
     return tuple([word for _, words in directives_of(script) for word in words])
 
 
 @lru_cache(maxsize=64)
-def _in_text(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """The same of a script's text; many rows have one script."""
+def _parse_directives(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The same for a script's text, cached: many rows have one script."""
     found = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("#SBATCH"):
             found.append((number, _words(line.removeprefix("#SBATCH"))))
         elif _COMMAND.match(line):
-            break  # sbatch reads no further than to the first command
+            break  # sbatch stops reading at the first command
     return tuple(found)
 
 
 def time_asked_s(script: Path) -> float | None:
-    """The limit on the run time that a launch script asks for; ``None`` where it asks for none, or has no limit."""
+    """The time limit that a launch script requests, in seconds; ``None`` if it requests none, or no limit."""
     asked = value_of(directive_words(script), "time")
     limit_s = None if asked is None else seconds_of(asked)
     return None if limit_s == math.inf else limit_s
@@ -282,18 +282,18 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _arrays(words: Iterable[str]) -> list[str]:
-    """Options that make an array, as they are written."""
+    """Options that make an array, as written."""
     return [option.written for option in options_in(words) if option.name == "array"]
 
 
-# -- What a recipe's own scripts take from their environment, and what of it a row fixes ------------
+# -- Variables that a recipe's scripts read, and those that a row fixes -----------------------------
 #
-# No release has to be known for it: shell takes what may be set by ``${TP:-8}`` and its like, and the scripts of all
-# releases write it so. A row's variable that a script uses before it sets it is taken as well. A launch script names
-# the scripts that it sources or hands to its container; those that lie beside it are read as well.
+# This works for every release: scripts read an optional variable by ``${TP:-8}`` and the like in all of them. A row's
+# variable that a script uses before it sets it counts as read, too. A launch script names the scripts that it sources
+# or passes to its container; those in its directory are parsed as well.
 
 
-#: The recipes' variables, and what of a row each of them is.
+#: The recipes' variables, and the row's field for each.
 _ROW = {
     "GBS": "global_batch_size",
     "MBS": "micro_batch_size",
@@ -311,40 +311,40 @@ _CHOSEN = """
     ACTIVATION_CHECKPOINT_MODE USE_MNNVL EP_COMM_BACKEND TP_COMM_OVERLAP CPU_PER_TASK_PINNING ENABLE_CHECKPOINT
     CHECKPOINT_INTERVAL LOAD_CHECKPOINT_PATH ENABLE_VBOOST ENABLE_PCT_BINDING ENABLE_PYTORCH_PROFILE
 """
-#: The recipes' variables that choose how a row is run, which no row says: the recipe's own choice is the row's.
+#: The recipes' variables for choices that no row contains: the recipe's own choice applies.
 _CHOICES = frozenset(_CHOSEN.split())
-#: Beginnings of variables that say nothing of a run that is not profiled, or what a record has anyhow (the image).
+#: Beginnings of variables without effect on an unprofiled run, or recorded elsewhere (the image).
 _OF_SITE = ("SLURM_", "SBATCH_", "SRUN_", "HF_", "LLMB_", "GSW_", "ENABLE_", "RUN_CONF_PROFILE_", IMAGE_VARIABLE)
-#: Would put the log where nobody looks for it.
+#: Would move the log to a directory that is not searched.
 _MISLEADS = "RUN_CONF_RESULT_DIR"
-#: What turns NCCL tracing on, as recipes up to NeMo 1 and those of NeMo 2 spell it.
+#: Variables that turn NCCL tracing on: in recipes up to NeMo 1, and in those of NeMo 2.
 _TRACING = ("ENABLE_NCCL_TRACE", "ENABLE_NCCLTRACE")
-#: Slurm's name of SRUN_OUTPUT before 23.02, which knows no other.
+#: Slurm's name of SRUN_OUTPUT before 23.02.
 STDOUT_BEFORE_23_02 = "SLURM_STDOUTMODE"
-#: What the recipes set to have the output of srun in files, that variable's older name, and how the file's name ends.
+#: The recipes' variables for output files of srun, the older name of each, and the suffix of the file.
 _OUTPUTS = (("SRUN_OUTPUT", STDOUT_BEFORE_23_02, ".out"), ("SRUN_ERROR", "SLURM_STDERRMODE", ERROR_SUFFIX))
 
-#: Scripts are short, and name few others.
+#: Most scripts that are parsed; recipes have fewer.
 _MOST_SCRIPTS = 16
 #: ``${TP:-8}``, ``${TP-}``, ``${TP?…}``.
 _TAKEN = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,60}):?[-=?+]")
-#: Without it a script does not run, so that there is no value of the recipe's own.
+#: Variables that a script requires: the recipe has no value of its own.
 _DEMANDED = re.compile(r"\$\{([A-Z][A-Z0-9_]{0,60}):?\?")
-#: What shell does not expand or run: a comment, and text in single quotes, but not where double quotes are around it.
+#: Text that the shell neither expands nor runs: comments, and single quotes outside double quotes.
 _INERT = re.compile(r"\\.|\"(?:[^\"\\]|\\.)*\"|'[^'\n]*'|(?<!\S)#[^\n]*", re.DOTALL)
 #: ``$TP``, ``${TP}``, ``-v TP``; and in ``$((TP * PP))`` every name.
 _USED = re.compile(r"(?:\$\{?[#!]?|-v )([A-Z][A-Z0-9_]{0,60})(?![A-Za-z0-9_])")
 _NAME = re.compile(r"(?<![\w$])[A-Z][A-Z0-9_]{0,60}(?![A-Za-z0-9_])")
 #: ``TP=8`` at the beginning of a line, but not ``TP=8 train``, which sets it for that command alone.
 _ALWAYS_SET = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(?![\w./-]{0,200}[ \t]{1,8}[a-z./])")
-#: The lines between which a branch that is not indented stands; its end is the group.
+#: The first and last line of a branch that is not indented; its end is the group.
 _BLOCK = re.compile(
     r"^(?:(?:if|elif|else|for|while|until|case)\b(?!.*;[ \t]*(?:fi|done|esac)\b)|(fi|done|esac)\b)", re.MULTILINE
 )
-#: Whatever sets a variable; and ``TP=4`` at the beginning of a line: what a branch sets is indented.
+#: Any assignment; and ``TP=4`` at the beginning of a line: assignments in a branch are indented.
 _SET = re.compile(r"(?<![\w.$({-])([A-Z][A-Z0-9_]{0,60})\+?=(?!=)")
 _NUMBER = re.compile(r"(?:export )?([A-Z]\w{0,60})=(\d{1,9}|\"?\$\(\([\w ${}()+*/-]{1,99}\)\)\"?)[ \t]{0,8}(?:#.*)?$")
-#: A variable in arithmetic, and what may be done with its number.
+#: A variable in arithmetic, and the supported operators.
 _TERM = re.compile(r"\$?\{?([A-Z][A-Z0-9_]{0,60})\}?")
 _IN_PYTHON = str.maketrans({"$": "", "/": "//"})
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
@@ -352,15 +352,15 @@ _NAMED = re.compile(r"(?<![\w.$-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
 
 #: A recipe's directory has few files; an installation or a staging area, which may have its launch script, has many.
 _MOST_FILES = 256
-#: ``python3 $HOME/own/train.py``; what is below /opt, the container has, and a framework wrote it.
+#: ``python3 $HOME/own/train.py``; programs below /opt are the framework's, in the container.
 _PROGRAM = re.compile(r"(?<![\w./${}-])(?!/opt/)(?:[\w.${}-]{0,60}/){0,20}([A-Za-z0-9_][\w.-]{0,60}\.py)\b")
-#: ``source ../settings``: what is read so, but for scripts (above), virtual environments, and the user's own.
+#: ``source ../settings``: sourced files except scripts (above), virtual environments, and the user's own.
 _SOURCED = re.compile(
     r"^[ \t]{0,40}(?:source|\.)[ \t]+['\"]?(?:[^\s'\";|&]*/)?(?!activate\b|\.)([^\s'\";|&/]+)(?<!\.sh)(?![^\s'\";|&])",
     re.MULTILINE,
 )
-#: What reads variables without their names: shell by ``${!name}``, ``declare -n``, ``eval "\$OWN_$name"``, or a list
-#: of all, as ``$(env)``; Python by what is no literal, as ``os.environ.items()``, ``os.getenv(name)``; or by prefixes.
+#: Code that reads variables without their names: shell by ``${!name}``, ``declare -n``, ``eval "\$OWN_$name"``, or a
+#: list of all, as ``$(env)``; Python without literals, as ``os.environ.items()``, ``os.getenv(name)``; or by prefixes.
 _ANY = re.compile(
     r"\$\{!\w+(?![\w[])|\\\$\{?\w*\$|\b(?:declare|local|typeset) -\w*n|\bcompgen\b|/environ(?![\w.])"
     r"|(?<![\w.${=-])(?:print)?env(?: -0)? *[|>`]|[$<]\((?:print)?env(?: -0)? *\)"
@@ -374,7 +374,7 @@ _PROGRAMS = """
     ACCELERATE_ RAY_ WANDB_ MLFLOW_ MASTER_ OMP_ KMP_ MKL_ OPENBLAS_ MALLOC_ LD_ LC_ LANG PYTHON CONDA_ VIRTUAL_ENV PATH
     HOME USER TMP ENROOT_ PYXIS_ APPTAINER SINGULARITY LLMB_ GSW_ ADDITIONAL_SLURM_PARAMS TIME_LIMIT GPUS_PER_NODE
 """
-#: Beginnings of variables that the session, Slurm, the container or a library reads, so that no script has to.
+#: Beginnings of variables that the session, Slurm, the container or a library reads: no script needs to.
 _OF_PROGRAMS = tuple(_PROGRAMS.split())
 
 
@@ -382,20 +382,20 @@ _OF_PROGRAMS = tuple(_PROGRAMS.split())
 class Scripts:
     """A launch script and the scripts that it names."""
 
-    #: The variables that they take from their environment, where these are set.
+    #: The variables that they read from their environment.
     taken: frozenset[str] = frozenset()
-    #: Whether they know a variable that turns NCCL tracing on; so may one that is not found.
+    #: True if one of them reads a variable that turns NCCL tracing on, or was not found.
     trace: bool = True
-    #: The variables of a row that they set to one number each, or to what arithmetic gives, whatever is exported.
+    #: The variables of a row that they set to one number each, or to an arithmetic term, whatever is exported.
     fixed: tuple[tuple[str, str], ...] = ()
-    #: The release as the launch script itself fixes it, in the name of a directory of its results; else empty.
+    #: The release that the launch script fixes, part of its results' path; empty if none.
     version: str = ""
-    #: The variables of a row that they take and have no default for, or none that is plain to see.
+    #: The variables of a row that they read without a recognizable default.
     demanded: frozenset[str] = frozenset()
 
 
 def scripts_of(launch_script: Path) -> Scripts:
-    """What a recipe's scripts say; nothing where there is no launch script yet, or none that can be read."""
+    """The facts of a recipe's scripts; empty if there is no readable launch script yet."""
     return _scripts(tuple(_texts(launch_script)))
 
 
@@ -407,14 +407,16 @@ def _scripts(found: tuple[str | None, ...]) -> Scripts:
     plain = frozenset(_used_first(texts)) - with_default
     taken = with_default | plain
     traces = None in found or any(name in text for text in texts for name in _TRACING)
-    numbers = ((name, values.pop()) for name, values in _set_in(texts) if len(values) == 1 and name not in taken)
+    numbers = (
+        (name, values.pop()) for name, values in _assigned_numbers(texts) if len(values) == 1 and name not in taken
+    )
     fixed = tuple((name, number) for name, number in numbers if number)
     demanded = frozenset(name for text in texts for name in _DEMANDED.findall(text)) & _ROW.keys()
     return Scripts(taken, traces, fixed, versions.pop() if len(versions) == 1 else "", demanded | plain)
 
 
 def _used_first(texts: Iterable[str]) -> Iterator[str]:
-    """The variables of a row that scripts use before they set them in any case: what a branch sets is indented."""
+    """The variables of a row that scripts use before they always set them; assignments in a branch are indented."""
     own: set[str] = set()
     for line in (
         line
@@ -430,8 +432,8 @@ def _used_first(texts: Iterable[str]) -> Iterator[str]:
                 own.add(always[1])
 
 
-def _set_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
-    """The variables of a row that scripts set, and to which numbers; "" stands for what may be any."""
+def _assigned_numbers(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
+    """The variables of a row that scripts set, and to which numbers; "" for an unknown value."""
     found: dict[str, set[str]] = {}
     for line in (line for text in texts for line in text.split("\n")):
         whole = _NUMBER.match(line)
@@ -444,7 +446,7 @@ def unread(names: Iterable[str], launch_script: Path) -> tuple[str, str] | None:
     """The first of these variables that no script of a recipe reads.
 
     The scripts are the launch script, those that it names, and all files of its directory. They read a variable if
-    they name it and do not set it, unless they have set it in any case before.
+    they name it and do not set it, unless they always set it before.
 
     Returns:
         The variable, and the most similar one that they read, empty if there is none. ``None`` if they read all,
@@ -475,7 +477,7 @@ def _reads(name: str, text: str) -> bool:
 
 
 def check_traces(scripts: Scripts, launch_script: Path) -> None:
-    """Raise a RefusedError where a recipe that is to trace NCCL cannot."""
+    """Raise a RefusedError if a recipe that is to trace NCCL cannot."""
     if not scripts.trace:
         raise RefusedError(
             f"{launch_script.parent.name} of this release cannot trace NCCL",
@@ -485,37 +487,37 @@ def check_traces(scripts: Scripts, launch_script: Path) -> None:
 
 
 def fixed_by(baseline: Baseline) -> dict[str, str | None]:
-    """The recipes' variables that a row fixes, with its values; ``None`` where the row leaves it to the recipe."""
+    """The recipes' variables that a row fixes, with its values; ``None`` if the row leaves one to the recipe."""
     facts = {**vars(baseline.parallelism), "steps": baseline.recipe.steps}
     found = {name: facts[fact] if fact in facts else getattr(baseline, fact) for name, fact in _ROW.items()}
     return {name: None if value is None else str(value) for name, value in found.items()}
 
 
 def own_variables(baseline: Baseline, scripts: Scripts, log_path: str) -> dict[str, str | None]:
-    """The variables with which a recipe's scripts run as the row has it, whatever the user's shell exports.
+    """The variables with which a recipe's scripts run the row, independent of the user's shell.
 
     Args:
         baseline: The row.
-        scripts: The recipe's.
+        scripts: The recipe's scripts.
         log_path: The path of its log, with ``*`` for the release and ``{job_id}`` for the job's id.
 
     Returns:
-        Values by name; ``None`` is to be unset: the recipe's own value is the row's.
+        Values by name; ``None`` unsets a variable: the recipe's own value is the row's.
     """
     of_row = {name: value for name, value in fixed_by(baseline).items() if name in scripts.taken}
-    # What a script demands and the row leaves open is the user's to say.
+    # A variable that a script requires and the row leaves open is the user's choice.
     fixed = {name: value for name, value in of_row.items() if value is not None or name not in scripts.demanded}
     others = dict.fromkeys(scripts.taken & {_MISLEADS, *_CHOICES})
     return {**fixed, **others, **_output_variables(scripts, log_path)}
 
 
 def row_variables() -> tuple[str, ...]:
-    """The variables by which recipes are told which row they run, and how."""
+    """The variables that pass the row and its settings to recipes."""
     return (*_ROW, *_CHOICES)
 
 
 def _output_variables(scripts: Scripts, log_path: str) -> dict[str, str]:
-    """What Slurm before 23.02 has to be told of where the recipe sends the output of its srun."""
+    """Variables of Slurm before 23.02 for the recipe's output files of srun."""
     path = log_path.replace("*", scripts.version, 1).replace(JOB_ID, "")
     if not scripts.version or "%" in path or glob.has_magic(path) or ANY_SIZE in path:
         return {}
@@ -524,7 +526,7 @@ def _output_variables(scripts: Scripts, log_path: str) -> dict[str, str]:
 
 
 def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> Iterator[str]:
-    """How a row's job may differ from the row by variables, as far as that is known before it is submitted.
+    """Warnings of variables by which a row's job may differ from the row, as far as known before submission.
 
     Args:
         baseline: The row.
@@ -538,50 +540,50 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
         is_taken, fixed = name in scripts.taken, fixed_there.get(name)
         given = spec.environment.get(name) if is_taken else fixed and _number(fixed, known)
         if given and value is not None and given != value:
-            how = f"{name}={given} is set for the job" if is_taken else f"{_called(spec)} fixes {name}={given}"
+            how = f"{name}={given} is set for the job" if is_taken else f"{_script_name(spec)} fixes {name}={given}"
             yield f"{how}, and the row has {value}"
     for name in exported_to(spec, environ):
-        taken = f"{name} is exported here, and {_called(spec)} takes it"
+        taken = f"{name} is exported here, and {_script_name(spec)} takes it"
         yield f"{taken}: the run may be another than the documented one"
 
 
 def _number(arithmetic: str, known: Mapping[str, str | None]) -> str:
-    """What arithmetic of shell gives; empty if it has a variable without a known number, or cannot be computed."""
+    """The result of shell arithmetic; empty if a variable in it has no known number, or it cannot be computed."""
     try:
         filled = _TERM.sub(lambda match: str(known[match[1]]), arithmetic.strip('"')).translate(_IN_PYTHON)
-        return str(_computed(ast.parse(filled, mode="eval").body))
+        return str(_evaluate(ast.parse(filled, mode="eval").body))
     except (KeyError, ValueError, SyntaxError, ZeroDivisionError):
         return ""
 
 
-def _computed(node: ast.expr) -> int:
+def _evaluate(node: ast.expr) -> int:
     match node:
         case ast.Constant(int(number)):
             return number
         case ast.BinOp(left, sign, right):
-            return int(_OPERATORS[type(sign)](_computed(left), _computed(right)))
+            return int(_OPERATORS[type(sign)](_evaluate(left), _evaluate(right)))
     raise ValueError(ast.dump(node))
 
 
 def exported_to(spec: JobSpec, environ: Mapping[str, str]) -> list[str]:
-    """The variables of a session's environment that a job's scripts take, and that say how it runs."""
+    """The exported variables of a session that a job's scripts read and that affect its run."""
     taken = scripts_of(spec.script).taken & environ.keys() - spec.environment.keys()
     return [
         name
         for name in sorted(taken)
-        # Not what says where things are, or who runs them, and nothing of what is run.
+        # Paths and settings of the site or user do not affect the run.
         if name not in spec.unset
         and environ[name]
         and not (environ[name].startswith("/") or name.startswith(_OF_SITE) or is_secret(name))
     ]
 
 
-def _called(spec: JobSpec) -> str:
+def _script_name(spec: JobSpec) -> str:
     return f"{spec.script.parent.name}/{spec.script.name}"
 
 
 def _texts(launch_script: Path) -> Iterator[str | None]:
-    """The launch script's text, and those of the scripts that it names; ``None`` for one that is not found."""
+    """The texts of the launch script and of the scripts that it names; ``None`` for one that is not found."""
     scripts, seen = [launch_script], {launch_script.name}
     while scripts and len(seen) <= _MOST_SCRIPTS:
         text = _text_of(scripts.pop(0))
@@ -602,7 +604,7 @@ def _text_of(script: Path) -> str | None:
 
 
 def _places(script: Path) -> Iterator[Path]:
-    """Where a script lies, and where one that another names may lie."""
+    """Possible paths of a script that another one names."""
     yield script
     recipe = script.parent
     yield recipe / "cfg" / script.name

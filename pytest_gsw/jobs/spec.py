@@ -1,4 +1,4 @@
-"""One row on one cluster becomes one :class:`JobSpec`: the recipe's own launch contract, filled in."""
+"""From a row and a cluster to a :class:`JobSpec`: the recipe's own launch contract, filled in."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from pytest_gsw.tables.schema import PLACEHOLDERS
 #: Steps that a recipe runs when it traces NCCL (the Grok 1 document: "limited to the first 10 steps").
 NCCL_TRACE_STEPS = 10
 
-#: What the session adds to a run's documented step times when it says how long a job will take:
-#: container start, process-group set-up and compilation, as the recipes' example logs show them.
+#: Start-up time of a job in estimates of its run time: container start, process-group set-up and compilation, from
+#: the recipes' example logs.
 START_UP_S = 300.0
 
-#: The default limit on a job's run time: a multiple of the documented duration, and the least. Slower than that is
-#: a regression beyond doubt, and start-up takes its time on any cluster.
+#: The default limit on a job's run time: a multiple of the documented duration, and a minimum. A slower job is
+#: certainly a regression, and start-up takes long on any cluster.
 LIMIT_FACTOR = 3
 LEAST_LIMIT_S = 1800.0
 
-#: A placeholder of a cluster's, whose braces are written twice here as those are that mean nothing.
+#: A placeholder in a cluster's value, after all braces were doubled.
 _WORD = re.compile(r"\{(\{([a-z_]+)\})\}")
 
-#: The recipes' variables that turn profiling or tracing on; NeMo 2 recipes spell the last one so.
+#: The recipes' variables that turn profiling or tracing on; the last spelling is that of NeMo 2 recipes.
 PROFILING_VARIABLES = ("ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "ENABLE_NCCLTRACE")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Profiling as the Grok 1 document describes it. A profiled run is never judged."""
+    """Profiling as described in the Grok 1 document. A profiled run is never judged."""
 
     kind: Literal["nsight", "nccl-trace"]
     #: First and last step to profile, ``None`` for the recipe's own.
@@ -66,14 +66,14 @@ class Profile:
 def profiling_in(environment: Mapping[str, str]) -> str | None:
     """The variable that turns profiling or tracing on in this environment, or ``None``.
 
-    A profiled run "is not valid for comparison", also where the variable was left exported in the shell.
+    A profiled run "is not valid for comparison", even if the variable was left exported in the shell.
     """
     said = (name for name in PROFILING_VARIABLES if environment.get(name, "").lower() in {"1", "true", "yes", "on"})
     return next(said, None)
 
 
 def nodes_for(baseline: Baseline, cluster: Cluster) -> int:
-    """Nodes that the row needs on this cluster; a SubmissionError where its GPUs do not fill whole nodes."""
+    """Nodes of the row on this cluster; raise a SubmissionError if its GPUs do not fill whole nodes."""
     per_node = cluster.gpus_per_node or baseline.gpus_per_node
     if baseline.gpus > per_node and baseline.gpus % per_node:
         raise SubmissionError(
@@ -84,12 +84,12 @@ def nodes_for(baseline: Baseline, cluster: Cluster) -> int:
 
 
 def steps_of(baseline: Baseline, *, traced: bool) -> int | None:
-    """Steps that a run is to do: fewer where NCCL is traced."""
+    """Steps of a run: fewer if NCCL is traced."""
     return NCCL_TRACE_STEPS if traced else baseline.recipe.steps
 
 
 def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> float | None:
-    """How long a job runs by the documented step times, or by what its cluster has accepted in their place, if told."""
+    """Expected run time of a job by the documented step times or the cluster's accepted one; ``None`` if unknown."""
     step_time_s = baseline.documented.step_time_s
     if accepted is not None and baseline.judged_by is STEP_TIME:
         step_time_s = accepted.judged_s
@@ -101,11 +101,10 @@ def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> floa
 
 
 def default_time_limit_s(baseline: Baseline, cluster: Cluster, launch_script: Path | None = None) -> float | None:
-    """The default limit on a row's run time, ``None`` for the launch script's own.
+    """The default limit on a row's run time, in seconds; ``None`` for the launch script's own.
 
-    The script's own also stands where the document does not say how long the row runs, and where the
-    cluster's options, or its variables, have a limit. No limit is less than what the script asks for: its recipe may
-    profile before it measures.
+    The script's own also applies if the document does not give the row's run time, or if the cluster's options or
+    variables set a limit. No limit is below the script's own: its recipe may profile before it measures.
     """
     environment = {**cluster.environment, **baseline.recipe.environment}
     expected_s = expected_run_s(baseline, accepted_to_expect(baseline, cluster.name, image_of(environment)))
@@ -113,7 +112,7 @@ def default_time_limit_s(baseline: Baseline, cluster: Cluster, launch_script: Pa
     given = given or not {"SBATCH_TIMELIMIT", "TIME_LIMIT"}.isdisjoint(environment)
     if expected_s is None or given:
         return None
-    # What is simulated runs by a script that knows no row's time.
+    # The simulated cluster's script has no time of a row.
     asked_s = None if launch_script is None or cluster.simulated else time_asked_s(launch_script)
     return max(LEAST_LIMIT_S, LIMIT_FACTOR * expected_s, asked_s or 0.0)
 
@@ -126,9 +125,9 @@ def make_job_spec(
     profile: Profile | None = None,
     time_limit_s: float | None = None,
 ) -> JobSpec:
-    """How one row is started on one cluster, which must have a staging area; errors as of :func:`nodes_for`.
+    """The spec of one row's job on one cluster, which must have a staging area; errors as of :func:`nodes_for`.
 
-    The session's id makes the job's name unique. Without a limit on the run time it is the default one, and with
+    The session's id makes the job's name unique. Without a given limit the run time has the default one, with
     profiling the script's own.
     """
     recipe = baseline.recipe
@@ -140,8 +139,8 @@ def make_job_spec(
     script = launch_script(cluster, baseline, directory)
     own = _own_variables(baseline, cluster, script, f"{stage}/{glob}", profile)
     # The recipes fix one job name and run "singleton" on it: one row at a time for each
-    # user. A name of its own lets rows run side by side; where two jobs of one row must
-    # not, the row's name without the session's keeps them apart.
+    # user. A name of its own lets rows run side by side. If two jobs of one row must
+    # not, the row's name without the session's id prevents that.
     name = f"gsw-{slug}" if recipe.one_job_per_row else f"gsw-{run_id}-{slug}"
     # A recipe that came with its table may be in a directory that users may not write to.
     written_to = stage if recipe.beside_table else None
@@ -155,7 +154,7 @@ def make_job_spec(
         nodes=nodes_for(baseline, cluster),
         gpus=baseline.gpus,
         environment={**{name: value for name, value in own.items() if value is not None}, **environment},
-        # That of another row, or of the user's shell, is not this row's.
+        # The value of another row or of the user's shell must not reach this row.
         unset=tuple(name for name, value in own.items() if value is None and name not in environment),
         options=_options(baseline, cluster),
         time_limit_s=time_limit_s or (None if profile else default_time_limit_s(baseline, cluster, script)),
@@ -170,45 +169,45 @@ def stage_of(cluster: Cluster, baseline: Baseline) -> Path:
 
 
 def recipe_directory(cluster: Cluster, baseline: Baseline, stage: Path) -> Path:
-    """Where a row's recipe is, from where it is submitted."""
+    """The directory of a row's recipe, from which it is submitted."""
     name = baseline.recipe.name
     if baseline.recipe.beside_table and not cluster.simulated:
         return baseline.location.path.absolute().parent / name
     if cluster.recipes is None:
-        return stage  # where the recipe's setup.sh has put its launch script
+        return stage  # the recipe's setup.sh puts its launch script there
     if cluster.simulated:
-        return _path(cluster.recipes)  # one simulated recipe stands for all of them
+        return _path(cluster.recipes)  # one simulated recipe replaces all of them
     if "{recipe}" in cluster.recipes:
         return _path(cluster.recipes.replace("{recipe}", name))
     return _path(cluster.recipes, name)
 
 
 def launch_script(cluster: Cluster, baseline: Baseline, directory: Path) -> Path:
-    """The launch script of a row's recipe, which is in this directory."""
+    """The launch script of a row's recipe, in this directory."""
     return _path(str(directory), Recipe.script if cluster.simulated else baseline.recipe.script)
 
 
 @lru_cache(maxsize=256)
 def _path(*parts: str) -> Path:
-    """One object for all rows of a recipe: it costs more to make one, and to compare two, than to look it up."""
+    """One shared object for all rows of a recipe: making one, or comparing two, costs more than the look-up."""
     return Path(*parts)
 
 
 def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Profile | None) -> dict[str, str]:
     nodes = nodes_for(baseline, cluster)
-    given = _given(baseline, cluster, nodes)
+    given = _configured_variables(baseline, cluster, nodes)
     return {
         **({} if "LLMB_INSTALL" in given else {"STAGE_PATH": str(stage)}),
         "DTYPE": baseline.dtype,
         **({} if baseline.size is None else {"MODEL_SIZE": baseline.size}),
         "NUM_NODES": str(nodes),
         "RUN_CONF_GPU_PER_NODE": str(min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)),
-        # Which row this is, for recipes that keep a snapshot of their environment, and for the demo.
+        # The row, for recipes that keep a snapshot of their environment, and for the demo.
         "GSW_ROW": baseline.id,
         "GSW_BASELINE_FILE": str(baseline.location.path),
-        # Else each simulated job would start a second Python, which takes as long as its training.
+        # Without it each simulated job would start a second Python, which takes as long as its training.
         **({"GSW_DEMO_TRAINS": f"{baseline.model} {baseline.framework}"} if cluster.simulated else {}),
-        # Rows may differ in nothing but these, and the script has to know which one it is to run.
+        # Rows may differ in these attributes only, and the script has to distinguish them.
         **{f"GSW_ROW_{name.upper()}": value for name, value in baseline.attributes.items()},
         **given,
         **(profile.environment() if profile else {}),
@@ -218,7 +217,7 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
 def _own_variables(
     baseline: Baseline, cluster: Cluster, launch_script: Path, log_path: str, profile: Profile | None
 ) -> dict[str, str | None]:
-    """The recipe's own variables that the row fixes, as far as its scripts take them; ``None`` is to be unset."""
+    """The recipe's own variables that the row fixes, as far as its scripts read them; ``None`` unsets one."""
     no_size: dict[str, str | None] = {} if baseline.size is not None else {"MODEL_SIZE": None}
     if cluster.simulated or cluster.scheduler == "replay":
         return no_size  # no recipe runs
@@ -228,10 +227,10 @@ def _own_variables(
     return {**no_size, **own_variables(baseline, scripts, log_path)}
 
 
-def _given(baseline: Baseline, cluster: Cluster, nodes: int) -> dict[str, str]:
-    """The variables that the cluster sets, and the table, which is nearer to the row: its values count.
+def _configured_variables(baseline: Baseline, cluster: Cluster, nodes: int) -> dict[str, str]:
+    """The variables that the cluster and the table set; the table's take precedence, being closer to the row.
 
-    One whose facts the document does not give is left to the script.
+    A variable whose placeholders the document does not give is left to the script.
     """
     own, site = baseline.recipe.environment, cluster.environment
     if not own.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
@@ -241,7 +240,7 @@ def _given(baseline: Baseline, cluster: Cluster, nodes: int) -> dict[str, str]:
     recipe = baseline.recipe
     other = {**vars(baseline.parallelism), "nodes": nodes, "steps": recipe.steps, "recipe": recipe.name}
     facts = {name: other[name] if name in other else getattr(baseline, name) for name in PLACEHOLDERS}
-    # Other braces of a cluster's are its own: a secret may have some.
+    # Other braces in a cluster's value are literal: a secret may contain some.
     doubled = {name: text.replace("{", "{{").replace("}", "}}") for name, text in site.items()}
     templates = {name: _WORD.sub(lambda at: at[at[2] in facts], text) for name, text in doubled.items()}
     return {

@@ -1,4 +1,4 @@
-"""NVIDIA's recipes: how they are launched, what they leave beside a log, and the suite of the certification.
+"""NVIDIA's recipes: their launchers, files next to a log, and the suite of the certification.
 
-A wing: nothing else imports it. It does by the hooks of docs/hooks.md what a site can do by them.
+No other module imports this package. It uses the hooks of docs/hooks.md only, as a site can.
 """

@@ -1,7 +1,7 @@
 """The jobs of ``llmb-run``, NVIDIA's launcher of these recipes: its database ``.llmb/jobs.sqlite3``.
 
-Its table ``jobs`` (schema 2 of llmb-run 1.16) is read by the names of the columns that are there; what is missing is
-said. Nothing is written to it.
+Its table ``jobs`` (schema 2 of llmb-run 1.16) is read by the names of its columns; missing ones are
+reported. The database is never written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline, image_name
 
-#: What a job cannot be told without, and what only some releases keep.
+#: Required columns, and columns that only some releases have.
 _NEEDED = ("job_id", "model_size", "dtype", "scale", "slurm_state", "train_step_time_seconds")
 _OPTIONAL = (
     "workload_key", "model_name", "exit_code", "perf_parse_status", "profile_enabled", "proxy", "submit_time",
@@ -42,7 +42,7 @@ def import_llmb(path: Path, rows: Iterable[Baseline], cluster: str, known: Known
     """The records of the jobs in llmb-run's ``jobs.sqlite3`` that ended well and ran a known row as documented.
 
     Raises:
-        ConfigurationError: It is no such database, or lacks a column that jobs cannot be told without.
+        ConfigurationError: It is no such database, or lacks a required column.
     """
     if not path.is_file():
         raise ConfigurationError(f"--from-llmb: there is no file {path}")
@@ -52,7 +52,7 @@ def import_llmb(path: Path, rows: Iterable[Baseline], cluster: str, known: Known
         missing.append("workload_key")
     if missing:
         raise ConfigurationError(
-            f"--from-llmb: the table 'jobs' of {path} has no {_named(missing)}\n"
+            f"--from-llmb: the table 'jobs' of {path} has no {_columns_text(missing)}\n"
             f"next: pytest-gsw history --from-logs DIR --cluster {cluster}"
         )
     listed = tuple(rows)
@@ -70,17 +70,19 @@ def import_llmb(path: Path, rows: Iterable[Baseline], cluster: str, known: Known
             records.append(_record(facts, row, cluster, path))
     absent = [name for name in _OPTIONAL if name not in columns]
     notes = (
-        (f"the table 'jobs' of {path} has no {_named(absent)}; what that would say is not checked",) if absent else ()
+        (f"the table 'jobs' of {path} has no {_columns_text(absent)}; what that would say is not checked",)
+        if absent
+        else ()
     )
     return Imported(tuple(records), tuple(left_out), count_known, notes)
 
 
-def _named(columns: Sequence[str]) -> str:
+def _columns_text(columns: Sequence[str]) -> str:
     return f"{'column' if len(columns) == 1 else 'columns'} {', '.join(columns)}"
 
 
 def _row_of(facts: Mapping[str, Any], rows: Sequence[Baseline]) -> Baseline | str:
-    """The row that a job ran as documented, or why it is no point of any."""
+    """The row that a job ran as documented, or the reason why it is no point of any."""
     why = _not_a_point(facts)
     if why is not None:
         return why
@@ -98,7 +100,7 @@ def _row_of(facts: Mapping[str, Any], rows: Sequence[Baseline]) -> Baseline | st
 
 
 def _not_a_point(facts: Mapping[str, Any]) -> str | None:
-    """Why a job says nothing of how fast a documented row is."""
+    """The reason why a job is no evidence of a documented row's speed."""
     state = str(facts["slurm_state"] or "unknown")
     exit_code, parsed = facts.get("exit_code"), facts.get("perf_parse_status")
     seconds = facts["train_step_time_seconds"]
@@ -115,7 +117,7 @@ def _not_a_point(facts: Mapping[str, Any]) -> str | None:
 
 
 def _overrides(facts: Mapping[str, Any]) -> bool:
-    """Whether a job ran with settings of its own; what cannot be read counts as such."""
+    """True if a job ran with settings of its own, or with unreadable ones."""
     for name in ("env_overrides_json", "model_overrides_json"):
         try:
             if json.loads(facts.get(name) or "{}"):
@@ -126,7 +128,7 @@ def _overrides(facts: Mapping[str, Any]) -> bool:
 
 
 def _ran(facts: Mapping[str, Any], row: Baseline) -> bool:
-    """Whether a job ran a row, by all that its database says."""
+    """True if a job ran a row, by all columns of its database."""
     names = {letters(str(facts.get(name) or "")) for name in ("workload_key", "model_name")}
     models = {letters(row.model), letters(row.workload)}
     return (
@@ -154,7 +156,7 @@ def _record(facts: Mapping[str, Any], row: Baseline, cluster: str, path: Path) -
 
 
 def _moment_s(text: object) -> float | None:
-    """A time as ``sacct`` and llmb-run write it, without a zone that of this machine; ``None`` where it is none."""
+    """The epoch seconds of a time of ``sacct`` or llmb-run, in this machine's zone by default; ``None`` if invalid."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except (ValueError, OverflowError, OSError):

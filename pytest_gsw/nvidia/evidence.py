@@ -1,7 +1,7 @@
-"""What is written beside a job's log: by llmb-run, which task it was, and by Megatron-Bridge, what was configured.
+"""Files next to a job's log: llmb-run's task, and Megatron-Bridge's configuration.
 
 llmb-run writes ``llmb-config_<job id>.yaml``. NeMo-Run mounts the experiment's directory into the container, and
-Megatron-Bridge's launch scripts have the configuration that ran written there, ``configs/ConfigContainer.yaml``. It is
+Megatron-Bridge's launch scripts write the configuration of the run there, ``configs/ConfigContainer.yaml``. It is
 YAML of a known shape; a few keys of its first two levels are read.
 """
 
@@ -23,7 +23,7 @@ from pytest_gsw.validation.agreement import Compared, Evidence
 _MOST_BYTES = 256 << 10
 _FACT = re.compile(r"^  ([a-z_]{1,40}): '?([^'\n]{1,200})'?$", re.MULTILINE)
 _IMAGE = re.compile(r"^  images:\n  - '?([^'\n]{1,300})'?\n(?!  - )", re.MULTILINE)
-#: What a task was given besides, below ``model_overrides`` and ``env_overrides``.
+#: Further settings of a task, below ``model_overrides`` and ``env_overrides``.
 _OVERRIDE = re.compile(r"^    ([A-Za-z_]{1,40}): '?([^'\n]{1,200})'?$", re.MULTILINE)
 _ARGUMENTS = "\n  mbridge_args:\n  - "
 #: The one cluster for which llmb-run itself turns the GPUs' boost up.
@@ -32,7 +32,7 @@ _BOOSTED = "eos"
 _MOST_OF_CONFIGURATION = 4 << 20
 _CONFIGURED_SECTION = re.compile(r"([a-z_]{1,40}):")
 _CONFIGURED = re.compile(r"  ([a-z0-9_]{1,60}): '?([A-Za-z0-9_.-]{1,60})'?")
-#: By section and key, the field of an identity.
+#: Fields of an identity, by section and key.
 _CONFIGURED_NUMBERS = {
     ("model", "seq_length"): "sequence_length",
     ("model", "tensor_model_parallel_size"): "tp",
@@ -51,9 +51,9 @@ _MX_TOO = frozenset({("llama3.1_70b", "b200"), ("llama3.1_70b", "b300")})
 
 
 class Case(NamedTuple):
-    """One workload in one dtype: what needs a passing run."""
+    """One workload in one dtype, which needs a passing run."""
 
-    #: As the file has it, in lower case: ``gb200``.
+    #: In lower case, as in the file: ``gb200``.
     accelerator: str
     #: With its size: ``llama3.1_70b``.
     workload: str
@@ -61,27 +61,27 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         return f"{self.workload} {self.dtype}"
 
 
 def evidence_beside(log: Path, job_id: str) -> list[Evidence]:
-    """All that is written beside a log of its job."""
+    """All evidence next to a job's log."""
     return [one for one in (task_beside(log, job_id), configuration_beside(log)) if one is not None]
 
 
 @dataclass(frozen=True)
 class Task(Evidence):
-    """What llmb-run says of a job that it has launched."""
+    """llmb-run's description of a job that it has launched."""
 
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def differing(self, row: Baseline, quantization: str | None = None) -> tuple[Compared, ...]:
-        """What of it no log says, or in other words, and is not the row's.
+        """Differences from the row in facts that no log has, or has in other words.
 
         Args:
             row: The row.
-            quantization: What is computed in fewer bits, by the configuration beside the log or by the log itself.
+            quantization: The format of reduced precision, by the configuration next to the log or by the log itself.
         """
         facts = self.facts
         gpu, own_gpu = letters(facts.get("gpu_type", "")), letters(row.accelerator)
@@ -99,7 +99,7 @@ class Task(Evidence):
         return tuple(one for one in compared if not one.agrees)
 
     def _dtype(self, row: Baseline, quantization: str | None) -> Compared:
-        """Its dtype: ``fp8`` is MXFP8 or not, as the run states, else as the recipe's launch script makes it."""
+        """Comparison of its dtype: ``fp8`` is MXFP8 or not, as stated by the run or else by the recipe's script."""
         facts, dtype = self.facts, self.facts.get("dtype", "").lower()
         says = quantization is not None and (quantization == "mxfp8" or quantization.startswith("fp8_"))
         is_mx = quantization == "mxfp8" if says else None
@@ -108,7 +108,7 @@ class Task(Evidence):
         return Compared("dtype", dtype, row.dtype, "dtype", agrees=not dtype or has_dtype(case, row, is_mx))
 
     def is_of(self, row: Baseline) -> bool:
-        """Whether a job was of this row, by what llmb-run calls tasks by; all of it must be there."""
+        """True if a job ran this row, by the names that llmb-run gives tasks; all of them must be there."""
         said = self.identity
         release = not row.source.releases or said.release is None or said.release in row.source.releases
         same = (said.size, said.gpus) == (row.size, row.gpus) and {"model_name", "dtype"} <= self.facts.keys()
@@ -119,7 +119,7 @@ class Task(Evidence):
 
 
 def task_beside(log: Path, job_id: str) -> Task | None:
-    """The task that a job was by llmb-run's own word; ``None`` where it did not launch the job."""
+    """The task of a job by llmb-run's file; ``None`` if it did not launch the job."""
     path = Path(f"{log.parent}/llmb-config_{job_id}.yaml")
     text = text_of(str(path), _MOST_BYTES)
     if text is None:
@@ -128,14 +128,14 @@ def task_beside(log: Path, job_id: str) -> Task | None:
     why = None
     if facts.get("profile_enabled") == "true":
         why = f"profile_enabled in {path.name}"
-    elif _ARGUMENTS in text:  # settings of Megatron-Bridge, of which nobody knows what they change
+    elif _ARGUMENTS in text:  # settings of Megatron-Bridge with unknown effects
         why = f"mbridge_args in {path.name}"
     boosted = facts.get("cluster_name", "").lower() == _BOOSTED
     return Task(path, _identity(text, facts), why, {"vboost": "true"} if boosted else {}, facts)
 
 
 def _identity(text: str, facts: Mapping[str, str]) -> Identity:
-    """Which task a job was, as logs say it; but for its dtype, whose word stands for a family here."""
+    """The task in the form of a log's identity, but for its dtype, which names a family here."""
     image = _IMAGE.search(text)
     given: dict[str, Any] = {name.upper(): number_of(value.encode()) for name, value in _OVERRIDE.findall(text)}
     scale, release = facts.get("scale", ""), facts.get("gsw_version", "")
@@ -150,12 +150,12 @@ def _identity(text: str, facts: Mapping[str, str]) -> Identity:
 
 
 def has_dtype(case: Case, row: Baseline, is_mx: bool | None = None) -> bool:
-    """Whether a row is of a case's dtype: ``fp8`` is what the recipe's launch script makes of it.
+    """True if a row has a case's dtype; ``fp8`` depends on the recipe's launch script.
 
     Args:
         case: The case, or a job that was launched as one.
         row: The row.
-        is_mx: Whether its fp8 is MXFP8 by what the job itself states; ``None`` where it does not.
+        is_mx: True if its fp8 is MXFP8 by the job itself; ``None`` if not stated.
     """
     if case.dtype != "fp8":
         return row.dtype == case.dtype
@@ -170,12 +170,12 @@ def _is_mx(case: Case) -> bool:
 
 
 def letters(name: str) -> str:
-    """A name as all spellings have it: ``llama3.1`` and ``Llama-3.1`` differ in nothing else."""
+    """A name in a form common to all spellings, such as ``llama3.1`` and ``Llama-3.1``."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def configuration_beside(log: Path) -> Evidence | None:
-    """How a log's run was set up, by Megatron-Bridge's own configuration; ``None`` where there is none."""
+    """The configuration of a log's run, by Megatron-Bridge's file; ``None`` if there is none."""
     place = f"{log.parent}/configs/ConfigContainer.yaml"
     text = text_of(place, _MOST_OF_CONFIGURATION)
     if text is None:
@@ -203,7 +203,7 @@ def _configured_in(text: str) -> dict[tuple[str, str], str]:
 
 
 def _quantization(facts: dict[tuple[str, str], str]) -> str | None:
-    """What is computed in fewer bits, by name: ``mxfp8``, ``nvfp4``, ``fp8_tensorwise``."""
+    """The format of reduced precision: ``mxfp8``, ``nvfp4``, ``fp8_tensorwise``."""
     said = {key: value for (section, key), value in facts.items() if section == _PRECISION}
     if "fp8" not in said:
         return None

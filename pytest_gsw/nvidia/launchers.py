@@ -1,8 +1,8 @@
-"""How NVIDIA's recipes of release 25.04 and later are launched: their variables, and what stands for options of sbatch.
+"""Launchers of NVIDIA's recipes of release 25.04 and later: their variables, and equivalents of sbatch's options.
 
 ``nemo-run``: the launch script runs on this machine and submits the job; Megatron-Bridge's own scripts take arguments.
-``llmb-run`` runs that script itself, by what it has installed. ``configured-sbatch``: sbatch, with a directory of the
-experiment's own.
+``llmb-run`` runs that script itself, from its own installation. ``configured-sbatch``: sbatch, with a directory of
+the experiment's own.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pytest_gsw.tables.model import IMAGE_VARIABLE, Baseline
 from pytest_gsw.tables.releases import container_of, is_container
 from pytest_gsw.tables.yaml_values import Stated, read_spelling
 
-#: By the directory that is replayed, the logs in it of jobs that llmb-run has launched, each with its task.
+#: Logs of jobs launched by llmb-run, each with its task, by the replayed directory.
 Launched = dict[Path, list[tuple[FoundLog, Task]]]
 
-#: By whom an option of sbatch is asked for where no command line is ours.
+#: The variable for options of sbatch if the recipe makes the command line.
 _ADDITIONAL = "ADDITIONAL_SLURM_PARAMS"
-#: Variables that the recipes hand to sbatch, and so does sbatch itself.
+#: Variables of options that the recipes pass on to sbatch.
 _ALWAYS = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "time": "TIME_LIMIT"}
-#: Further variables of sbatch; they come before what a batch script says. Others have none, as ``--exclude``.
+#: Further variables of sbatch; they override a batch script. Other options have none, such as ``--exclude``.
 _OF_SBATCH = {
     "constraint": "SBATCH_CONSTRAINT",
     "gres": "SBATCH_GRES",
@@ -49,14 +49,14 @@ _OF_SBATCH = {
     "no-requeue": "SBATCH_NO_REQUEUE",
     "signal": "SBATCH_SIGNAL",
 }
-#: Flags, which stand without a value.
+#: Flags, which have no value.
 _FLAGS = frozenset({"exclusive", "no-requeue"})
 
-#: Nodes within one NVLink domain, and where a job is laid out by it.
+#: Nodes within one NVLink domain, and accelerators whose jobs are placed by it.
 _NVLINK_NODES = 18
 _OF_ONE_NVLINK = frozenset({"gb200", "gb300"})
 
-#: How a recipe of v25.05 or later is launched, in its metadata, and which launcher that is.
+#: The launcher type in the metadata of a recipe of v25.05 or later, and the launcher for each.
 _LAUNCHER_TYPE = re.compile(
     r"^ {1,8}launcher_type:[ \t]{0,8}['\"]?([a-z_]{1,40})['\"]?(?=[ \t\r]{0,8}(?:$|[ \t]#))[^\n]{0,80}", re.MULTILINE
 )
@@ -67,12 +67,12 @@ _LAUNCHED_BY = {
     "configured_sbatch": "configured-sbatch",
 }
 
-#: NeMo-Run puts a time behind the experiment's name.
+#: NeMo-Run appends a time to the experiment's name.
 _EXPERIMENT = re.compile(r"^[ \t]{0,8}Experiment Status for (\S{1,400})_\d{1,18}[ \t]{0,8}$", re.MULTILINE)
 _TASK = re.compile(r"^[ \t]{0,8}Task (\d{1,6}):[ \t]{0,8}(\S{0,400})", re.MULTILINE)
 _JOB = re.compile(r"^[ \t]{0,16}- Job id:[ \t]{1,8}(\d{1,18})[ \t]{0,8}$", re.MULTILINE)
 _PLACE = re.compile(r"^[ \t]{0,16}- Local Directory:[ \t]{1,8}(/[^\n]{0,4000})$", re.MULTILINE)
-#: What llmb-run says itself of a job, of either kind of launcher.
+#: llmb-run's own lines for a job, of either kind of launcher.
 _LLMB_RUN = re.compile(r"^JobID: (\d{1,18}), Workdir: (/[^\n]{0,4000})$", re.MULTILINE)
 _LLMB_RUN_SBATCH = re.compile(
     r"^SUBMITTED: [^\n]{0,400}\bjobid=(\d{1,18})(?:;\S{1,255})?(?: workdir=(/[^\n]{0,4000}))?[ \t]{0,8}$", re.MULTILINE
@@ -81,16 +81,16 @@ _LOG = re.compile(r"log-.{1,240}_(?P<job>\d{1,18})_(?P<start>\d{1,9})\.out")
 _BATCH_OUTPUT = re.compile(r"(?:sbatch_.{1,240}_|slurm-)(?P<job>\d{1,18})\.out")
 _SHOWN = 5
 _EXPERIMENTS = "experiments"
-#: What llmb-run's installer has written down of an installation.
+#: The file of llmb-run's installer on an installation.
 _INSTALLED = "cluster_config.yaml"
-#: Where experiments lie below an installation, its workloads, and one of these or a staging area.
+#: Paths of experiments below an installation, its workloads, and one of these or a staging area.
 _BELOW = ("workloads/*/experiments", "*/experiments", "experiments")
-#: An experiment's directory of tasks of one name, of one run, and of one task.
+#: Depth of directories: of an experiment's tasks of one name, of one run, and of one task.
 _DEEPEST = 4
 
 
 class _Names(NamedTuple):
-    """What options are called that the two scripts call differently."""
+    """Names of options that differ between the two scripts."""
 
     time: str
     image: str
@@ -101,7 +101,7 @@ _SCRIPTS: Mapping[str, _Names] = {
     _TRAIN: _Names("--time", "--container-image"),
     _SETUP: _Names("--time_limit", "--container_image"),
 }
-#: By workload, the family and the recipe that ``setup_experiment.py`` knows it by.
+#: Names of family and recipe in ``setup_experiment.py``, by workload.
 _RECIPES: Mapping[str, tuple[str, str]] = {
     "deepseek_v3": ("deepseek", "deepseek_v3"),
     "deepseek_v4_flash": ("deepseek", "deepseek_v4_flash"),
@@ -118,7 +118,7 @@ _RECIPES: Mapping[str, tuple[str, str]] = {
     "qwen3_235b": ("qwen", "qwen3_235b_a22b"),
 }
 _PRECISIONS = {"bf16": "bf16", "fp8": "fp8_cs", "mxfp8": "fp8_mx", "nvfp4": "nvfp4"}
-#: Where a run's configuration goes in its container: NeMo-Run mounts the experiment's directory there.
+#: Path of a run's configuration in its container: NeMo-Run mounts the experiment's directory there.
 _CONFIGURATION = "/nemo_run/configs/ConfigContainer.yaml"
 #: Options that change a recipe and that the row's own do not override.
 _LAYOUT = (
@@ -126,19 +126,19 @@ _LAYOUT = (
     *("--context_parallel_size", "--expert_model_parallel_size", "--expert_tensor_parallel_size", "--config_variant"),
 )
 _SHORT = frozenset({"-tp", "-pp", "-vp", "-cp", "-ep", "-et", "-cv"})
-#: Of an option so much at least is written; less may stand for another one.
+#: Length of the shortest unique prefix of such an option.
 _LEAST = len("--tensor")
 #: Rows of other tasks name them at the end of their ids.
 _TASKS = ("sft", "lora")
 
 
 class Recipe(Launch):
-    """A recipe that is given to sbatch.
+    """A recipe that is submitted by sbatch.
 
     Args:
         baseline: The row.
-        cluster: Where it runs.
-        launched: What is found of a replay, for all rows of the session.
+        cluster: Its cluster.
+        launched: Logs of a replay, for all rows of the session.
     """
 
     takes_arguments = False
@@ -149,10 +149,10 @@ class Recipe(Launch):
         self._launched = launched
 
     def started(self, spec: JobSpec) -> JobSpec:
-        """How the row is started so, by how sbatch would start it.
+        """The spec for this launcher, from the spec for sbatch.
 
         Raises:
-            SubmissionError: It cannot be.
+            SubmissionError: It cannot be launched this way.
         """
         recipe = self.baseline.recipe
         if recipe.arguments and not self.takes_arguments and self.cluster.scheduler == "slurm":
@@ -164,14 +164,14 @@ class Recipe(Launch):
         return replace(spec, launch=self)
 
     def told_by(self, output: str) -> ExperimentInfo:
-        """The job that a launch script's output names, by NeMo-Run's words or by llmb-run's.
+        """The jobs in a launch script's output, by NeMo-Run's lines or llmb-run's.
 
         Each task of an experiment waits for the one before it. The last one trains, and has the experiment's name.
         """
         output = printable(output)  # FORCE_COLOR may be exported
         own = dict.fromkeys((*_LLMB_RUN.findall(output), *_LLMB_RUN_SBATCH.findall(output)))
         if own:
-            # What it has launched may name a job as well, which is the same one.
+            # The launched script may print the id of the same job as well.
             jobs = tuple(dict.fromkeys((*(job_id for job_id, _ in own), *_JOB.findall(output))))
             if len(own) > 1 or len(jobs) > 1:
                 return ExperimentInfo(
@@ -202,7 +202,7 @@ class Recipe(Launch):
         return ExperimentInfo(*tasks[-1], job_ids=jobs, waits_for=tuple(tasks[:-1]))
 
     def logs_below(self, place: Path) -> Sequence[FoundLog]:
-        """Those of jobs that llmb-run has launched, by what it says of each beside its log."""
+        """Logs of the row's jobs that llmb-run has launched, by its file next to each."""
         if place not in self._launched:
             logs = (FoundLog(log, job_id) for log, job_id in _logs_below(place))
             told = ((log, task_beside(log.path, log.job_id)) for log in logs)
@@ -210,7 +210,7 @@ class Recipe(Launch):
         return [log for log, task in self._launched[place] if task.is_of(self.baseline)]
 
     def problem(self, spec: JobSpec) -> SubmissionError | None:
-        """Where the recipe says of itself that it is launched otherwise."""
+        """The error of a recipe whose metadata require another launcher."""
         metadata = self.metadata_of(spec)
         text = script_text(metadata) or ""
         said = _LAUNCHER_TYPE.search(text)
@@ -226,11 +226,11 @@ class Recipe(Launch):
         )
 
     def metadata_of(self, spec: JobSpec) -> Path:
-        """What a recipe says of itself, beside its script."""
+        """A recipe's metadata, next to its script."""
         return spec.script_path.with_name("metadata.yaml")
 
     def launches(self, wanted: str) -> bool:
-        """Whether a recipe that is launched so may be launched as this row is."""
+        """True if a recipe with this launcher may be launched as this row is."""
         # With one of the two, the training would begin on this machine, or the job submit another one.
         return wanted != "nemo-run"
 
@@ -242,7 +242,7 @@ class Experiment(Recipe):
     home = "LLMB_INSTALL"
 
     def started(self, spec: JobSpec) -> JobSpec:
-        """With the variables that these recipes demand of whoever launches them, besides those of all recipes."""
+        """The spec with the additional variables that these recipes require."""
         given = spec.environment
         own = {
             "JOB_TOTAL_GPUS": str(self.baseline.gpus),
@@ -254,9 +254,9 @@ class Experiment(Recipe):
         return super().started(replace(spec, environment=environment, unset=unset, log_glob="", batch_output=None))
 
     def environment(self, environment: Mapping[str, str], spec: JobSpec) -> dict[str, str]:
-        """With the recipe's virtual environment first in PATH, where its own variables name one.
+        """The environment with the recipe's virtual environment first in PATH, if its own variables name one.
 
-        STAGE_PATH is taken away where LLMB_INSTALL says where all is: releases 25.05 to 25.08 do not start with both.
+        STAGE_PATH is removed if LLMB_INSTALL is set: releases 25.05 to 25.08 do not start with both.
         """
         found = dict(environment)
         home = next(filter(None, map(spec.environment.get, VIRTUAL_ENVIRONMENTS)), None)
@@ -291,23 +291,23 @@ class Experiment(Recipe):
         )
 
     def batch_output_in(self, directory: Path, job_id: str) -> Path | None:
-        """The batch shell's output of a job, beside its log; ``None`` where there is none."""
+        """The batch shell's output of a job, next to its log; ``None`` if there is none."""
         outputs = filter(None, map(_BATCH_OUTPUT.fullmatch, _names_in(directory)))
         return next((directory / output[0] for output in outputs if output["job"] == job_id), None)
 
     def job_id_of(self, log: str) -> str | None:
-        """The job's id in the name of a log in an experiment's directory; ``None`` where it is not named so."""
+        """The job's id in the name of a log in an experiment's directory; ``None`` for other names."""
         found = _LOG.fullmatch(log)
         return None if found is None else found["job"]
 
 
 class Configured(Experiment):
-    """A recipe that is given to sbatch with a directory of the experiment's own."""
+    """A recipe that is submitted by sbatch with a directory of the experiment's own."""
 
     name = "configured-sbatch"
 
     def started(self, spec: JobSpec) -> JobSpec:
-        """With a directory for each job name, which no other session has."""
+        """The spec with a directory for each job name, which no other session has."""
         spec = super().started(spec)
         row, root = self.baseline, spec.environment.get("LLMB_INSTALL") or str(spec.stage)
         workload = row.recipe.name.replace("/", "_")
@@ -318,12 +318,12 @@ class Configured(Experiment):
         return replace(
             spec,
             environment={**spec.environment, "LLMB_EXPERIMENT_DIR": str(experiment)},
-            options=(*spec.options[:at], own, *spec.options[at:]),  # of two, sbatch takes the cluster's
+            options=(*spec.options[:at], own, *spec.options[at:]),  # the cluster's options override it
             batch_output=f"{experiment}/slurm-%j.out",
         )
 
     def options(self, spec: JobSpec) -> tuple[str, ...]:
-        """``--segment`` where nodes are laid out by NVLink: the largest equal parts that fit into one domain."""
+        """``--segment`` if nodes are placed by NVLink: the largest equal parts that fit into one domain."""
         wanted = spec.environment.get("GPU_TYPE") in _OF_ONE_NVLINK
         if not wanted or value_of(spec.options, "segment") is not None:
             return ()
@@ -332,24 +332,24 @@ class Configured(Experiment):
 
 
 class _SubmitsItself(Experiment):
-    """What submits the job itself."""
+    """A launcher that submits the job itself."""
 
     submits_itself = True
 
     def variables(self, spec: JobSpec) -> dict[str, str]:
-        """What the recipes hand to sbatch.
+        """The variables that the recipes pass on to sbatch.
 
-        sbatch itself reads SBATCH_JOB_NAME, whatever a batch script has: by its name the job is found again if the
+        sbatch itself reads SBATCH_JOB_NAME, which overrides a batch script: by its name the job is found again if the
         script's answer is lost.
 
         Raises:
-            RefusedError: An option has no variable, and the launch script does not read what stands for all of them.
+            RefusedError: An option has no variable, and the launch script does not read the one for all options.
         """
         limit = {} if spec.time_limit_s is None else {"TIME_LIMIT": _clock(spec.time_limit_s)}
-        options = _asked(spec)
+        options = _sbatch_options(spec)
         variables = {_ALWAYS[name]: value or "" for name, value in options.items() if name in _ALWAYS}
         rest = {name: value for name, value in options.items() if name not in _ALWAYS}
-        text = script_text(spec.script) if self.runs_script else None  # of one that is not there nobody knows
+        text = script_text(spec.script) if self.runs_script else None  # llmb-run's own script is unknown
         if text is None or _ADDITIONAL in text:
             given = spec.environment.get(_ADDITIONAL, "")
             texts = [given, *(name if value is None else f"{name}={value}" for name, value in rest.items())]
@@ -357,7 +357,7 @@ class _SubmitsItself(Experiment):
             variables |= {_ADDITIONAL: joined} if joined else {}
         else:
             variables |= _variables_of_sbatch(spec, rest)
-        return {**variables, **limit, **_named_as(spec)}
+        return {**variables, **limit, **_naming_variables(spec)}
 
 
 class NemoRun(_SubmitsItself):
@@ -367,7 +367,7 @@ class NemoRun(_SubmitsItself):
     takes_arguments = True
 
     def started(self, spec: JobSpec) -> JobSpec:
-        """With its arguments, in the virtual environment of llmb-run's installation if no other is named."""
+        """The spec with its arguments, in the virtual environment of llmb-run's installation if no other is named."""
         spec = super().started(spec)
         environment, install = spec.environment, spec.environment.get("LLMB_INSTALL")
         if install and environment.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
@@ -380,17 +380,17 @@ class NemoRun(_SubmitsItself):
         return (f"./{spec.script.name}", *spec.arguments)
 
     def launches(self, wanted: str) -> bool:
-        """No other recipe."""
+        """True for its own recipes only."""
         return wanted == self.name
 
 
 class Bridge(NemoRun):
-    """One of Megatron-Bridge's own launch scripts: it is told by arguments what others are told by variables."""
+    """One of Megatron-Bridge's own launch scripts, which take arguments instead of variables."""
 
     reads_variables = False
 
     def started(self, spec: JobSpec) -> JobSpec:
-        """With the row, its container and its size as arguments."""
+        """The spec with the row, its container and its size as arguments."""
         spec, row, cluster = super().started(spec), self.baseline, self.cluster
         if profiling_in(spec.environment) is not None:
             raise SubmissionError(
@@ -398,7 +398,7 @@ class Bridge(NemoRun):
                 (("baseline", str(row.location)),),
                 advice=f"leave the profiling out, or run {spec.script} --help and profile by hand",
             )
-        # Told without its value: after --env that may be a secret.
+        # Reported without its value, which may be a secret after --env.
         changed = next(filter(_changes_training, cluster.arguments), None)
         if changed is not None:
             name = changed.partition("=")[0]
@@ -412,8 +412,8 @@ class Bridge(NemoRun):
         own, script, per_node = row.recipe.arguments, spec.script, spec.environment["GPUS_PER_NODE"]
         if script.name == _TRAIN:
             if not own:
-                raise _unsaid(row, "name its recipe and settings as recipe.arguments of the table")
-            # The other script writes it there by itself.
+                raise _incomplete_row_error(row, "name its recipe and settings as recipe.arguments of the table")
+            # The other script writes the configuration there by itself.
             selected = (*own, f"logger.save_config_filepath={_CONFIGURATION}")
             size = ("--nodes", str(spec.nodes), "--gpus-per-node", per_node)
         else:
@@ -421,23 +421,23 @@ class Bridge(NemoRun):
             size = ("--num_gpus", str(row.gpus), "--gpus_per_node", per_node)
         return replace(
             spec,
-            # Whatever the shell exports, it is this one that runs.
+            # This image overrides any that the shell exports.
             environment={**spec.environment, IMAGE_VARIABLE: image},
-            # Of two the scripts take the last one.
+            # The scripts use the last of two values.
             arguments=(*cluster.arguments, *selected, *size, _SCRIPTS[script.name].image, image),
         )
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
-        """With what it is told of Slurm."""
+        """The command with its Slurm arguments."""
         limit = None if spec.time_limit_s is None else _clock(spec.time_limit_s)
-        return (*super().command(spec), *_slurm_arguments(spec.script, _asked(spec), limit))
+        return (*super().command(spec), *_slurm_arguments(spec.script, _sbatch_options(spec), limit))
 
     def variables(self, spec: JobSpec) -> dict[str, str]:
-        """What has no value: all others are arguments."""
+        """Variables for options without a value: all others are arguments."""
         self.command(spec)
-        flags = {name: value for name, value in _asked(spec).items() if value is None}
+        flags = {name: value for name, value in _sbatch_options(spec).items() if value is None}
         home = spec.environment.get("NEMORUN_HOME") or str(spec.stage)
-        return {**_variables_of_sbatch(spec, flags), **_named_as(spec), "NEMORUN_HOME": home}
+        return {**_variables_of_sbatch(spec, flags), **_naming_variables(spec), "NEMORUN_HOME": home}
 
 
 class LlmbRun(_SubmitsItself):
@@ -448,12 +448,12 @@ class LlmbRun(_SubmitsItself):
     reads_variables = False
 
     def started(self, spec: JobSpec) -> JobSpec:
-        """Without what it would hand on to scripts that lie where it alone knows."""
+        """The spec without variables that llmb-run would pass on to its own scripts."""
         unset = dict.fromkeys((*row_variables(), *spec.unset))
         return super().started(replace(spec, unset=tuple(name for name in unset if name not in spec.environment)))
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
-        """Its task, by what the row's variables say."""
+        """Its task, from the row's variables."""
         environment = spec.environment
         size = ("-s", environment["MODEL_SIZE"]) if "MODEL_SIZE" in environment else ()
         task = ("-w", spec.directory.name, *size, "--dtype", environment["DTYPE"], "--scale", str(spec.gpus))
@@ -461,7 +461,7 @@ class LlmbRun(_SubmitsItself):
         return ("llmb-run", "submit", *task, *profile)
 
     def metadata_of(self, spec: JobSpec) -> Path:
-        """The recipe's own, or that in the checkout of recipes that it launches it from."""
+        """The recipe's own metadata, or those in the checkout of recipes that it launches it from."""
         beside = super().metadata_of(spec)
         if beside.is_file():
             return beside
@@ -472,7 +472,7 @@ class LlmbRun(_SubmitsItself):
         return next((metadata for metadata in found if _workload_of(metadata) == spec.directory.name), beside)
 
     def launches(self, wanted: str) -> bool:
-        """All but those that it gives to sbatch itself: it does not say where such a job writes."""
+        """True for all recipes except those submitted by sbatch: llmb-run does not print the directory of such jobs."""
         return wanted != Recipe.name
 
 
@@ -480,12 +480,12 @@ _LAUNCHERS: Mapping[str, type[Recipe]] = {one.name: one for one in (Recipe, Conf
 
 
 def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launched) -> JobSpec:
-    """How a row is started as its table says, or else its cluster, by how sbatch would start it.
+    """The spec of a row's job with the launcher of its table, or else of its cluster.
 
     Raises:
-        SubmissionError: It cannot be.
+        SubmissionError: It cannot be launched this way.
     """
-    is_replay = cluster.scheduler == "replay"  # of which it tells how logs are named
+    is_replay = cluster.scheduler == "replay"  # the launcher determines the names of logs
     name = baseline.recipe.launcher or (not is_replay and cluster.launcher) or Recipe.name
     if name != Recipe.name and cluster.scheduler not in {"slurm", "replay"}:
         raise SubmissionError(
@@ -498,28 +498,28 @@ def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launche
     if is_replay:
         return replace(spec, launch=launch)
     started = launch.started(spec)
-    launch.variables(started)  # what cannot be said to the script is told before anything is submitted
+    launch.variables(started)  # raises before any submission for options that cannot be passed to the script
     return started
 
 
 def _tasks_per_node(baseline: Baseline, cluster: Cluster) -> int:
-    """Tasks that a job starts on each node, one for each GPU."""
+    """Tasks of a job on each node, one for each GPU."""
     return min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)
 
 
-def _named_as(spec: JobSpec) -> dict[str, str]:
-    # Where a program asks for the width of its lines, no path is broken in two.
+def _naming_variables(spec: JobSpec) -> dict[str, str]:
+    # COLUMNS prevents programs from wrapping paths.
     return {"SBATCH_JOB_NAME": spec.name, "COLUMNS": "10000"}
 
 
 def _clock(seconds: float) -> str:
-    """A time limit as the recipes have it, in whole minutes: ``00:55:00``."""
+    """A time limit in the recipes' form, in whole minutes: ``00:55:00``."""
     hours, minutes = divmod(max(1, -int(-seconds // 60)), 60)
     return f"{hours:02}:{minutes:02}:00"
 
 
-def _asked(spec: JobSpec) -> dict[str, str | None]:
-    """The options of sbatch that a job is submitted with, by their long names."""
+def _sbatch_options(spec: JobSpec) -> dict[str, str | None]:
+    """The options of sbatch for a job, by their long names."""
     options: dict[str, str | None] = {}
     for option in options_in(spec.options):
         if not option.name:
@@ -551,8 +551,8 @@ def _variables_of_sbatch(spec: JobSpec, options: Mapping[str, str | None]) -> di
 def _logs_below(place: Path) -> list[tuple[Path, str]]:
     """The log of the last start of each job, with the job's id, in all experiments of a place.
 
-    That is an installation (``$LLMB_INSTALL``), its workloads, one of these, a staging area, or a directory in one's
-    experiments. Whatever else lies in an installation is not looked at: it may be of millions of files.
+    The place is an installation (``$LLMB_INSTALL``), its workloads, one of these, a staging area, or a directory in its
+    experiments. Other directories of an installation are skipped: they may have millions of files.
     """
     roots = [place]
     if _EXPERIMENTS not in place.parts:
@@ -575,11 +575,11 @@ def _names_in(directory: Path) -> list[str]:
     try:
         return sorted(path.name for path in directory.iterdir())
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return []  # not there yet
+        return []  # does not exist yet
 
 
 def _changes_training(word: str) -> bool:
-    """Whether an argument of a cluster changes what is trained: a setting of the recipe, or its layout."""
+    """True if an argument of a cluster changes the training: a setting of the recipe, or its layout."""
     name = word.partition("=")[0]
     if not word.startswith("-"):
         return name != word
@@ -587,10 +587,10 @@ def _changes_training(word: str) -> bool:
 
 
 def _slurm_arguments(script: Path, asked: Mapping[str, str | None], limit: str | None) -> tuple[str, ...]:
-    """What a script is told of Slurm, of options of sbatch by their long names that have a value.
+    """A script's Slurm arguments, from options of sbatch with a value, by their long names.
 
     Raises:
-        RefusedError: It does not start without one that is not there.
+        RefusedError: A required one is missing.
     """
     for name in ("account", "partition"):
         if not asked.get(name):
@@ -610,13 +610,17 @@ def _slurm_arguments(script: Path, asked: Mapping[str, str | None], limit: str |
 
 
 def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
-    """The recipe of a row of the summaries, by what the row states."""
+    """The recipe of a row of the summaries, from the row's facts."""
     recipe, precision = _RECIPES.get(baseline.workload), _PRECISIONS.get(baseline.dtype)
     if recipe is None or precision is None:
-        raise _unsaid(baseline, "name it as recipe.arguments of a table: --model_family_name, --model_recipe_name, …")
+        raise _incomplete_row_error(
+            baseline, "name it as recipe.arguments of a table: --model_family_name, --model_recipe_name, …"
+        )
     parser = script_text(script.with_name("argument_parser.py"))
     if parser is not None and "--model_recipe_name" not in parser:
-        raise _unsaid(baseline, "its checkout is older than container 26.02: git switch to the branch of the container")
+        raise _incomplete_row_error(
+            baseline, "its checkout is older than container 26.02: git switch to the branch of the container"
+        )
     task = next((task for task in _TASKS if baseline.id.endswith(f"-{task}]")), "pretrain")
     facts = {
         "--max_steps": baseline.recipe.steps,
@@ -631,17 +635,19 @@ def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
 
 
 def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
-    """The container to run in: the one that the job's variables choose, if it may be the row's, or else the row's.
+    """The container of the job: its variables' choice, if it matches the row, else the row's own.
 
     Raises:
-        SubmissionError: The table states none, or another one is chosen.
+        SubmissionError: The table states none, or the choice does not match.
     """
     containers = [release for release in baseline.source.releases if is_container(release)]
     stated = baseline.recipe.image or baseline.attributes.get("container")
     stated = stated or next((f"nvcr.io/nvidia/{release}" for release in containers), None)
     chosen = environment.get(IMAGE_VARIABLE, "").strip()
     if not chosen and stated is None:
-        raise _unsaid(baseline, f"name its container: recipe.image of the table, or {IMAGE_VARIABLE} of the cluster")
+        raise _incomplete_row_error(
+            baseline, f"name its container: recipe.image of the table, or {IMAGE_VARIABLE} of the cluster"
+        )
     ran, wanted = container_of(chosen), container_of(stated or "")
     if ran is not None and wanted is not None and ran != wanted:
         raise SubmissionError(
@@ -652,7 +658,7 @@ def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
     return chosen or str(stated)
 
 
-def _unsaid(baseline: Baseline, advice: str) -> SubmissionError:
+def _incomplete_row_error(baseline: Baseline, advice: str) -> SubmissionError:
     return SubmissionError(
         "the row does not say how Megatron-Bridge is to run it", (("baseline", str(baseline.location)),), advice=advice
     )
@@ -666,14 +672,14 @@ def _installed_environment(script: Path, install: str) -> dict[str, str]:
 
 
 def _workload_of(metadata: Path) -> str:
-    """The name that llmb-run has for a recipe, as its metadata say it: ``pretrain_llama3.1``."""
+    """llmb-run's name of a recipe, from its metadata: ``pretrain_llama3.1``."""
     general = _texts_at(metadata, "general")
     return "_".join(general.get(key, "") for key in ("workload_type", "workload"))
 
 
 @lru_cache(maxsize=64)  # the rows of a session have few recipes
 def _texts_at(path: Path, *keys: str) -> dict[str, str]:
-    """The texts of a mapping within a YAML file; none if the file has no such mapping, or cannot be read."""
+    """The texts of a mapping within a YAML file; empty if the file has no such mapping, or cannot be read."""
     try:
         node: object = read_spelling(path)
     except FileError:

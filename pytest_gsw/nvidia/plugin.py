@@ -1,4 +1,4 @@
-"""What the wing answers to the hooks of docs/hooks.md. What an answer takes is imported where it is asked for."""
+"""Implementations of the hooks of docs/hooks.md for NVIDIA's recipes. Each imports its modules when it is called."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def pytest_gsw_make_job_spec(
     from pytest_gsw.jobs.model import JobSpec
     from pytest_gsw.nvidia.launchers import launched
 
-    if not isinstance(spec, JobSpec):  # of which the session says that it is none
+    if not isinstance(spec, JobSpec):  # the session will report this
         return spec
     return launched(spec, baseline, cluster, config.stash.setdefault(_LAUNCHED, {}))
 
 
 def pytest_gsw_evidence(log: Path, job_id: str) -> Sequence[Evidence]:
-    """What llmb-run and Megatron-Bridge have written."""
+    """The files of llmb-run and Megatron-Bridge."""
     from pytest_gsw.nvidia.evidence import evidence_beside
 
     return evidence_beside(log, job_id)

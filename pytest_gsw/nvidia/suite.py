@@ -1,8 +1,8 @@
-"""The certification's suite: its own file ``exemplar.yaml``, the rows that a session has for it, and its criterion.
+"""The certification's suite: its own file ``exemplar.yaml``, the session's rows for it, and its criterion.
 
-The file comes with NVIDIA/exemplar-performance from v25.12 on, and is read as its own reader does
-(``cli/llmb-run/src/llmb_run/exemplar.py``), but for one thing: a key that is not known is a fault, since it may change
-what is asked for.
+The file comes with NVIDIA/exemplar-performance from v25.12 on, and is parsed as by its own reader
+(``cli/llmb-run/src/llmb_run/exemplar.py``), except that an unknown key is a fault, since it may change
+the requirements.
 
 NVIDIA/exemplar-performance, Exemplar_validation.md: "demonstrating > 95% baseline performance for all workloads in a
 given test suite", with one release of the recipes throughout, and "a passing run for each workload in the suite, not a
@@ -39,9 +39,9 @@ from pytest_gsw.tables.releases import format_releases, releases_of
 from pytest_gsw.tables.yaml_values import Value, read_mapping
 from pytest_gsw.validation.agreement import CONTAINER, RELEASE
 
-#: What the file's own reader takes for a scale, for repeats, and for profiling that are not given.
+#: Defaults of scale, repeats and profiling in the file's own reader.
 _SCALE, _REPEATS, _PROFILE = 512, 1, False
-#: What each workload's name begins with: it is trained, and not tuned or served.
+#: Prefix of each workload's name, for training and not tuning or serving.
 _KIND = "pretrain_"
 #: Each release's file has about fifty cases of all accelerators together.
 _MOST_CASES = 1000
@@ -76,7 +76,7 @@ _FIELDS: f.Fields = {
 
 @dataclass(frozen=True)
 class Suite:
-    """What a file asks for."""
+    """The requirements of a file."""
 
     path: Path
     #: GPUs of each job.
@@ -88,7 +88,7 @@ class Suite:
 
     @property
     def accelerators(self) -> tuple[str, ...]:
-        """Those that it has cases of."""
+        """The accelerators of its cases."""
         return tuple(dict.fromkeys(case.accelerator for case in self.cases))
 
 
@@ -113,7 +113,7 @@ def read_suite(path: Path) -> Suite:
 
 
 def _faults(listed: Value) -> Iterator[Fault]:
-    """What is wrong although each value is right."""
+    """Faults of values that are valid by themselves."""
     if not listed.value:
         yield Fault(listed.line, listed.column, "workloads", "is empty, wanted at least one accelerator")
     for accelerator, entries in listed.value.items():
@@ -134,26 +134,26 @@ def _cases(listed: Mapping[str, Value]) -> Iterator[Case]:
             yield from (Case(accelerator, name.removeprefix(_KIND), dtype) for dtype in keys["dtypes"].value)
 
 
-#: By a workload of the recipes, what tables of Megatron-Bridge's documents call it. The recipes' README says so of
-#: Llama 3.1 70B ("reuse existing Megatron-Bridge llama3 configs"), and of Nemotron 3 with 120b ("super").
+#: Names of the recipes' workloads in tables of Megatron-Bridge's documents. Sources in the recipes' README:
+#: Llama 3.1 70B ("reuse existing Megatron-Bridge llama3 configs"), and Nemotron 3 with 120b ("super").
 _IN_MEGATRON_BRIDGE: Mapping[str, frozenset[str]] = {
     "deepseek-v3_671b": frozenset({"deepseek_v3"}),
     "kimi-k2_1t": frozenset({"kimi_k2"}),
     "llama3.1_70b": frozenset({"llama3_70b"}),
     "nemotron_3_120b": frozenset({"nemotron3_super", "nemotron3_super_120b"}),
 }
-#: The same of tables of the recipes' own READMEs, which name workloads after the recipes' variables.
+#: The same in tables of the recipes' own READMEs, which name workloads after the recipes' variables.
 _IN_RECIPES: Mapping[str, frozenset[str]] = {
     "deepseek-v3_671b": frozenset({"deepseek_v3_671b"}),
     "nemotron4-15b_15b": frozenset({"nemotron4_15b"}),
     "nemotron4-340b_340b": frozenset({"nemotron4_340b"}),
 }
-#: What is no pre-training, or keeps the batch size while GPUs grow: the recipes' grows with them.
+#: Tasks without pre-training, or with a constant batch size for more GPUs: the recipes' grows with them.
 _OTHER_TASK = re.compile(r"\b(sft|lora|peft|fine-?tun\w*|strong-scaling|checkpoint-resume)\b", re.IGNORECASE)
 
 
 class Figures(NamedTuple):
-    """The rows that are a case's figures."""
+    """The rows with a case's figures."""
 
     case: Case
     #: At the suite's scale.
@@ -163,7 +163,7 @@ class Figures(NamedTuple):
 
 
 def figures_of(case: Case, gpus: int, rows: Iterable[Baseline]) -> Figures:
-    """Which of these rows are a case's figures on so many GPUs, and else on another number."""
+    """The rows with a case's figures on so many GPUs, and else on another number."""
     fitting = [row for row in rows if _is_of(case, row)]
     there = tuple(row for row in fitting if row.gpus == gpus)
     others = [] if there else sorted(fitting, key=lambda row: (abs(math.log(row.gpus / gpus)), -row.gpus))
@@ -177,13 +177,13 @@ def _is_of(case: Case, row: Baseline) -> bool:
 
 
 def _is_trained(row: Baseline) -> bool:
-    """Whether it is a full model's training whose steps are judged."""
+    """True for a full model's training whose steps are judged."""
     is_other = row.proxy or row.canary or row.expected_failure is not None
     return not is_other and row.metric == STEP_TIME.name and row.judged_s is not None
 
 
 def _task(row: Baseline) -> str:
-    """Where tables say what is done: the id's case, and the headings."""
+    """Texts of a table that name the task: the id's case, and the headings."""
     return f"{row.id.partition('[')[2]} {row.source.title} {row.source.section}"
 
 
@@ -192,33 +192,33 @@ def _names(case: Case, framework: str) -> frozenset[str]:
     return others.get(case.workload, frozenset()) | {case.workload}
 
 
-#: The share of the figure's throughput that is to be exceeded.
+#: The share of the figure's throughput that must be exceeded.
 LEAST = 0.95
-#: What binary fractions make of decimal numbers at the limit is less than this.
+#: Upper limit on rounding errors of decimal numbers at the limit.
 _ROUNDING = 1e-12
-#: Outcomes of a run that was measured, and whose figure is believed.
+#: Outcomes of a run with a plausible measurement.
 _MEASURED = frozenset({Outcome.PASSED.value, Outcome.IMPROVED.value, Outcome.REGRESSED.value})
 
 
 @dataclass(frozen=True)
 class CaseRun:
-    """One row of a case, and what became of it."""
+    """One row of a case with its result."""
 
-    #: The figure of the session's table: a record's verdict is a site's rule, or of a table that has changed since.
+    #: The figure of the session's table: a record's verdict may follow a site's rule, or a table that has changed.
     documented_s: float | None
-    #: The releases that its figure is of.
+    #: The releases of its figure.
     releases: tuple[str, ...]
     record: Record | None
 
     @property
     def throughput(self) -> float | None:
-        """The median of its jobs over the documented figure; ``None`` where it was not measured or is not believed."""
+        """The median of its jobs over the documented figure; ``None`` if it was not measured or is implausible."""
         measured_s = None if self.record is None else self.record.judged_s
         return self._of(measured_s) if self._is_measured else None
 
     @property
     def of_jobs(self) -> tuple[float, ...]:
-        """The same of each job, in the order in which they ran."""
+        """The same for each job, in the order in which they ran."""
         if self.throughput is None or self.record is None:
             return ()
         shares = (self._of(job.judged_s) for job in self.record.measured_jobs)
@@ -236,7 +236,7 @@ class CaseRun:
 
     @property
     def ran(self) -> frozenset[str]:
-        """The releases, of recipes or of containers, that its figure is of and that its log says it is of."""
+        """The releases, of recipes or of containers, common to its figure and its log."""
         compared = {} if self.record is None else self.record.run.compared
         version = compared.get(RELEASE, "")
         said = {version, *releases_of(version), compared.get(CONTAINER, "")}
@@ -244,7 +244,7 @@ class CaseRun:
 
     @property
     def why_not(self) -> str:
-        """Why it has not reached the criterion; empty where it has."""
+        """Why it misses the criterion; empty if it meets it."""
         if self.record is None:
             return "not run"
         if self.record.not_comparable is not None:
@@ -260,27 +260,27 @@ class CaseResult:
 
     accelerator: str
     name: str
-    #: Where its figure is from, in words.
+    #: The source of its figure, in words.
     figure: str
-    #: Why there is no run of it; empty where there are some.
+    #: Why it has no run; empty if it has some.
     why_no_runs: str
     runs: tuple[CaseRun, ...]
-    #: Whether the figure is that of another scale.
+    #: True if the figure comes from another scale.
     per_gpu: bool = False
 
     @property
     def worst(self) -> CaseRun | None:
-        """Of several rows the one that has reached least; ``None`` where there is no row."""
+        """The row with the lowest throughput; ``None`` if there is no row."""
         return min(self.runs, key=lambda run: (run.throughput is not None, run.throughput or 0.0), default=None)
 
     @property
     def why_not(self) -> str:
-        """Why it has not reached the criterion; empty where it has."""
+        """Why it misses the criterion; empty if it meets it."""
         return self.worst.why_not if self.worst is not None else self.why_no_runs or "not run"
 
     @property
     def best(self) -> float | None:
-        """What the best job of its worst row has reached."""
+        """The throughput of the best job of its worst row."""
         return max(self.worst.of_jobs, default=None) if self.worst is not None else None
 
 
@@ -293,23 +293,23 @@ class Conclusion:
 
     @property
     def reached(self) -> tuple[CaseResult, ...]:
-        """The cases that have reached it."""
+        """The cases that meet it."""
         return tuple(case for case in self.cases if not case.why_not)
 
     @property
     def releases(self) -> frozenset[str]:
-        """The releases that all runs are of, by their logs."""
+        """The common releases of all runs, by their logs."""
         named = [run.ran for case in self.cases for run in case.runs]
         return frozenset.intersection(*named) if named else frozenset()
 
     @property
     def is_met(self) -> bool:
-        """Whether every case has reached it, and by the same release."""
+        """True if every case meets it, with the same release."""
         return len(self.reached) == len(self.cases) and bool(self.releases)
 
     @property
     def is_missed(self) -> bool:
-        """Whether a case was measured, and has not reached it."""
+        """True if a measured case misses it."""
         return any(case.worst is not None and case.worst.throughput is not None for case in self._others)
 
     @property
@@ -318,7 +318,7 @@ class Conclusion:
 
     @property
     def text(self) -> str:
-        """What came of it, in one line."""
+        """The result in one line."""
         of = f"{len(self.reached)} of {plural(len(self.cases), 'case')}"
         if self.is_met:
             moved = sum(case.per_gpu for case in self.cases)
@@ -339,7 +339,7 @@ class Conclusion:
 
 
 def conclusions_of(cases: Iterable[CaseResult]) -> tuple[Conclusion, ...]:
-    """The criterion for each accelerator: it is a criterion of one chip."""
+    """The criterion for each accelerator, since it applies to one chip."""
     grouped: dict[str, list[CaseResult]] = {}
     for case in cases:
         grouped.setdefault(case.accelerator, []).append(case)
@@ -347,7 +347,7 @@ def conclusions_of(cases: Iterable[CaseResult]) -> tuple[Conclusion, ...]:
 
 
 def table(conclusions: Sequence[Conclusion]) -> list[str]:
-    """The table of all cases with every attempt, and what came of the criterion."""
+    """The table of all cases with every attempt, and the result of the criterion."""
     rows = [_cells(case) for one in conclusions for case in one.cases]
     columns = ("case", "figure", ">throughput", ">first job", ">best job", ">jobs", "criterion")
     table = plain_table(rows, *columns).splitlines()
@@ -365,7 +365,7 @@ def _cells(case: CaseResult) -> tuple[str, ...]:
 
 
 def _jobs(record: Record) -> str:
-    """How many jobs there were, and how many of them failed."""
+    """The number of jobs, and of those that failed."""
     failed = len(record.jobs.failed)
     failed += outcomes.of(record.outcome) is outcomes.ERROR and record.jobs.last is not None
     jobs = len(record.jobs.all)
@@ -373,27 +373,27 @@ def _jobs(record: Record) -> str:
 
 
 def _by_best_job(conclusions: Sequence[Conclusion]) -> list[str]:
-    """The cases that reach it by their best job alone."""
+    """The cases that meet it only by their best job."""
     cases = [case for one in conclusions for case in one.cases if case.why_not and (case.best or 0.0) > LEAST]
     named = ", ".join(f"{case.accelerator} {case.name} ({share(case.best or 0.0)})" for case in cases)
     what = "by its best job alone" if len(cases) == 1 else "by their best jobs alone"
     return [f"reached {what}, which is a passing run, and not counted: {named}"] if cases else []
 
 
-#: What stands behind the file's name where figures of other scales count, per GPU.
+#: Suffix of the file's name that allows figures of other scales, per GPU.
 PER_GPU = "@per-gpu"
 
 
 @dataclass(frozen=True)
 class CaseRows:
-    """One case, its figures, and the rows that it has in this session."""
+    """One case, its figures, and its rows in this session."""
 
     figures: Figures
     rows: tuple[Baseline, ...]
 
     @property
     def figure(self) -> str:
-        """Where its figure is from, in words."""
+        """The source of its figure, in words."""
         if self.figures.there:
             return ", ".join(row.id for row in self.rows)
         if not self.figures.elsewhere:
@@ -403,7 +403,7 @@ class CaseRows:
 
     @property
     def why_no_rows(self) -> str:
-        """Why it has none, in a few words; empty where it has some."""
+        """Why it has no rows, in a few words; empty if it has some."""
         if self.rows:
             return ""
         return "figure of another scale" if self.figures.elsewhere else "no figure"
@@ -411,25 +411,25 @@ class CaseRows:
 
 @dataclass(frozen=True)
 class Certification:
-    """The rows that a session has for the suite."""
+    """A session's rows for the suite."""
 
-    #: As the option has it.
+    #: The option's value.
     given: Path
     suite: Suite
     cases: tuple[CaseRows, ...]
 
     def of_table(self, path: Path) -> tuple[Baseline, ...]:
-        """The rows that one table has, in its order."""
+        """The rows of one table, in its order."""
         # Two cases may have one row: fp8 and mxfp8 of a file that names both.
         rows = {row.id: row for case in self.cases for row in case.rows if row.location.path == path}
         return tuple(sorted(rows.values(), key=lambda row: row.location.line))
 
     def case_of(self, row: Baseline) -> str:
-        """The case that a row is of."""
+        """The case of a row."""
         return next(_name(case) for case in self.cases if row in case.rows)
 
     def told(self) -> list[str]:
-        """Which cases have a figure at the suite's scale, which at another, and which none."""
+        """Lines on the cases: with a figure at the suite's scale, at another one, and without any."""
         suite = self.suite
         there = [case for case in self.cases if case.figures.there]
         elsewhere = [case for case in self.cases if case.figures.elsewhere]
@@ -446,7 +446,7 @@ class Certification:
 
     def conclude(self, records: Sequence[Record]) -> Concluded:
         """The certification's criterion by the session's records."""
-        # A table that the command line leaves out may have a row of the same name, whose run it is not.
+        # A table outside the command line may have a row with the same name: the run would not be its own.
         rows = {(row.location.path, row.id) for case in self.cases for row in case.rows}
         tables = Counter(name for _, name in rows)
         of_rows = {record.row.id: record for record in records if tables[record.row.id] == 1}
@@ -467,10 +467,10 @@ def _name(case: CaseRows) -> str:
 
 
 def certification(given: Path, cluster: Cluster | None, baselines: Sequence[Path]) -> Certification:
-    """The rows that these tables have for the suite of ``--gsw-suite``, for the cluster's accelerator.
+    """The rows of these tables for the suite of ``--gsw-suite``, for the cluster's accelerator.
 
     Raises:
-        ConfigurationError: The file is wrong or has nothing for the cluster, or nothing says which figures are meant.
+        ConfigurationError: The file is invalid or has no case for the cluster, or no figures are chosen.
     """
     path = Path(str(given).removesuffix(PER_GPU))
     if not path.is_file():
@@ -495,7 +495,7 @@ def certification(given: Path, cluster: Cluster | None, baselines: Sequence[Path
 
 
 def _is_per_gpu(given: Path) -> bool:
-    """Whether a figure of another scale counts, per GPU."""
+    """True if a figure of another scale counts, per GPU."""
     return str(given).endswith(PER_GPU)
 
 
@@ -513,7 +513,7 @@ def _of_cluster(suite: Suite, cluster: Cluster | None) -> Suite:
 
 
 def _releases(suite: Suite) -> str:
-    """How many of the cases have a figure in each bundled release, a line each; releases with none are left out."""
+    """Numbers of cases with a figure in each bundled release, a line each; releases without any are left out."""
     lines = []
     for release, paths in reversed(list(bundled_releases().items())):
         rows = read_tables(paths).rows
@@ -534,7 +534,7 @@ def _rows(figures: Figures, gpus: int, is_per_gpu: bool) -> tuple[Baseline, ...]
 
 
 def _case(case: CaseRows, records: Mapping[str, Record]) -> CaseResult:
-    """A case with what became of its rows."""
+    """A case with the results of its rows."""
     return CaseResult(
         case.figures.case.accelerator.upper(),
         case.figures.case.name,

@@ -1,1 +1,1 @@
-"""What a pytest session does with rows."""
+"""The parts of a pytest session that concern rows."""

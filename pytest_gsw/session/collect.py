@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from pytest_gsw.results.record import Record
     from pytest_gsw.session.row import SessionRow
 
-# -- What pytest shows of a row that has failed: its whole text, and its fact wherever there is room for one line
+# -- pytest's report of a failed row: its whole text, and its fact where one line has to do ---------
 
 
 class TellsFact:
-    """An item whose failure is a text that begins with a fact of one line."""
+    """An item whose failure is a text with a one-line fact at its beginning."""
 
 
 def fail(text: str) -> NoReturn:
@@ -48,12 +48,12 @@ def fail(text: str) -> NoReturn:
 
 
 def fail_report(item: pytest.Item, report: pytest.TestReport, text: str) -> None:
-    """Make a failure of a report, whatever has ended the item."""
+    """Make a failure of a report, whatever ended the item."""
     report.outcome, report.longrepr = "failed", failure_of(item, text)
 
 
 def failure_of(item: pytest.Item, text: str) -> Any:
-    """What pytest shows of an item that failed with this text."""
+    """Representation of a failure with this text, as pytest would make it."""
     try:
         fail(text)
     except pytest.fail.Exception:
@@ -62,7 +62,7 @@ def failure_of(item: pytest.Item, text: str) -> Any:
 
 
 def show_fact(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Give the short summary, ``--tb=line`` and JUnit's message one line of a text that is to be the report."""
+    """Use the first line of a failure's text in the short summary, in ``--tb=line`` and as JUnit's message."""
     if (
         report.outcome == "failed"
         and call.excinfo is not None
@@ -72,7 +72,7 @@ def show_fact(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
 
 
 def _with_fact(item: pytest.Item, shown: Any, text: str) -> Any:
-    """With the fact, and the row's place in its table: pytest has the whole text, and a place in this package."""
+    """Set the fact and the row's place in its table, instead of the whole text and a place in this package."""
     crash = getattr(shown, "reprcrash", None)
     if crash is not None:
         crash.message = text.partition("\n")[0]
@@ -80,7 +80,7 @@ def _with_fact(item: pytest.Item, shown: Any, text: str) -> Any:
     return shown
 
 
-# -- Which tables pytest collects, and under which node ids -----------------------------------------
+# -- The collected tables, and their node ids -------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -89,17 +89,17 @@ class Selection:
 
     #: Each table's node id and path.
     files: Mapping[str, Path]
-    #: By a table's node id, the rows to collect of it; all of them where it is left out.
+    #: Selected rows by a table's node id; a missing table means all of its rows.
     rows: Mapping[str, frozenset[str]]
 
 
 SELECTION = pytest.StashKey[Selection]()
 
 
-class OfTheSession:
-    """Whose conftest.py files have a say in a node: those on the way to its table, else the rootdir's."""
+class SessionNode:
+    """A node with the hooks of the conftest.py files on the way to its table, else of the rootdir's."""
 
-    # As the nodes have them that it is mixed into.
+    # Attributes of the nodes that this class is mixed into.
     session: pytest.Session
     config: pytest.Config
     path: Path
@@ -107,25 +107,25 @@ class OfTheSession:
 
     @property
     def ihook(self) -> pluggy.HookRelay:
-        """The hooks that are asked for this node."""
+        """The hooks for this node."""
         if self._hooks is not None:
             return self._hooks
-        # To tables that pytest is pointed at it takes no walk by any conftest.py.
+        # pytest collects selected tables without a walk past any conftest.py.
         manager, directories = self.config.pluginmanager, () if SELECTION in self.config.stash else self.path.parents
         is_walked_to = any(manager.has_plugin(str(directory / "conftest.py")) for directory in directories)
         hooks = self.session.gethookproxy(self.path if is_walked_to else self.config.rootpath)
-        if self.session.testscollected:  # so that no conftest.py comes any more
+        if self.session.testscollected:  # no further conftest.py will be loaded
             self._hooks = hooks
         return hooks
 
 
 def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
-    """Let pytest collect the tables: all without a path, else those that node ids such as ``baselines/…`` name."""
+    """Make pytest collect the tables: all if no path is given, else those in node ids such as ``baselines/…``."""
     tables = _tables(config, roots)
     given = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
     named = [argument.partition("::") for argument in given]
     if any((config.invocation_params.dir / name).exists() for name, _, _ in named):
-        # Real paths are among them: pytest's own way, with the tables' real places.
+        # Some arguments are real paths: pytest collects all by itself, the tables by their real paths.
         for name, _, row in named:
             _check_row(config, name, row, tables.get(name, config.invocation_params.dir / name))
         config.args = [f"{tables.get(name, name)}{separator}{row}" for name, separator, row in named]
@@ -144,7 +144,7 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
 
 
 def table_in(config: pytest.Config, path: Path) -> Table:
-    """The rows of a table that the session may have; a FileError lists the faults of one that is wrong."""
+    """The rows of a table that the session may run; a FileError lists the faults of an invalid one."""
     table, suite = read_table(path), config.stash[SETTINGS].suite
     return table if suite is None else Table(tuple(suite.of_table(path)), ())
 
@@ -164,13 +164,13 @@ def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
 
 
 def _tables_named(name: str, tables: dict[str, Path]) -> dict[str, Path]:
-    """The tables that an argument names: one of them, or all below a directory such as ``baselines/nemo``."""
+    """The tables that match an argument: one of them, or all below a directory such as ``baselines/nemo``."""
     prefix = name.rstrip("/") + "/"
     return {node_id: path for node_id, path in tables.items() if node_id == name or node_id.startswith(prefix)}
 
 
 def _bundled_named(name: str, tables: dict[str, Path], config: pytest.Config) -> dict[str, Path]:
-    """The same among the bundled tables of other releases, which a session has only where it is asked for them."""
+    """Matches among the bundled tables of other releases, which a session uses only on request."""
     found = (path for paths in bundled_releases().values() for path in paths)
     others = _tables_named(name, {node_id_below(path, path, config.rootpath): path for path in found})
     if not others:
@@ -180,7 +180,7 @@ def _bundled_named(name: str, tables: dict[str, Path], config: pytest.Config) ->
 
 def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> None:
     if not row or path.suffix not in {".yaml", ".yml"}:
-        return  # a whole table, or somebody else's item
+        return  # a whole table, or another plugin's item
     try:
         table = table_in(config, path)
     except ConfigurationError:
@@ -195,15 +195,15 @@ def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> Non
         raise pytest.UsageError(f"{node_id}::{row}: {why}\nnext: {advice}")
 
 
-# -- The markers of a row: what it is selected by, and what keeps it from being run -----------------
+# -- The markers of a row: for its selection, and to skip it ----------------------------------------
 
 
-#: Why rows are skipped where nothing says where to run them.
+#: The reason of rows that are skipped for lack of a cluster.
 NO_CLUSTER = "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
 
 
 class MarkedItem(pytest.Item):
-    """A row whose markers are made when they are first looked at: those of ten thousand rows take 12 MB."""
+    """A row whose markers are made at their first use: those of ten thousand rows take 12 MB."""
 
     baseline: Baseline
     _is_marked = False
@@ -212,13 +212,13 @@ class MarkedItem(pytest.Item):
 
     def _mark(self) -> None:
         if not self._is_marked:
-            self._is_marked = True  # adding one looks at them
+            self._is_marked = True  # set first, since add_marker() reads the markers
             for marker in _markers(self.baseline, self.config.stash[SETTINGS]):
                 self.add_marker(marker)
 
     @property
     def own_markers(self) -> list[pytest.Mark]:
-        """The markers, as pytest and its plugins look for them."""
+        """The markers, under the name that pytest and its plugins use."""
         self._mark()
         return self._own_markers
 
@@ -228,7 +228,7 @@ class MarkedItem(pytest.Item):
 
     @property
     def keywords(self) -> MutableMapping[str, Any]:
-        """The names of markers and nodes, as pytest and its plugins look for them."""
+        """The names of markers and nodes, under the name that pytest and its plugins use."""
         self._mark()
         return self._keywords
 
@@ -246,7 +246,7 @@ _FACTS = (
 
 
 def _markers(baseline: Baseline, settings: Settings) -> Iterator[pytest.MarkDecorator]:
-    """What a row is selected by, as in ``-m "gsw(gpus=64, dtype='fp8')"``, and what keeps it from being run."""
+    """Markers for a row's selection, as in ``-m "gsw(gpus=64, dtype='fp8')"``, and to skip it."""
     apart = {**vars(baseline.parallelism), "document": baseline.source.document}
     facts = {name: apart[name] if name in apart else getattr(baseline, name) for name in _FACTS}
     yield pytest.mark.gsw(row=baseline.id, **facts)
@@ -258,7 +258,7 @@ def _markers(baseline: Baseline, settings: Settings) -> Iterator[pytest.MarkDeco
 
 
 def blank_markers(row: BlankRow, settings: Settings) -> Iterator[pytest.MarkDecorator]:
-    """The same of a row with blanks, by what is known of it."""
+    """The same for a row with blanks, from its known values."""
     facts = {name: row.known.get(name) for name in _FACTS}
     yield pytest.mark.gsw(row=row.id, **facts)
     yield from (getattr(pytest.mark, name) for name in ("proxy", "canary") if facts[name])
@@ -266,19 +266,19 @@ def blank_markers(row: BlankRow, settings: Settings) -> Iterator[pytest.MarkDeco
 
 
 def _skip(gpus: int | None, settings: Settings) -> Iterator[pytest.MarkDecorator]:
-    """What keeps a row from being run in this session; one of another accelerator is deselected."""
+    """The marker of a row that this session cannot run; rows for another accelerator are deselected."""
     cluster = settings.cluster
     if reason := (cluster and why_it_does_not_fit(None, gpus, cluster)) if settings.judges else NO_CLUSTER:
         yield pytest.mark.skip(reason=reason)
 
 
-# -- A row as pytest sees it; what judges it is imported where it is run ----------------------------
+# -- A row as a pytest item; the modules that judge it are imported when it runs --------------------
 
 
-class BaselineItem(TellsFact, OfTheSession, MarkedItem):
+class BaselineItem(TellsFact, SessionNode, MarkedItem):
     """One documented row."""
 
-    #: The row as the session runs it; ``None`` if it does not run it.
+    #: The row in a session that runs it; else ``None``.
     row: SessionRow | None = None
 
     def __init__(self, *, baseline: Baseline, **kwargs: Any) -> None:
@@ -286,9 +286,9 @@ class BaselineItem(TellsFact, OfTheSession, MarkedItem):
         self.baseline = baseline
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
-        """Where the row is written."""
-        # The blank keeps pytest from taking the name for that of a Python function, whose dots it
-        # would print as "::", so that llama3.1_405b had a node id on the screen that does not exist.
+        """The row's place in its table."""
+        # The trailing blank prevents pytest from treating the name as that of a Python function, whose dots
+        # it would print as "::": llama3.1_405b would get a node id on the screen that does not exist.
         return self.path, self.baseline.location.line - 1, f"{self.name} "
 
     def setup(self) -> None:
@@ -300,18 +300,18 @@ class BaselineItem(TellsFact, OfTheSession, MarkedItem):
         self.row.set_up()
 
     def runtest(self) -> None:
-        """Tell what the set-up has found."""
+        """Report the verdict of the set-up."""
         if self.row is not None:
             self.row.tell()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """A report's text; a traceback shows arguments, and those may be the environment."""
+        """The text of a report; redacted if it is a traceback, which shows arguments and perhaps the environment."""
         shown = super().repr_failure(excinfo, style)
         return shown if isinstance(excinfo.value, pytest.fail.Exception) else redact(str(shown), os.environ)
 
 
-class BlankItem(TellsFact, OfTheSession, pytest.Item):
-    """A row that cannot run, because something of it is blank: an error that says what to write where."""
+class BlankItem(TellsFact, SessionNode, pytest.Item):
+    """A row that cannot run because a value is missing: an error with the place to write it."""
 
     def __init__(self, *, blank: BlankRow, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -321,28 +321,28 @@ class BlankItem(TellsFact, OfTheSession, pytest.Item):
 
     @cached_property
     def error(self) -> RunError:
-        """What is told in the place of a result."""
+        """The error in place of a result."""
         from pytest_gsw.tables.load import blank_error
 
         return redact(blank_error(self.blank), os.environ)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
-        """Where the row is written."""
+        """The row's place in its table."""
         return self.path, self.blank.location.line - 1, f"{self.name} "
 
     def setup(self) -> NoReturn:
-        """Say what is blank; JUnit gets it as of a row that has no record."""
+        """Report the missing values; in JUnit it is a row without a record."""
         facts = {"gsw_row": self.name, "gsw_outcome": ERROR.word, "gsw_fact": self.error.fact}
         self.user_properties.extend(facts.items())
         fail(str(self.error))
 
     def runtest(self) -> None:
-        """Nothing can be run."""
+        """Do nothing: the row cannot run."""
 
 
 def blank_rows(items: Iterable[pytest.Item]) -> list[BlankItem]:
-    """The rows with blanks that the session is about: neither cluster nor options leave them out."""
-    # isinstance asks the metaclass of each of ten thousand rows.
+    """The rows with blanks that the session would run: neither cluster nor options leave them out."""
+    # isinstance() would call the metaclass for each of ten thousand rows.
     return [item for item in items if type(item) is BlankItem and item.get_closest_marker("skip") is None]
 
 
@@ -350,10 +350,10 @@ _BUILT_IN = frozenset(FORMATS)
 
 
 class BaselineTables(pytest.Directory):
-    """Stands in for the rootdir when the tables are what is collected.
+    """A replacement of the rootdir if only tables are collected.
 
-    The bundled tables lie in site-packages or in a checkout. A walk from there to here
-    would load the conftest.py files of directories that have nothing to do with the session.
+    The bundled tables are in site-packages or in a checkout. A walk from there to here
+    would load the conftest.py files of unrelated directories.
     """
 
     def collect(self) -> Iterator[BaselineFile]:
@@ -363,11 +363,11 @@ class BaselineTables(pytest.Directory):
             yield BaselineFile.from_parent(self, path=path, name=node_id, nodeid=node_id)
 
 
-class BaselineFile(OfTheSession, pytest.File):
+class BaselineFile(SessionNode, pytest.File):
     """One YAML file of documented rows."""
 
     def collect(self) -> list[pytest.Item]:
-        """One item for each row; a wrong file is one collection error with all its faults."""
+        """One item for each row; an invalid file is one collection error with all its faults."""
         selection = self.config.stash.get(SELECTION, None)
         wanted = selection.rows.get(self.nodeid) if selection else None
         try:
@@ -385,10 +385,10 @@ class BaselineFile(OfTheSession, pytest.File):
         return items
 
     def _check_log_format(self, rows: Sequence[Baseline]) -> None:
-        """Make sure that somebody reads the logs of the table's framework.
+        """Check that a reader exists for the logs of the table's framework.
 
         Raises:
-            FileError: Neither pytest-gsw nor a plugin does.
+            FileError: Neither pytest-gsw nor a plugin has one.
         """
         if not rows or rows[0].log_format in _BUILT_IN or any(map(self._has_reader, rows)):
             return
@@ -403,10 +403,10 @@ class BaselineFile(OfTheSession, pytest.File):
         try:
             return self.config.hook.pytest_gsw_log_format(config=self.config, baseline=row) is not None
         except Exception:
-            return True  # the row itself tells what the hook has raised
+            return True  # the row itself will report the hook's error
 
     def _item(self, row: Baseline) -> BaselineItem:
-        # The id as text: pytest takes the bracket apart as it does when it reads --lf's cache.
+        # The id as text: pytest splits it at the bracket, as it does with --lf's cache.
         item: BaselineItem = BaselineItem.from_parent(
             self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", baseline=row
         )
@@ -416,27 +416,29 @@ class BaselineFile(OfTheSession, pytest.File):
         return item
 
 
-# -- Which of the collected rows a session is about: those that run, and of an earlier run those that it had
+# -- The rows a session runs; for a replay or resumption, those of the earlier run ------------------
 
 
-#: What the replayed run recorded, once it was read.
+#: The records of the replayed run, once they were read.
 _RECORDED = pytest.StashKey["dict[str, Record] | None"]()
 
 
 def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
-    """The rows that are to run: neither this plugin nor anybody else has marked them as ones that are not."""
-    return [item for item in items if isinstance(item, BaselineItem) and not any(map(_leaves_out, item.iter_markers()))]
+    """The rows to run: neither this plugin nor another one has marked them to be skipped."""
+    return [
+        item for item in items if isinstance(item, BaselineItem) and not any(map(_is_left_out, item.iter_markers()))
+    ]
 
 
-def _leaves_out(mark: pytest.Mark) -> bool:
-    """Whether a marker keeps pytest from running a row; conditions in words are pytest's own affair."""
+def _is_left_out(mark: pytest.Mark) -> bool:
+    """True if a marker prevents a row from running; conditions in words are left to pytest."""
     if mark.name == "skipif":
         return any(bool(condition) for condition in mark.args if not isinstance(condition, str))
     return mark.name == "skip" or (mark.name == "xfail" and not mark.args and mark.kwargs.get("run", True) is False)
 
 
 def recorded_rows(config: pytest.Config) -> dict[str, Record] | None:
-    """What a replayed run's directory recorded, by row; ``None`` if it is no such directory. It is read once."""
+    """The records in a replayed run's directory, by row; ``None`` if it is no such directory. They are read once."""
     if _RECORDED not in config.stash:
         config.stash[_RECORDED] = _read_recorded(config.stash[SETTINGS])
     return config.stash[_RECORDED]
@@ -460,13 +462,13 @@ def _read_recorded(settings: Settings) -> dict[str, Record] | None:
 
 
 def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
-    """Make sure that a replayed run is not taken for one of another cluster, by whose figures it would be judged."""
+    """Check that a replayed run is not judged by the figures of another cluster."""
     if settings.cluster is None:
         return
     from pytest_gsw.results.record import NO_CLUSTER
 
     name = settings.cluster.name
-    # A replay without a cluster has left open where its logs are from.
+    # A replay without a cluster does not record the origin of its logs.
     other = next((record for record in records if record.run.cluster not in {name, NO_CLUSTER}), None)
     if other is not None:
         raise pytest.UsageError(
@@ -476,12 +478,12 @@ def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
 
 
 def runs_nothing(config: pytest.Config) -> bool:
-    """Whether pytest only shows what it would set up."""
+    """True if pytest only shows the set-up of items."""
     return bool(config.option.setuponly or config.option.setupplan)
 
 
 def run_before(config: pytest.Config) -> RunState | None:
-    """The run that is replayed or resumed; of a replayed one only the rows are known, judged or not."""
+    """The run that is replayed or resumed; for a replayed one with its rows only, judged or not."""
     settings, recorded = config.stash[SETTINGS], recorded_rows(config)
     if recorded is None or settings.replay is None:
         return settings.past
@@ -493,7 +495,7 @@ def run_before(config: pytest.Config) -> RunState | None:
 
 
 def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect rows of other accelerators than the cluster's, in one line; if no row is left, with the next command."""
+    """Deselect rows for other accelerators than the cluster's, in one line; if none is left, with the next command."""
     settings = config.stash[SETTINGS]
     cluster, rows = settings.cluster, [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     names = {_accelerator_of(item) for item in rows if cluster is not None}
@@ -521,7 +523,7 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], dropped: Sequence
 
 
 def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunState | None) -> None:
-    """Of a run that is replayed or resumed, keep the rows that it had."""
+    """Keep only the rows of the run that is replayed or resumed."""
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if past is not None:
         had = {row_of(node_id) for node_id in past.rows}
@@ -529,12 +531,12 @@ def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunS
 
 
 def tell_of_selection(config: pytest.Config, lines: Iterable[str]) -> None:
-    """Have lines told once all is collected."""
+    """Print these lines once all is collected."""
     config.stash.setdefault(OF_SELECTION, []).extend(lines)
 
 
 def check_faults(items: list[BaselineItem], settings: Settings) -> None:
-    """Make sure that every fault of ``--gsw-demo`` is some row's: a row that is not broken looks healthy."""
+    """Check that every fault of ``--gsw-demo`` matches a row: without a match, all rows would look healthy."""
     faults = parse_faults(";".join(settings.faults))
     missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
     if missed:
@@ -544,7 +546,7 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
 
 
 def check_release(items: Iterable[BaselineItem], settings: Settings) -> None:
-    """Make sure that no row was named whose figures are of another release than the one that is asked for."""
+    """Check that no row was named whose figures belong to another release than the requested one."""
     release = settings.release
     for item in items if release is not None else ():
         own = item.baseline.source.releases

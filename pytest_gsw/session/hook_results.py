@@ -1,4 +1,4 @@
-"""What hooks answer at a session's start, checked before anything is submitted."""
+"""Results of hooks at a session's start, checked before anything is submitted."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | None:
-    """What the hook answers, checked where it is a site's own; ``None`` where no plugin knows the scheduler.
+    """The hook's launcher, checked if it is a site's own; ``None`` if no plugin has one for the scheduler.
 
     Raises:
-        pytest.UsageError: The hook raised, or what it returned is no launcher.
+        pytest.UsageError: The hook raised, or its result is no launcher.
     """
     given = {"cluster": settings.cluster, "run_directory": settings.run_directory}
-    launcher: Launcher | None = _ask(config, "pytest_gsw_make_launcher", launcher_problems, "launcher", given)
+    launcher: Launcher | None = _call_hook(config, "pytest_gsw_make_launcher", launcher_problems, "launcher", given)
     if launcher is not None and settings.cluster is not None:
         try:
             check_keys(settings.cluster, launcher.name, getattr(launcher, "cluster_keys", ()))
@@ -53,20 +53,20 @@ def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | No
 
 
 def ask_for_suite(config: pytest.Config, path: Path, cluster: Cluster | None, baselines: Sequence[Path]) -> SuiteRows:
-    """The rows of a suite, as the hook answers.
+    """The rows of a suite, by its hook.
 
     Raises:
-        ConfigurationError: The suite is wrong, or no plugin knows it.
-        pytest.UsageError: The hook raised, or what it returned has no rows of a suite.
+        ConfigurationError: The suite is invalid, or no plugin can read it.
+        pytest.UsageError: The hook raised, or its result is no suite.
     """
     given = {"suite": path, "cluster": cluster, "baselines": baselines}
-    suite: SuiteRows | None = _ask(config, "pytest_gsw_suite_rows", suite_problems, "suite", given)
+    suite: SuiteRows | None = _call_hook(config, "pytest_gsw_suite_rows", suite_problems, "suite", given)
     if suite is None:
         raise ConfigurationError(f"--gsw-suite: no plugin knows the suite {path}")
     return suite
 
 
-def _ask(
+def _call_hook(
     config: pytest.Config, name: str, problems_of: Callable[[object], list[str]], kind: str, given: Mapping[str, Any]
 ) -> Any:
     hook = getattr(config.hook, name)
@@ -76,21 +76,21 @@ def _ask(
     except GswError:
         raise
     except Exception as error:
-        raise pytest.UsageError(_shown(hook_error(error, config.pluginmanager.list_name_plugin()))) from None
+        raise pytest.UsageError(_error_text(hook_error(error, config.pluginmanager.list_name_plugin()))) from None
     if problems:
-        raise pytest.UsageError(_shown(wrong_answer(hook, not_that(found, kind, problems))))
+        raise pytest.UsageError(_error_text(wrong_answer(hook, not_that(found, kind, problems))))
     return found
 
 
-def _shown(error: RunError) -> str:
+def _error_text(error: RunError) -> str:
     return redact(str(error), os.environ)
 
 
 def check_answers(config: pytest.Config, row: Baseline, spec: object, log_format: object) -> None:
-    """Make sure that what hooks returned is what their contracts say, before anything is submitted.
+    """Check the results of a row's hooks against their contracts, before anything is submitted.
 
     Raises:
-        pytest.UsageError: It is not.
+        pytest.UsageError: A result is invalid.
     """
     hook, problem = config.hook.pytest_gsw_make_job_spec, None
     if not isinstance(spec, JobSpec):
@@ -106,11 +106,11 @@ def check_answers(config: pytest.Config, row: Baseline, spec: object, log_format
         problems = format_problems(log_format)
         problem = not_that(log_format, "log format", problems) if problems else None
     if problem is not None:
-        raise pytest.UsageError(_shown(wrong_answer(hook, problem)))
+        raise pytest.UsageError(_error_text(wrong_answer(hook, problem)))
 
 
 def ask_for_peak(config: pytest.Config, row: Baseline) -> float | None:
-    """The peak of a row's accelerator, as the hook has it.
+    """The peak of a row's accelerator, by its hook.
 
     Raises:
         InvalidHookResultError: The hook returned no number above 0.
@@ -123,7 +123,7 @@ def ask_for_peak(config: pytest.Config, row: Baseline) -> float | None:
     return peak
 
 
-# -- A site's metrics, as the hook gives them: asked for once in a session, and checked before anything is submitted
+# -- A site's metrics: the hook is called once in a session, and checked before any submission ------
 
 
 _METRICS = pytest.StashKey["Mapping[str, Metric]"]()
@@ -133,21 +133,21 @@ def site_metrics(config: pytest.Config) -> Mapping[str, Metric]:
     """The metrics of all plugins, by key.
 
     Raises:
-        pytest.UsageError: A plugin raised, or what it returned are no metrics, or two have one of the same key.
+        pytest.UsageError: A plugin raised, its result is no list of metrics, or two metrics have the same key.
     """
     if _METRICS not in config.stash:
-        config.stash[_METRICS] = _ask_metrics(config)
+        config.stash[_METRICS] = _read_metrics(config)
     return config.stash[_METRICS]
 
 
-def _ask_metrics(config: pytest.Config) -> dict[str, Metric]:
+def _read_metrics(config: pytest.Config) -> dict[str, Metric]:
     hook = config.hook.pytest_gsw_metrics
     try:
         answers = hook(config=config)
     except Exception as error:
         raise _usage(hook_error(error, config.pluginmanager.list_name_plugin())) from None
     found: dict[str, Metric] = {}
-    for answer in answers:  # those of plugins that returned None are not among them
+    for answer in answers:  # pluggy omits None
         if isinstance(answer, str | bytes | Metric) or not hasattr(answer, "__iter__"):
             raise _usage(wrong_answer(hook, f"{type(answer).__name__}, wanted a list of Metric"))
         for metric in answer:
@@ -161,7 +161,7 @@ def _ask_metrics(config: pytest.Config) -> dict[str, Metric]:
 
 
 def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> SubmissionError | None:
-    """That a row documents a metric which no plugin reads; ``None`` where it does not."""
+    """The error of a row that documents a metric which no plugin reads; ``None`` if there is none."""
     for key in baseline.metrics:
         if key not in known:
             return SubmissionError(

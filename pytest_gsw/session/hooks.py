@@ -1,6 +1,6 @@
 """pytest's hooks in a session that judges or collects rows; no other session imports this module.
 
-What runs rows is imported where rows run: :mod:`pytest_gsw.session.runner` knows the executor; collecting does not.
+:mod:`pytest_gsw.session.runner`, which needs the executor, is imported only if rows run, not for collection.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
 
 def begin(config: pytest.Config) -> None:
-    """Check every option before anything is collected, and point pytest at the tables; once a session.
+    """Check every option before anything is collected, and give pytest the tables; once a session.
 
     Raises:
-        pytest.UsageError: An option, the ini file or the cluster file is wrong.
+        pytest.UsageError: An option, the ini file or the cluster file is invalid.
     """
     if SETTINGS in config.stash:
         return
@@ -77,14 +77,14 @@ def begin(config: pytest.Config) -> None:
 
 
 def _run_in_one_process(config: pytest.Config) -> None:
-    """Leave the workers of pytest-xdist out, which asks for them later: all jobs run side by side in any case."""
+    """Turn pytest-xdist off before it starts workers: all jobs run in parallel in any case."""
     if getattr(config.option, "dist", "no") != "no":
         config.option.dist, config.option.tx = "no", []
         tell_of_selection(config, ["gsw: -n is left out: one process submits all rows, whose jobs run side by side"])
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Where rows run and where their records go."""
+    """The place of rows and of their records."""
     settings = config.stash[SETTINGS]
     if not settings.judges:
         return []
@@ -103,7 +103,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Pause the garbage collector while tables alone are collected: it looks through all rows, and none is garbage."""
+    """Pause the garbage collector while only tables are collected: it would visit all rows, and none is garbage."""
     if SELECTION not in session.config.stash or not gc.isenabled():
         return (yield)
     gc.disable()
@@ -115,7 +115,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> BaselineTables | None:
-    """Collect the tables instead of the rootdir where they are what was asked for."""
+    """Collect the tables instead of the rootdir if only they are requested."""
     if SELECTION not in parent.config.stash or path != parent.config.rootpath:
         return None
     tables: BaselineTables = BaselineTables.from_parent(parent, path=path)
@@ -135,13 +135,13 @@ def collect_table(file_path: Path, parent: pytest.Collector) -> BaselineFile | N
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Of a run that is replayed or resumed, keep the rows that it had; those that are gone are errors."""
+    """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
     past = run_before(config)
     keep_rows_of_run(config, items, past)
     yield
     leave_out_others(config, items)
     if config.stash[SETTINGS].judges:
-        tell_of_selection(config, _told_of_reruns(config, items))
+        tell_of_selection(config, _reruns_text(config, items))
     if past is not None:
         from pytest_gsw.session.resume import find_lost
 
@@ -152,13 +152,13 @@ def pytest_collection_modifyitems(
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
-    """How much is about to run, and what of a suite."""
+    """The number of rows to run, and the selection of a suite."""
     suite = config.stash[SETTINGS].suite
     told = [] if suite is None or config.getoption("verbose") < 0 else [f"gsw: {line}" for line in suite.told()]
-    return [*told, *config.stash.get(OF_SELECTION, ()), *_told_of_rows(config, items)]
+    return [*told, *config.stash.get(OF_SELECTION, ()), *_rows_text(config, items)]
 
 
-def _told_of_rows(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     settings = config.stash[SETTINGS]
     blanks = blank_rows(items)
     there = blanks or any(isinstance(i, BaselineItem) for i in items)
@@ -185,7 +185,7 @@ def _told_of_rows(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Make sure that a row's id means one row: jobs, logs and records are found by it."""
+    """Check that a row's id is unique: jobs, logs and records are found by it."""
     seen: dict[str, BaselineItem] = {}
     for item in session.items:
         if isinstance(item, BaselineItem):
@@ -220,7 +220,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Make room for a row's line, and see that it is reported."""
+    """Clear the screen for a row's line, and ensure that it is reported."""
     if not _runs(item.config):
         return (yield)
     from pytest_gsw.session.runner import run_item
@@ -229,7 +229,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
+    """Cancel all jobs that still run: after -x, after Ctrl-C, after an internal error."""
     if _runs(session.config) or session.config.stash[SETTINGS].past is not None:
         from pytest_gsw.session.runner import finish
 
@@ -240,10 +240,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """See that a row's report says what its record says."""
+    """Ensure that a row's report agrees with its record."""
     report = yield
     if _runs(item.config):
-        _hold_to_the_record(item, call, report)
+        _match_record(item, call, report)
     if getattr(item.config.option, "xmlpath", None):
         from pytest_gsw.session.junit import add_case
 
@@ -251,7 +251,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def _hold_to_the_record(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+def _match_record(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     if isinstance(item, TellsFact):
         show_fact(item, call, report)
     if type(item) is BlankItem:
@@ -263,12 +263,12 @@ def _hold_to_the_record(item: pytest.Item, call: pytest.CallInfo[None], report: 
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what the run came to, what stands out, and that a simulation is one."""
+    """Print the outcome of the run and its anomalies, and mark a simulation."""
     report_summary(terminalreporter, config)
 
 
 def _runs(config: pytest.Config) -> bool:
-    """Whether the session runs or replays rows, if it finds any."""
+    """True if the session runs or replays rows, if it finds any."""
     return config.stash[SETTINGS].judges and not config.option.collectonly
 
 
@@ -283,10 +283,10 @@ def _place(settings: Settings) -> str:
     return f"{cluster.name} ({kind})"
 
 
-# -- What receives pytest's reports: the counts, each row's own line on the screen, and pytest's JUnit file
+# -- Receiver of pytest's reports: for the counts, each row's line on the screen, and JUnit ---------
 
 
-#: What an outcome's word is written in.
+#: The colours of outcomes.
 _COLOURS = {"passed": "green", "failed": "red", "error": "red"}
 _RERUNS = "rerunfailures"
 _RUN_ONCE = (
@@ -296,7 +296,7 @@ _RUN_ONCE = (
 
 
 class _Written:
-    """Stands for whatever pytest is about to write in front of an item's outcome: as if it were there already."""
+    """Equal to anything: prevents pytest from writing a prefix before an item's outcome."""
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -306,7 +306,7 @@ class _Written:
 
 
 class Reports:
-    """Receives the reports of a session, once for all that follows from them."""
+    """The only receiver of a session's reports."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -318,7 +318,7 @@ class Reports:
             self._junit = JunitCases(config)
         self._session: pytest.Session | None = None
         self._reported: set[str] = set()
-        #: The rows that the session judges, and how many columns their ids have.
+        #: The rows that the session judges, and the width of their ids.
         self._rows: frozenset[str] = frozenset()
         self._columns = 0
 
@@ -329,7 +329,7 @@ class Reports:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> Generator[None, object, object]:
-        """Keep pytest from writing a row's node id: its line has the id."""
+        """Suppress pytest's output of a row's node id: its line has the id."""
         reporter = self._reporter
         if reporter is None or nodeid not in self._rows:
             return (yield)
@@ -342,15 +342,15 @@ class Reports:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
-        """Keep pytest from writing the outcome of a row that has its line; it is counted all the same."""
+        """Suppress pytest's output of a row's outcome if it has its line; it is counted nevertheless."""
         status = yield
-        # pytest's short summary asks for the bare word, once all is over.
+        # pytest's short summary needs the bare word, after all rows have run.
         if self._has_line(report) and not self._config.stash.get(FINISHED, False):
             return status[0], "", ""
         return status
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Know the session, whose number of tests is what percentages are of, and its rows."""
+        """Keep the session, whose number of tests is the base of percentages, and its rows."""
         self._session = session
         if self._config.stash[SETTINGS].judges:
             self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, TellsFact))
@@ -358,9 +358,9 @@ class Reports:
         self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
 
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Run rows as pytest does without pytest-rerunfailures, which would judge the same job once more.
+        """Run rows with pytest's own runner instead of pytest-rerunfailures, which would judge the same job once more.
 
-        This plugin is registered later, and so asked before that one; a conftest.py that wants to be first still is.
+        This plugin is registered later, and therefore called before that one; a conftest.py may still come first.
         """
         manager = self._config.pluginmanager
         if not self._rows or not manager.has_plugin(_RERUNS) or not isinstance(item, (BaselineItem, BlankItem)):
@@ -380,7 +380,7 @@ class Reports:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Report the whole cluster, and what ran where, before JUnit's file is written."""
+        """Report the cluster's state and the nodes before JUnit's file is written."""
         if self._tally.ran_nothing and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         if not self._tally.rows:
@@ -395,7 +395,7 @@ class Reports:
             self._junit.finish()
 
     def _write_line(self, report: Any) -> None:
-        """Write the line of a row as soon as it is reported; other tests are pytest's."""
+        """Write the line of a row as soon as it is reported; other tests are left to pytest."""
         if report.when == "call" or report.outcome != "passed":
             self._reported.add(report.nodeid)
         reporter = self._reporter
@@ -410,13 +410,13 @@ class Reports:
         reporter.write(word, **{_COLOURS.get(report.outcome, "yellow"): True})
         reporter.write(rest.ljust(max(0, widest - len(name) - len(word))) if progress else rest)
         reporter.write(progress, cyan=True)
-        reporter.currentfspath = -2  # as pytest says that a line is not ended yet
+        reporter.currentfspath = -2  # pytest's mark of an unfinished line
         reporter.flush()
 
     def _has_line(self, report: Any) -> bool:
-        """Whether a report is the one of a row that has its line."""
+        """True if a report is the one of a row that has its line."""
         decides = report.when == "call" or (report.when == "setup" and report.outcome != "passed")
-        is_known = report.outcome in {"passed", "failed", "skipped"}  # not what another plugin makes of one
+        is_known = report.outcome in {"passed", "failed", "skipped"}  # not another plugin's outcome
         one_a_line = self._config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
         return (
             decides
@@ -426,7 +426,7 @@ class Reports:
         )
 
     def _progress(self) -> str:
-        """How much of the session is reported, as pytest's option for it says; empty where it shows nothing."""
+        """The share of reported items, in the style of pytest's option; empty if it shows none."""
         total = 0 if self._session is None else self._session.testscollected
         style = self._config.getini("console_output_style")
         shows_output = self._config.getoption("capture") == "no" and style != "progress-even-when-capture-no"
@@ -437,8 +437,8 @@ class Reports:
         return f" [{len(self._reported) * 100 // total:3d}%]" if style.startswith("progress") else ""
 
 
-def _told_of_reruns(config: pytest.Config, items: Iterable[pytest.Item]) -> list[str]:
-    """That no row is run again, if the user asks for that."""
+def _reruns_text(config: pytest.Config, items: Iterable[pytest.Item]) -> list[str]:
+    """A line that no row is rerun, if the user requests reruns."""
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if not rows or not config.pluginmanager.has_plugin(_RERUNS):
         return []

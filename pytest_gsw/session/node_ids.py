@@ -1,4 +1,4 @@
-"""Which YAML files are tables, and under which node ids; asked by every session that comes across a YAML file."""
+"""YAML files that are tables, and their node ids; used by every session that encounters a YAML file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_gsw.tables.bundled import bundled_baselines, is_of_release, is_table
 
 
 def node_id_of(path: Path, config: pytest.Config, roots: Iterable[Path]) -> str | None:
-    """The node id of a baseline file that pytest comes across, or ``None`` for any other YAML file."""
+    """The node id of a baseline file that pytest encounters, or ``None`` for any other YAML file."""
     for root in roots:
         if path == root or (root in path.parents and is_table(path) and not is_of_release(path, root)):
             return node_id_below(path, root, config.rootpath)
@@ -24,8 +24,8 @@ def node_id_of(path: Path, config: pytest.Config, roots: Iterable[Path]) -> str 
 def node_id_below(path: Path, root: Path, rootpath: Path) -> str:
     """A table's node id: its path from the rootdir, as everywhere in pytest.
 
-    Tables that stand elsewhere (the bundled ones of an installed package) are named from
-    their own directory, so that ids are the same on every machine.
+    Tables elsewhere (the bundled ones of an installed package) are named from their own directory, to have the same
+    ids on every machine.
     """
     inside = path.is_relative_to(rootpath) and "site-packages" not in path.parts
     bundled = bundled_baselines()

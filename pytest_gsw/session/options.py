@@ -1,4 +1,4 @@
-"""The options of the command line and of the ini file. Every pytest session imports them, and nothing else of ours."""
+"""The options of the command line and of the ini file. Every pytest session imports them, and no other module."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Option:
     """One option: ``--gsw-NAME`` on the command line, ``gsw_NAME`` in the ini file."""
 
     name: str
-    #: What it means; with what holds where it is not given, in the one form that help shows.
+    #: Its meaning and its default, as ``--help`` prints them.
     help: str
     default: str
     kind: Literal["text", "path", "flag", "texts", "paths", "nonempty"] = "text"
     metavar: str = ""
-    #: What is set once for a site, in the ini file or in ``clusters.yaml``, is no option of the command line.
+    #: True for a site's setting, in the ini file or in ``clusters.yaml``: no option of the command line.
     of_site: bool = False
 
     @property
@@ -34,7 +34,7 @@ class Option:
 
     @property
     def shown(self) -> str:
-        """The name by which messages call it."""
+        """The name of the option in messages."""
         return self.ini if self.of_site else self.flag
 
 
@@ -177,7 +177,7 @@ GROUPS = {
 }
 
 OPTIONS = tuple(option for options in GROUPS.values() for option in options)
-#: How messages call each option.
+#: The name of each option in messages.
 SHOWN = {option.name: option.shown for option in OPTIONS}
 
 _INI_TYPES = {"flag": "bool", "texts": "linelist", "paths": "linelist"}
@@ -205,7 +205,7 @@ def _add_option(parser: pytest.Parser, group: pytest.OptionGroup, option: Option
 
 
 def are_given(config: pytest.Config, command_line: argparse.Namespace) -> bool:
-    """Whether the command line or the ini file gives any of the options."""
+    """True if the command line or the ini file sets any of the options."""
     return any(
         getattr(command_line, option.ini, None) is not None or config.getini(option.ini) is not None
         for option in OPTIONS

@@ -1,4 +1,4 @@
-"""From the selected rows to a executor that runs them: launcher, journal, job specs, an earlier session's jobs."""
+"""From the selected rows to an executor that runs them: launcher, journal, job specs, an earlier session's jobs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ from pytest_gsw.validation.checks import check_steps, check_whole, final_step
 from pytest_gsw.validation.measure import impossible_table, timed_steps
 from pytest_gsw.validation.run import Run
 
-# -- What is known of how jobs will differ from their rows, told before anything is submitted; their logs decide
+# -- Known differences between jobs and their rows, reported before submission; their logs decide ---
 
 
 def report_differences(
@@ -95,30 +95,30 @@ def report_differences(
         write(config, f"gsw: {text} ({row_ids[0]}{more})")
 
 
-# -- What would fail once it is submitted, found before anything is: each recipe, staging area and partition once
+# -- Checks before submission: each recipe, staging area and partition once -------------------------
 #
-# ``--gsw-plan`` and every session ask here. A finding ends its rows, which are errors; the others run.
+# For ``--gsw-plan`` and every session. A row with a finding is an error; the others run.
 
 
 _Key = TypeVar("_Key")
 
 
 class Planned(NamedTuple):
-    """A row that is to be submitted, and how."""
+    """A row to be submitted, with the spec of its job."""
 
     baseline: Baseline
     spec: JobSpec
 
 
 class Here(NamedTuple):
-    """Where rows are submitted."""
+    """The place of submissions."""
 
     cluster: Cluster
     launcher: Launcher
     environ: Mapping[str, str]
 
 
-#: What is found out about rows: by the row's id, why it cannot be submitted.
+#: Errors of rows that cannot be submitted, by the row's id.
 Findings = dict[str, SubmissionError]
 
 
@@ -129,10 +129,9 @@ def check_rows(
     settings: Settings,
     environ: Mapping[str, str],
 ) -> dict[str, RunError]:
-    """Why rows cannot be submitted although it is known how, by their ids; rows that can be are not among them.
+    """The errors of rows that have a spec but cannot be submitted, by their ids.
 
-    A simulation needs none of what is looked for, a replay submits nothing, and what a site's own launcher needs only
-    that knows: it refuses jobs itself.
+    A simulation needs no checks, a replay submits nothing, and a site's own launcher refuses jobs itself.
     """
     planned = [
         Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)
@@ -145,11 +144,11 @@ def check_rows(
         here = Here(cluster, launcher, environ)
         for check in _CHECKS:
             found |= check([one for one in planned if one.spec.row_id not in found], here)
-    return told_once({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
+    return without_repetition({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
 
 
 def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, RunError]:
-    """Refuse rows that may run on another Slurm cluster than the first one: jobs are looked for on one alone."""
+    """The errors of rows that may run on another Slurm cluster than the first one: the session polls one only."""
     cluster = settings.cluster
     if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
         return {}
@@ -161,11 +160,11 @@ def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, Ru
             found[spec.row_id] = problem
         elif first is None:
             first = spec
-    return told_once(found)
+    return without_repetition(found)
 
 
-def told_once(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
-    """The findings by row: what several rows have in common is told by the first of them, and named by the others."""
+def without_repetition(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
+    """The findings by row: the first of several rows with the same finding has its details, the others refer to it."""
     first: dict[str, str] = {}
     shares: dict[str, int] = {}
     for row_id, finding in found.items():
@@ -184,26 +183,26 @@ def told_once(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
     return told
 
 
-def _of_recipe(one: Planned) -> tuple[object, ...]:
-    """What rows share that one look at their recipe answers for."""
+def _recipe_key(one: Planned) -> tuple[object, ...]:
+    """The key of rows that share one check of their recipe."""
     recipe, spec = one.baseline.recipe, one.spec
     return spec.directory, spec.script, spec.launch.name, one.baseline.location.path, *recipe.environment
 
 
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes of another release than the row's figures are of: their logs could not be judged by these."""
+    """Recipes of another release than the row's figures, which do not apply to their logs."""
     scripts = ((one.baseline, one.spec.script_path) for one in planned)
     return {row.id: release_problem(row, staged, here.cluster) for row, staged in of_other_releases(scripts)}
 
 
 def _launchers(planned: Sequence[Planned], _here: Here) -> Findings:
-    """Recipes that say of themselves that they are launched otherwise; of another release, this would be no advice.
+    """Recipes that need another launcher; checked after the release, for which this advice would be wrong.
 
-    Then rows of which the table sets a variable that no script reads: the script's own choice would be run.
+    Then rows whose table sets a variable that no script reads: the script's own value would be used.
     """
     return _once(
         planned,
-        _of_recipe,
+        _recipe_key,
         lambda one: one.spec.launch.problem(one.spec) or environment_problem(one.spec, one.baseline),
     )
 
@@ -219,7 +218,7 @@ def _stages(planned: Sequence[Planned], here: Here) -> Findings:
 
 
 def _variables(planned: Sequence[Planned], here: Here) -> Findings:
-    """Launch scripts that say themselves what they cannot start without."""
+    """Launch scripts whose required variables are not set."""
     demands = cache(demands_of)
     found: Findings = {}
     for one in planned:
@@ -231,7 +230,7 @@ def _variables(planned: Sequence[Planned], here: Here) -> Findings:
 
 
 def _modules(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes whose Python lacks what they say that they import, where their jobs run on this machine."""
+    """Recipes whose Python lacks modules that they import, if their jobs run on this machine."""
     if here.cluster.scheduler != LOCAL.scheduler:
         return {}
     needed = cache(modules_of)
@@ -245,20 +244,20 @@ def _modules(planned: Sequence[Planned], here: Here) -> Findings:
 
 
 def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
-    """What the launcher itself finds out, where it can."""
+    """The launcher's own checks, if it has any."""
     ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(here.launcher, "unready", None)
     return ask([one.spec for one in planned]) if ask is not None and planned else {}
 
 
 def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes whose launch script cannot be submitted."""
-    return _once(planned, _of_recipe, lambda one: recipe_problem(one.spec, one.baseline, here.cluster))
+    return _once(planned, _recipe_key, lambda one: recipe_problem(one.spec, one.baseline, here.cluster))
 
 
 def _once(
     planned: Iterable[Planned], key: Callable[[Planned], _Key], check: Callable[[Planned], SubmissionError | None]
 ) -> Findings:
-    """What a check says of each row; rows with the same key are checked once."""
+    """The finding of each row; rows with the same key are checked once."""
     known: dict[_Key, SubmissionError | None] = {}
     found: Findings = {}
     for one in planned:
@@ -271,7 +270,7 @@ def _once(
     return found
 
 
-#: Each is asked of the rows of which none before it has found anything.
+#: Checks in their order; each covers the rows without a finding so far.
 _CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
     _recipes,
     _releases,
@@ -283,18 +282,18 @@ _CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
 )
 
 
-# -- Which log of a replay is a row's, of those of several jobs: the newest that completed ----------
+# -- A replay's log of a row with several jobs: the newest that completed ---------------------------
 
 
 def newest_chooser(
     config: pytest.Config, rows: Mapping[str, SessionRow]
 ) -> Callable[[JobSpec, Sequence[FoundLog]], FoundLog]:
-    """What takes of several jobs of a row the newest that completed, and says which newer ones did not."""
+    """A function that chooses the newest completed one of a row's jobs, and reports the newer ones that did not."""
 
     def choose(spec: JobSpec, found: Sequence[FoundLog]) -> FoundLog:
         row = rows[spec.row_id]
         log_format = row.plan.log_format
-        assert log_format is not None  # a row whose logs no plugin reads is not submitted
+        assert log_format is not None  # a row without a log format is not submitted
         traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
         newest = newest_complete(found, row.baseline, log_format, steps_of(row.baseline, traced=traced))
         if newest.passed_over:
@@ -302,14 +301,14 @@ def newest_chooser(
             written_s = newest.log.path.stat().st_mtime
             age = f"{plural(int((time.time() - written_s) // 86400), 'day')} old ({minute(written_s)})"
             text = f"job {newest.log.job_id} is judged; passed over: {passed_over}; the log that is judged is {age}"
-            row.passed_over = redact(text, os.environ)  # a log may say anything
+            row.passed_over = redact(text, os.environ)  # a log is arbitrary text
             write(config, f"gsw: {spec.row_id}: {row.passed_over}")
         return newest.log
 
     return choose
 
 
-#: A copy of a log may have the time at which it was copied.
+#: A copy of a log may have the time of the copy.
 _LATER_ID = "its id is later, though its log was written earlier"
 
 
@@ -318,22 +317,22 @@ class Newest:
     """The log that is judged."""
 
     log: FoundLog
-    #: The newer ones that are not complete, and those that may be newer, each with the reason, the newest first.
+    #: Newer logs that are incomplete, and logs that may be newer, each with the reason, the newest first.
     passed_over: tuple[tuple[FoundLog, str], ...] = ()
 
 
 def newest_complete(logs: Sequence[FoundLog], baseline: Baseline, log_format: LogFormat, steps: int | None) -> Newest:
-    """Of the logs of several jobs of one row the newest that is complete, however far others came.
+    """The newest complete log of several jobs of one row, or the newest of all if none is complete.
 
-    Where none of them is, it is the newest of all: what is wrong with it is told when it is judged.
+    The verdict reports the faults of the latter.
 
     Args:
-        logs: The logs; there is one at least.
+        logs: The logs, at least one.
         baseline: The row.
-        log_format: How its logs are read.
-        steps: Steps that a run of it is to do, ``None`` where nobody says.
+        log_format: The format of its logs.
+        steps: Steps of a run of the row; ``None`` if unknown.
     """
-    # Of two that are as old, the later job's id is greater.
+    # Of two with the same age, the later job's id is greater.
     newest_first = sorted(logs, key=lambda log: (log.path.stat().st_mtime, _number(log)), reverse=True)
     passed_over: list[tuple[FoundLog, str]] = []
     for place, log in enumerate(newest_first):
@@ -350,9 +349,9 @@ def _number(log: FoundLog) -> int:
 
 
 def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, steps: int | None) -> str | None:
-    """Why a log is that of a job that failed or has not ended; ``None`` for one that is complete.
+    """The reason why a log's job failed or has not ended; ``None`` for a complete log.
 
-    A complete log may be wrong in other ways, which are told when it is judged: an older one must not hide them.
+    A complete log may have other faults, which the verdict reports: an older log must not hide them.
     """
     try:
         with open_log(found.path) as file:
@@ -364,7 +363,7 @@ def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, 
         return f"{'the log' if fatal.path == found.path else 'its stderr'} tells of an end by {fatal.cause.name}"
     first_index = log_format.first_index
     is_numbered = final_step(baseline, log, steps, first_index) is not None
-    # Where no step is known to be the last one, the log has to end as that of a job which ended well.
+    # If the last step is unknown, the log must end like that of a successful job.
     state = JobState.REPLAYED if is_numbered else JobState.COMPLETED
     run = Run(found.job_id, JobStatus(state, state.value), found.path)
     try:
@@ -386,25 +385,25 @@ def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, 
 
 @dataclass(frozen=True)
 class Start:
-    """A session's executor, which has the rows that cannot be submitted, and no other yet."""
+    """A session's executor, which has only the rows that cannot be submitted so far."""
 
     executor: Executor
     #: The rows that cannot be submitted, in the order of the session.
     unready: Sequence[BaselineItem]
-    #: How all others are started, and what an earlier session did for some of them.
+    #: The specs of all other rows, and the submissions of an earlier session for some of them.
     specs: Mapping[str, JobSpec | RunError]
     lost: Mapping[str, Submission]
 
     def submit(self) -> None:
-        """Submit the rows that can be."""
+        """Submit the rows that can be submitted."""
         self.executor.submit(self.specs, self.lost)
 
 
 def plan_rows(session: pytest.Session, settings: Settings) -> Start:
-    """Check every selected row, or take over what an earlier session has submitted; nothing is submitted yet."""
+    """Check every selected row, or take over an earlier session's jobs; nothing is submitted yet."""
     config = session.config
     rows = runnable(session.items)
-    # The others of a replayed run are errors: they have no job.
+    # Other rows of a replayed run are errors: they have no job.
     recorded = {name: one for name, one in (recorded_rows(config) or {}).items() if one.jobs.last is not None}
     by_row: dict[str, SessionRow] = {}
     launcher = make_launcher(config, settings, recorded, by_row)
@@ -427,7 +426,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         environ=environ,
     )
     config.stash[EXECUTOR] = executor
-    config.stash[CLUSTER_PEERS] = _others(config, settings, rows, session_history)
+    config.stash[CLUSTER_PEERS] = _cluster_peers(config, settings, rows, session_history)
     plans = make_plans(rows, settings)
     specs = {row_id: plan.spec for row_id, plan in plans.items()}
     for item in rows:
@@ -437,7 +436,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
     lost, attached = take_over(executor, settings.past, specs, lambda line: write(config, line))
-    # Of a submission whose answer was lost there may be a job already, whatever is wrong by now.
+    # A submission whose answer was lost may have a job already, whatever is wrong by now.
     new = [item for item in rows if item.baseline.id not in lost or not lost[item.baseline.id].intended_s]
     specs |= check_rows(new, specs, launcher, settings, environ)
     report_differences(config, new, specs, settings)
@@ -457,10 +456,10 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
 def _note_rows(
     config: pytest.Config, settings: Settings, journal: Journal | None, items: Sequence[pytest.Item]
 ) -> None:
-    """Write down which rows the run has, before any of them has a job.
+    """Record the rows of the run before any of them has a job.
 
     Raises:
-        pytest.UsageError: Nothing can be written there.
+        pytest.UsageError: The run's directory cannot be written to.
     """
     node_ids = [item.nodeid for item in items]
     try:
@@ -473,15 +472,15 @@ def _note_rows(
 
 
 def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) -> dict[str, JobSpec | RunError]:
-    """Canaries first: the rows that are too slow wait for what they say. Then those that take the longest."""
-    # One whose time is not known counts its GPUs.
+    """Canaries first, since slow rows wait for their verdict; then the rows that take longest."""
+    # A row with an unknown time counts its GPUs.
     times_s = {row.id: expected_run_s(row) or 1.0 for row in (item.baseline for item in rows)}
     weights = {row.id: (row.canary, row.gpus * times_s[row.id]) for row in (item.baseline for item in rows)}
     return dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True))
 
 
 def _watch(planned: SessionRow, environ: Mapping[str, str]) -> Watch | None:
-    """What watches a row's job by its log; ``None`` where no plugin reads such logs."""
+    """The monitor of a row's job by its log; ``None`` if no plugin reads the format."""
     log_format, source, row = planned.plan.log_format, planned.source, planned.baseline
     spec, settings = source.spec, source.settings
     if log_format is None or spec is None:
@@ -500,7 +499,7 @@ def _watch(planned: SessionRow, environ: Mapping[str, str]) -> Watch | None:
 
 
 def _session_history(config: pytest.Config, settings: Settings) -> SessionHistory:
-    """The history as this session uses it; what a session before could not deliver goes there first."""
+    """The history for this session; records that an earlier session could not deliver are delivered first."""
     if settings.history is None or settings.replay is not None or settings.cluster is None:
         return SessionHistory(None, settings.results, None)
     session_history = SessionHistory(open_history(settings.history), settings.results, settings.cluster.name)
@@ -508,10 +507,10 @@ def _session_history(config: pytest.Config, settings: Settings) -> SessionHistor
     return session_history
 
 
-def _others(
+def _cluster_peers(
     config: pytest.Config, settings: Settings, rows: Sequence[BaselineItem], session_history: SessionHistory
 ) -> ClusterPeers:
-    """The rows together, each with the figure that its cluster has accepted, as far as that is known by now."""
+    """The effect of the cluster on all rows, with the accepted figures known by now."""
     cluster = "" if settings.cluster is None else settings.cluster.name
     expected = [(item.baseline, accepted_to_expect(item.baseline, cluster, None)) for item in rows]
     executor = config.stash[EXECUTOR]
@@ -521,7 +520,7 @@ def _others(
 
 
 def report_delivery(config: pytest.Config, session_history: SessionHistory) -> None:
-    """Give all records that wait to the history, and say what stays behind."""
+    """Deliver all waiting records to the history, and report those that remain."""
     delivered = session_history.deliver()
     if delivered is None:
         return
@@ -541,10 +540,10 @@ def make_launcher(
     recorded: Mapping[str, Record],
     rows: Mapping[str, SessionRow],
 ) -> Launcher:
-    """How this session's jobs are started; a replay's are only looked up.
+    """The launcher of this session's jobs; a replay's only finds logs.
 
     Raises:
-        pytest.UsageError: No plugin knows the cluster's scheduler.
+        pytest.UsageError: No plugin has a launcher for the cluster's scheduler.
     """
     if settings.replay is not None:
         runs = {
@@ -570,19 +569,19 @@ def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObs
     def observe(row_id: str, job_id: str, status: JobStatus) -> None:
         nonlocal told
         if status.unchecked and not told:
-            told = True  # once: it is so of all jobs
+            told = True  # once: it holds for all jobs
             write(config, f"gsw: of job {job_id}, {status.unchecked}")
         row = rows[row_id]
         try:
             config.hook.pytest_gsw_job_state_changed(config=config, baseline=row.baseline, job_id=job_id, status=status)
-        except Exception as error:  # the row's alone: the other rows' jobs are still to be looked after
+        except Exception as error:  # an error of this row alone: the other rows' jobs still need the session
             row.hook_failure = row.hook_failure or hook_error(error, config.pluginmanager.list_name_plugin())
 
     return observe
 
 
 def make_plans(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, RowPlan]:
-    """The plan of each row by its id: hooks are asked here, once."""
+    """The plan of each row by its id; the only caller of the rows' hooks."""
     plans = {item.baseline.id: _make_plan(item.config, item.baseline, item.nodeid, settings) for item in rows}
     specs = [plan.spec for plan in plans.values() if isinstance(plan.spec, JobSpec)]
     refused = other_clusters(specs, settings)
@@ -590,10 +589,10 @@ def make_plans(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, Ro
 
 
 def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Settings) -> RowPlan:
-    """The plan of a row; what a hook raises is the row's error."""
+    """The plan of a row; an exception in a hook is the row's error."""
     hook = config.hook
     try:
-        spec: JobSpec | None = hook.pytest_gsw_make_job_spec(config=config, baseline=row, cluster=_where(settings))
+        spec: JobSpec | None = hook.pytest_gsw_make_job_spec(config=config, baseline=row, cluster=_cluster_of(settings))
         log_format: LogFormat | None = hook.pytest_gsw_log_format(config=config, baseline=row)
         metrics = hook_results.site_metrics(config)
         peak_flops = hook_results.ask_for_peak(config, row)
@@ -608,14 +607,16 @@ def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Set
     hook_results.check_answers(config, row, spec, log_format)
     assert isinstance(spec, JobSpec)  # it was checked
     refused = (
-        _unread_logs(row, log_format) or hook_results.unknown_metric(row, metrics) or impossible_table(row, peak_flops)
+        _log_format_problem(row, log_format)
+        or hook_results.unknown_metric(row, metrics)
+        or impossible_table(row, peak_flops)
     )
-    made = refused or _completed(config, row, spec, settings)
+    made = refused or _complete_spec(config, row, spec, settings)
     return RowPlan(row, node_id, made, log_format, peak_flops, metrics)
 
 
-def _unread_logs(row: Baseline, log_format: LogFormat | None) -> SubmissionError | None:
-    """That no plugin reads a row's logs; ``None`` if one does."""
+def _log_format_problem(row: Baseline, log_format: LogFormat | None) -> SubmissionError | None:
+    """The error of a row whose logs no plugin reads; ``None`` if one does."""
     if log_format is not None:
         return None
     return SubmissionError(
@@ -625,19 +626,19 @@ def _unread_logs(row: Baseline, log_format: LogFormat | None) -> SubmissionError
     )
 
 
-def _completed(config: pytest.Config, row: Baseline, spec: JobSpec, settings: Settings) -> JobSpec:
-    """A hook's spec with what the session's environment hands on, and with what its row is now."""
+def _complete_spec(config: pytest.Config, row: Baseline, spec: JobSpec, settings: Settings) -> JobSpec:
+    """A hook's spec with variables of the session's environment, and with the row's current definition."""
     environ = environment_of(config)
-    # What the session's environment hands on is part of how the job is started.
+    # Inherited variables are part of the job's settings.
     handed_on = {name: environ[name] for name in PROFILING_VARIABLES if name in environ}
     spec = dataclasses.replace(spec, environment={**handed_on, **spec.environment})
-    runs_recipe = settings.replay is None and not _where(settings).simulated
+    runs_recipe = settings.replay is None and not _cluster_of(settings).simulated
     variables = kept_variables(environ, spec, exported_to(spec, environ) if runs_recipe else ())
-    return _defined(row, dataclasses.replace(spec, variables=variables), environ)
+    return _add_definition(row, dataclasses.replace(spec, variables=variables), environ)
 
 
-def _where(settings: Settings) -> Cluster:
-    """The session's cluster; a replay's staging area is what is replayed, with a recipe's own in it."""
+def _cluster_of(settings: Settings) -> Cluster:
+    """The session's cluster; in a replay its staging area is the replayed one, per recipe."""
     cluster = settings.cluster or Cluster("replay", "replay")
     if settings.replay is None or cluster.simulated:
         return cluster
@@ -645,19 +646,19 @@ def _where(settings: Settings) -> Cluster:
     return dataclasses.replace(cluster, stage=stage if RECIPE in stage else f"{stage}/{RECIPE}")
 
 
-def _defined(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
-    """A job with what its row is now: the table may be another one when the job has ended."""
+def _add_definition(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
+    """A job with the row's current definition: the table may change before the job ends."""
     image = job_image(environ, spec) or baseline.recipe.image
     named = None if image is None else redact(image_name(image), environ)
     documented = {name: figure for name, figure in vars(baseline.documented).items() if figure is not None}
     return dataclasses.replace(spec, definition=definition_hash(baseline, image), image=named, documented=documented)
 
 
-# -- What ``--gsw-plan`` prints in place of running: what would be submitted, and what would not and why
+# -- The output of ``--gsw-plan``: submissions, and rows that cannot be submitted -------------------
 
 
 def print_plan(session: pytest.Session, settings: Settings) -> None:
-    """Print it; that some row cannot be submitted is the session's failure."""
+    """Print the plan; a row that cannot be submitted fails the session."""
     config, rows = session.config, runnable(session.items)
     launcher = make_launcher(config, settings, {}, {})
     specs = {row_id: plan.spec for row_id, plan in make_plans(rows, settings).items()}
@@ -672,7 +673,9 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
         if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
     ]
     planned = [
-        _of_row(item, specs_of[item.baseline.id], settings, launcher) for item in rows if item.baseline.id in specs_of
+        _plan_entry(item, specs_of[item.baseline.id], settings, launcher)
+        for item in rows
+        if item.baseline.id in specs_of
     ]
     errors = {item.nodeid: problems[item.baseline.id] for item in rows if item.baseline.id in problems}
     errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
@@ -682,8 +685,8 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
         write(config, line)
 
 
-def _of_row(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:
-    """What the plan shows of a row of which it is known how it is started."""
+def _plan_entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:
+    """The plan's entry of a row that can be submitted."""
     run_s = expected_run_s(item.baseline)
     return {
         "node_id": item.nodeid,

@@ -1,7 +1,7 @@
-"""What a site's plugins know, for the command line: they are loaded as a session that starts here loads them.
+"""A site's plugins for the command line, loaded as by a session in this directory.
 
-Entry points, ``-p MODULE``, and the conftest.py of the working directory's rootdir. It costs a few
-hundred milliseconds, so that it is asked only for what does not come with pytest-gsw.
+Entry points, ``-p MODULE``, and the conftest.py of the working directory's rootdir. Loading takes a few
+hundred milliseconds; it happens only for a log format that is not part of pytest-gsw.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.tables.model import Baseline
 
 
-class _Loaded:
+class _ConfigCatcher:
     """A plugin that ends pytest once the others are loaded."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class _Loaded:
 
 
 def log_format(row: Baseline, plugins: Sequence[str] = ()) -> LogFormat | None:
-    """How a site's plugins read the logs of a row; ``None`` where they do not.
+    """The log format of a row from a site's plugins; ``None`` if they have none.
 
     Raises:
         ConfigurationError: A plugin fails, or returns no log format.
@@ -48,33 +48,33 @@ def log_format(row: Baseline, plugins: Sequence[str] = ()) -> LogFormat | None:
     try:
         found: LogFormat | None = hook(config=config, baseline=row)
     except Exception as error:
-        raise _failed(hook_error(error, config.pluginmanager.list_name_plugin())) from None
+        raise _configuration_error(hook_error(error, config.pluginmanager.list_name_plugin())) from None
     problems = [] if found is None else format_problems(found)
     if problems:
-        raise _failed(wrong_answer(hook, not_that(found, "log format", problems)))
+        raise _configuration_error(wrong_answer(hook, not_that(found, "log format", problems)))
     return found
 
 
 @lru_cache
 def _config(here: Path, plugins: tuple[str, ...]) -> pytest.Config | None:
-    """The config of a session that would start here; ``None``, said on the standard error, where none can."""
-    loaded = _Loaded()
+    """The config of a session in this directory; ``None``, with a line on standard error, if it cannot start."""
+    loaded = _ConfigCatcher()
     options = [option for plugin in plugins for option in ("-p", plugin)]
     try:
-        # What a conftest.py prints is no part of the answer.
+        # A conftest.py may print; that is no part of the command's output.
         with contextlib.redirect_stdout(sys.stderr):
             status = pytest.main([*options, "-s", "-p", "no:cacheprovider"], plugins=[loaded])
-    except (Exception, SystemExit) as error:  # of a plugin that is being imported
-        _say(f"the plugins of {here} cannot be loaded: {type(error).__name__}: {error}")
+    except (Exception, SystemExit) as error:  # in a plugin that is being imported
+        _report(f"the plugins of {here} cannot be loaded: {type(error).__name__}: {error}")
         return None
     if loaded.config is None:
-        _say(f"the plugins of {here} cannot be loaded: pytest ends with {int(status)}")
+        _report(f"the plugins of {here} cannot be loaded: pytest ends with {int(status)}")
     return loaded.config
 
 
-def _failed(error: RunError) -> ConfigurationError:
+def _configuration_error(error: RunError) -> ConfigurationError:
     return ConfigurationError(redact(str(error), os.environ))
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     sys.stderr.write(f"pytest-gsw: {redact(line, os.environ)}\n")

@@ -1,4 +1,4 @@
-"""What a session says while it waits, by lines through pytest's own terminal reporter, and the files that it leaves."""
+"""Progress of a waiting session, in lines of pytest's own terminal reporter, and the files that a session writes."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     from pytest_gsw.session.row import SessionRow
     from pytest_gsw.tables.model import Baseline
 
-#: Seconds between two lines that say where a waiting session stands.
+#: Seconds between two progress lines of a waiting session.
 HEARTBEAT_S = 240.0
 
-#: Seconds between two states of the line on a terminal.
+#: Seconds between two updates of the line on a terminal.
 LIVE_S = 1.0
 
-#: Set while that line is shown.
+#: True while that line is shown.
 _LIVE = pytest.StashKey[bool]()
 
 
 def make_ticker(config: pytest.Config, rows: Mapping[str, SessionRow]) -> Ticker:
-    """What tells the user where a waiting session stands.
+    """A function that shows the progress of a waiting session.
 
-    On a terminal that is one line that is written over; else a line every few minutes, because CI servers
-    end builds that are silent. With ``-q`` and without a terminal plugin, nothing.
+    On a terminal it rewrites one line; else it writes a line every few minutes, because CI servers end builds
+    without output. With ``-q`` or without a terminal plugin, it does nothing.
     """
     reporter = _reporter(config)
     if reporter is None or config.getoption("verbose", -1) < 0:
@@ -84,7 +84,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, SessionRow]) -> Ticker
 
 
 def _simulated_s(settings: Settings) -> float | None:
-    """How long a simulated job takes; the documented time is the real recipe's."""
+    """Seconds of a simulated job; the documented time is that of the real recipe."""
     if settings.cluster is None or not settings.cluster.simulated:
         return None
     from pytest_gsw.demo.recipe import seconds_of  # no other session simulates anything
@@ -92,7 +92,7 @@ def _simulated_s(settings: Settings) -> float | None:
     try:
         return seconds_of(os.environ)
     except ConfigurationError:
-        return None  # each of its jobs says so
+        return None  # each of its jobs reports that
 
 
 def _progress(row: Baseline, phase: Phase, simulated_s: float | None) -> RowProgress:
@@ -111,7 +111,7 @@ def _progress(row: Baseline, phase: Phase, simulated_s: float | None) -> RowProg
 
 
 def repeat_teller(config: pytest.Config) -> RepeatObserver:
-    """Tells the user of every job that is not its row's last."""
+    """A function that reports every job that is not its row's last."""
 
     def tell(row_id: str, attempt: Attempt) -> None:
         if config.getoption("verbose", -1) >= 0:
@@ -124,7 +124,7 @@ def repeat_teller(config: pytest.Config) -> RepeatObserver:
 
 
 def _reporter(config: pytest.Config) -> pytest.TerminalReporter | None:
-    """What writes to the screen; ``None`` where nothing does."""
+    """The terminal reporter; ``None`` without one."""
     reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
     return reporter
 
@@ -133,7 +133,7 @@ def write(config: pytest.Config, line: str) -> None:
     """Write a line of its own."""
     line = redact(line, os.environ)
     reporter = _reporter(config)
-    with contextlib.suppress(OSError):  # a terminal that was closed must not keep jobs from being looked after
+    with contextlib.suppress(OSError):  # a closed terminal must not stop the monitoring of jobs
         if reporter is not None:
             clear_live(config)
             reporter.ensure_newline()
@@ -154,7 +154,7 @@ def _write_live(config: pytest.Config, text: str) -> None:
 
 
 def clear_live(config: pytest.Config) -> None:
-    """Wipe the line that says where the session stands, so that others can write."""
+    """Clear the progress line before other output."""
     reporter = _reporter(config)
     if reporter is not None and _LIVE in config.stash:
         del config.stash[_LIVE]
@@ -163,18 +163,18 @@ def clear_live(config: pytest.Config) -> None:
             reporter.write("\r")
 
 
-# -- What a session leaves: the report and the live file of its run ---------------------------------
+# -- The files of a session: its report, and the live file of its run -------------------------------
 #
-# The live file is a session as JSON lines, for tools that follow it. The first line is of the session, one follows for
-# each row as soon as it is judged, one for an incident of the whole cluster, where there is one, and the last says how
-# the session ended; a file without that one is of a session that died, or still runs.
+# The live file has a session as JSON lines, for tools that follow it. The first line describes the session; one line
+# follows for each row as soon as it is judged, one for an incident of the whole cluster, if any, and the last has the
+# end of the session. A file without that one comes from a session that died, or still runs.
 
 
 #: The live file, in the run's directory.
 _NAME = "live.jsonl"
 #: The record of a row that has its line in the live file.
-_TOLD = pytest.StashKey[Record]()
-#: The descriptor of the live file, which is open until pytest lets go of the session's config.
+_WRITTEN_RECORD = pytest.StashKey[Record]()
+#: The descriptor of the live file, open until pytest closes the session's config.
 _LIVE_FILE = pytest.StashKey[int]()
 
 
@@ -195,8 +195,8 @@ def begin_live(config: pytest.Config, rows: Iterable[pytest.Item]) -> None:
 
 def add_row(item: BaselineItem, record: Record) -> None:
     """Write the live file's line of a row that has been judged, once."""
-    if item.stash.get(_TOLD, None) is not record:
-        item.stash[_TOLD] = record
+    if item.stash.get(_WRITTEN_RECORD, None) is not record:
+        item.stash[_WRITTEN_RECORD] = record
         _append(item.config, f'{{"event":"row","record":{record.text}}}\n'.encode("ascii"))
 
 
@@ -217,10 +217,10 @@ def add_incident(config: pytest.Config, found: ClusterResult, since: str) -> Non
 
 
 def leave_files(config: pytest.Config, exit_status: int) -> bool:
-    """The report, what a CI server takes, and the last JSON line.
+    """Write the report, the files for a CI server, and the last JSON line.
 
     Returns:
-        Whether all that was asked for is there.
+        True if all requested files are written.
     """
     settings, tally = config.stash[SETTINGS], config.stash[OUTCOME_COUNTS]
     if not tally.rows:
@@ -228,7 +228,7 @@ def leave_files(config: pytest.Config, exit_status: int) -> bool:
     done = True
     if settings.report is not None or _on_github():
         try:
-            for line in _leave_report(config, tally, exit_status):
+            for line in _write_report(config, tally, exit_status):
                 write(config, line)
         except OSError as error:
             write(config, f"gsw: the report cannot be written: {error.strerror}: {error.filename}")
@@ -238,13 +238,13 @@ def leave_files(config: pytest.Config, exit_status: int) -> bool:
     return done
 
 
-def _leave_report(config: pytest.Config, tally: OutcomeCounts, exit_status: int) -> Iterator[str]:
-    """Write the report with the files for CI, and what GitHub Actions takes; the lines to print.
+def _write_report(config: pytest.Config, tally: OutcomeCounts, exit_status: int) -> Iterator[str]:
+    """Write the report with the files for CI, and those of GitHub Actions; return the lines to print.
 
     Raises:
         OSError: A file cannot be written.
     """
-    # Few sessions write one.
+    # Imported late: few sessions write a report.
     from pytest_gsw.history.database import HistoryError
     from pytest_gsw.reports.ci import TEXTS
     from pytest_gsw.reports.ci.findings import github

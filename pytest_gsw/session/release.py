@@ -1,4 +1,4 @@
-"""The release whose bundled rows run, of the recipes or of the NeMo container, and who asked for it."""
+"""The release of the bundled rows to run, of the recipes or of the NeMo container, and its source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """A release, and where it is asked for."""
+    """A requested release, and the source of the request."""
 
     release: str
     by: str
@@ -37,13 +37,13 @@ def asked_release(
     past: RunState | None,
     replay: Path | None,
 ) -> Asked | None:
-    """The release whose bundled rows run: the option's, else the cluster's where no other tables are named.
+    """The release of the bundled rows: the option's, else the cluster's if no other tables are named.
 
-    A session that goes on with another has that one's. If nothing names tables, it is the release of the run that is
+    A session that resumes another has that one's. If no tables are named, it is the release of the run that is
     replayed, or the newest with rows for the cluster's accelerator if the documents' own tables have none.
 
     Raises:
-        ConfigurationError: The option names none, contradicts others, or what it names may be two.
+        ConfigurationError: The option is empty, contradicts others, or is ambiguous.
     """
     asked = _by_option(config, values["release"])
     if asked is None and past is None and cluster is not None and cluster.release and not values["baselines"]:
@@ -70,7 +70,7 @@ def asked_release(
 
 
 def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
-    """The bundled rows for a cluster's accelerator, in one line, and the next step of a session that has none."""
+    """The bundled rows for a cluster's accelerator, in one line, and the next command if the session has none."""
     name, session = str(cluster.accelerator), command("pytest", *cluster.options)
     found = releases_for(name)
     if not found:
@@ -88,15 +88,15 @@ def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
 
 
 def meant(asked: Asked, cluster: Cluster | None) -> Asked:
-    """The same, of a container where the release is one and its launcher is staged.
+    """The same request, of a container if only that has the release and its launcher is staged.
 
     Raises:
-        ConfigurationError: It may be the recipes' or the container's, whose figures alone are bundled.
+        ConfigurationError: It may be the recipes' or the container's, and only the latter's figures are bundled.
     """
     container, bundled = f"{NEMO}{asked.release}", bundled_releases()
     if container not in bundled:
         return asked
-    # A checkout of Megatron-Bridge is what the cluster has for recipes: its figures are by container.
+    # The cluster's recipes are a checkout of Megatron-Bridge, whose figures belong to containers.
     recipes = cluster and (cluster.recipes or cluster.stage)
     if recipes and (Path(recipes) / "scripts/performance/setup_experiment.py").is_file():
         return Asked(container, asked.by)
@@ -138,7 +138,7 @@ def _by_option(config: pytest.Config, given: str | None) -> Asked | None:
         by = f"gsw_release in {config.inipath.name}" if config.inipath else "gsw_release"
     release = given.strip().removeprefix("v")
     if not release:
-        # As a shell hands on a variable that is not set: the rows of no release would run in its stead.
+        # An unset variable of the shell: otherwise the rows of no release would run instead.
         raise ConfigurationError(
             f"{by} names no release; wanted one such as 25.02\n"
             "next: name one, or leave the option out for the documents' own rows"

@@ -1,7 +1,7 @@
 """A row of a session that runs rows: its job, its log, its verdict and its record.
 
-A row's set-up waits for its job, reads its log and asks the rule; its call tells what came of it.
-So whatever keeps a row from being judged, a hook that raises included, is an ERROR (JUnit
+A row's set-up waits for its job, reads its log and judges it; its call reports the verdict.
+Any obstacle before a verdict, such as a hook that raises, is therefore an ERROR (JUnit
 ``<error>``), and a regression is a FAILURE.
 """
 
@@ -60,9 +60,9 @@ from pytest_gsw.validation.checks import agreed_with_row, check_identity, check_
 from pytest_gsw.validation.measure import measure, of_all_jobs, read_metrics
 from pytest_gsw.validation.run import Run, ran_out_of_memory, unset_boost
 
-# -- The two sources of an ended row: a job of this session or a log that it was pointed at, and an earlier record
+# -- The two sources of an ended row: a job of this session or a given log, and an earlier record ---
 #
-# Both answer the same questions: who measures and judges need not ask which of the two a row is of.
+# Both have the same interface: measuring and judging are independent of the source.
 
 
 _Error = TypeVar("_Error", bound=RunError)
@@ -70,41 +70,41 @@ _Error = TypeVar("_Error", bound=RunError)
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
-    """What a row's job ran with, and what follows from that; of a replayed run, as it was recorded."""
+    """The settings of a row's job, and facts derived from them; for a replayed run, as recorded."""
 
-    #: The container image, and what names it: the log, the environment, the table.
+    #: The container image, and its source: the log, the environment, the table.
     image: str | None
     image_from: str
-    #: The row's definition when its job was started, and by its table as it is now.
+    #: The row's definition when its job was started, and by its current table.
     definition: str
     definition_now: str
     #: The definition without image and release; empty if the row has changed since its job was started.
     experiment: str
-    #: What its log and its launcher say that it ran with, and the variables that it was given; ``None`` if not known.
+    #: Versions and settings from its log and its launcher, and the job's variables; ``None`` if unknown.
     environment: Mapping[str, str]
     variables: Mapping[str, str] | None
-    #: Whether the figures are made up.
+    #: True if the figures are simulated.
     is_simulated: bool
 
 
 class LiveRow:
-    """What is known of an ended row besides its steps: one that this session runs or goes on with, or a log.
+    """The facts of an ended row besides its steps: of a row that this session runs or resumes, or of a given log.
 
     Args:
         baseline: The row.
-        settings: The session's.
-        launcher: How its jobs are started.
-        runs: What earlier runs measured.
+        settings: The session's settings.
+        launcher: Starts its jobs.
+        session_history: Results of earlier runs.
         environ: The session's environment.
-        spec: How the session starts the row, or would; ``None`` where that is not known.
-        submitted: What an earlier session submitted for the row, in one that goes on with it.
+        spec: The row's job in this session; ``None`` if unknown.
+        submitted: The submission of an earlier session, if this one resumes it.
     """
 
-    #: A canary row has excused it already.
+    #: True if a recorded run was excused by a canary row.
     was_excused = False
-    #: What it was said already that slow nodes have to do with its outcome.
+    #: The recorded effect of slow nodes on its outcome, in words.
     slow_nodes: str | None = None
-    #: What the other rows of its run said, where that was recorded.
+    #: The recorded effect of the cluster on the rows of its run.
     cluster_effect: ClusterEffect | None = None
 
     def __init__(
@@ -121,13 +121,13 @@ class LiveRow:
         self.spec = spec
         self.settings = settings
         self.cluster = settings.cluster.name if settings.cluster else None
-        #: How many jobs the row may have, and those that a replay judges by; and the launcher of its last job.
+        #: Limits on the row's jobs, recorded ones for a replay; and the launcher of its last job.
         self.repeats, self.launcher = settings.repeats, launcher.name
         self._launcher, self._session_history, self._environ = launcher, session_history, environ
         self.submitted = submitted
-        #: The image and what names it: the first answer stays.
+        #: The image and its source, once found.
         self._image: tuple[str | None, str] | None = None
-        #: By job and log, what it ran with; and what was looked up of the runs before, by what it depends on.
+        #: Circumstances by job and log; and the row's history with the key that it was read for.
         self._circumstances: dict[tuple[str, Path | None] | None, Circumstances] = {}
         self._past: tuple[tuple[str, str, Accepted | None], RowHistory] | None = None
 
@@ -136,11 +136,11 @@ class LiveRow:
         return redact(error, os.environ, self.spec.environment if self.spec else {})
 
     def is_traced(self, run: Run) -> bool:
-        """Whether a run was one of the few steps for which NCCL is traced."""
+        """True if a run did only the few steps of an NCCL trace."""
         return in_traced_results(run.log) or (self.spec is not None and is_nccl_traced(self.spec.environment))
 
     def circumstances(self, run: Run | None) -> Circumstances:
-        """What the row's job ran with, found out once; without a run, what is known before its job has ended."""
+        """The circumstances of the row's job, cached; without a run, those known before its end."""
         key = None if run is None else (run.job_id, run.log)
         if key not in self._circumstances:
             self._circumstances[key] = self._circumstances_of(run)
@@ -149,7 +149,7 @@ class LiveRow:
     def _circumstances_of(self, run: Run | None) -> Circumstances:
         written, submitted, started = _provenance(run), self._submission_of(run), self._started()
         if self._image is None:
-            self._image = (written.image, "log") if written.image is not None else self._image_beside_log(submitted)
+            self._image = (written.image, "log") if written.image is not None else self._image_at_start(submitted)
         image, image_from = self._image
         definition = now = definition_hash(self.baseline, image)
         if submitted is not None and submitted.definition != definition_hash(self.baseline, submitted.image):
@@ -167,13 +167,13 @@ class LiveRow:
         )
 
     def accepted(self, run: Run) -> tuple[Accepted | None, Accepted | None]:
-        """What the session's cluster has accepted for the row, as one that counts and one that does not."""
+        """The figure that the session's cluster has accepted for the row: one that applies, and one that does not."""
         ran = self.circumstances(run)
         accepted, unused = accepted_for(self.baseline, self.cluster, ran.definition_now)
         return (accepted, unused) if ran.definition == ran.definition_now else (None, accepted or unused)
 
     def past(self, run: Run, accepted: Accepted | None) -> RowHistory:
-        """What is known of the row's runs before, without this one; looked up once."""
+        """The row's history without this run; cached."""
         ran = self.circumstances(run)
         key = ran.definition, ran.experiment, accepted
         if self._past is None or self._past[0] != key:
@@ -181,20 +181,20 @@ class LiveRow:
         return self._past[1]
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
-        """By how much jobs of the row differ on its cluster."""
+        """The noise between jobs of the row on its cluster."""
         return self.past(run, accepted).noise(tolerance)
 
     def with_earlier_jobs(self, run: Run) -> Run:
-        """The run with the row's jobs before it, whose median its figure is."""
+        """The run with the row's earlier jobs, over which its figure is the median."""
         return run
 
     def check_logs(self, run: Run) -> None:
-        """Make sure that logs are what they were when they were recorded, and of a job on the row's nodes.
+        """Check that logs are unchanged since they were recorded, and belong to a job on the row's nodes.
 
-        Nothing was recorded yet, but a script that submits its job itself may have asked for other nodes.
+        A live row has no record yet, but a script that submits its job itself may have requested other nodes.
 
         Raises:
-            RunError: One has changed, or is of other nodes.
+            RunError: A log has changed, or its job ran on other nodes.
         """
         started = self._started()
         if started is None or not started.submits_itself:
@@ -209,7 +209,7 @@ class LiveRow:
                 )
 
     def not_comparable(self, run: Run) -> str | None:
-        """What makes the row's figures not comparable: a profile or a trace of NCCL, here or by the environment."""
+        """The reason why the row's figures are not comparable: a profile or an NCCL trace, by option or environment."""
         if self.settings.profile is not None:
             return f"--gsw-profile={self.settings.profile.kind}"
         if in_traced_results(run.log):
@@ -224,15 +224,15 @@ class LiveRow:
         return None if variable is None else f"{variable} in the environment"
 
     def image_was_chosen(self, run: Run) -> bool:
-        """Whether another image than the table's may be in the log, since the submitter's environment chose one."""
+        """True if the log may have another image than the table's, chosen by the submitter's environment."""
         if self.baseline.recipe.image is None:
             return True
-        return self._image_beside_log(self._submission_of(run))[1] == "environment"
+        return self._image_at_start(self._submission_of(run))[1] == "environment"
 
     def drift(
         self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: ClusterAdjustment
     ) -> str | None:
-        """That the newest runs of the row, with this one, differ from its first ones beside the others; one line."""
+        """The drift of the row's newest runs, with this one, adjusted for the cluster, in one line; else ``None``."""
         if judged_s is None:
             return None
         first, ran = run.jobs[0], self.circumstances(run)
@@ -252,7 +252,7 @@ class LiveRow:
         return None if found is None else redact(drift_text(found), os.environ)
 
     def _environment(self, run: Run, written: Provenance, started: JobSpec | None) -> dict[str, str]:
-        """What the log and files beside it say; also that the GPUs' boost was turned up, which changes the figures."""
+        """Versions from the log and files next to it, and the GPUs' boost, which changes the figures."""
         found = {**written.versions, **{name: value for one in run.evidence for name, value in one.environment.items()}}
         if unset_boost(run) is not None:
             found["vboost"] = BOOST_NOT_SET
@@ -261,8 +261,8 @@ class LiveRow:
         version = getattr(self._launcher, "version", "")
         return {**found, self.launcher: version} if version else found
 
-    def _image_beside_log(self, submitted: Submission | None) -> tuple[str | None, str]:
-        """The image by what started the job, and what names it."""
+    def _image_at_start(self, submitted: Submission | None) -> tuple[str | None, str]:
+        """The image of the job's start, and its source."""
         if submitted is not None:
             return submitted.image, "environment" if submitted.image else ""
         started, of_table = self._started(), self.baseline.recipe.image
@@ -272,17 +272,17 @@ class LiveRow:
         return (None, "") if of_table is None else (image_name(of_table), "table")
 
     def _started(self) -> JobSpec | None:
-        """How this session starts the row; how it would be started says nothing of a log that exists already."""
+        """The spec of this session's job; ``None`` in a replay, whose log exists already."""
         return self.spec if self.settings.replay is None else None
 
     def _submission_of(self, run: Run | None) -> Submission | None:
-        """What an earlier session submitted, where that is what ran."""
+        """The submission of an earlier session, if this run is its job."""
         submitted = self.submitted
         return submitted if submitted is not None and run is not None and submitted.is_of(run.job_id) else None
 
 
 class ReplayedRow(LiveRow):
-    """A row that an earlier session ran: what it recorded is known of it, and its logs are measured again."""
+    """A row of an earlier session: its facts come from the record, and its logs are measured again."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class ReplayedRow(LiveRow):
         self._record = record
 
     def with_earlier_jobs(self, run: Run) -> Run:
-        """Those that were recorded."""
+        """The run with the recorded earlier jobs."""
         jobs = self._record.jobs.repeats
         logs = [Path(job.log) if job.log else None for job in jobs]
         earlier = tuple(
@@ -315,7 +315,7 @@ class ReplayedRow(LiveRow):
         return replace(run, earlier=earlier) if earlier else run
 
     def check_logs(self, run: Run) -> None:
-        """By their sizes."""
+        """Check the sizes of the logs against the record."""
         sizes = [*(job.log_bytes for job in self._record.jobs.repeats), self._record.run.log_bytes]
         for log, then in zip([job.log for job in run.jobs], sizes, strict=True):
             now = log.stat().st_size if log is not None and log.is_file() else None
@@ -327,11 +327,11 @@ class ReplayedRow(LiveRow):
                 )
 
     def not_comparable(self, run: Run) -> str | None:
-        """As recorded."""
+        """The recorded reason."""
         return redact(self._record.not_comparable, os.environ)
 
     def image_was_chosen(self, run: Run) -> bool:
-        """A record does not say that it was not."""
+        """True: a record does not exclude it."""
         return True
 
     def _circumstances_of(self, run: Run | None) -> Circumstances:
@@ -348,28 +348,28 @@ class ReplayedRow(LiveRow):
         )
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
-        """What was known when the row was judged."""
+        """The noise recorded with the verdict."""
         return None if self._record.verdict is None else self._record.verdict.noise
 
     def drift(
         self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: ClusterAdjustment
     ) -> str | None:
-        """As recorded."""
+        """The recorded drift."""
         return self._record.drift
 
 
 def _provenance(run: Run | None) -> Provenance:
-    """What a run's log says of its image and versions."""
+    """Image and versions in a run's log."""
     try:
         return Provenance() if run is None or run.log is None else provenance_in(run.log)
     except OSError:
-        return Provenance()  # that a log cannot be read is for others to say
+        return Provenance()  # reading the steps will report an unreadable log
 
 
-# -- One row: what its jobs measured, whether it is as fast as it is to be, and whether one more of them is to tell
+# -- One row: its measurements, its verdict, and the decision on one more job -----------------------
 
 
-#: A job: its cluster and id, and its times, because a scheduler that lost its state gives ids out again.
+#: A job's id and its times, because a scheduler that lost its state assigns ids again.
 _JobKey = tuple[str, float | None, float | None, float | None]
 
 
@@ -377,8 +377,8 @@ def _job_key(job_id: str, status: JobStatus) -> _JobKey:
     return job_id, status.submit_s, status.start_s, status.end_s
 
 
-def _is_known(verdict: Verdict, previous_failed_seconds: Sequence[float]) -> bool:
-    """Whether the row has failed with the same loss on the run before, and nothing else of it is to be confirmed."""
+def _is_same_loss(verdict: Verdict, previous_failed_seconds: Sequence[float]) -> bool:
+    """True if the row failed with the same loss in the previous run, and no other metric needs confirmation."""
     if verdict.own is not Outcome.REGRESSED or verdict.noise is None or any(one.more for one in verdict.metrics):
         return False
     times_s = verdict.jobs_s or (verdict.measured_s,)
@@ -386,7 +386,7 @@ def _is_known(verdict: Verdict, previous_failed_seconds: Sequence[float]) -> boo
 
 
 def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None:
-    """What is wrong with a verdict that rests neither on the document nor on what the cluster has accepted."""
+    """The error of a verdict whose reference is neither the document's figure nor the cluster's accepted one."""
     wanted = None if accepted is None else accepted.judged_s
     if verdict.accepted_s is None or verdict.accepted_s == wanted:
         return None
@@ -395,13 +395,13 @@ def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None
 
 @dataclass(frozen=True)
 class RowPlan:
-    """A row as the session runs it: the answers of hooks, asked once, before anything is submitted."""
+    """A row as the session runs it: the results of hooks, called once, before anything is submitted."""
 
     baseline: Baseline
     node_id: str
-    #: How its job is started, or why it cannot be.
+    #: The spec of its job, or the error that prevents it.
     spec: JobSpec | RunError
-    #: How its logs are read, and the peak of its accelerator; ``None`` if no plugin knows.
+    #: The format of its logs, and the peak of its accelerator; ``None`` if no plugin provides it.
     log_format: LogFormat | None = None
     peak_flops: float | None = None
     #: The site's metrics, by key.
@@ -410,24 +410,24 @@ class RowPlan:
 
 @dataclass(frozen=True)
 class Context:
-    """Facts besides a row's own jobs by which it has one more job, or none."""
+    """Facts besides a row's own jobs that decide on one more job."""
 
     repeats: Repeats
-    #: With ``gsw_strict``, a row that is too fast fails as well.
+    #: True with ``gsw_strict``: a row that is too fast fails as well.
     strict: bool = False
-    #: The times of its jobs in the run before, seconds, if it failed there.
+    #: The times of its jobs in the previous run, seconds, if it failed there.
     previous_failed_seconds: Sequence[float] = ()
-    #: The nodes that are known to make jobs slow.
+    #: The nodes with evidence of slow jobs.
     slow_nodes: Sequence[str] = ()
 
 
 def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | Undecided | Done:
-    """Decide whether a row that has had its first jobs has one more.
+    """Decide if a row that has had its first jobs needs one more.
 
     Args:
         run: Its jobs so far.
-        verdicts: What they come to, by each effect of the whole run that is still possible.
-        context: All else that counts.
+        verdicts: Its verdicts for each effect of the cluster that is still possible.
+        context: All other facts of the decision.
     """
     jobs, repeats = len(run.jobs), context.repeats
     if len({(one.outcome, one.reason, one.more) for one in verdicts}) != 1:
@@ -439,10 +439,10 @@ def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | 
     is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
     if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
         return Done()
-    if all(_is_known(one, context.previous_failed_seconds) for one in verdicts):
+    if all(_is_same_loss(one, context.previous_failed_seconds) for one in verdicts):
         return Done()
     confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
-    own = tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))  # as Slurm names them
+    own = tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))  # in Slurm's notation
     there = {node for nodes in own for node in expand(nodes)}
     slow = (node for node in context.slow_nodes if node not in there)
     return Repeat(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))
@@ -454,8 +454,8 @@ class SessionRow:
     Args:
         config: pytest's.
         plan: The row.
-        source: What is known of it; the session adds how its job was started, or gives the record of an earlier run.
-        properties: What pytest's reports of the row have for JUnit; those of its record are added.
+        source: Its facts; the session adds its job's spec, or replaces it by the record of an earlier run.
+        properties: JUnit properties of pytest's reports of the row; those of its record are added.
     """
 
     def __init__(
@@ -464,28 +464,28 @@ class SessionRow:
         self.baseline, self.plan, self.source = plan.baseline, plan, source
         self._config, self._properties = config, properties
         self._settings = config.stash[SETTINGS]
-        #: What else was written of each job beside its log.
+        #: Evidence from files next to each job's log.
         self._evidence: dict[_JobKey, tuple[Evidence, ...]] = {}
         #: The row's record, once it is written.
         self.record: Record | None = None
-        #: What each job measured, and what its log states as the row does; of a row that is to fail, no measurement.
+        #: Each job's measurement, and the settings in its log that match the row; no measurement if it should fail.
         self._jobs: dict[_JobKey, tuple[Measurement | None, dict[str, str]]] = {}
-        #: As what pytest is to report the row, and the report's text; passed as long as it was not judged.
+        #: pytest's outcome of the row, and the report's text; passed until it is judged.
         self.judged = ("passed", "")
-        #: What a hook that observes the row's job has raised.
+        #: The error of a hook that observes the row's job.
         self.hook_failure: HookError | None = None
-        #: Of what an errored job has written, the line that looks most like a cause where that is not known.
+        #: The most likely error line of a failed job whose cause is unknown.
         self.said = ""
-        #: Since when it is too slow, and what changed then.
+        #: Begin of a regression, and the changes at that time.
         self._since: tuple[tuple[str, str], ...] = ()
-        #: The newer jobs that a replay passed over, and the age of the one that it judges.
+        #: The newer jobs that a replay skipped, and the age of the one that it judges.
         self.passed_over: str | None = None
-        #: What is to be reported of a result that could not be written down.
+        #: The report of a result that could not be written.
         self.not_written = ""
 
     @cached_property
     def tolerance(self) -> float:
-        """The row's own, unless the cluster or the command line says otherwise."""
+        """The accepted loss of throughput: the cluster's or the command line's, else the row's own."""
         return self._settings.tolerance or self.baseline.tolerance
 
     def set_up(self) -> None:
@@ -499,10 +499,10 @@ class SessionRow:
         except RunError as error:
             fail(self._error_text(error, run))
         except Exception as error:
-            fail(self._error_text(self._raised(error), run))
+            fail(self._error_text(self._hook_error(error), run))
 
     def tell(self) -> None:
-        """Tell what the set-up has found."""
+        """Report the verdict of the set-up to pytest."""
         kind, text = self.judged
         if kind == "skipped":
             pytest.skip(text)
@@ -510,14 +510,14 @@ class SessionRow:
             fail(text)
 
     def leave_error(self, error: RunError) -> str:
-        """Leave a record of a row that something else ended than its own set-up, and return the text of its report."""
+        """Record an error from outside the row's set-up, and return the text of its report."""
         try:
             return self._error_text(error, None)
         except pytest.fail.Exception:
             return self.not_written
 
     def _expected_failure(self, run: Run) -> None:
-        """The row ran out of memory, as its document says."""
+        """Report that the row ran out of memory, as documented."""
         if run.log is not None:
             check_identity(self.baseline, run, read_identity(run.log, self.baseline.log_format))
         fact = "ran out of memory, as documented"
@@ -526,7 +526,7 @@ class SessionRow:
         fail(fact)  # with --runxfail
 
     def _conclude(self, run: Run, *, interrupted: bool) -> tuple[str, str]:
-        """Measure and judge a run, record it, and say as what pytest is to report it, with which text.
+        """Measure, judge and record a run; return pytest's outcome and the text of the report.
 
         Raises:
             RunError: It cannot be judged.
@@ -538,7 +538,7 @@ class SessionRow:
             self._expected_failure(run)
         check_job(run, self.baseline.recipe.may_fail)
         measurement = self._measure(run)
-        # A row is not judged by fewer jobs than it was to have, because its session was interrupted.
+        # An interrupted session does not judge a row by fewer jobs than it needs.
         if interrupted and not isinstance(self.decide(run), Done):
             had = plural(len(run.jobs), "job")
             raise JobError(f"{INTERRUPTED}: the row had {had}, and was to have more", advice="run it again")
@@ -552,16 +552,16 @@ class SessionRow:
         row = told(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
         return row.outcome.pytest, row.text
 
-    def _raised(self, error: Exception) -> HookError:
+    def _hook_error(self, error: Exception) -> HookError:
         return hook_error(error, self._config.pluginmanager.list_name_plugin())
 
-    # -- what its jobs measured: each log is read once, by what the session's hooks say of the row -----------
+    # -- its measurements: each log is read once ----------------------------------------------
 
     def _with_evidence(self, run: Run) -> Run:
-        """A run, and the jobs before it, with what else was written of each beside its log, as hooks have it.
+        """A run and its earlier jobs, with the evidence of hooks from files next to their logs.
 
         Raises:
-            HookError: One raised, or returned something else.
+            HookError: A hook raised, or returned an invalid result.
         """
         key = _job_key(run.job_id, run.status)
         if key not in self._evidence:
@@ -575,14 +575,14 @@ class SessionRow:
             try:
                 found += (one for some in hook(config=self._config, log=run.log, job_id=run.job_id) for one in some)
             except Exception as error:
-                raise self._raised(error) from None
+                raise self._hook_error(error) from None
         wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]
         if wrong:
             raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
         return tuple(found)
 
     def _measure(self, run: Run) -> Measurement | None:
-        """What the row's jobs measured, this one and those before it; ``None`` where it is documented to fail.
+        """The measurement of the row's jobs so far; ``None`` if it is documented to fail.
 
         Raises:
             RunError: One of them cannot be measured.
@@ -591,17 +591,17 @@ class SessionRow:
             key = _job_key(job.job_id, job.status)
             if key not in self._jobs:
                 self._jobs[key] = self._read(job)
-        measured = [self._measured(job.job_id, job.status) for job in run.jobs]
+        measured = [self._measurement_of(job.job_id, job.status) for job in run.jobs]
         found = [one for one in measured if one is not None]
         return measured[-1] if len(found) < 2 else of_all_jobs(self.baseline, found, self.plan.peak_flops)
 
-    def _measured(self, job_id: str, status: JobStatus) -> Measurement | None:
-        """What one job measured by itself, if it was measured."""
+    def _measurement_of(self, job_id: str, status: JobStatus) -> Measurement | None:
+        """The measurement of one job by itself, if it was measured."""
         return self._jobs.get(_job_key(job_id, status), (None, {}))[0]
 
     def _read(self, run: Run) -> tuple[Measurement | None, dict[str, str]]:
         baseline, log_format = self.baseline, self.plan.log_format
-        assert log_format is not None  # a row whose logs no plugin reads is not submitted
+        assert log_format is not None  # a row without a log format is not submitted
         run = replace(run, image_was_chosen=self.source.image_was_chosen(run))
         log = read_steps(baseline, run, log_format)
         agreed = agreed_with_row(baseline, run, log)
@@ -615,23 +615,23 @@ class SessionRow:
             metrics = read_metrics(baseline, run.log, log, self.plan.metrics)
         except RunError:
             raise
-        except Exception as error:  # of a site's own metric
-            raise self._raised(error) from None
+        except Exception as error:  # in a site's own metric
+            raise self._hook_error(error) from None
         return replace(found, metrics={key: (value,) for key, value in metrics.items()}), agreed
 
-    # -- its record is made, written, and told: to observers, to the history, to JUnit ------------------------
+    # -- its record: for the run's directory, observers, the history and JUnit ---------------
 
     def _record(self, found: RowResult, run: Run | None) -> Record:
-        """Write down what is known of this run, and give it to JUnit and to observers."""
+        """Record a result, and pass the record to JUnit and to observers."""
         source, row = self.source, self.baseline
         ran = source.circumstances(run)
         facts = row_facts(row, self.plan.node_id, self.tolerance, ran.definition, ran.experiment)
         made = record_of(row, facts, self._run_facts(run), self._jobs_facts(run), found, self.plan.peak_flops)
         made = replace(made, alarms=self._alarms(made, run), passed_over=self.passed_over)
         try:
-            record, failure = self._keep(made)
+            record, failure = self._save(made)
         except OSError as error:
-            # A result that cannot be read again is not one.
+            # Without its record, the result does not count.
             self.not_written = (
                 f"the record cannot be written: {error.strerror}: {error.filename or self._settings.run_directory}\n"
                 f"it would have said: {made.outcome}: {made.fact}\n"
@@ -645,11 +645,11 @@ class SessionRow:
         return record
 
     def _jobs_facts(self, run: Run | None) -> Jobs:
-        """What is known of the row's jobs; without a run its last one has not ended."""
+        """Facts of the row's jobs; without a run its last one has not ended."""
         source, executor, row_id = self.source, self._config.stash[EXECUTOR], self.baseline.id
 
         def facts(job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
-            return job_facts(job_id, source.launcher, status, run, self._measured(job_id, status))
+            return job_facts(job_id, source.launcher, status, run, self._measurement_of(job_id, status))
 
         job_id, status = (run.job_id, run.status) if run else (executor.job_id(row_id), executor.status(row_id))
         earlier, attempts = executor.earlier(row_id) if run is None else run.earlier, executor.attempts(row_id)
@@ -663,7 +663,7 @@ class SessionRow:
         )
 
     def _run_facts(self, run: Run | None) -> RunFacts:
-        """What is recorded of the run, but for its log."""
+        """Facts of the run for its record, except its log."""
         source, settings = self.source, self._settings
         agreed = {} if run is None else self._jobs.get(_job_key(run.job_id, run.status), (None, {}))[1]
         ran = source.circumstances(run)
@@ -685,14 +685,14 @@ class SessionRow:
             compared=compared,
         )
 
-    def _keep(self, record: Record) -> tuple[Record, HookError | None]:
-        """Write a record, hand it to observers, and put it where it waits for the history.
+    def _save(self, record: Record) -> tuple[Record, HookError | None]:
+        """Write a record, pass it to observers, and queue it for the history.
 
         Returns:
-            The record, which is an error where an observer has raised one, and that error.
+            The record, which is an error if an observer has raised one, and that error.
 
         Raises:
-            OSError: There is no room for it, or no leave.
+            OSError: It cannot be written.
         """
         config, directory = self._config, self._settings.run_directory
         failure: HookError | None = None
@@ -700,7 +700,7 @@ class SessionRow:
         try:
             config.hook.pytest_gsw_run_recorded(config=config, record=record)
         except Exception as error:
-            failure = self.source.shown(self._raised(error))
+            failure = self.source.shown(self._hook_error(error))
             record = replace(record, outcome=outcomes.ERROR.word, fact=failure.fact)
             written = write_record(directory, record)
         if self._settings.replay is None:  # a replayed run is in the history already
@@ -709,7 +709,7 @@ class SessionRow:
         return record, failure
 
     def _facts(self, record: Record, since: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
-        """Since when a row is so where that is known, where its things are and how it is repeated, each by its name."""
+        """Facts below a report, each with its name: since when, paths, and the commands to repeat it."""
         settings = self._settings
         directory = relative_path(settings.run_directory)
         replayed = [f"--gsw-replay={settings.replay}"] if settings.replay and settings.cluster else []
@@ -717,11 +717,11 @@ class SessionRow:
         return [*since, *row_text.run_facts(record, again, suggested_commands.offline(record, directory))]
 
     def _alarms(self, record: Record, run: Run | None) -> str | None:
-        """The alarms of the row with this run, which the history has later; a replay is of no run of its own."""
+        """The alarms of the row with this run, as the history will have them; none for a replay, which adds no run."""
         is_wrong = record.by_own_metric == outcomes.REGRESSED.word or record.drift
         if run is None or not is_wrong or self._settings.replay is not None:
             return None
-        # Few rows have any.
+        # Imported late: few rows have alarms.
         from pytest_gsw.session.session_alarms import row_alarms
 
         cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
@@ -737,17 +737,17 @@ class SessionRow:
         record = self._record(RowResult(outcomes.ERROR.word, error.fact), run)
         return row_text.error_text(error, self._facts(record))
 
-    # -- how it is judged ---------------------------------------------------------------------
+    # -- its verdict --------------------------------------------------------------------------
 
     def _judge(self, run: Run, measurement: Measurement) -> RowResult:
-        """Judge what was measured of a row's last job, or of all its jobs together.
+        """Judge the measurement of a row's last job, or of all its jobs together.
 
         Raises:
-            HookError: The rule of a plugin returned no sound verdict.
+            HookError: A plugin's rule returned an invalid verdict.
         """
         baseline, source = self.baseline, self.source
         accepted, unused = source.accepted(run)
-        verdict = self._with_canaries(self._ask(run, measurement, accepted, self._cluster_effect()))
+        verdict = self._with_canaries(self._apply_rule(run, measurement, accepted, self._cluster_effect()))
         not_comparable = source.not_comparable(run)
         tokens_per_s = measurement.figures.tokens_per_s if baseline.judged_by is STEP_TIME else None
         documented = dict(vars(baseline.documented))
@@ -758,7 +758,7 @@ class SessionRow:
         first, beside = run.jobs[0], self._config.stash[CLUSTER_PEERS].beside(verdict.cluster_effect)
         return RowResult(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
-            redact(fact, os.environ),  # a log may call its ranks anything
+            redact(fact, os.environ),  # names of ranks in a log are arbitrary text
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
             source.drift(run, self._judged_s(first), accepted, beside) if is_usual else None,
@@ -768,7 +768,7 @@ class SessionRow:
         )
 
     def decide(self, run: Run) -> Repeat | Undecided | Done:
-        """Measure a job that ended well, with those before it, and decide whether the row has one more.
+        """Measure a job that ended well, with those before it, and decide if the row needs one more.
 
         Raises:
             RunError: The job cannot be measured.
@@ -782,21 +782,21 @@ class SessionRow:
             return Done()
         check_job(run, self.baseline.recipe.may_fail)
         measurement = self._measure(run)
-        assert measurement is not None  # rows that are to fail are not measured, and have ended above
-        self._tell_others(run)
+        assert measurement is not None  # rows that should fail are not measured, and have returned above
+        self._note_first_job(run)
         if jobs < repeats.first:
             return Repeat(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
         if self._config.stash[CANARIES]:
-            return Done()  # whatever further jobs measure, the run is inconclusive
+            return Done()  # further jobs would not change it: the run is inconclusive
         accepted = self.source.accepted(run)[0]
         verdicts = [
-            self._ask(run, measurement, accepted, cluster_effect) for cluster_effect in self._possible_effects()
+            self._apply_rule(run, measurement, accepted, cluster_effect) for cluster_effect in self._possible_effects()
         ]
         before_s = self.source.past(run, accepted).previous_failed_seconds
         return decide(run, verdicts, Context(repeats, settings.strict, before_s, session_history.slow_nodes))
 
-    def _tell_others(self, run: Run) -> None:
-        """Tell the other rows what the first job took; of a row that has changed since, other runs are known."""
+    def _note_first_job(self, run: Run) -> None:
+        """Add the time of the first job to the cluster's effect; a row that has changed since is not comparable."""
         first = run.jobs[0]
         first_s = self._judged_s(first) if self.source.circumstances(run).experiment else None
         had_slow_node = self._config.stash[SESSION_HISTORY].had_slow_node(
@@ -805,7 +805,7 @@ class SessionRow:
         self._config.stash[CLUSTER_PEERS].note(self.baseline.id, first_s, had_slow_node=had_slow_node)
 
     def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
-        """What the other rows may come to say of the run; of a canary, which tells it to them, they say nothing."""
+        """Possible effects of the cluster on the row; none for a canary, which measures the cluster itself."""
         return (
             (None,)
             if self.baseline.canary
@@ -818,11 +818,11 @@ class SessionRow:
         return self.source.cluster_effect or self._config.stash[CLUSTER_PEERS].now(self.baseline.id, self.tolerance)
 
     def _judged_s(self, run: Run) -> float | None:
-        measurement = self._measured(run.job_id, run.status)
+        measurement = self._measurement_of(run.job_id, run.status)
         return None if measurement is None else measurement.judged_s
 
     def _with_canaries(self, verdict: Verdict) -> Verdict:
-        """A loss says nothing of a row where a canary row has shown that the cluster is not in its usual state."""
+        """The verdict; a loss is inconclusive if a canary row shows that the cluster is not in its usual state."""
         if self.baseline.canary and verdict.own is Outcome.REGRESSED:
             self._config.stash[CANARIES].append(self.baseline.id)
         if verdict.outcome is not Outcome.REGRESSED or not (self._config.stash[CANARIES] or self.source.was_excused):
@@ -830,11 +830,11 @@ class SessionRow:
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
 
     def _slow_nodes(self, run: Run, verdict: Verdict) -> str | None:
-        """That a slow node explains a regression, and that its confirming jobs were to do without those that are."""
+        """A slow node that explains a regression, and the nodes that its confirming jobs avoided, in words."""
         slow = self._config.stash[SESSION_HISTORY].slow if verdict.own is Outcome.REGRESSED else ()
         if not slow:
             return self.source.slow_nodes if verdict.own is Outcome.REGRESSED else None
-        # Only a session that knows of one needs the words.
+        # Imported late: only a session with slow nodes needs these texts.
         from pytest_gsw.history.comparison import explaining, suspect_text
 
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
@@ -848,7 +848,7 @@ class SessionRow:
     def _accepted_note(
         self, accepted: Accepted | None, unused: Accepted | None, verdict: Verdict, run: Run
     ) -> str | None:
-        """What is to be said of the cluster's own figure, where it has one."""
+        """A note on the cluster's own figure, if it has one."""
         if unused is not None:
             ran = self.source.circumstances(run)
             if ran.definition != ran.definition_now:
@@ -858,7 +858,7 @@ class SessionRow:
             return None
         return ignored_text(accepted) if verdict.accepted_s is None else accepted_text(accepted)
 
-    def _ask(
+    def _apply_rule(
         self, run: Run, measurement: Measurement, accepted: Accepted | None, cluster_effect: ClusterEffect | None
     ) -> Verdict:
         """The verdict of the session's rule, and of the site's metrics that the row documents."""

@@ -1,4 +1,4 @@
-"""What a session does that runs rows; one that only collects them imports nothing of it."""
+"""A session that runs rows; one that only collects them does not import this module."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from pytest_gsw.session.resume import leave_run, left_over
 from pytest_gsw.session.settings import ALARMS, CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, run_records
 
-# -- The rule of a session: a row that was to be judged is judged, or the session is not green ------
+# -- The rule of a session: every selected row is judged, or the session is not green ---------------
 #
-# A row is judged when it has a record of this session, and a report that says what the record says. Rows
-# that a marker or the cluster leaves out are skipped, and say so. Every other row without a record is an
-# error that is named, whichever plugin kept it from being judged.
+# A row is judged if it has a record of this session, and a report that agrees with the record. Rows that a marker or
+# the cluster leaves out are skipped, with the reason. Every other row without a record is an error with its name,
+# whichever plugin prevented its verdict.
 
 
-#: How many rows a line names.
+#: Most rows in a line.
 _MOST_NAMED = 10
 #: The phases in which a row is judged.
 _PHASES = frozenset({"setup", "call"})
@@ -47,7 +47,7 @@ _PHASES = frozenset({"setup", "call"})
 
 
 def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Make an error of the report of a row that ended without a record, and a failure of one that hides its record."""
+    """Make an error of the report of a row without a record, and a failure of one that hides its record."""
     row = item.row
     if report.when not in _PHASES or row is None:
         return
@@ -64,9 +64,9 @@ def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: 
 
 
 def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> HookError | None:
-    """What ended a row before it had a record; ``None`` while it goes on."""
+    """The event that ended a row before it had a record; ``None`` while it continues."""
     if call.excinfo is None:
-        return _taken("pytest_runtest_setup") if report.when == "call" else None
+        return _replaced_hook_error("pytest_runtest_setup") if report.when == "call" else None
     raised = call.excinfo.value
     error = hook_error(raised, item.config.pluginmanager.list_name_plugin())
     if isinstance(raised, pytest.skip.Exception):
@@ -80,7 +80,7 @@ def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pyt
 
 
 def report_error(item: BaselineItem, error: RunError, when: Literal["setup", "teardown"]) -> None:
-    """Report a row that the session runs as an error, and record it, in the place of its protocol or after it."""
+    """Report and record an error of a row that the session runs, in place of its protocol or after it."""
     assert item.row is not None
     text = item.row.leave_error(error)
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(item, text), when)
@@ -90,7 +90,7 @@ def report_error(item: BaselineItem, error: RunError, when: Literal["setup", "te
     item.ihook.pytest_runtest_logreport(report=report)
 
 
-def _taken(hook: str) -> HookError:
+def _replaced_hook_error(hook: str) -> HookError:
     return HookError(
         f"the row was not judged: a plugin took {hook} in place of pytest's own",
         advice="pytest --trace-config lists the plugins; -p no:NAME leaves one out",
@@ -101,7 +101,7 @@ def _taken(hook: str) -> HookError:
 
 
 def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
-    """The exit status of a session: 0 only if every row that it was to judge passed by its newest job."""
+    """The exit status of a session: 0 only if every row that it had to judge passed by its newest job."""
     config = session.config
     status = int(session.exitstatus)
     if config.stash.get(NOT_READY, False):
@@ -109,9 +109,9 @@ def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
     if status != pytest.ExitCode.OK:
         return status
     if tally.judged_none:
-        # A run in which nothing was judged must not look like one in which all went well.
+        # A run without any verdict must not look like a successful one.
         return int(pytest.ExitCode.NO_TESTS_COLLECTED)
-    left = _left(session, tally)
+    left = _unjudged_rows(session, tally)
     if left:
         were = "was" if len(left) == 1 else "were"
         write(config, f"gsw: {plural(len(left), 'row')} {were} selected and not judged:")
@@ -123,8 +123,8 @@ def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
     return outcomes.OPEN if tally.is_open else status
 
 
-def _left(session: pytest.Session, tally: OutcomeCounts) -> list[str]:
-    """The rows that were to be judged and of which no report says anything, or whose report hides its record."""
+def _unjudged_rows(session: pytest.Session, tally: OutcomeCounts) -> list[str]:
+    """The selected rows that have no report, or whose report hides their record."""
     config = session.config
     if config.option.collectonly or config.stash[SETTINGS].plan:
         return []
@@ -135,10 +135,10 @@ def _left(session: pytest.Session, tally: OutcomeCounts) -> list[str]:
 # -- The order in which a session's items run: other tests first, then rows as their jobs end -------
 
 
-#: What ends a session in order: Ctrl-C, a CI server's request, a terminal that was closed.
+#: Signals that end a session in order: Ctrl-C, a CI server's request, a closed terminal.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-#: Whether a session of this process has frozen what Python's collector is to pass over.
+#: True if a session of this process has frozen objects for Python's garbage collector.
 _frozen = False
 
 
@@ -146,7 +146,7 @@ class Interrupts:
     """Ctrl-C, SIGTERM and SIGHUP while rows are submitted and run.
 
     While the session submits rows, runs other tests or waits for jobs, they raise KeyboardInterrupt at once. While a
-    row is measured and reported, which takes no time, they are kept until that is done, so that no row is torn apart.
+    row is measured and reported, which takes little time, they are deferred until it is complete.
     """
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class Interrupts:
 
     @contextmanager
     def wait(self) -> Iterator[None]:
-        """What is done in here may be interrupted."""
+        """A context that may be interrupted."""
         if self.seen:
             raise KeyboardInterrupt
         self.waiting = True
@@ -173,12 +173,12 @@ class Interrupts:
 
 
 def run_unready(session: pytest.Session, start: Start, told: list[pytest.Item]) -> None:
-    """Run the items of rows that cannot be submitted: what they tell is told before anything is.
+    """Run the items of rows that cannot be submitted: they are reported before anything is submitted.
 
     Args:
         session: The session.
         start: Its rows, none of which is submitted yet.
-        told: What is run is added here.
+        told: The items that ran are added here.
 
     Raises:
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
@@ -194,7 +194,7 @@ def run_unready(session: pytest.Session, start: Start, told: list[pytest.Item]) 
 def run_session(
     session: pytest.Session, executor: Executor, interrupts: Interrupts, told: Collection[pytest.Item], *, detach: bool
 ) -> None:
-    """Run all items of the session but those that were told.
+    """Run all items of the session except those already reported.
 
     Raises:
         KeyboardInterrupt: After an interruption, once every row has been reported.
@@ -206,7 +206,7 @@ def run_session(
     others = [item for item in session.items if not isinstance(item, BaselineItem) and item not in done]
     skipped = [item for item in _rows(session) if item.baseline.id not in waiting and item not in done]
     if not others:
-        _leave_to_the_end(session.config)
+        _freeze_collector(session.config)
     first = [*others, *skipped]
     for position, item in enumerate(first):
         last = position + 1 == len(first)
@@ -217,22 +217,22 @@ def run_session(
             item = waiting.pop(row_id)
             _run(session, item, session if waiting else None)
     except session.Interrupted:
-        raise  # --stepwise and the like end a session in order; pytest makes them KeyboardInterrupts too
+        raise  # --stepwise and the like end a session in order; pytest raises KeyboardInterrupts for them too
     except KeyboardInterrupt:
         _interrupt(session, executor, waiting, detach)
         raise
 
 
-def _leave_to_the_end(config: pytest.Config) -> None:
-    """Let Python's collector pass over what there is by now, and at the session's end over all there is.
+def _freeze_collector(config: pytest.Config) -> None:
+    """Exempt all current objects from garbage collection, and at the session's end all objects.
 
-    Of a session of rows alone nothing is garbage: it would look through all of it time and again, to find that.
+    In a session of rows alone nothing is garbage: the collector would visit all objects repeatedly, in vain.
     """
-    global _frozen  # by the process, as what is frozen is
+    global _frozen  # of the process, like the frozen objects
     if _frozen:  # by an earlier session in this process, whose rows are garbage by now
         gc.unfreeze()
         gc.collect()
-    elif gc.get_freeze_count():  # by somebody else, who wants it to stay so
+    elif gc.get_freeze_count():  # by other code, which relies on it
         return
     _frozen = True
     gc.freeze()
@@ -244,14 +244,14 @@ def _rows(session: pytest.Session) -> list[BaselineItem]:
 
 
 def _waiting(session: pytest.Session, executor: Executor, told: Collection[pytest.Item]) -> dict[str, BaselineItem]:
-    """The rows that have a job or are to have one, by id."""
+    """The rows with a current or future job, by id."""
     done = set(told)
     rows = (item for item in _rows(session) if item not in done)
     return {item.baseline.id: item for item in rows if executor.phase(item.baseline.id) is not None}
 
 
 def _in_order(executor: Executor, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
-    """The rows in the order in which their jobs end, but canaries before all others, which they may excuse."""
+    """The rows in the order in which their jobs end, except that canaries come first, since they may excuse others."""
     held: deque[str] = deque()
     canaries = sum(item.baseline.canary for item in waiting.values())
     while waiting:
@@ -261,7 +261,7 @@ def _in_order(executor: Executor, waiting: Mapping[str, BaselineItem], interrupt
         with interrupts.wait():
             row_id = executor.next_finished()
         if row_id not in waiting:
-            continue  # it was told before anything was submitted
+            continue  # it was reported before anything was submitted
         if waiting[row_id].baseline.canary:
             canaries -= 1
             yield row_id
@@ -270,12 +270,12 @@ def _in_order(executor: Executor, waiting: Mapping[str, BaselineItem], interrupt
 
 
 def _interrupt(session: pytest.Session, executor: Executor, waiting: dict[str, BaselineItem], detach: bool) -> None:
-    """Report what has ended by now, and the rest as interrupted."""
+    """Report the rows that have ended by now, and the rest as interrupted."""
     problem: RunError | None = None
     try:
         executor.interrupt(detach)
     except RunError as error:
-        problem = error  # the session's end tries again, and says so
+        problem = error  # the session's end tries again, and reports it
     for row_id in list(waiting):
         item = waiting.pop(row_id)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=session if waiting else None)
@@ -286,9 +286,8 @@ def _interrupt(session: pytest.Session, executor: Executor, waiting: dict[str, B
 def _run(session: pytest.Session, item: pytest.Item, nextitem: Any) -> None:
     """Run one item as pytest's own loop does.
 
-    ``nextitem`` tells which fixtures are still needed. Which row comes next is not known
-    before its job has ended; that the session goes on is, and that is what the session
-    itself stands for here.
+    ``nextitem`` determines the fixtures that are still needed. The next row is unknown until its job has ended;
+    the session itself takes its place, as a sign that more items follow.
     """
     item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
     if session.shouldfail:
@@ -299,7 +298,7 @@ def _run(session: pytest.Session, item: pytest.Item, nextitem: Any) -> None:
 
 @contextmanager
 def handling_signals() -> Iterator[Interrupts]:
-    """Take signals while rows are submitted and run."""
+    """Handle signals while rows are submitted and run."""
     interrupts = Interrupts()
     with taking_signals(interrupts, SIGNALS):
         yield interrupts
@@ -308,7 +307,7 @@ def handling_signals() -> Iterator[Interrupts]:
 def run_rows(session: pytest.Session) -> None:
     """Submit every selected row, run other tests meanwhile, then judge rows in the order in which their jobs end.
 
-    Rows that cannot be submitted are told before any other is: with ``-x`` the session ends there.
+    Rows that cannot be submitted are reported before any submission: with ``-x`` the session ends there.
     """
     config = session.config
     settings = config.stash[SETTINGS]
@@ -327,7 +326,7 @@ def run_rows(session: pytest.Session) -> None:
             raise
         except KeyboardInterrupt:
             if EXECUTOR in config.stash:
-                # A row that the executor does not know yet has no job, and is not reported.
+                # A row that is not in the executor yet has no job, and is not reported.
                 executor = config.stash[EXECUTOR]
                 _interrupt(session, executor, _waiting(session, executor, told), settings.detach)
             raise
@@ -337,17 +336,17 @@ def run_rows(session: pytest.Session) -> None:
 
 
 def run_item(item: pytest.Item) -> Generator[None, object, object]:
-    """Make room for the row's line, and see that it is reported."""
+    """Clear the screen for the row's line, and ensure that the row is reported."""
     clear_live(item.config)
     done = yield
-    # Its protocol has left no report where another plugin took its place.
+    # There is no report if another plugin replaced its protocol.
     if isinstance(item, BaselineItem) and item.row is not None and item.nodeid not in item.config.stash[OUTCOME_COUNTS]:
-        report_error(item, _taken("pytest_runtest_protocol"), "setup")
+        report_error(item, _replaced_hook_error("pytest_runtest_protocol"), "setup")
     return done
 
 
 def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """See that a row's report says what its record says, and give it the figures that stand behind its outcome."""
+    """Ensure that a row's report agrees with its record, and add the figures behind its outcome."""
     report.gsw_row = True  # type: ignore[attr-defined]
     hold_to_the_record(item, call, report)
     row = item.row
@@ -359,7 +358,7 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
 
 
 def finish(session: pytest.Session) -> None:
-    """End whatever still runs: after -x, after Ctrl-C, after an internal error."""
+    """Cancel all jobs that still run: after -x, after Ctrl-C, after an internal error."""
     try:
         _finish(session)
     finally:
@@ -375,7 +374,7 @@ def _finish(session: pytest.Session) -> None:
         _close(session, executor)
     for line in left_over(session, executor):
         write(config, line)
-    _remember(config)
+    _deliver_history(config)
     _note_alarms(config)
     session.exitstatus = exit_status(session, config.stash[OUTCOME_COUNTS])
     _conclude_suite(session)
@@ -384,13 +383,13 @@ def _finish(session: pytest.Session) -> None:
 
 
 def _fail(session: pytest.Session) -> None:
-    """Let a session fail whatever its rows came to; that it was interrupted is worse."""
+    """Fail the session independent of its rows; an interruption takes precedence."""
     if session.exitstatus in {outcomes.GREEN, outcomes.OPEN}:
         session.exitstatus = outcomes.FAILED
 
 
-def _remember(config: pytest.Config) -> None:
-    """Give the session's records to the history."""
+def _deliver_history(config: pytest.Config) -> None:
+    """Deliver the session's records to the history."""
     session_history = config.stash.get(SESSION_HISTORY, None)
     if session_history is None:
         return
@@ -405,12 +404,12 @@ def _remember(config: pytest.Config) -> None:
 
 
 def _note_alarms(config: pytest.Config) -> None:
-    """Find the alarms of the run; a replay is of no run of its own."""
+    """Find the alarms of the run; a replay is no run of its own."""
     settings = config.stash[SETTINGS]
     has_runs = settings.history is not None and settings.replay is None
     if not config.stash[OUTCOME_COUNTS].outcomes or not has_runs:
         return
-    # Only a session that has run rows has a run.
+    # Imported late: only a session that has run rows needs it.
     from pytest_gsw.session.session_alarms import session_alarms
 
     session_history = config.stash.get(SESSION_HISTORY, None)
@@ -419,7 +418,7 @@ def _note_alarms(config: pytest.Config) -> None:
 
 
 def _conclude_suite(session: pytest.Session) -> None:
-    """With ``--gsw-suite``: keep what the session comes to by it; one that does not meet it is not green."""
+    """With ``--gsw-suite``: apply its criterion; a session that misses it is not green."""
     config = session.config
     settings = config.stash[SETTINGS]
     if settings.suite is None or settings.plan or config.option.collectonly or runs_nothing(config):
@@ -435,7 +434,7 @@ def _close(session: pytest.Session, executor: Executor) -> None:
     try:
         cancelled = executor.close(detach=config.stash[SETTINGS].detach)
     except RunError as error:
-        # Jobs that may still burn GPU-hours are worth a red session, whatever its rows were.
+        # Jobs that may still use GPU-hours make the session red, whatever its rows' outcomes.
         _fail(session)
         write(config, f"gsw: {error}")
     else:
@@ -452,7 +451,7 @@ def _close(session: pytest.Session, executor: Executor) -> None:
 
 
 def _report_late(session: pytest.Session, executor: Executor) -> None:
-    """Report the rows that were told, and that are errors by now."""
+    """Report rows that were reported before, and are errors by now."""
     for item in session.items:
         if isinstance(item, BaselineItem) and item.baseline.id in executor.late:
             report_error(item, executor.late.pop(item.baseline.id), "teardown")

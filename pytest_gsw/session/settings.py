@@ -1,4 +1,4 @@
-"""``--gsw-*`` and their ini twins become one frozen :class:`Settings`.
+"""``--gsw-*`` and their ini twins as one frozen :class:`Settings`.
 
 Every conflict is a usage error before anything is collected, let alone submitted.
 """
@@ -41,27 +41,27 @@ if TYPE_CHECKING:
     from pytest_gsw.session.session_alarms import SessionAlarms
     from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 
-# -- Values that a session has from the one that it goes on with ------------------------------------
+# -- Values that a resumed run passes on to the session ---------------------------------------------
 #
-# Where rows, cluster and history are, and how rows are judged: all rows of a run are judged by the same.
+# The places of rows, cluster and history, and the rules of verdicts: all rows of a run are judged by the same rules.
 
 
 #: The options whose paths the sessions of a run share.
 _NAMES = ("baselines", "suite", "clusters")
-#: The options by which rows are judged, their jobs ended early or run again, and simulated rows broken.
+#: The options that control verdicts, early stops, reruns, and faults of simulated rows.
 _JUDGING = ("tolerance", "max-gain", "repeat", "confirm", "strict", "timeout", "retries", "stall", "slow-start", "demo")
-#: Of those that a cluster may give, which are asked of it where neither command line nor ini file gives them.
+#: The options that a cluster may set; they apply if neither command line nor ini file does.
 _OF_CLUSTER = ("tolerance", *(option.name for option in OPTIONS if option.of_site))
-#: What is kept of a session that has no history.
+#: The recorded place of a session without a history.
 _NO_HISTORY = "none"
 
 
 def shared_paths(
     config: pytest.Config, values: Mapping[str, Any], past: RunState | None
 ) -> dict[str, tuple[Path, ...]]:
-    """By option, the paths that the command line gives; those of the run that is resumed count as given.
+    """The paths of the command line by option; those of a resumed run count as given.
 
-    What the ini file names is there for each session, and is not kept.
+    Paths of the ini file apply to each session by themselves, and are not recorded.
 
     Raises:
         ConfigurationError: The command line gives others than that run's.
@@ -78,22 +78,22 @@ def shared_paths(
 
 
 def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: RunState | None) -> dict[str, Any]:
-    """By option, the values by which the run that is resumed judges, wherever they came from.
+    """The values that control verdicts in the resumed run, by option, whatever their source.
 
-    What the command line gives counts before them; the ini file and the cluster do not: they may have changed.
+    The command line overrides them; the ini file and the cluster do not: they may have changed.
     """
     of_run = {} if past is None else past.paths
     names = (name for name in _JUDGING if name in of_run and not is_typed(config, name))
-    return {name: _of_texts(values[name], of_run[name]) for name in names}
+    return {name: _parse_texts(values[name], of_run[name]) for name in names}
 
 
 def is_typed(config: pytest.Config, name: str) -> bool:
-    """Whether the command line itself gives an option; ``addopts`` and ``PYTEST_ADDOPTS`` are not it."""
+    """True if the command line itself sets an option; ``addopts`` and ``PYTEST_ADDOPTS`` do not count."""
     return any(str(one).partition("=")[0] == f"--gsw-{name}" for one in config.invocation_params.args)
 
 
 def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, Any]:
-    """By option, what a cluster says where neither command line nor ini file does."""
+    """A cluster's values by option, if neither command line nor ini file sets them."""
     said = {} if cluster is None else {name: getattr(cluster, name.replace("-", "_")) for name in _OF_CLUSTER}
     open_ = {name for name in said if not values[name] and config.getini(f"gsw_{name.replace('-', '_')}") is not False}
     of_both = {name: said[name] for name in open_ if said[name] is not None}
@@ -102,7 +102,7 @@ def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluste
 
 
 def changed_since(own: Mapping[str, Any], of_run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The values of the run that is resumed which the session would not have by itself, a line each."""
+    """The values of the resumed run that differ from the session's own, a line each."""
     shown = {name: [" ".join(_texts(value)) or "left out" for value in (of_run[name], own[name])] for name in of_run}
     changed = {name: (then, now) for name, (then, now) in shown.items() if then != now}
     return tuple(
@@ -111,12 +111,12 @@ def changed_since(own: Mapping[str, Any], of_run: Mapping[str, Any]) -> tuple[st
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """A value as the journal keeps it; nothing of one that nobody gives."""
+    """A value in the journal's form; empty if not set."""
     return tuple(map(str, value)) if isinstance(value, tuple) else () if value is None else (str(value),)
 
 
-def _of_texts(default: Any, texts: tuple[str, ...]) -> Any:
-    """What an option is by the texts that were kept of it, of the kind that it has where nobody gives it."""
+def _parse_texts(default: Any, texts: tuple[str, ...]) -> Any:
+    """The value of recorded texts, of the same type as the option's default."""
     if isinstance(default, bool):
         return texts == (str(True),)
     return texts if isinstance(default, tuple) else next(iter(texts), None)
@@ -125,22 +125,22 @@ def _of_texts(default: Any, texts: tuple[str, ...]) -> Any:
 def shared_history(
     config: pytest.Config, place: str | Path | None, past: RunState | None
 ) -> tuple[str | Path | None, dict[str, tuple[str, ...]]]:
-    """Where the history is, and what is kept of that for a session that goes on with this one, if it is named.
+    """The place of the history, and its recorded form for a session that resumes this one, if it is named.
 
-    A user and a password are not kept.
+    A user and a password are not recorded.
 
     Args:
-        config: The session's.
-        place: What its options, or its environment, say.
-        past: The run that is resumed, whose command line counts before those.
+        config: The session's config.
+        place: The place by its options or its environment.
+        past: The run that is resumed, whose command line takes precedence.
 
     Raises:
-        ConfigurationError: The command line gives another than that run's, or that one's user was not kept.
+        ConfigurationError: The command line gives another than that run's, or that one's user was not recorded.
     """
     of_run = None if past is None else next(iter(past.paths.get("history", ())), None)
     is_given = config.getoption("gsw_history") is not None
     is_named = is_given or config.getini("gsw_history") or os.environ.get(VARIABLE)
-    own = _shown(place) if is_named else None
+    own = _recorded_place(place) if is_named else None
     if of_run is None:
         return place, {} if own is None else {"history": (own,)}
     if is_given and own != of_run:
@@ -155,14 +155,14 @@ def shared_history(
     return history_place(of_run, Path()), {"history": (of_run,)}
 
 
-def _shown(place: str | Path | None) -> str:
+def _recorded_place(place: str | Path | None) -> str:
     if place is None:
         return _NO_HISTORY
     return str(Path(os.path.normpath(place))) if isinstance(place, Path) else open_history(place).place
 
 
 def path_given(text: str, option: str) -> Path:
-    """A path as an option gives it, with ``~`` filled in; a ConfigurationError where nobody knows that home."""
+    """The path in an option, with ``~`` expanded; a ConfigurationError if the home directory is unknown."""
     try:
         return at_home(text)
     except ValueError as error:
@@ -174,11 +174,11 @@ def _each_path(value: Any) -> tuple[Path, ...]:
     return tuple(Path(os.path.normpath(path)) for path in paths if path is not None)
 
 
-# -- Runs and places as options name them: the run that is resumed, and what is replayed
+# -- Runs and places in options: the run that is resumed, and the replayed logs ---------------------
 
 
 def resumed_run(given: str, results: Path) -> Path:
-    """The directory of the run to resume: its id, its path, or the last that has submitted something.
+    """The directory of the run to resume: by its id, its path, or the last one with a submission.
 
     Raises:
         ConfigurationError: There is none.
@@ -196,12 +196,12 @@ def resumed_run(given: str, results: Path) -> Path:
 
 
 def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
-    """Where logs are, and whether of several jobs of a row the newest that completed is meant.
+    """The place of logs, and true if the newest completed one of several jobs of a row is requested.
 
     Args:
-        given: What the option names, below ``base`` where that is no absolute path; a run by its id, too.
-        base: What paths are relative to.
-        results: The directory of results, whose last run may be meant.
+        given: The option's value, relative to ``base``, or a run's id.
+        base: Base of relative paths.
+        results: The directory of results, for the last run or one by its id.
 
     Raises:
         ConfigurationError: There is no such place.
@@ -235,49 +235,49 @@ def _newest(runs: Path, holding: str, verb: str) -> Path:
 
 @dataclass(frozen=True)
 class Settings:
-    """What this session was told, checked and resolved."""
+    """The options of this session, checked and resolved."""
 
     run_id: str
-    #: Where rows run; ``None`` when nothing may be submitted.
+    #: The cluster of the rows; ``None`` if nothing may be submitted.
     cluster: Cluster | None
     #: Directories (or files) of baseline tables.
     baselines: tuple[Path, ...]
-    #: The release of the recipes whose rows the bundled tables are to have; ``None`` for those of the documents.
+    #: The release of the bundled rows; ``None`` for the documents' own.
     release: str | None
-    #: By option, what of the command line a session must have which goes on with this one.
+    #: Values of the command line for a session that resumes this one, by option.
     shared: Mapping[str, tuple[str, ...]]
-    #: The values of the run that is resumed which ini file and cluster do not give by now, a line each.
+    #: Values of the resumed run that differ from ini file and cluster now, a line each.
     changed_since: tuple[str, ...]
-    #: What selects the rows, and ends the session with its criterion; ``None`` where there is no suite.
+    #: The suite that selects the rows, and its criterion for the session; ``None`` without one.
     suite: SuiteRows | None
-    #: What the option names.
+    #: The path in the option.
     suite_path: Path | None
-    #: Accepted loss of throughput for every row, over what rows say: the option's, else the cluster's.
+    #: Accepted loss of throughput that overrides that of rows: the option's, else the cluster's.
     tolerance: float | None
-    #: Gain of throughput that is believed of every row, likewise.
+    #: Largest plausible gain of throughput, likewise.
     max_gain: float | None
-    #: How many jobs a row has.
+    #: Number of jobs of a row.
     repeats: Repeats
-    #: Where all runs are kept, a path or a URL; ``None`` where they are not. It may hold a password.
+    #: The history of all runs, a path or a URL, perhaps with a password; ``None`` without one.
     history: str | Path | None = field(repr=False)
     strict: bool
     plan: bool
     replay: Path | None
-    #: Whether of several jobs of a replayed row the newest that completed is meant.
+    #: True if the newest completed one of several jobs of a replayed row is requested.
     replay_last: bool
     #: Directory of all runs' records.
     results: Path
-    #: Where the session writes its report; ``None`` where it does not.
+    #: Directory of the session's report; ``None`` for no report.
     report: Path | None
     time_limit_s: float | None
     poll_interval_s: float | None
     limits: Limits
-    #: How often a row is run again after a failure of the infrastructure.
+    #: Most reruns of a row after infrastructure failures.
     retries: int
-    #: When running jobs are ended early.
+    #: Conditions of early stops.
     policies: Policies
     detach: bool
-    #: What the session that is resumed has left behind.
+    #: The state of the run that is resumed.
     past: RunState | None
     profile: Profile | None
     #: Faults of simulated rows, such as ``*x128]=slow:12%``, in their order.
@@ -285,19 +285,19 @@ class Settings:
 
     @cached_property
     def run_directory(self) -> Path:
-        """Where this session keeps its files."""
+        """The directory of this session's files."""
         return self.results / RUNS.name / self.run_id
 
     @property
     def row_options(self) -> tuple[str, ...]:
-        """Beside those that name the cluster, the options without which a row would not be there, or be another."""
+        """Options, besides the cluster's, without which a row would be missing or different."""
         by_cluster = self.cluster.release if self.cluster else None
         release = [f"--gsw-release={self.release}"] if self.release not in {None, by_cluster} else []
         return (*release, *([f"--gsw-suite={relative_path(self.suite_path)}"] if self.suite_path else []))
 
     @property
     def judges(self) -> bool:
-        """Whether rows are run or replayed at all."""
+        """True if the session runs or replays rows."""
         return self.cluster is not None or self.replay is not None
 
 
@@ -305,7 +305,7 @@ def read_settings(config: pytest.Config) -> Settings:
     """The session's settings.
 
     Raises:
-        ConfigurationError: Options, ini file or cluster file are wrong or contradict each other.
+        ConfigurationError: Options, ini file or cluster file are invalid or contradict each other.
     """
     values = {option.name: _value(config, option) for option in OPTIONS}
     _check_conflicts(config, values)
@@ -375,14 +375,14 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 def _base(config: pytest.Config, ini: str) -> Path:
-    """What the paths of an option are relative to: the working directory, in the ini file the file."""
+    """Base of an option's relative paths: the working directory, or the ini file's for values in it."""
     if config.getoption(ini, None) is not None:
         return config.invocation_params.dir
     return config.inipath.parent if config.inipath else config.rootpath
 
 
 def _value(config: pytest.Config, option: Option) -> Any:
-    """The command line's value, else the ini file's; paths are relative to where they were written."""
+    """The command line's value, else the ini file's; paths are relative to the place of the value."""
     given = config.getoption(option.ini, None)
     base = _base(config, option.ini)
     if given is None:
@@ -396,7 +396,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
     if option.kind == "texts":
         return tuple(given or ())
     if option.kind == "nonempty":
-        return given  # an empty one, of a variable that is not set, is a mistake and not "off"
+        return given  # an empty value, from an unset variable, is a mistake and not "off"
     return given or None
 
 
@@ -412,7 +412,7 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
             if values[name]:
                 raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
         for name in ("confirm", "repeat"):
-            # What stands in the ini file is for sessions that run something.
+            # A value in the ini file is for sessions that run rows.
             if config.getoption(f"gsw_{name}") is not None:
                 raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
     if values["plan"] and values["resume"]:
@@ -426,10 +426,10 @@ def _cluster_files(config: pytest.Config, given: Path | None) -> tuple[Path, ...
 
 
 def _check_clusters(config: pytest.Config, given: Path | None, cluster: str | None) -> None:
-    """Make sure that the file of clusters is there which the command line names, or the ini file for a cluster of it.
+    """Check that the file of clusters exists if the command line names it, or the ini file for a cluster in it.
 
     Raises:
-        ConfigurationError: It is not; one letter makes of the option the one that names a cluster.
+        ConfigurationError: It is missing; ``--gsw-cluster`` differs by one letter, so the message suggests it.
     """
     if given is None or given.is_file() or (cluster is None and config.getoption("gsw_clusters") is None):
         return
@@ -447,7 +447,7 @@ def _cluster(
     if "clusters" in paths and cluster.path == values["clusters"]:
         cluster = replace(cluster, file_is_given=True)
     if values["replay"] and not cluster.simulated:
-        return cluster  # the logs may be another machine's, and nothing is staged
+        return cluster  # the logs may come from another machine, and nothing is staged
     faults = ";".join(values["demo"])
     return ready_cluster(cluster, run_directory, os.environ, {"GSW_DEMO": faults} if faults else {})
 
@@ -492,7 +492,7 @@ def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None
 
 
 def _poll_interval_s(given: str | None) -> float | None:
-    """A controller bears a question every half second from one user; after minutes, jobs are waited for in vain."""
+    """A poll interval, checked: a controller takes one poll every half second; after minutes, ended jobs idle."""
     seconds = _positive("poll-interval", given)
     if seconds is not None and not 0.5 <= seconds <= 300:
         raise ConfigurationError(f"gsw_poll_interval: got '{given}', wanted 0.5 to 300 seconds")
@@ -500,7 +500,7 @@ def _poll_interval_s(given: str | None) -> float | None:
 
 
 def _or_never(name: str, given: str | None, factor: float = 1.0) -> float | None:
-    """A number above 0; 0 turns the policy off, which infinity stands for."""
+    """A number above 0; 0 turns the policy off, as infinity."""
     return math.inf if given is not None and given.strip() == "0" else _positive(name, given, factor)
 
 
@@ -517,21 +517,21 @@ def _retries(name: str, given: str | None) -> int:
 
 
 def _history(config: pytest.Config, given: str | None, results: Path) -> str | Path | None:
-    """Where the history is; ``None`` with the word ``none``.
+    """The place of the history; ``None`` with the word ``none``.
 
     Raises:
-        ConfigurationError: What is said is no such place, or its driver is not installed.
+        ConfigurationError: The place is invalid, or its driver is not installed.
     """
     base = _base(config, "gsw_history") if given else config.invocation_params.dir
     place = history_place(given, results, os.environ, base, "--gsw-history")
     if isinstance(place, str):
-        with open_history(place):  # which connects to nothing yet
+        with open_history(place):  # opens no connection yet
             return place
     return place
 
 
 def _profile(given: Any) -> Profile | None:
-    """``nsight:steps=45-50,ranks=0-7,gpu-metrics,cpu-metrics``, or ``nccl-trace``."""
+    """The profile of ``nsight:steps=45-50,ranks=0-7,gpu-metrics,cpu-metrics``, or ``nccl-trace``."""
     if given is None:
         return None
     from pytest_gsw.jobs.spec import Profile
@@ -563,34 +563,34 @@ def _profile(given: Any) -> Profile | None:
     )
 
 
-# -- What a session keeps for its parts, beside pytest's own ----------------------------------------
+# -- The stash of a session -------------------------------------------------------------------------
 
 
 SETTINGS = pytest.StashKey[Settings]()
 EXECUTOR: pytest.StashKey[Executor] = pytest.StashKey()
-#: What earlier runs measured.
+#: Results of earlier runs.
 SESSION_HISTORY: pytest.StashKey[SessionHistory] = pytest.StashKey()
-#: What the rows of the session say together.
+#: The effect of the cluster on the session's rows.
 CLUSTER_PEERS: pytest.StashKey[ClusterPeers] = pytest.StashKey()
-#: What the runs of the cluster say, at the session's end.
+#: The cluster's state by its runs, at the session's end.
 CLUSTER_TEXT: pytest.StashKey[ClusterText] = pytest.StashKey()
 #: Ids of the canary rows that were too slow in this session.
 CANARIES = pytest.StashKey[list[str]]()
-#: Whether the session fails whatever its rows came to: by a plan with rows that cannot be submitted, or by a worker.
+#: True if the session fails independent of its rows: a plan has rows that cannot be submitted, or a worker failed.
 NOT_READY = pytest.StashKey[bool]()
-#: Set once all rows have run.
+#: True once all rows have run.
 FINISHED = pytest.StashKey[bool]()
-#: What is told of the suite's criterion at the end.
+#: Lines on the suite's criterion at the end.
 CRITERION = pytest.StashKey["tuple[str, ...]"]()
 #: The alarms of the session's run.
 ALARMS: pytest.StashKey[SessionAlarms] = pytest.StashKey()
-#: What is told of the selection, a line each: words that nothing is called, and who runs no row again.
+#: Lines on the selection: words that match no row, and plugins that rerun no row.
 OF_SELECTION = pytest.StashKey["list[str]"]()
 _ENVIRON = pytest.StashKey["Mapping[str, str]"]()
 
 
 def environment_of(config: pytest.Config) -> Mapping[str, str]:
-    """The session's environment: read once, when its first job is about to be planned, so that conftests may set it."""
+    """The session's environment; read once, when its first job is planned, after conftests could change it."""
     from pytest_gsw.jobs.environment import session_environment
 
     if _ENVIRON not in config.stash:

@@ -1,7 +1,7 @@
-"""The contracts of a launcher and of a log format as tests that a site runs against its own.
+"""The contracts of a launcher and of a log format as tests for a site's own ones.
 
-A test module subclasses :class:`LauncherContract` or :class:`LogFormatContract`, says how its launcher or
-format is made, and pytest collects the rest. No session loads this package by itself.
+A test module subclasses :class:`LauncherContract` or :class:`LogFormatContract`, and provides its launcher or
+format; pytest collects the rest. No session loads this package by itself.
 """
 
 from pytest_gsw.testing.formats import LogFormatContract

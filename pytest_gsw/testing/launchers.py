@@ -1,4 +1,4 @@
-"""The contract of a launcher: jobs that end well, fail, are cancelled, or never were."""
+"""The contract of a launcher: jobs that end well, fail, are cancelled, or never existed."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 #: Makes the spec of a job that runs a script.
 SpecMaker: TypeAlias = Callable[[str], JobSpec]
 
-#: Writes a log as a recipe does.
+#: Scripts of jobs; the first writes a log as a recipe does.
 _GOOD = 'mkdir -p "$STAGE_PATH/results/v1" && echo "$CONTRACT_WORD" >"$STAGE_PATH/results/v1/log-row_1_$JOB.out"\n'
 _FAILING = "exit 3\n"
 _ENDLESS = "sleep 600\n"
 
 
 class LauncherContract:
-    """Subclass it, name it ``Test…``, and overwrite :meth:`launcher`.
+    """Base class: subclass it, name it ``Test…``, and overwrite :meth:`launcher`.
 
     Attributes:
-        patience_s: How long a job of a second may take from its submission to its log.
-        job_id_variable: The variable in which a job finds its own id.
-        options: What each job is submitted with, as ``sbatch`` has it.
+        patience_s: Longest time of a one-second job from its submission to its log.
+        job_id_variable: The variable with the job's own id.
+        options: Options of each job, in the syntax of ``sbatch``.
     """
 
     patience_s = 120.0
@@ -43,12 +43,12 @@ class LauncherContract:
 
     @pytest.fixture
     def stage(self, tmp_path: Path) -> Path:
-        """A directory that the jobs see as well, where scripts and logs are; overwrite it on a cluster."""
+        """A directory that the jobs see as well, for scripts and logs; overwrite it on a cluster."""
         return tmp_path
 
     @pytest.fixture
     def make_spec(self, stage: Path) -> SpecMaker:
-        """Makes the specs of jobs, each of a row of its own."""
+        """A function that makes specs of jobs, each for a row of its own."""
         rows = iter(range(1, 1000))
 
         def make(body: str) -> JobSpec:
@@ -81,11 +81,11 @@ class LauncherContract:
     # -- the contract -------------------------------------------------------------------------
 
     def test_it_has_the_shape_of_a_launcher(self, launcher: Launcher) -> None:
-        """Each attribute is there, of its type, and each method takes what a session gives it."""
+        """Each attribute exists with its type, and each method accepts the session's arguments."""
         assert launcher_problems(launcher) == []
 
     def test_jobs_that_end_well(self, launcher: Launcher, make_spec: SpecMaker) -> None:
-        """Two jobs side by side: each is answered by its row's id, and has its own log."""
+        """Two jobs at the same time: each is returned by its row's id, and has its own log."""
         specs = [make_spec(_GOOD), make_spec(_GOOD)]
         jobs = [launcher.submit(spec) for spec in specs]
         assert [job_id_problem(job.id) for job in jobs] == [None, None], "ids are texts that fit into names of files"
@@ -101,7 +101,7 @@ class LauncherContract:
             assert output is None or output.is_file()
 
     def test_a_job_that_fails(self, launcher: Launcher, make_spec: SpecMaker) -> None:
-        """It is FAILED with the script's exit code, and its log, which is not there, is a LogError."""
+        """It is FAILED with the script's exit code, and its missing log is a LogError."""
         job = launcher.submit(make_spec(_FAILING))
         status = self.wait(launcher, [job])[job.spec.row_id]
         assert (status.state, status.exit_code) == (JobState.FAILED, 3)
@@ -109,7 +109,7 @@ class LauncherContract:
             launcher.find_log(job)
 
     def test_a_job_that_is_cancelled(self, launcher: Launcher, make_spec: SpecMaker) -> None:
-        """It ends, not well; that it has ended already is no error, and neither is that there is nothing to cancel."""
+        """It ends without success; cancelling an ended job, or none, is no error."""
         job = launcher.submit(make_spec(_ENDLESS))
         launcher.cancel([job])
         status = self.wait(launcher, [job])[job.spec.row_id]
@@ -119,18 +119,18 @@ class LauncherContract:
         launcher.cancel([])
 
     def test_a_job_that_never_was(self, launcher: Launcher, make_spec: SpecMaker) -> None:
-        """Nothing is known of it: UNKNOWN is no end, and it is not found by its name."""
+        """It is unknown: UNKNOWN is no end, and it is not found by its name."""
         spec = make_spec(_GOOD)
-        nobody = Job("999999999", spec, submitted_s=time.time())
-        status = launcher.poll([nobody]).get(spec.row_id)
+        unknown = Job("999999999", spec, submitted_s=time.time())
+        status = launcher.poll([unknown]).get(spec.row_id)
         assert status is None or status.state is JobState.UNKNOWN
         assert launcher.find(spec, time.time() - 60) is None
         assert launcher.poll([]) == {}
         with pytest.raises(LogError):
-            launcher.find_log(nobody)
+            launcher.find_log(unknown)
 
     def test_a_submission_whose_answer_was_lost(self, launcher: Launcher, make_spec: SpecMaker) -> None:
-        """Where jobs outlive their session, one is found by its name, and only by that."""
+        """If jobs outlive their session, one is found by its name, and only by that."""
         if not launcher.jobs_outlive_session:
             pytest.skip("its jobs end with their session")
         spec = make_spec(_ENDLESS)
@@ -145,15 +145,15 @@ class LauncherContract:
             launcher.cancel([job])
 
     def test_the_command_is_told_before_anything_is_submitted(self, launcher: Launcher, make_spec: SpecMaker) -> None:
-        """It is what ``--gsw-plan`` prints."""
+        """The command for ``--gsw-plan`` is available without a submission."""
         command = launcher.command(make_spec(_GOOD))
         assert isinstance(command, tuple)
         assert all(isinstance(word, str) for word in command)
 
-    # -- what the tests need ------------------------------------------------------------------
+    # -- helpers ------------------------------------------------------------------------------
 
     def wait(self, launcher: Launcher, jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        """How each job ended, by its row's id; fails where one does not end, or is answered by something else."""
+        """The final status of each job, by its row's id; fails if one does not end, or the result is invalid."""
         give_up_s = time.monotonic() + self.patience_s
         while True:
             answers = launcher.poll(jobs)
@@ -168,7 +168,7 @@ class LauncherContract:
             time.sleep(min(1.0, max(0.05, launcher.poll_interval_s)))
 
     def log_of(self, launcher: Launcher, job: Job) -> Path:
-        """An ended job's log, which a shared file system may take a while to show."""
+        """An ended job's log, which a shared file system may show late."""
         give_up_s = time.monotonic() + max(launcher.log_wait_s, 1.0)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Slurm's commands as processes of this machine."""
+"""Slurm's commands: argument lists, processes, and parsers of their output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_gsw.jobs.job_steps import job_state
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, JobStep
 from pytest_gsw.jobs.scripts import cluster_of, options_in
 
-# -- Slurm's commands as argument lists; nothing is ever run through a shell ------------------------
+# -- Slurm's commands as argument lists; none runs through a shell ----------------------------------
 
 
 # The name comes last in all of these, so that a bar in another user's job name does no harm.
@@ -30,19 +30,19 @@ _SQUEUE_FORMAT = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,S
 _SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
 _ENDS_FIELDS = "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName"
 
-#: The first version that knows what a launch adds by itself, as ``--segment``.
+#: The first version with the options that a launch adds by itself, such as ``--segment``.
 _SEGMENTS_SINCE = "24.05"
 
 
 def sbatch_command(spec: JobSpec, version: str = "") -> tuple[str, ...]:
-    """Submit a recipe's launch script to a Slurm of this version; one that does not tell its own knows all options.
+    """Submit a recipe's launch script to a Slurm of this version; an unknown version counts as the newest.
 
-    The job's name is the row's own: recipes have a fixed one with ``--dependency=singleton``, so that
-    two rows would wait for each other. ``--no-requeue``: a job that lost its node must say NODE_FAIL,
-    not start again by itself and write a second run into the log of the first. The options of the
-    cluster come after these and so override them.
+    The job's name is the row's own: recipes use a fixed one with ``--dependency=singleton``, by which
+    two rows would wait for each other. ``--no-requeue``: a job that lost its node must end as NODE_FAIL,
+    not restart by itself and write a second run into the log of the first. The options of the
+    cluster come after these and override them.
     """
-    # A later --exclude takes the place of an earlier one: those that the cluster's options name stay out too.
+    # A later --exclude replaces an earlier one: it repeats the nodes of the cluster's own options.
     own = (*spec.excluded_nodes, *spec.avoided_nodes)
     named = [option.value or "" for option in options_in(spec.options) if option.name == "exclude"] if own else []
     excluded = (f"--exclude={','.join((*named, *own))}",) if own else ()
@@ -58,87 +58,87 @@ def sbatch_command(spec: JobSpec, version: str = "") -> tuple[str, ...]:
 def squeue_command(
     cluster: str = "", *, ids: Sequence[str] = (), name: str = "", mine: bool = False
 ) -> tuple[str, ...]:
-    """Ask slurmctld for the state of jobs: of these ids, of a name, or all; this user's, or anybody's.
+    """Query slurmctld for the state of jobs: of these ids, of a name, or all; this user's, or any user's.
 
-    ``--all`` shows hidden partitions too. With many names, squeue itself would pick them out of all jobs.
+    ``--all`` shows hidden partitions too. squeue would filter a long list of names itself, from all jobs.
     """
     own = ("--me",) if mine else ()
     which = ("-j", ",".join(ids)) if ids else (f"--name={name}",) if name else ()
-    return ("squeue", *_at(cluster), *own, "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, *which)
+    return ("squeue", *_cluster_option(cluster), *own, "-h", "--all", "-t", "all", "-O", _SQUEUE_FORMAT, *which)
 
 
 def squeue_ids_command(cluster: str = "", *, mine: bool) -> tuple[str, ...]:
-    """Ask slurmctld which jobs wait or run: this user's, or everybody's."""
-    return ("squeue", *_at(cluster), *(("--me",) if mine else ()), "-h", "--all", "-O", "JobID")
+    """Query slurmctld for pending and running jobs: this user's, or all users'."""
+    return ("squeue", *_cluster_option(cluster), *(("--me",) if mine else ()), "-h", "--all", "-O", "JobID")
 
 
 def sacct_jobs_command(
     cluster: str = "", *, job_id: str = "", name: str = "", since_s: float | None = None, mine: bool = True
 ) -> tuple[str, ...]:
-    """Ask accounting for jobs, which slurmctld forgets soon: the newest of an id, or those of a name, or all."""
+    """Query accounting for jobs, which slurmctld purges soon: the newest of an id, or those of a name, or all."""
     own = (f"--user={os.getuid()}",) if mine else ()
     named = (f"--name={name}",) if name else ()
     which = ("-j", job_id) if job_id else ()
     since = () if since_s is None else ("-S", time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s)))
-    return ("sacct", *_at(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *own, *named, *which, *since)
+    return ("sacct", *_cluster_option(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *own, *named, *which, *since)
 
 
 def sacct_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
-    """Ask accounting how all these jobs and their steps ended; with ``-j`` it looks back as far as it remembers."""
-    return ("sacct", *_at(cluster), "-n", "-P", "-o", _ENDS_FIELDS, "-j", ",".join(ids))
+    """Query accounting for the ends of these jobs and their steps; ``-j`` covers all recorded time."""
+    return ("sacct", *_cluster_option(cluster), "-n", "-P", "-o", _ENDS_FIELDS, "-j", ",".join(ids))
 
 
 def scontrol_command(job_id: str, cluster: str = "") -> tuple[str, ...]:
-    """Ask slurmctld for everything about one job; ``-d`` shows the exit code of its steps, too."""
-    return ("scontrol", *_at(cluster), "-a", "-d", "-o", "show", "job", job_id)
+    """Query slurmctld for all data of one job; ``-d`` adds the exit code of its steps."""
+    return ("scontrol", *_cluster_option(cluster), "-a", "-d", "-o", "show", "job", job_id)
 
 
 def scontrol_all_command(cluster: str = "") -> tuple[str, ...]:
-    """The same for several jobs with one process, which reads from its input what :func:`scontrol_requests` writes.
+    """Query slurmctld for several jobs in one process, with :func:`scontrol_requests` as its input.
 
-    ``scontrol show job`` takes one id only; without any it tells of all jobs of the cluster.
+    ``scontrol show job`` accepts one id only; without an id it returns all jobs of the cluster.
     """
-    return ("scontrol", *_at(cluster), "-a", "-d", "-o")
+    return ("scontrol", *_cluster_option(cluster), "-a", "-d", "-o")
 
 
 def scontrol_requests(ids: Sequence[str]) -> str:
-    """What :func:`scontrol_all_command` is to do."""
+    """The input of :func:`scontrol_all_command`."""
     return "".join(f"show job {job_id}\n" for job_id in ids)
 
 
 def scontrol_partitions_command(cluster: str = "") -> tuple[str, ...]:
-    """Ask slurmctld for all partitions, one a line; ``-a`` shows hidden ones too."""
-    return ("scontrol", *_at(cluster), "-a", "-o", "show", "partition")
+    """Query slurmctld for all partitions, one a line; ``-a`` shows hidden ones too."""
+    return ("scontrol", *_cluster_option(cluster), "-a", "-o", "show", "partition")
 
 
 def scontrol_config_command(cluster: str = "") -> tuple[str, ...]:
-    """Ask slurmctld how it is configured."""
-    return ("scontrol", *_at(cluster), "show", "config")
+    """Query slurmctld for its configuration."""
+    return ("scontrol", *_cluster_option(cluster), "show", "config")
 
 
 def sacctmgr_qos_command() -> tuple[str, ...]:
-    """Ask accounting for the flags of each QOS."""
+    """Query accounting for the flags of each QOS."""
     return ("sacctmgr", "-n", "-P", "show", "qos", "format=name,flags%500")
 
 
 def scancel_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
-    """End all these jobs; ``-Q`` says nothing of those that have ended already."""
-    return ("scancel", *_at(cluster), "-Q", "--", *ids)
+    """Cancel these jobs; ``-Q`` suppresses errors for those that have ended already."""
+    return ("scancel", *_cluster_option(cluster), "-Q", "--", *ids)
 
 
 def scancel_by_name_command(job: Job) -> tuple[str, ...]:
-    """End a job by its name."""
-    return ("scancel", *_at(cluster_of(job.spec)), "--me", f"--name={job.name}")
+    """Cancel a job by its name."""
+    return ("scancel", *_cluster_option(cluster_of(job.spec)), "--me", f"--name={job.name}")
 
 
-def _at(cluster: str) -> tuple[str, ...]:
+def _cluster_option(cluster: str) -> tuple[str, ...]:
     return (f"--clusters={cluster}",) if cluster else ()
 
 
-# -- Slurm's answers as values. No text, however odd, makes these functions raise or ends a job -----
+# -- Parsers of Slurm's output: no text makes them raise or end a job -------------------------------
 
 
-#: ``sbatch --parsable``'s answer, and what a reader might take for it: a word that is a number.
+#: The output of ``sbatch --parsable``, and any word that could be mistaken for it: a number.
 _JOB_ID = re.compile(r"([0-9]{1,18})(?:;([^\s;]+))?")
 _NUMBER = re.compile(r"\W{0,8}[0-9]{1,18}\b(?![.:,/%]?\w)")
 
@@ -147,11 +147,11 @@ _SPEAKER = re.compile(r"^(?:\w+: |\w+ error: )?(?:error: )?(?:Batch job submissi
 _CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 #: A line on a job, ``481220``, or on one of its steps: ``481220.0``, ``481220.batch``.
 _JOB_OR_STEP = re.compile(r"(?P<job>[0-9]{1,18})(?:\.(?P<step>[0-9A-Za-z+_.]{1,40}))?", re.ASCII)
-#: Seconds since the epoch, and a status as wait(2) has it.
+#: Seconds since the epoch, and a status as returned by wait(2).
 _EPOCH = re.compile(r"[0-9]{1,12}")
 _WAIT_STATUS = re.compile(r"[0-9]{1,9}")
 _COLUMNS, _END_COLUMNS = 9, 10
-#: Entries that are no steps of the recipe: its script, and what belongs to the job from outside.
+#: Entries that are no steps of the recipe: its batch script, and processes from outside.
 _NO_STEPS = frozenset({"batch", "extern"})
 _SCONTROL_FIELDS = ("JobState", "ExitCode", "Reason", "NodeList", "SubmitTime", "StartTime", "EndTime")
 _NOTHING = frozenset({"", "None", "Unknown", "N/A", "(null)", "None assigned"})
@@ -159,17 +159,17 @@ _NOTHING = frozenset({"", "None", "Unknown", "N/A", "(null)", "None assigned"})
 
 @dataclass(frozen=True)
 class Answer:
-    """What Slurm says of one job id: whose job that is, and how it fares."""
+    """Slurm's answer on one job id: the job's name and status."""
 
     job_name: str
     status: JobStatus
-    #: The batch shell's output, where ``scontrol`` told it.
+    #: The batch shell's output file, if ``scontrol`` returned it.
     output: Path | None = None
 
 
 @dataclass(frozen=True)
 class Output:
-    """How one command ended."""
+    """Exit code and output of one command."""
 
     returncode: int
     stdout: str
@@ -178,29 +178,27 @@ class Output:
 
     @property
     def problem(self) -> str:
-        """The last thing it complained of, without the names of commands before it; empty if nothing."""
+        """The last error message, without the command names before it; empty if there is none."""
         complaints = self.complaints
         return complaints[-1] if complaints else ""
 
     @property
     def complaints(self) -> list[str]:
-        """Each line of its complaints: ``squeue: error: x`` and ``slurm_load_jobs error: x`` → ``x``.
+        """The lines of its error messages: ``squeue: error: x`` and ``slurm_load_jobs error: x`` → ``x``.
 
-        Where a command does not know an option, its last line, ``Try "sbatch --help" …``, is no complaint.
+        After an unknown option, the last line, ``Try "sbatch --help" …``, is no error message.
         """
         lines = (_SPEAKER.sub("", line.strip()) for line in self.stderr.split("\n"))
         return [line for line in lines if line and not _MANUAL.fullmatch(line)]
 
 
 def parse_sbatch(text: str) -> tuple[str, str] | None:
-    """The job in ``sbatch --parsable``'s answer, which is one line: ``481220``, or ``481220;eos`` of the cluster eos.
+    """The job in the output of ``sbatch --parsable``, one line: ``481220``, or ``481220;eos`` on the cluster eos.
 
-    A site's wrapper may print lines of text around it. Where another number stands by itself in one of them,
-    which of the two is the job cannot be told.
+    A site's wrapper may print lines of text around it. If these contain another number, the id is ambiguous.
 
     Returns:
-        Its cluster, if one is named, and its id; ``None`` where the answer has none, or more than one number that may
-        be it.
+        Its cluster, if printed, and its id; ``None`` if there is no number, or more than one that may be the id.
     """
     numbers = [word for word in text.split() if _NUMBER.match(word)]
     lines = [line.strip() for line in text.split("\n")]
@@ -209,23 +207,23 @@ def parse_sbatch(text: str) -> tuple[str, str] | None:
 
 
 def parse_version(text: str) -> str:
-    """Slurm's version in ``sbatch --version``'s answer, ``slurm 22.05.8`` or ``slurm-wlm 22.05.8``; "" for none."""
+    """Slurm's version in the output of ``sbatch --version``: ``slurm 22.05.8`` or ``slurm-wlm 22.05.8``; else ""."""
     match = re.search(r"^slurm\S* (\d[\w.-]{0,40})\s*$", text, re.MULTILINE)
     return match[1] if match else ""
 
 
 def parse_squeue(text: str) -> dict[str, Answer]:
-    """``squeue``'s lines by job id; other lines say nothing."""
+    """The lines of ``squeue`` by job id; lines of another shape are skipped."""
     return {job_id: Answer(name.removesuffix("|"), _status(*facts)) for job_id, *facts, name in _rows(text)}
 
 
 def parse_sacct(text: str) -> dict[str, Answer]:
-    """``sacct``'s lines by job id."""
+    """The lines of ``sacct`` by job id."""
     return {job_id: Answer(name, _status(*facts)) for job_id, *facts, name in _rows(text)}
 
 
 def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, start: str, end: str) -> JobStatus:
-    """What any of the commands has of a job, in their own words."""
+    """The status of a job from the fields of any of the commands."""
     state = job_state(state_text)
     has_ended = state.ended
     exit_code, signal = _exit_code(code) if has_ended else (None, 0)
@@ -237,14 +235,14 @@ def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, st
         reason=_word(reason),
         nodes=_word(nodes),
         submit_s=_epoch_s(submit),
-        # Of a waiting job this is when it may start, and of a running one when its time is up.
+        # For a pending job this is its estimated start; the end of a running one is its time limit.
         start_s=None if state is JobState.PENDING else _epoch_s(start),
         end_s=_epoch_s(end) if has_ended else None,
     )
 
 
 def parse_ends(text: str) -> dict[str, Answer]:
-    """``sacct``'s lines on ended jobs and their steps, by job id; the batch script and ``extern`` are no steps."""
+    """The lines of ``sacct`` on ended jobs and their steps, by job id; the batch script and ``extern`` are no steps."""
     answers: dict[str, Answer] = {}
     steps: dict[str, list[JobStep]] = {}
     for line in text.split("\n"):
@@ -267,11 +265,11 @@ def parse_ends(text: str) -> dict[str, Answer]:
 
 
 def parse_scontrol(text: str) -> dict[str, Answer]:
-    """``scontrol -d -o show job``'s lines by job id."""
+    """The lines of ``scontrol -d -o show job`` by job id."""
     answers = {}
     for line in text.split("\n"):
-        # Values may hold blanks, but none of those that are read here does; the first of a name counts,
-        # because a comment or a command further on may look like anything.
+        # Values may contain blanks, but none of those read here does. The first value of a name counts:
+        # a comment or a command after it may contain anything.
         fields: dict[str, str] = {}
         for name, value in re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line):
             fields.setdefault(name, value)
@@ -286,14 +284,14 @@ def parse_scontrol(text: str) -> dict[str, Answer]:
 
 
 def why(output: Output) -> str:
-    """Why a command told nothing, in a few words."""
+    """A short reason why a command returned no answer."""
     if output.problem:
         return output.problem
     return f"exit code {output.returncode}" if output.returncode else "no record yet"
 
 
 def scancel_problem(output: Output) -> str:
-    """Why jobs may still run after ``scancel``, empty if they will not."""
+    """The reason why jobs may still run after ``scancel``; empty if they will not."""
     if output.returncode == 0:
         return ""
     harmless = ("already completing or completed", "Invalid job id", "Job/step already")
@@ -314,12 +312,12 @@ def _word(text: str) -> str:
 
 
 def _epoch_s(text: str) -> float | None:
-    # SLURM_TIME_FORMAT=%s; anything else ("Unknown", "None", a date) is no time that can be relied on.
+    # SLURM_TIME_FORMAT=%s; any other text ("Unknown", "None", a date) is no reliable time.
     return float(text) if _EPOCH.fullmatch(text) else None
 
 
 def _exit_code(text: str) -> tuple[int | None, int]:
-    """Exit code and signal: as sacct and scontrol write them (7:0), or in a status as wait(2) has it (1792, 9)."""
+    """Exit code and signal, written as 7:0 by sacct and scontrol, or as a status of wait(2) (1792, 9)."""
     if _WAIT_STATUS.fullmatch(text):
         return int(text) >> 8, int(text) & 0x7F
     match = _CODE.fullmatch(text)
@@ -327,19 +325,19 @@ def _exit_code(text: str) -> tuple[int | None, int]:
 
 
 #: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's
-#: default MessageTimeout a client takes 10 to 20 s to say that the controller is out of reach.
+#: default MessageTimeout a client takes 10 to 20 s to report an unreachable controller.
 QUERY_TIMEOUT_S = 45.0
-#: Slurm's version is not needed badly, and a site's wrapper of sbatch may not know the question.
+#: Slurm's version is optional, and a site's wrapper of sbatch may not support ``--version``.
 VERSION_TIMEOUT_S = 5.0
-#: A submission or a cancellation is not given up lightly: jobs might start, or go on, all the same.
-#: One scancel of 500 running jobs took 41 s on a busy controller with 2 cores; sbatch itself tries for two
-#: minutes where slurmctld has all the jobs that it can hold.
+#: A submission or a cancellation needs a long timeout: after it, jobs may start or continue nevertheless.
+#: One scancel of 500 running jobs took 41 s on a busy controller with 2 cores; sbatch itself retries for two
+#: minutes if slurmctld has reached its limit of jobs.
 COMMAND_TIMEOUT_S = 150.0
-#: A recipe that submits its job itself imports a framework and packs its code before.
+#: A recipe that submits its job itself first imports a framework and packs its code.
 LAUNCH_TIMEOUT_S = 900.0
 
 
-#: Runs one of Slurm's commands, with a text as its input where ``given`` is one.
+#: Runs one of Slurm's commands, with the text ``given``, if any, as its input.
 Ask = Callable[..., Output]
 
 
@@ -353,28 +351,28 @@ class Client:
 
     @cached_property
     def version(self) -> str:
-        """Slurm's version, as its commands tell it; "" where they do not."""
+        """Slurm's version, from its commands; "" if unknown."""
         try:
-            # sbatch tells it without the controller.
-            told = _run(("sbatch", "--version"), query_environment(self.environ), VERSION_TIMEOUT_S)
+            # sbatch prints it without the controller.
+            output = _run(("sbatch", "--version"), query_environment(self.environ), VERSION_TIMEOUT_S)
         except OSError:
             return ""
-        return parse_version(told.stdout) if told.returncode == 0 else ""
+        return parse_version(output.stdout) if output.returncode == 0 else ""
 
     def sbatch_command(self, spec: JobSpec) -> tuple[str, ...]:
-        """What submits a job; the version is asked for only if that matters."""
+        """The command that submits a job; the version is read only if it matters."""
         return sbatch_command(spec, self.version if spec.launch.options(spec) else "")
 
     def ask(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
-        """What a question's command says, with this text as its input; one that cannot be run is an answer, too."""
+        """Output of a query, with this text as its input; failure to run the command is an output, too."""
         return self._answer(command, self._query_timeout_s, given)
 
     def act(self, command: tuple[str, ...]) -> Output:
-        """What a command says that changes something: it is not given up as soon as a question."""
+        """Output of a command that changes something, with a longer timeout than a query."""
         return self._answer(command, self._command_timeout_s)
 
     def submit(self, command: tuple[str, ...], spec: JobSpec, inherited: tuple[int, ...]) -> Output:
-        """What sbatch says.
+        """Output of sbatch.
 
         Raises:
             OSError: It cannot be run.
@@ -382,17 +380,17 @@ class Client:
         environment = job_environment(self.environ, spec)
         return _run(command, environment, self._command_timeout_s, directory=spec.directory, inherited=inherited)
 
-    def launch(self, command: tuple[str, ...], spec: JobSpec, said: Path, inherited: tuple[int, ...]) -> Output:
-        """What a launch script says that submits its job itself; all of it is kept in a file, and beside it.
+    def launch(self, command: tuple[str, ...], spec: JobSpec, output: Path, inherited: tuple[int, ...]) -> Output:
+        """Output of a launch script that submits its job itself; it is kept in a file, its errors in one next to it.
 
         Raises:
             OSError: It cannot be run.
         """
-        # A program is looked for in PATH, which the recipe's virtual environment may have changed.
+        # The program is searched in PATH, which the recipe's virtual environment may have changed.
         environment = {**job_environment(self.environ, spec), **spec.launch.variables(spec)}
-        make_directory(said.parent, private=True)
-        problems = said.with_suffix(".err")
-        with _private(said) as out, _private(problems) as err:
+        make_directory(output.parent, private=True)
+        problems = output.with_suffix(".err")
+        with _open_private(output) as out, _open_private(problems) as err:
             process = subprocess.Popen(
                 command,
                 env=environment,
@@ -403,8 +401,8 @@ class Client:
                 pass_fds=inherited,
                 start_new_session=True,  # as below
             )
-            code = _ended(process, LAUNCH_TIMEOUT_S)
-        texts = said.read_text(errors="replace"), problems.read_text(errors="replace")
+            code = _wait_or_kill(process, LAUNCH_TIMEOUT_S)
+        texts = output.read_text(errors="replace"), problems.read_text(errors="replace")
         if code is None:
             return Output(124, texts[0], f"{command[0]} did not end within {LAUNCH_TIMEOUT_S:g} s", timed_out=True)
         return Output(code, *texts)
@@ -416,13 +414,13 @@ class Client:
             return Output(127, "", f"{command[0]}: {error.strerror or error}")
 
 
-def _private(path: Path) -> BinaryIO:
-    """An empty file that nobody else reads: a script may show its secrets."""
+def _open_private(path: Path) -> BinaryIO:
+    """An empty file that only this user can read: a script may print its secrets."""
     return os.fdopen(open_own(path, os.O_WRONLY | os.O_TRUNC), "wb")
 
 
-def _ended(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
-    """The exit code of a process; ``None`` where it takes too long, and is ended with all that it has started."""
+def _wait_or_kill(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
+    """The exit code of a process; ``None`` if it exceeds the timeout and is killed with all its children."""
     try:
         return process.wait(timeout_s)
     except subprocess.TimeoutExpired:

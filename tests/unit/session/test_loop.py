@@ -39,7 +39,7 @@ def test_what_somebody_else_has_frozen_stays_so(
     monkeypatch.setattr(runner, "_frozen", False)
     monkeypatch.setattr(gc, "get_freeze_count", lambda: 7)
     done = called(monkeypatch)
-    runner._leave_to_the_end(request.config)
+    runner._freeze_collector(request.config)
     assert done == []
     assert not runner._frozen
 
@@ -50,5 +50,5 @@ def test_a_second_session_lets_go_of_what_the_first_has_frozen(
     monkeypatch.setattr(request.config, "add_cleanup", lambda _: None)
     monkeypatch.setattr(runner, "_frozen", True)  # by the first
     done = called(monkeypatch)
-    runner._leave_to_the_end(request.config)
+    runner._freeze_collector(request.config)
     assert done == ["unfreeze", "collect", "freeze"]
