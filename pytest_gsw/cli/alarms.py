@@ -1,4 +1,4 @@
-"""``pytest-gsw alarms``: what is wrong, since when, and who looks after it; ``acknowledge ID`` and ``reopen ID``."""
+"""``pytest-gsw alarms``: a list with onset and owner of each; ``acknowledge ID`` and ``reopen ID``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _named(found: Sequence[Alarm], given: str | None) -> Alarm:
 
 
 def _decide(history: History, asked: argparse.Namespace, alarm: Alarm, now_s: float) -> str:
-    """Acknowledge an alarm, or take that back; what was done."""
+    """Acknowledge an alarm, or take that back; the text of what was done."""
     if not asked.why:
         raise ConfigurationError("the history keeps the reason; add --why=TEXT")
     why = redact(asked.why, os.environ)

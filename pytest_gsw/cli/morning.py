@@ -1,4 +1,4 @@
-"""``pytest-gsw`` alone: the newest run, what of it needs attention, alarms, slow nodes, and what to type next."""
+"""``pytest-gsw`` alone: the newest run, its findings, alarms, slow nodes, and the commands to type next."""
 
 from __future__ import annotations
 
