@@ -31,7 +31,8 @@ from pytest_gsw.results.record import NO_CLUSTER
 from pytest_gsw.results.run_id import LAST
 from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
-from pytest_gsw.tables.load import load_tables
+from pytest_gsw.stats.verdict import throughput_change
+from pytest_gsw.tables.load import accepted_figures, load_tables
 from pytest_gsw.tables.model import Baseline, row_matches
 from pytest_gsw.tables.value_types import nearest
 
@@ -133,7 +134,7 @@ def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) 
         "" if before_s is None else f"{before_s:.4g} s",
         noise_cell(noise),
         f"{minute(newest.time_s)} {newest.judged_s:.4g} s",
-        "" if before_s is None else percent(before_s / newest.judged_s - 1),
+        "" if before_s is None else percent(throughput_change(newest.judged_s, before_s)),
         sparkline(times_s, _letters(), _LEAST_SPAN * statistics.median(times_s)),
     ]
 
@@ -320,11 +321,11 @@ class _Trend:
     @property
     def throughput_change(self) -> float | None:
         """Newest over first throughput, less one."""
-        return self.first_s / self.newest_s - 1 if self.first_s and self.newest_s else None
+        return throughput_change(self.newest_s, self.first_s) if self.first_s and self.newest_s else None
 
 
 def _drift(asked: argparse.Namespace) -> Answer:
-    accepted = {row.id: row.accepted for row in load_tables(asked.ini.tables(asked.baselines))}
+    accepted = accepted_figures(asked.ini.tables(asked.baselines))
     with opened(asked) as history:
         newest = newest_definitions(series_of(history, asked))
         histories = newest_histories(history, newest, accepted)

@@ -53,7 +53,7 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "slow", slow_since_text(suspect)
     for failing in (one for blamed in report.blamed_nodes.values() for one in blamed):
         yield "fails jobs", failing_text(failing)
-    following = next_commands(report.records, report.run.directory)
+    following = next_commands(report.records, report.run.directory, report.incident)
     if not following:
         following = [("alarms", command("pytest-gsw", "alarms"))] if alarms else []
     for _, text in following or [("", command("pytest-gsw", "report", LAST))]:

@@ -35,7 +35,7 @@ from pytest_gsw.reports.run_report import (
 )
 from pytest_gsw.results.junit import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.summary import counts_line
+from pytest_gsw.results.summary import counts_line, incident_of
 
 #: Where a run's report is in its directory by default.
 NAME = "report"
@@ -113,4 +113,4 @@ def _said(found: Sequence[tuple[tuple[Record, ...], Run]]) -> str:
     if len(found) > 1:
         return plural(len(found), "run")
     ((records, run),) = found
-    return counts_line(records, len(run.missing))
+    return counts_line(records, len(run.missing), incident_of(records))

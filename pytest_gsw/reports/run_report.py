@@ -46,7 +46,7 @@ from pytest_gsw.results.severity import Attention
 from pytest_gsw.results.suggested_commands import needs_of
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, Verdict, compare
-from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.load import accepted_figures
 from pytest_gsw.tables.model import Accepted
 
 # -- one row ---------------------------------------------------------------------------------------
@@ -541,7 +541,7 @@ def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> AllAccepte
     """The accepted figures by row and cluster; ``None`` if no record rests on one."""
     if all(record.reference != "accepted" for record in records):
         return None
-    return {row.id: row.accepted for row in load_tables(tables)}
+    return accepted_figures(tables)
 
 
 class HistoryReader:

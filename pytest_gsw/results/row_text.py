@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_gsw.clusters.model import LOCAL
 from pytest_gsw.common.text import at_line, duration, percent, rounded, share
@@ -251,34 +252,59 @@ def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, st
     return "\n".join([*lines, *fact_lines(facts)])
 
 
+class FigureCells(NamedTuple):
+    """A figure in tables: measured, against the document, and against the accepted figure; empty if unknown."""
+
+    title: str
+    measured: str
+    documented: tuple[str, str]
+    accepted: tuple[str, str]
+    #: The allowed change, and the outcome by the figure.
+    allowed: str
+    outcome: str
+
+
+def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool = False) -> list[FigureCells]:
+    """The figures of a row that are measured or documented, and the site's metrics.
+
+    ``only_measured`` leaves out those that are not measured, and minor ones that are not documented.
+    """
+    found = []
+    for metric in metrics.METRICS:
+        measured, documented = record.figures.measured.get(metric.key), record.figures.documented.get(metric.key)
+        if measured is None and (documented is None or only_measured):
+            continue
+        if only_measured and documented is None and not metric.always_shown:
+            continue
+        show, stated = shown_by(metric), record.figures.stated(metric.key)
+        allowed = "" if verdict is None else allowed_text(record, verdict, metric)
+        outcome = "" if verdict is None else verdict.own.value if allowed else "derived"
+        by_document = _against(measured, stated, show)
+        by_cluster = _against(measured, record.figures.accepted.get(metric.key), show)
+        shown = "" if measured is None else show(measured)
+        found.append(FigureCells(title(metric, record), shown, by_document, by_cluster, allowed, outcome))
+    for one in record.metrics:
+        name, stated_text = f"{one.metric.label} ({one.metric.unit})", f"{one.documented:,.4g}"
+        by_document, allowed = (stated_text, percent(one.change)), percent(one.allowed_change)
+        found.append(FigureCells(name, f"{one.measured:,.4g}", by_document, ("", ""), allowed, one.outcome.value))
+    return found
+
+
+def _against(measured: float | None, reference: float | None, show: Callable[[float], str]) -> tuple[str, str]:
+    """A reference and the change against it."""
+    if not reference:
+        return "", ""
+    return show(reference), "" if measured is None else percent(measured / reference - 1)
+
+
 def figures_table(record: Record, verdict: Verdict) -> str:
     """Measured against documented figures, one line each; between them accepted ones if the verdict rests on one."""
-    rows: list[tuple[str, ...]] = []
-    is_accepted = verdict.accepted_s is not None
-    for metric in metrics.METRICS:
-        key = metric.key
-        measured, documented = record.figures.measured.get(key), record.figures.documented.get(key)
-        if measured is None or (documented is None and not metric.always_shown):
-            continue
-        documented = record.figures.stated(key)
-        accepted = record.figures.accepted.get(key) if is_accepted else None
-        allowed = allowed_text(record, verdict, metric)
-        word = verdict.own.value if allowed else "derived"
-        show = shown_by(metric)
-        by_document = (show(documented), percent(measured / documented - 1)) if documented else ("", "")
-        if is_accepted:
-            by_cluster = (show(accepted), percent(measured / accepted - 1)) if accepted else ("", "")
-            rows.append((title(metric, record), show(measured), *by_cluster, allowed, word, *by_document))
-        else:
-            rows.append((title(metric, record), show(measured), *by_document, allowed, word))
-    for one in record.metrics:
-        stated = (f"{one.documented:,.4g}", percent(one.change))
-        held = (percent(one.allowed_change), one.outcome.value)
-        against = ("", "", *held, *stated) if is_accepted else (*stated, *held)
-        rows.append((f"{one.metric.label} ({one.metric.unit})", f"{one.measured:,.4g}", *against))
-    columns = ["metric", ">measured", ">documented", ">change", ">allowed", ""]
-    if is_accepted:
-        columns = ["metric", ">measured", ">accepted", ">change", ">allowed", "", ">documented", ">change"]
+    lines = figure_cells(record, verdict, only_measured=True)
+    if verdict.accepted_s is None:
+        columns = ["metric", ">measured", ">documented", ">change", ">allowed", ""]
+        return plain_table(((x.title, x.measured, *x.documented, x.allowed, x.outcome) for x in lines), *columns)
+    columns = ["metric", ">measured", ">accepted", ">change", ">allowed", "", ">documented", ">change"]
+    rows = ((x.title, x.measured, *x.accepted, x.allowed, x.outcome, *x.documented) for x in lines)
     return plain_table(rows, *columns)
 
 
@@ -540,17 +566,14 @@ def figures(record: Record) -> tuple[str, ...]:
 
 def change_text(record: Record) -> str:
     """The change of a row's throughput against its reference: ``throughput -10.7 %``; empty if unknown."""
-    key = record.judged_metric.key
-    measured, documented = record.figures.measured.get(key), record.figures.documented.get(key)
-    accepted = record.figures.accepted.get(key)
-    if not measured or not (documented or accepted):
+    verdict = record.verdict
+    if verdict is None:
         return ""
-    of_document = f"{percent(documented / measured - 1)}" if documented else ""
-    if not accepted:
-        return f"throughput {of_document}{_unusual(record.row.tolerance)}"
+    change, allowed = percent(verdict.throughput_change), _unusual(record.row.tolerance)
+    if verdict.accepted_s is None:
+        return f"throughput {change}{allowed}"
     # Both, always: a slow cluster with an accepted figure must not look like a fast one.
-    beside = f", {of_document} to documented" if of_document else ""
-    return f"throughput {percent(accepted / measured - 1)} to accepted{beside}{_unusual(record.row.tolerance)}"
+    return f"throughput {change} to accepted, {percent(verdict.documented_throughput_change)} to documented{allowed}"
 
 
 def _unusual(tolerance: float) -> str:

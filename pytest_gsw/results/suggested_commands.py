@@ -15,7 +15,7 @@ from pytest_gsw.results import outcomes, severity
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.results.severity import Attention
-from pytest_gsw.results.summary import incident_of
+from pytest_gsw.results.summary import ClusterResult
 from pytest_gsw.stats.noise import jobs_to_resolve
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import row_matches
@@ -59,9 +59,9 @@ def offline(record: Record, directory: Path) -> str:
     return command("pytest", *record.run.row_options, f"--gsw-replay={directory}", record.row.node_id)
 
 
-def history_command(record: Record) -> str:
-    """A row's runs."""
-    return command("pytest-gsw", "history", record.row.id, f"--cluster={record.run.cluster}")
+def history_command(cluster: str, *rows: str, drift: bool = False) -> str:
+    """The runs, or the drifts, of rows on a cluster, or of all of its rows."""
+    return command("pytest-gsw", "history", *(["--drift"] if drift else []), *rows, f"--cluster={cluster}")
 
 
 def next_command(record: Record, needs: Attention, directory: Path) -> str:
@@ -72,31 +72,34 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
         needs: The reason for which it needs attention; its history may have another than its record.
         directory: The run's.
     """
-    verdict = record.judged
+    verdict, cluster, row = record.judged, record.run.cluster, record.row.id
     match needs:
         case _ if record.run.cluster == NO_CLUSTER:
             return again([record], directory)
         case severity.ACCEPTED:
-            return history_command(record)
+            return history_command(cluster, row)
         case severity.IMPROVED if not record.run.simulated:
             return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={record.row.id}")
         case severity.DRIFT:
-            return command("pytest-gsw", "history", "--drift", record.row.id, f"--cluster={record.run.cluster}")
+            return history_command(cluster, row, drift=True)
         case severity.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.run.log:
             return command("pytest-gsw", "metrics", record.run.log, f"--row={record.row.id}")
         case severity.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
             jobs = jobs_to_resolve(record.row.tolerance, verdict.noise)
             if jobs > _MOST_REPEATS:  # look at the history before the cluster is busy for days
-                return history_command(record)
+                return history_command(cluster, row)
             return again([record], directory, f"--gsw-repeat={jobs}")
         case severity.REGRESSED if record.outcome == outcomes.REGRESSED.word:
-            can_be_confirmed = _can_be_confirmed(record)
-            return again([record], directory, "--gsw-confirm=4") if can_be_confirmed else history_command(record)
+            if _can_be_confirmed(record):
+                return again([record], directory, "--gsw-confirm=4")
+            return history_command(cluster, row)
         case _:
             return again([record], directory)
 
 
-def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str, str]]:
+def next_commands(
+    records: Sequence[Record], directory: Path, incident: ClusterResult | None = None
+) -> list[tuple[str, str]]:
     """The commands to type next for a run, each after its purpose; the most urgent first, none if all is well.
 
     Logs that were replayed without a cluster have none: they would be judged as before.
@@ -104,6 +107,7 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
     Args:
         records: The run's.
         directory: The run's directory, as users type it.
+        incident: The run's incident.
     """
     by_need: dict[str, list[Record]] = {}
     records = sorted(records, key=lambda record: by_number(record.row.id))
@@ -112,11 +116,9 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
         is_made_up = need is severity.IMPROVED and record.run.simulated  # no figure of it is ever proposed
         if record.reason != Reason.INCIDENT.value and not is_made_up and not is_interrupted(record):
             by_need.setdefault(need.kind, []).append(record)
-    incident = incident_of(records)
     listed = []
     if incident is not None:
-        see = command("pytest-gsw", "history", f"--cluster={incident.cluster}")
-        listed.append(("see the runs of the cluster", see))
+        listed.append(("see the runs of the cluster", history_command(incident.cluster)))
     for needs, what in _OF_A_RUN:
         found = by_need.get(needs.kind, [])
         if len(found) == 1:
@@ -144,14 +146,13 @@ def _together(records: Sequence[Record], needs: Attention, directory: Path) -> s
         case severity.IMPROVED:
             return command("pytest-gsw", "baseline", "propose", f"{directory}")
         case severity.DRIFT:
-            return command("pytest-gsw", "history", "--drift", f"--cluster={records[0].run.cluster}")
+            return history_command(records[0].run.cluster, drift=True)
         case severity.INCONCLUSIVE:
             return ""  # each of them has a command of its own
         case severity.REGRESSED if all(_can_be_confirmed(record) for record in records):
             return again(records, directory, "--gsw-confirm=4")
         case severity.REGRESSED if all(record.jobs.repeats for record in records):  # they are confirmed already
-            ids = [record.row.id for record in records]
-            return command("pytest-gsw", "history", *ids, f"--cluster={records[0].run.cluster}")
+            return history_command(records[0].run.cluster, *(record.row.id for record in records))
         case _:
             return again(records, directory)
 

@@ -29,7 +29,7 @@ _ROWS_SHOWN = 10
 _JOB = re.compile(r"\bjob (?=[\w.;:-]{0,79}\d)[\w.;:-]{1,80}")
 
 
-def counts_line(records: Sequence[Record], missing: int = 0) -> str:
+def counts_line(records: Sequence[Record], missing: int = 0, incident: ClusterResult | None = None) -> str:
     """``24 passed, 2 regressed, 1 inconclusive, 1 error``, after ``1 incident`` if the whole cluster is slower.
 
     The screen, the summaries for CI and the report's pages have this line, and no other numbers.
@@ -37,11 +37,12 @@ def counts_line(records: Sequence[Record], missing: int = 0) -> str:
     Args:
         records: A run's.
         missing: The number of its rows without a record, such as one with a blank: each is an error.
+        incident: The run's incident.
     """
     told = outcome_texts(records, missing)
     drifting = sum(bool(record.drift) for record in records)
     last = [f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"] if drifting else []
-    return ", ".join([*(["1 incident"] if incident_of(records) else []), *told.values(), *last])
+    return ", ".join([*(["1 incident"] if incident else []), *told.values(), *last])
 
 
 def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.Outcome, str]:

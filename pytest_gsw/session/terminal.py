@@ -324,11 +324,12 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     table = run_table(records, width)
     bad = not_passed_lines(records, width, _MOST)
     causes = summary.error_lines(records, missing)
-    for line in (*table, "", summary.counts_line(records, len(missing)), *bad, *causes):
+    incident = summary.incident_of(records)
+    for line in (*table, "", summary.counts_line(records, len(missing), incident), *bad, *causes):
         for part in wrapped(line, width):
             reporter.write_line(part)
     _tell_crowd(reporter, settings.cluster, records)
-    for what, command in next_commands(records, relative_path(settings.run_directory)):
+    for what, command in next_commands(records, relative_path(settings.run_directory), incident):
         reporter.write_line(f"next: {what}: {command}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pytest_gsw.common.text import ByNumber, by_number, command, one_line, plural, workflow_command
+from pytest_gsw.common.text import ByNumber, by_number, one_line, plural, workflow_command
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import acknowledged_text
 from pytest_gsw.history.model import cluster_of
@@ -15,7 +15,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, inconclusive_line
 from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.results.severity import Attention, Level
-from pytest_gsw.results.suggested_commands import next_command
+from pytest_gsw.results.suggested_commands import history_command, next_command
 from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
 from pytest_gsw.stats.verdict import Reason
 
@@ -109,14 +109,13 @@ def _of_cluster(report: RunReport) -> Iterator[Finding]:
     incident = report.incident
     table = report.records[0].row.node_id.partition("::")[0] if report.records else ""
     if incident is not None:
-        name, following = incident.cluster, command("pytest-gsw", "history", f"--cluster={incident.cluster}")
+        name, following = incident.cluster, history_command(incident.cluster)
         text = incident.text(report.incident_since)
         kind = severity.INCIDENT.kind
         yield Finding(kind, f"cluster {name}", incident.node_id, name, text, following, table=table, whole=incident)
     for name, told in report.told.items():
         if told.drift:
-            following = command("pytest-gsw", "history", "--drift", f"--cluster={name}")
-            kind = severity.DRIFT.kind
+            kind, following = severity.DRIFT.kind, history_command(name, drift=True)
             yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", name, told.drift, following, table=table)
 
 
@@ -146,7 +145,8 @@ def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Fi
 def counts_text(report: RunReport) -> str:
     """The number of rows and their outcomes: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
     missing = len(report.unrecorded)
-    return f"{plural(len(report.records) + missing, 'row')}: {counts_line(report.records, missing)}".removesuffix(": ")
+    counts = counts_line(report.records, missing, report.incident)
+    return f"{plural(len(report.records) + missing, 'row')}: {counts}".removesuffix(": ")
 
 
 def github(report: RunReport) -> str:

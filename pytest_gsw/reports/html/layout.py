@@ -24,7 +24,7 @@ from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
 from pytest_gsw.results import outcomes, row_text, severity
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.severity import BY_KIND, Attention
-from pytest_gsw.stats.verdict import UNUSUAL, Reason
+from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
 
 #: The columns for which most phones have room.
 _NARROW = 4
@@ -285,7 +285,9 @@ def since_text(since: Since, reference_s: float | None = None) -> str:
     """
     if not since.good_run_id:
         return since_line(since) or "no run before is known"
-    before = f"throughput {percent(reference_s / since.good_s - 1)}" if since.good_s and reference_s else "measured"
+    before = "measured"
+    if since.good_s and reference_s:
+        before = f"throughput {percent(throughput_change(since.good_s, reference_s))}"
     return f"{since_line(since)}; before that {before} at {minute(since.good_time_s)}"
 
 

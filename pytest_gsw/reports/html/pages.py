@@ -22,7 +22,15 @@ from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.text import command, duration, enumerated, named, plural, rounded, share, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
-from pytest_gsw.history.comparison import COLUMNS, cells, failing_text, recovery_text, sound_text, suspect_text
+from pytest_gsw.history.comparison import (
+    COLUMNS,
+    cells,
+    counts_text,
+    failing_text,
+    recovery_text,
+    sound_text,
+    suspect_text,
+)
 from pytest_gsw.history.model import Point, RowOutcome, cluster_of
 from pytest_gsw.history.row_history import FAILURES_DAYS
 from pytest_gsw.history.store import History
@@ -104,9 +112,8 @@ from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss
 from pytest_gsw.results.severity import Attention
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, next_commands, offline
 from pytest_gsw.results.summary import cause_of, outcome_texts
-from pytest_gsw.stats.verdict import UNUSUAL, Reason
-from pytest_gsw.tables import metrics
-from pytest_gsw.tables.metrics import MFU, Metric
+from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
+from pytest_gsw.tables.metrics import MFU
 
 #: The first page of a run, in its directory.
 INDEX = "index.html"
@@ -200,7 +207,7 @@ def _badge(kind: str, text: str) -> ET.Element:
 
 def _next(report: RunReport) -> ET.Element | None:
     """The commands to type next for the whole run."""
-    listed = next_commands(report.records, report.run.directory)
+    listed = next_commands(report.records, report.run.directory, report.incident)
     if left := report.left:
         what = f"go on with {plural(left, 'row')} that the session did not judge"
         listed.insert(0, (what, resume_command(report.run.directory)))
@@ -238,7 +245,7 @@ def _incident(report: RunReport) -> ET.Element | None:
         element("p", "These rows are part of it, and inconclusive for that:") if parts else None,
         element("ul", *(element("li", link) for link in parts[:_AT_LENGTH]), class_="rows") if parts else None,
         _more(len(parts) - _AT_LENGTH),
-        command_line(command("pytest-gsw", "history", f"--cluster={incident.cluster}")),
+        command_line(history_command(incident.cluster)),
         class_=f"card {severity.REGRESSED.kind}",
     )
 
@@ -380,9 +387,8 @@ def _alarms(report: RunReport) -> list[ET.Element | None]:
         return []
     heads = [column.removeprefix(">") for column in COLUMNS]
     standing = [one for one in report.alarms if one.stands]
-    paging = sum(one.pages for one in standing)
     over = len(report.alarms) - len(standing)
-    caption = f"{plural(len(standing), 'alarm')}, {paging} to look at{f', {over} over' if over else ''}"
+    caption = f"{counts_text(standing)}{f', {over} over' if over else ''}"
     caption += "; throughput of the newest run against those before"
     stand = table("alarms", caption, heads, map(_alarm_line, standing)) if standing else element("p", caption)
     if not over:
@@ -915,47 +921,15 @@ def _notes(row: Row) -> list[tuple[str, str]]:
 
 
 def _figures(row: Row) -> ET.Element | None:
-    record = row.record
-    found = (_figure(row, metric) for metric in metrics.METRICS)
-    lines = [*(line for line in found if line is not None), *_site_figures(record)]
-    accepted = ["accepted", "change"] if record.figures.accepted else []
-    caption = "Measured against documented figures" if record.figures.measured else "Documented figures"
+    figures = row.record.figures
+    lines = []
+    for one in row_text.figure_cells(row.record, row.verdict):
+        references = (one.documented, one.accepted) if figures.accepted else (one.documented,)
+        against = (cell for held, change_of in references for cell in (held, shown_change(change_of)))
+        lines.append((one.title, one.measured, *against, shown_change(one.allowed)))
+    accepted = ["accepted", "change"] if figures.accepted else []
+    caption = "Measured against documented figures" if figures.measured else "Documented figures"
     return table("figures", caption, ["figure", "measured", "documented", "change", *accepted, "allowed"], lines)
-
-
-def _site_figures(record: Record) -> list[Sequence[str]]:
-    """A line for each documented metric of the site."""
-    accepted = ("", "") if record.figures.accepted else ()
-    return [
-        (
-            f"{one.metric.label} ({one.metric.unit})",
-            *(f"{one.measured:,.4g}", f"{one.documented:,.4g}", percent(one.change)),
-            *(*accepted, percent(one.allowed_change)),
-        )
-        for one in record.metrics
-    ]
-
-
-def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
-    """One figure's line; ``None`` if it is neither measured nor documented."""
-    record, key = row.record, metric.key
-    measured, stated = record.figures.measured.get(key), record.figures.documented.get(key)
-    if measured is None and stated is None:
-        return None
-    show = row_text.shown_by(metric)
-
-    def against(held: float | None) -> tuple[str, str]:
-        if not held:
-            return "", ""
-        return show(held), "" if measured is None else percent(measured / held - 1)
-
-    return (
-        row_text.title(metric, record),
-        "" if measured is None else show(measured),
-        *against(record.figures.stated(key)),
-        *(against(record.figures.accepted.get(key)) if record.figures.accepted else ()),
-        "" if row.verdict is None else shown_change(row_text.allowed_text(record, row.verdict, metric)),
-    )
 
 
 # -- runs, steps, jobs ---------------------------------------------------------------------------
@@ -1006,7 +980,7 @@ def _change(point: Point, row: Row, then_s: Mapping[str, float]) -> str:
     (today_s, _), held_s = current_reference(row), reference_at(row, point, then_s)
     if held_s is None:
         return ""
-    change, against = percent(held_s / point.judged_s - 1), f"{held_s:.4g} s"
+    change, against = percent(throughput_change(point.judged_s, held_s)), f"{held_s:.4g} s"
     return change if today_s is None or against == f"{today_s:.4g} s" else f"{change} against {against}"
 
 
@@ -1085,10 +1059,11 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
     if row.since is not None and row.since.good_run_id and row.needs in severity.SLOW:
         runs = (row.since.good_run_id, record.run.id)
         listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
+    its_runs = (_RUNS, history_command(record.run.cluster, record.row.id))
     if row.past.runs:
-        listed.append((_RUNS, history_command(record)))
+        listed.append(its_runs)
     first = next_command(record, row.needs, directory)
-    known = {text: what for what, text in (*listed, (_RUNS, history_command(record)))}
+    known = {text: what for what, text in (*listed, its_runs)}
     too_good = row.needs is severity.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
     of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
     return [(known.get(first, of_need), first), *(pair for pair in listed if pair[1] != first)]
@@ -1418,7 +1393,7 @@ def row_curve(row: Row) -> ET.Element | None:
     runs = row.past.measured[-SHOWN:]
     if verdict is None or len(runs) < 2:
         return None
-    changes = [verdict.reference_s / point.judged_s - 1 for point in runs]
+    changes = [throughput_change(point.judged_s, verdict.reference_s) for point in runs]
     failed = [one for one in row.earlier if one.outcome == outcomes.ERROR.word and one.time_s >= runs[0].time_s]
     when = sorted([*(point.time_s for point in runs), *(one.time_s for one in failed)])
     x = Scale(0, max(len(when) - 1, 1), _ROOM, _CURVE_WIDE - _ROOM)
