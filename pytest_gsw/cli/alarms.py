@@ -1,4 +1,4 @@
-"""``pytest-gsw alarms``: what is wrong, since when, and who looks after it; ``acknowledge ID`` and ``reopen ID``."""
+"""``pytest-gsw alarms``: a list with onset and owner of each; ``acknowledge ID`` and ``reopen ID``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.run_arguments import clusters_of, opened
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import day, plural
+from pytest_gsw.common.text import day
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.alarms import Alarm, acknowledge, alarms_of
-from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, advice_line, cells, state_text
+from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, advice_line, cells, counts_text, state_text
 from pytest_gsw.history.store import REVOKE, Event, History
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.load import accepted_figures
 
 
 def run(asked: argparse.Namespace) -> Answer:
@@ -36,7 +36,7 @@ def run(asked: argparse.Namespace) -> Answer:
 
 
 def _found(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
-    accepted = {row.id: row.accepted for row in load_tables(asked.ini.tables(asked.baselines))}
+    accepted = accepted_figures(asked.ini.tables(asked.baselines))
     found = [one for name in clusters_of(history, asked) for one in alarms_of(history, name, accepted, now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))
 
@@ -52,7 +52,7 @@ def _named(found: Sequence[Alarm], given: str | None) -> Alarm:
 
 
 def _decide(history: History, asked: argparse.Namespace, alarm: Alarm, now_s: float) -> str:
-    """Acknowledge an alarm, or take that back; what was done."""
+    """Acknowledge an alarm, or take that back; the text of what was done."""
     if not asked.why:
         raise ConfigurationError("the history keeps the reason; add --why=TEXT")
     why = redact(asked.why, os.environ)
@@ -82,10 +82,7 @@ def _text(found: Sequence[Alarm]) -> str:
         return "no alarm"
     lines = [plain_table([cells(one) for one in found], *COLUMNS, style="simple")]
     lines += [line for one in found if (line := advice_line(one))]
-    standing = [one for one in found if one.stands]
-    paging = sum(one.pages for one in standing)
-    said = f"{plural(len(standing), 'alarm')}, {paging} to look at" if standing else "no alarm stands"
-    return "\n".join([*lines, said])
+    return "\n".join([*lines, counts_text(found) if any(one.stands for one in found) else "no alarm stands"])
 
 
 def _facts(one: Alarm) -> dict[str, Any]:

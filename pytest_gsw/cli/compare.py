@@ -48,10 +48,10 @@ def run(asked: argparse.Namespace) -> Answer:
 
 
 def _known_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
-    """By how much the jobs of each row differ; nothing where no history tells: directories are compared without one.
+    """The noise of each row by the history; nothing without one: directories are compared all the same.
 
     Raises:
-        ConfigurationError: The history that is asked for by name is none.
+        ConfigurationError: The history that is named is none.
     """
     try:
         with known_history(asked) as history:
@@ -65,7 +65,7 @@ def _known_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping
 
 
 def _of_directory(ini: Ini, given: str) -> tuple[Record, ...] | None:
-    """The records of a run that has a directory; a ConfigurationError where one cannot be read."""
+    """The records of a run that has a directory; a ConfigurationError if one cannot be read."""
     directory = run_directory(ini, given, holding="records")
     if directory is None:
         return None
@@ -76,7 +76,7 @@ def _of_directory(ini: Ini, given: str) -> tuple[Record, ...] | None:
 
 
 def _noises(history: History | None, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
-    """By how much the jobs of each row differ: the first runs' noise, to which what is compared adds nothing."""
+    """The noise of each row: that of its first runs, to which the compared runs add nothing."""
     histories = {} if history is None else histories_of_records(history, itertools.chain(*runs))
     return {key: noise for key, past in histories.items() if (noise := past.noise()) is not None}
 
@@ -96,7 +96,7 @@ def _text(compared: Comparison) -> str:
 
 
 def _changes(rows: Sequence[RowRatio]) -> list[str]:
-    """What has changed between the runs, each once, and of which rows."""
+    """The changes of the environment between the runs, each once, with its rows."""
     told: dict[str, list[str]] = {}
     for row in rows:
         if row.changes:
@@ -105,7 +105,7 @@ def _changes(rows: Sequence[RowRatio]) -> list[str]:
 
 
 def _names(rows: Sequence[str]) -> str:
-    """The first row, and how many more there are."""
+    """The first row, and the number of others."""
     return rows[0] if len(rows) == 1 else f"{rows[0]} and {plural(len(rows) - 1, 'more row')}"
 
 

@@ -1,4 +1,4 @@
-"""``pytest-gsw history``: what rows took, run by run, which drift, and the import of older runs."""
+"""``pytest-gsw history``: the times of rows, run by run, their drifts, and the import of older runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from pytest_gsw.results.record import NO_CLUSTER
 from pytest_gsw.results.run_id import LAST
 from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
-from pytest_gsw.tables.load import load_tables
+from pytest_gsw.stats.verdict import throughput_change
+from pytest_gsw.tables.load import accepted_figures, load_tables
 from pytest_gsw.tables.model import Baseline, row_matches
 from pytest_gsw.tables.value_types import nearest
 
@@ -75,7 +76,7 @@ def run(asked: argparse.Namespace) -> Answer:
     return quoted_answer(asked, facts, "\n".join(lines))
 
 
-# -- what is shown -------------------------------------------------------------------------------
+# -- the list of rows ----------------------------------------------------------------------------
 
 
 def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKey, Noise], hidden: int) -> str:
@@ -91,7 +92,7 @@ def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKe
 
 
 def _redefined(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
-    """Since when each row has its newest definition, where its jobs tell in what that differs from the one before."""
+    """The onset of each row's newest definition, with the changes that the environment of its jobs shows."""
     of_rows: dict[tuple[str, str], list[RowHistory]] = {}
     for key, past in histories.items():
         of_rows.setdefault((key.row, key.cluster), []).append(past)
@@ -107,7 +108,7 @@ def _redefined_text(newest: RowHistory, earlier: Iterable[RowHistory]) -> str:
 
 
 def _changes(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
-    """What changed under the newest runs of each row, and what came of it."""
+    """The changes of the environment under the newest runs of each row, with their effects."""
     return [
         f"{key.row} on {key.cluster}: {change_text(change)}"
         for key, past in histories.items()
@@ -116,7 +117,7 @@ def _changes(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
 
 
 def _told(changes: Sequence[Change]) -> list[Change]:
-    """The newest change that something came of, and the newest one."""
+    """The newest change with an effect, and the newest one."""
     beyond_noise = next((change for change in reversed(changes) if change.is_beyond_noise), None)
     return [change for change in changes if change is beyond_noise or change is changes[-1]]
 
@@ -133,7 +134,7 @@ def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) 
         "" if before_s is None else f"{before_s:.4g} s",
         noise_cell(noise),
         f"{minute(newest.time_s)} {newest.judged_s:.4g} s",
-        "" if before_s is None else percent(before_s / newest.judged_s - 1),
+        "" if before_s is None else percent(throughput_change(newest.judged_s, before_s)),
         sparkline(times_s, _letters(), _LEAST_SPAN * statistics.median(times_s)),
     ]
 
@@ -150,7 +151,7 @@ def sparkline(values: Sequence[float], letters: str = _BLOCKS, least_span: float
 
 
 def _letters() -> str:
-    """What the output can show."""
+    """The letters of sparklines that the output can show."""
     try:
         _BLOCKS.encode(sys.stdout.encoding or "ascii")
     except (UnicodeError, LookupError):
@@ -197,12 +198,12 @@ def _csv(points: Mapping[SeriesKey, Sequence[Point]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
+    """A text that spreadsheets do not take for a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _moment(time_s: float) -> str:
-    """A time in the reader's zone, as ISO 8601 has it; empty where the calendar has none."""
+    """A time in the reader's zone, in ISO 8601; empty if the calendar does not have it."""
     if not math.isfinite(time_s):
         return ""
     try:
@@ -211,7 +212,7 @@ def _moment(time_s: float) -> str:
         return ""
 
 
-# -- what is added -------------------------------------------------------------------------------
+# -- imports, and runs that do not count ---------------------------------------------------------
 
 
 def _import(asked: argparse.Namespace) -> Answer:
@@ -257,7 +258,7 @@ def _imported(asked: argparse.Namespace, history: History) -> Imported:
     rows = _rows(asked)
     if option == "--from-logs":
         return import_logs(path, rows, asked.cluster, history.has_job, lambda row: format_of(row, asked.plugins))
-    wing = import_module("pytest_gsw.nvidia.database")  # which nothing knows but by its name
+    wing = import_module("pytest_gsw.nvidia.database")  # the core imports nothing of it by a statement
     found: Imported = wing.import_llmb(path, rows, asked.cluster, history.has_job)
     return found
 
@@ -267,15 +268,15 @@ def _rows(asked: argparse.Namespace) -> tuple[Baseline, ...]:
     return tuple(row for row in rows if not asked.rows or any(row_matches(pattern, row.id) for pattern in asked.rows))
 
 
-#: What stands in the place of rows.
+#: The words in place of rows.
 WORDS = ("exclude", "include")
 
 
 def decide(history: History, word: str, runs: list[str], why: str | None) -> str:
-    """Leave runs out of what their rows are held against, or take that back; what was done.
+    """Exclude runs from the reference of their rows, or include them again; the text of what was done.
 
     Raises:
-        ConfigurationError: There is no such run, it says nothing new, or nobody says why.
+        ConfigurationError: There is no such run, it is in that state already, or no reason is given.
     """
     if not runs:
         raise ConfigurationError(f"history {word}: name a run\nnext: pytest-gsw history --csv")
@@ -301,7 +302,7 @@ def decide(history: History, word: str, runs: list[str], why: str | None) -> str
     return f"{history.shown}: {names} {are} no more; to take that back: {back}"
 
 
-# -- which rows drift -----------------------------------------------------------------------------
+# -- drifts ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -310,7 +311,7 @@ class _Trend:
 
     key: SeriesKey
     runs: int
-    #: Medians of the first runs that count and of the newest, seconds; ``None`` where there are too few runs.
+    #: Medians of the first runs that count and of the newest, seconds; ``None`` if there are too few runs.
     first_s: float | None
     newest_s: float | None
     found: Drifting | None
@@ -320,11 +321,11 @@ class _Trend:
     @property
     def throughput_change(self) -> float | None:
         """Newest over first throughput, less one."""
-        return self.first_s / self.newest_s - 1 if self.first_s and self.newest_s else None
+        return throughput_change(self.newest_s, self.first_s) if self.first_s and self.newest_s else None
 
 
 def _drift(asked: argparse.Namespace) -> Answer:
-    accepted = {row.id: row.accepted for row in load_tables(asked.ini.tables(asked.baselines))}
+    accepted = accepted_figures(asked.ini.tables(asked.baselines))
     with opened(asked) as history:
         newest = newest_definitions(series_of(history, asked))
         histories = newest_histories(history, newest, accepted)

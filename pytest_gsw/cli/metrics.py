@@ -1,4 +1,4 @@
-"""``pytest-gsw metrics``: what one log says, by itself or as a run of a documented row."""
+"""``pytest-gsw metrics``: the figures of one log, by itself or as a run of a documented row."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _facts(asked: argparse.Namespace, log_format: LogFormat, row: Baseline | Non
 
 
 def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
-    """The row of this id; a node id of pytest will do as well."""
+    """The row of this id, or of this node id of pytest."""
     wanted = given.rpartition("::")[2]
     rows = load_tables(tables)
     found = [row for row in rows if row.id == wanted]
@@ -86,7 +86,7 @@ def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
 
 
 def _image(log: Path, row: Baseline, cluster: Cluster | None) -> str | None:
-    """The image that the run used: by its log, else as a session on its cluster would start it."""
+    """The image of the run: by its log, else as a session on its cluster would start it."""
     named = provenance_in(log).image
     if named is None and cluster is not None:
         named = job_image(os.environ, make_job_spec(row, cluster, run_id="metrics"))
@@ -159,7 +159,7 @@ def _row_metrics(
     try:
         log = read_steps(row, run, log_format)
         measurement = measure_as_documented(row, run, log, log_format)
-    except LogError as error:  # a log by itself is of no job that there is anything to say of
+    except LogError as error:  # a log by itself has no job
         evidence = tuple((name, text) for name, text in error.evidence if name != "job")
         raise LogError(error.fact, evidence, error.tail, error.advice) from None
     image = _image(path, row, cluster)
@@ -171,7 +171,7 @@ def _row_metrics(
     except ValueError as error:
         raise LogError(str(error)) from None
     found, shown = measurement.figures, redact(image, os.environ)
-    # The series of a calibrated row is that of the documented machine; what is told here is this run's.
+    # The series of a calibrated row is that of the documented machine; the figures here are this run's.
     scale = (found.step_time_s or 1.0) / found.calibrated_step_time_s if found.calibrated_step_time_s else 1.0
     return {
         "format": log.format,
@@ -200,7 +200,7 @@ def _row_metrics(
         "tolerance": verdict.tolerance,
         "verdict": verdict.outcome.value,
         "reason": verdict.reason.value,
-        # A session asks the plugins that read them; here they would be left out without a word.
+        # Only a session has the plugins that read them: they are listed here, not left out silently.
         **({"metrics_not_judged": ", ".join(row.metrics)} if row.metrics else {}),
     }
 

@@ -1,4 +1,4 @@
-"""``pytest-gsw`` alone: the newest run, what of it needs attention, alarms, slow nodes, and what to type next."""
+"""``pytest-gsw`` alone: the newest run, its findings, alarms, slow nodes, and the commands to type next."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "slow", slow_since_text(suspect)
     for failing in (one for blamed in report.blamed_nodes.values() for one in blamed):
         yield "fails jobs", failing_text(failing)
-    following = next_commands(report.records, report.run.directory)
+    following = next_commands(report.records, report.run.directory, report.incident)
     if not following:
         following = [("alarms", command("pytest-gsw", "alarms"))] if alarms else []
     for _, text in following or [("", command("pytest-gsw", "report", LAST))]:

@@ -1,4 +1,4 @@
-"""``pytest-gsw nodes``: which nodes make jobs slow or fail them, since when, and by which jobs that is known."""
+"""``pytest-gsw nodes``: the nodes that make jobs slow or fail them, since when, and the jobs that show it."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def run(asked: argparse.Namespace) -> Answer:
 
 
 def exclude_list(found: Sequence[SlowNode | FailingNode]) -> str:
-    """What ``sbatch --exclude=`` takes, where that is nobody as well: a file of its own it refuses if it is empty."""
+    """The argument of ``sbatch --exclude=``, which may be empty; an empty file of nodes it refuses."""
     return ",".join(sorted({node for one in found for node in one.nodes}))
 
 
 def _of_cluster(history: History, cluster: str, since_s: float) -> Nodes:
     nodes = series_of_cluster(history, cluster, since_s).nodes
-    assert nodes is not None  # of a history they are told
+    assert nodes is not None  # a series from a history has them
     return nodes
 
 

@@ -24,10 +24,18 @@ from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import TEXTS
 from pytest_gsw.reports.html.pages import write_report
-from pytest_gsw.reports.run_report import Run, RunReport, accepted_in, run_report, run_reports, since_facts
+from pytest_gsw.reports.run_report import (
+    HistoryReader,
+    Run,
+    RunReport,
+    accepted_in,
+    run_report,
+    run_reports,
+    since_facts,
+)
 from pytest_gsw.results.junit import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.summary import counts_line
+from pytest_gsw.results.summary import counts_line, incident_of
 
 #: Where a run's report is in its directory by default.
 NAME = "report"
@@ -45,7 +53,8 @@ def run(asked: argparse.Namespace) -> Answer:
         runs = {records[0].run.id if records else run.directory.name: run for records, run in found}
         accepted = accepted_in(asked.ini.tables(asked.baselines), records)
         try:
-            index = write_report(run_reports(records, history, runs, accepted), directory, history)
+            reader = None if history is None else HistoryReader(history, accepted)
+            index = write_report(run_reports(records, reader, runs), directory, history)
         except OSError as error:
             raise ConfigurationError(f"the report cannot be written: {error.strerror}: {error.filename}") from None
     return Answer(f"{index}: {_said(found)}")
@@ -69,19 +78,19 @@ def _as_text(asked: argparse.Namespace) -> Answer:
 
 
 def report_of(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> RunReport:
-    """The run with its history where there is one: since when rows are too slow, slow nodes, and alarms."""
+    """The report of a run, with its history if there is one: onsets, slow nodes and alarms."""
     accepted = accepted_in(asked.ini.tables(asked.baselines), records)
     try:
         with known_history(asked) as history:
-            return run_report(records, run, history, accepted)
-    except RunError as error:  # the run is to be shown in any case
+            return run_report(records, run, None if history is None else HistoryReader(history, accepted))
+    except RunError as error:  # the run is shown in any case
         name = " ".join(filter(None, ("pytest-gsw", asked.command)))
         sys.stderr.write(f"{name}: without the history: {redact(str(error), os.environ)}\n")
     return run_report(records, run)
 
 
 def _asked(ini: Ini, given: str, history: History | None) -> tuple[tuple[Record, ...], Run]:
-    """A run of a directory, or of the history; a ConfigurationError where there is none, or nothing in it."""
+    """A run of a directory, or of the history; a ConfigurationError if there is none, or nothing in it."""
     found = run_directory(ini, given)
     if found is None:
         records = records_in(ini, history, given)
@@ -104,4 +113,4 @@ def _said(found: Sequence[tuple[tuple[Record, ...], Run]]) -> str:
     if len(found) > 1:
         return plural(len(found), "run")
     ((records, run),) = found
-    return counts_line(records, len(run.missing))
+    return counts_line(records, len(run.missing), incident_of(records))

@@ -113,6 +113,12 @@ def cells(alarm: Alarm) -> tuple[str, ...]:
     return (*said, change, minute(alarm.since_s), runs, acknowledged_text(alarm))
 
 
+def counts_text(alarms: Iterable[Alarm]) -> str:
+    """The number of active alarms, and of those that page: ``3 alarms, 1 to look at``."""
+    active = [one for one in alarms if one.stands]
+    return f"{plural(len(active), 'alarm')}, {sum(one.pages for one in active)} to look at"
+
+
 def state_text(alarm: Alarm) -> str:
     """The state of an alarm: ``new``, ``still (1 of 2 passes)``, ``over since 2026-11-23 16:11``.
 

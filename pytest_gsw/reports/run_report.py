@@ -1,4 +1,4 @@
-"""A run as its report has it: its rows with their runs before, its jobs, why rows could not be measured. Pure data."""
+"""The report of a run as a value: its rows with their history, its jobs, its causes of errors, its alarms."""
 
 from __future__ import annotations
 
@@ -46,36 +46,36 @@ from pytest_gsw.results.severity import Attention
 from pytest_gsw.results.suggested_commands import needs_of
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, Verdict, compare
-from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables.load import accepted_figures
 from pytest_gsw.tables.model import Accepted
 
 # -- one row ---------------------------------------------------------------------------------------
 
-#: What a row can need attention for, the worst first; the last two need none.
+#: The kinds of rows, the worst first; the last two need no attention.
 KINDS = tuple(one.kind for one in severity.ATTENTIONS if one.sign)
 
 
-#: File names may have 255 bytes, and a picture's has a few more than its page's.
+#: The longest name of a page: names of files may have 255 bytes.
 _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
 class Since:
-    """Since when a row is what it is in this run."""
+    """The onset of a row's state in this run."""
 
-    #: When the first run of which that is known began, seconds since the epoch, and its id and its job.
+    #: When the first run with it began, as far as known, seconds since the epoch; its id and its job.
     time_s: float
     run_id: str
     job_id: str
-    #: How many runs that are, in this run among them.
+    #: The number of runs with it, this one included.
     runs: int
-    #: The run of the last run before in which it was not; empty where none is known.
+    #: The last run before without it; empty if unknown.
     good_run_id: str = ""
     good_time_s: float | None = None
     good_s: float | None = None
-    #: By name, what of the environment was another before that run, or one of a few before it.
+    #: By name, the changes of the environment at that run, or one of a few before it.
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: Of a row that is too slow, how many of these runs regressed, where the others were inconclusive; else 0.
+    #: The number of regressed runs of a slow row, if the others were inconclusive; else 0.
     regressed: int = 0
 
 
@@ -86,10 +86,10 @@ class Row:
     record: Record
     #: The name of its page, without an extension.
     name: str
-    #: Its runs by the history, this one included where it was measured.
+    #: Its runs in the history, with this one if it was measured.
     past: RowHistory = field(default_factory=RowHistory)
     since: Since | None = None
-    #: What the runs before came to for it, measured or not, the oldest first.
+    #: Its outcomes in the runs before, measured or not, the oldest first.
     earlier: tuple[RowOutcome, ...] = ()
 
     @property
@@ -99,17 +99,17 @@ class Row:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """By name, what it is: all of :data:`FACTS`."""
+        """Its facts by name: all of :data:`FACTS`."""
         return {name: str(getattr(self.record.row, name)) for name in FACTS}
 
     @cached_property
     def drifting(self) -> Drifting | None:
-        """Whether it drifts; ``None`` of one that was not measured."""
+        """Its drift; ``None`` if it does not drift or was not measured."""
         return self.past.drifting if points_of(self.record) else None
 
     @cached_property
     def needs(self) -> Attention:
-        """What it needs attention for."""
+        """The reason for which it needs attention."""
         needs = needs_of(self.record)
         passed = needs in {severity.PASSED, severity.ACCEPTED}
         return severity.DRIFT if passed and self.drifting is not None else needs
@@ -121,12 +121,12 @@ class Row:
 
     @cached_property
     def verdict(self) -> Verdict | None:
-        """Its verdict, ``None`` where it has none."""
+        """Its verdict, ``None`` if it has none."""
         return self.record.judged
 
     @cached_property
     def change(self) -> float | None:
-        """Measured throughput over what the outcome rests on, less one; ``None`` where nothing was judged."""
+        """Measured throughput over its reference, less one; ``None`` if it was not judged."""
         return self.record.throughput_change
 
     @cached_property
@@ -143,35 +143,35 @@ class Row:
 
 
 def begin_of_job(job: JobFacts) -> float:
-    """When a job was submitted, or the nearest time to that which is known; 0 where none is."""
+    """When a job was submitted, or the nearest known time; 0 if there is none."""
     return job.submit_s or job.start_s or job.end_s or 0.0
 
 
 def as_submitted(job: JobFacts) -> tuple[float, ByNumber]:
-    """What jobs are sorted by, so that they are in the order of their submission.
+    """The sort key of jobs in the order of their submission.
 
-    Slurm's times are whole seconds; of the jobs of one second their ids tell.
+    Slurm's times are whole seconds; jobs of one second are in the order of their ids.
     """
     return begin_of_job(job), by_number(job.id)
 
 
 def worst_first(row: Row) -> tuple[int, float, ByNumber]:
-    """What rows are sorted by, so that the worst comes first and among equals the greatest loss."""
+    """The sort key of rows, the worst first, and among equals the greatest loss."""
     return KINDS.index(row.kind), row.change or 0.0, by_number(row.record.row.id)
 
 
 def is_slow(record: Record) -> bool:
-    """Whether a row is slower than its tolerance allows, whatever that is put down to."""
+    """True if a row is slower than its tolerance allows, whatever the reason."""
     return record.by_own_metric in outcomes.SLOW and not is_doubted(record)
 
 
 def is_doubted(record: Record) -> bool:
-    """Whether what was measured is not believed to be the row's."""
+    """True if the measured figure is not plausible."""
     return record.reason in DOUBTS
 
 
 def device(accelerator: str) -> str:
-    """What rows of an accelerator are counted in: GPUs, or on a machine without any its CPUs."""
+    """The unit of an accelerator's rows: GPU, or CPU on a machine without GPUs."""
     return "CPU" if accelerator == "CPU" else "GPU"
 
 
@@ -200,7 +200,7 @@ def _with_hash(name: str, node_id: str) -> str:
 
 
 def since_line(since: Since | None) -> str:
-    """Since when a row is what it is: ``2026-11-18 22:04, 3 runs``; empty where no run before is known."""
+    """The onset of a row's state: ``2026-11-18 22:04, 3 runs``; empty if no run before is known."""
     if since is None or (since.runs == 1 and not since.good_run_id):
         return ""
     first = f"{minute(since.time_s)}{'' if since.good_run_id else ' or before'}"
@@ -209,14 +209,14 @@ def since_line(since: Since | None) -> str:
 
 
 def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
-    """Since when a row is what it is, and what changed then, each with its name; nothing where that is not known."""
+    """The onset of a row's state and the changes at that time, each with its name; nothing if unknown."""
     line = since_line(since)
     if since is None or not line:
         return ()
     return (("since", line), *((("changed", changes_text(since.changes)),) if since.changes else ()))
 
 
-#: By what rows need, the outcomes of runs that are alike in that.
+#: By the need of a row, the outcomes of runs with the same state.
 _ALIKE = {
     **dict.fromkeys(severity.SLOW, outcomes.SLOW),
     severity.IMPROVED: frozenset({outcomes.IMPROVED.word}),
@@ -224,7 +224,7 @@ _ALIKE = {
 
 
 def since_of(row: Row) -> Since | None:
-    """Since when a row is what it is, ``None`` where nobody knows, or where it is well."""
+    """The onset of a row's state, ``None`` if unknown, or if it is well."""
     if row.needs is severity.ERROR:
         return _error_since(row)
     runs, alike = row.past.runs, _ALIKE.get(row.needs, frozenset())
@@ -249,7 +249,7 @@ def since_of(row: Row) -> Since | None:
 
 
 def _error_since(row: Row) -> Since:
-    """Since when a row could not be measured."""
+    """The onset of a row's errors."""
     record, last = row.record, row.record.jobs.last
     found = Since(begin_of(record.run.id, record_time_s(record)), record.run.id, "" if last is None else last.id, 1)
     for point in reversed(row.earlier):
@@ -266,22 +266,22 @@ _ADVICE = {signature.name: signature.advice for signature in SIGNATURES}
 
 @dataclass(frozen=True)
 class Run:
-    """What the records of a run do not say of it."""
+    """The facts of a run that its records do not have."""
 
     #: The run's directory.
     directory: Path
     #: By node id or file, why a row has no record that can be read.
     missing: Mapping[str, str] = field(default_factory=dict)
-    #: How its session ended, ``None`` where nobody wrote it down.
+    #: The exit status of its session, ``None`` if unknown.
     exit_status: int | None = None
-    #: Its alarms, ``None`` where the history is to be asked.
+    #: Its alarms; ``None`` to read them from the history.
     alarms: tuple[Alarm, ...] | None = None
-    #: What its session noted of its rows before it began, and when that was, seconds since the epoch.
+    #: The manifest of its session, and when that began, seconds since the epoch.
     noted: RunManifest = field(default_factory=RunManifest)
     begun_s: float | None = None
 
 
-#: What is known of a row that has no record, as metrics name it.
+#: The facts of a row without a record, as metrics name them.
 FACTS = ("workload", "framework", "dtype", "accelerator", "gpus")
 
 
@@ -291,7 +291,7 @@ class Unrecorded:
 
     node_id: str
     why: str
-    #: By name, what its session noted that it is: all of :data:`FACTS`, or nothing.
+    #: Its facts by name, by the session's manifest: all of :data:`FACTS`, or none.
     facts: Mapping[str, str]
 
     @property
@@ -304,12 +304,12 @@ class Unrecorded:
 class Cause:
     """Rows that could not be measured for the same cause."""
 
-    #: What happened, without the job that it happened to.
+    #: The fact, without its job.
     fact: str
     rows: tuple[Row, ...]
-    #: On which nodes, those of most rows first, as :func:`~pytest_gsw.results.summary.error_nodes` names them.
+    #: Their nodes, those of most rows first, as :func:`~pytest_gsw.results.summary.error_nodes` names them.
     nodes: str
-    #: What to do about it, where that is known.
+    #: The advice, if known.
     advice: str
 
 
@@ -322,7 +322,7 @@ class RunJob:
 
     @property
     def failed(self) -> bool:
-        """Whether it came to nothing."""
+        """True if it was not measured."""
         is_last = self.facts is self.row.record.jobs.last
         return (
             self.row.needs is severity.ERROR
@@ -332,26 +332,26 @@ class RunJob:
 
     @property
     def begin_s(self) -> float:
-        """When it was submitted, or the nearest time to that which is known; 0 where none is."""
+        """When it was submitted, or the nearest known time; 0 if there is none."""
         return begin_of_job(self.facts)
 
 
 @dataclass(frozen=True)
 class RunListEntry:
-    """One run of a history, in short."""
+    """A run of a history in short."""
 
     run_id: str
     #: When it began, seconds since the epoch.
     time_s: float
-    #: How many of its rows had which outcome.
+    #: The number of its rows by the words of their outcomes.
     outcomes: Mapping[str, int]
-    #: Whether the whole cluster was slower.
+    #: True if the whole cluster was slower.
     had_incident: bool = False
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """One run."""
+    """A run, for all renderers: the screen, pages, texts for CI."""
 
     run_id: str
     run: Run
@@ -359,20 +359,20 @@ class RunReport:
     rows: tuple[Row, ...]
     #: By cluster, the nodes that make jobs slow.
     slow_nodes: Mapping[str, tuple[SlowNode, ...]] = field(default_factory=dict)
-    #: By cluster, the nodes of which more jobs fail than by chance.
+    #: By cluster, the nodes on which more jobs fail than by chance.
     blamed_nodes: Mapping[str, tuple[FailingNode, ...]] = field(default_factory=dict)
-    #: By cluster, what is known of its other nodes; nothing without a history.
+    #: By cluster, its other nodes; nothing without a history.
     sound_nodes: Mapping[str, KnownGoodNodes] = field(default_factory=dict)
-    #: What the history knows to be wrong with its rows and its clusters' nodes: those that page first.
+    #: The alarms of its rows and its clusters' nodes: those that page first.
     alarms: tuple[Alarm, ...] = ()
-    #: By cluster, what its runs say of its rows together.
+    #: By cluster, the text of all of its rows together.
     told: Mapping[str, ClusterText] = field(default_factory=dict)
-    #: The runs that the history has of its clusters, the oldest first; nothing without a history.
+    #: The runs of its clusters in the history, the oldest first; nothing without a history.
     listed: tuple[RunListEntry, ...] = ()
 
     @property
     def replay_of(self) -> str:
-        """The run that it judged again, or the place of logs that it did; empty of a run of its own jobs."""
+        """The run, or the place of the logs, that it replayed; empty for a run of its own jobs."""
         return self.run.noted.replay_of
 
     @cached_property
@@ -387,23 +387,23 @@ class RunReport:
 
     @cached_property
     def whole(self) -> ClusterResult | None:
-        """What it was for the whole cluster, an incident or not; ``None`` where its rows are too few to tell."""
+        """Its effect on the whole cluster, an incident or not; ``None`` if it has too few rows."""
         return cluster_result_of(self.records)
 
     @property
     def incident(self) -> ClusterResult | None:
-        """That the whole cluster was slower."""
+        """Its incident, ``None`` if it is none."""
         return self.whole if self.whole is not None and self.whole.is_incident else None
 
     @property
     def incident_since(self) -> str:
-        """Since when that is so, and what changed then; empty where nobody knows."""
+        """The onset of the incident and the changes at that time; empty if unknown."""
         known = self.told.get(cluster_of(self.records[0])) if self.records else None
         return "" if known is None else known.since
 
     @cached_property
     def clusters(self) -> tuple[str, ...]:
-        """Where it ran."""
+        """Its clusters."""
         noted = {self.run.noted.cluster} - {""}
         return tuple(sorted({record.run.cluster for record in self.records} or noted))
 
@@ -416,30 +416,30 @@ class RunReport:
 
     @property
     def left(self) -> int:
-        """How many of its rows its session, which has ended, did not come to."""
+        """The number of rows that its session, which has ended, did not judge."""
         return [one.why for one in self.unrecorded].count(left_text(self.run.directory))
 
     @property
     def goes_on(self) -> bool:
-        """Whether its session has yet to come to some of its rows."""
+        """True if its session has yet to judge some of its rows."""
         return any(one.why == WAITS for one in self.unrecorded)
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """How many rows there are of each of :data:`KINDS`; rows without a record are errors."""
+        """The number of rows of each of :data:`KINDS`; rows without a record are errors."""
         counts = Counter(row.kind for row in self.rows)
         counts[severity.ERROR.kind] += len(self.unrecorded)
         return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
     @cached_property
     def outcomes(self) -> Mapping[str, int]:
-        """How many rows there are of each outcome, by its word; rows without a record are errors."""
+        """The number of rows of each outcome, by its word; rows without a record are errors."""
         counts = outcomes.counts((record.outcome for record in self.records), len(self.unrecorded))
         return {one.word: count for one, count in counts.items()}
 
     @property
     def as_listed(self) -> RunListEntry:
-        """The same in short, with its rows that have no record."""
+        """The run in short, with its rows that have no record."""
         return RunListEntry(self.run_id, self.begin_s or 0.0, self.outcomes, self.incident is not None)
 
     @cached_property
@@ -449,7 +449,7 @@ class RunReport:
 
     @cached_property
     def begin_s(self) -> float | None:
-        """When it began, or when its first job was submitted where that is all that is known."""
+        """When it began, or if unknown when its first job was submitted."""
         known = [job.begin_s for job in self.jobs if job.begin_s]
         first_s = self.run.begun_s or min(known, default=min(self._recorded_s, default=0.0))
         name = self.records[0].run.id if self.records else self.run_id
@@ -467,12 +467,12 @@ class RunReport:
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours that its jobs ran for, as far as that is known."""
+        """The GPU-hours of its jobs, as far as known."""
         return sum(map(used_gpu_hours, self.records))
 
     @property
     def exit_status(self) -> int:
-        """How its session ended, or would have by its records."""
+        """The exit status of its session, or the one that follows from its records."""
         if self.run.exit_status is not None:
             return self.run.exit_status
         failed = [outcomes.FAILED] if self.unrecorded or self.incident is not None else []
@@ -484,7 +484,7 @@ class RunReport:
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
-        """Why rows could not be measured, the most frequent cause first."""
+        """The causes of errors, the most frequent first."""
         found: dict[str, list[Row]] = {}
         for row in self.of(severity.ERROR.kind):
             found.setdefault(cause_of(row.record), []).append(row)
@@ -501,7 +501,7 @@ class RunReport:
 
     @cached_property
     def failing_nodes(self) -> tuple[tuple[str, int, int], ...]:
-        """Nodes on which jobs failed, how many of how many; the one that stands out most comes first."""
+        """Nodes on which jobs failed, with the numbers of failed and of all jobs; the greatest share first."""
         ran: Counter[str] = Counter()
         failed: Counter[str] = Counter()
         for job in self.jobs:
@@ -513,7 +513,7 @@ class RunReport:
 
 
 def advice_of(fact: str) -> str:
-    """What to do about a cause, where that is known."""
+    """The advice on a cause, if known."""
     if fact.startswith(NOT_FINITE):
         return DIVERGED
     return _ADVICE.get(fact.rpartition(": ")[2], "")
@@ -526,9 +526,9 @@ def _facts_of(noted: Mapping[str, str]) -> Mapping[str, str]:
 
 # -- reports from the records, the history, and the directories of runs ----------------------------
 
-#: How many runs before are asked what they came to: as many as a row's plot has.
+#: The number of earlier runs whose outcomes are read: as many as a row's plot has.
 EARLIER_RUNS = 200
-#: The newest runs of a row that its page lists.
+#: The most runs of a row that its page lists.
 LISTED_RUNS = 14
 #: Outcomes that follow from the figure and the limit alone.
 _BY_FIGURE = frozenset({Outcome.PASSED.value, Outcome.IMPROVED.value, Outcome.REGRESSED.value})
@@ -537,96 +537,165 @@ _BY_FIGURE = frozenset({Outcome.PASSED.value, Outcome.IMPROVED.value, Outcome.RE
 AllAccepted = Mapping[str, Mapping[str, Accepted]]
 
 
-class HistoryCache:
-    """A history of which each cluster is read once: all that is shown is of one moment.
+def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> AllAccepted | None:
+    """The accepted figures by row and cluster; ``None`` if no record rests on one."""
+    if all(record.reference != "accepted" for record in records):
+        return None
+    return accepted_figures(tables)
+
+
+class HistoryReader:
+    """A history as one report reads it: each cluster once, so that all of the report is of one moment.
 
     Args:
         history: All runs.
-        lines: By cluster, the runs that somebody has read already.
+        accepted: By row and cluster, the accepted figures: the runs that count begin with them.
     """
 
-    def __init__(self, history: History, lines: Mapping[str, ClusterSeries] | None = None) -> None:
-        self.history = history
-        self.read = dict(lines or {})
+    def __init__(self, history: History, accepted: AllAccepted | None = None) -> None:
+        self._history = history
+        self._accepted = accepted or {}
+        self._series: dict[str, ClusterSeries] = {}
+        self.histories: Mapping[SeriesKey, RowHistory] = {}
+        #: By cluster and row, the outcomes of earlier runs, the oldest first.
+        self.earlier: dict[tuple[str, str], tuple[RowOutcome, ...]] = {}
 
-    def lines(self, cluster: str) -> ClusterSeries:
+    def series(self, cluster: str) -> ClusterSeries:
         """The runs of a cluster."""
-        if cluster not in self.read:
-            self.read[cluster] = series_of_cluster(self.history, cluster)
-        return self.read[cluster]
+        if cluster not in self._series:
+            self._series[cluster] = series_of_cluster(self._history, cluster)
+        return self._series[cluster]
+
+    def alarms(self, records: Iterable[Record], slow_before: Sequence[SlowNode] | None = None) -> tuple[Alarm, ...]:
+        """The alarms of a run's rows and of its clusters' nodes; ``slow_before`` are those slow before it, if known."""
+        found = alarms_of_records(self._history, records, self._accepted, time.time(), slow_before, self.series)
+        return redact(found, os.environ)
+
+    def read(self, records: Collection[Record], runs: Collection[Run]) -> None:
+        """Read the histories of rows, and the outcomes of earlier runs without excluded ones.
+
+        Rows that were never judged are errors, in those of the runs that still have a directory beside these runs'.
+        """
+        self.histories = histories_of_records(self._history, records, self._accepted, self.series)
+        there = [
+            one for place in sorted({run.directory.parent for run in runs}) for one in newest_begun(place, EARLIER_RUNS)
+        ]
+        clusters = {record.run.cluster for record in records} | {run.noted.cluster for run in runs}
+        for cluster in clusters - {NO_CLUSTER, ""}:
+            excluded = {event.subject for event in self._history.events(cluster, EXCLUDE)}
+            recorded = self._history.outcomes(cluster, EARLIER_RUNS + len(runs))
+            begun_there = [one for one in there if one.cluster == cluster]
+            for row, of_row in _with_never_judged(recorded, begun_there).items():
+                self.earlier[cluster, row] = tuple(one for one in of_row if one.run_id not in excluded)
+
+    def before(self, record: Record) -> tuple[RowOutcome, ...]:
+        """The outcomes of a row in the runs before; a run that judged the same job again is none."""
+        time_s = record_time_s(record)
+        of_row = self.earlier.get((record.run.cluster, record.row.id), ())
+        return tuple(one for one in of_row if one.run_id != record.run.id and one.time_s < time_s)
+
+    def clusters_of(self, records: Iterable[Record]) -> tuple[str, ...]:
+        """The clusters of which there are histories of these rows."""
+        keys = (series_key(record) for record in records)
+        return tuple(dict.fromkeys(key.cluster for key in keys if key is not None and key in self.histories))
+
+    def cluster_texts(self, records: Iterable[Record]) -> dict[str, ClusterText]:
+        """By cluster, the text of its runs until this one for all of its rows together."""
+        current_run: dict[str, dict[str, Point]] = {}
+        together: dict[str, ClusterHistory] = {}
+        for record in records:
+            key, points = series_key(record), points_of(record)
+            adjustment = None if key is None or key not in self.histories else self.histories[key].beside
+            if key is not None and points and adjustment is not None:
+                current_run.setdefault(key.cluster, {})[key.row] = points[0].point
+                together[key.cluster] = adjustment.together
+        found = {}
+        for cluster, points_of_rows in current_run.items():
+            until_s = max(point.time_s for point in points_of_rows.values())
+            before = together[cluster].until(until_s, next(iter(points_of_rows.values())).run_id)
+            found[cluster] = redact(cluster_text(before.including_run(points_of_rows)), os.environ)
+        return found
+
+    def runs(self, clusters: Collection[str], incidents: Collection[str]) -> tuple[RunListEntry, ...]:
+        """The runs of clusters, the oldest first; ``incidents`` are the ids of those that were incidents."""
+        found: dict[str, list[RowOutcome]] = {}
+        for (cluster, _), of_row in self.earlier.items():
+            for one in of_row if cluster in clusters else ():
+                found.setdefault(one.run_id, []).append(one)
+        runs = (
+            RunListEntry(
+                run_id,
+                begin_of(run_id, min(one.time_s for one in of_run)),
+                Counter(one.outcome for one in of_run),
+                run_id in incidents,
+            )
+            for run_id, of_run in found.items()
+        )
+        return tuple(sorted(runs, key=lambda run: (run.time_s, run.run_id)))
 
 
-def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> AllAccepted | None:
-    """By row and cluster, what clusters have accepted; ``None`` where that counts for none of the records."""
-    if all(record.reference != "accepted" for record in records):
-        return None
-    return {row.id: row.accepted for row in load_tables(tables)}
-
-
-# -- reports ---------------------------------------------------------------------------------------
+def _with_never_judged(
+    recorded: Mapping[str, tuple[RowOutcome, ...]], there: Iterable[Begun]
+) -> Mapping[str, tuple[RowOutcome, ...]]:
+    """By row, the outcomes of a cluster's runs, with an error for each row that one of them never judged."""
+    found = {row: {one.run_id: one for one in of_row} for row, of_row in recorded.items()}
+    times_s: dict[str, float] = {}
+    for one in (one for of_row in recorded.values() for one in of_row):
+        times_s[one.run_id] = max(one.time_s, times_s.get(one.run_id, one.time_s))
+    for run in there:
+        name = run.directory.name
+        missing = [row for row in run.rows if name not in found.get(row, {})]
+        # A run with records that the history lacks was to be kept from it.
+        if not missing or (name not in times_s and any(run.directory.glob(RECORDS))) or is_owned(run.directory):
+            continue
+        for row in missing:
+            found.setdefault(row, {})[name] = RowOutcome(name, times_s.get(name, run.begun_s), ERROR.word)
+    return {row: tuple(sorted(of_row.values(), key=lambda one: one.time_s)) for row, of_row in found.items()}
 
 
 def run_report(
-    records: Iterable[Record],
-    run: Run | None = None,
-    history: History | None = None,
-    accepted: AllAccepted | None = None,
-    read: Mapping[str, ClusterSeries] | None = None,
+    records: Iterable[Record], run: Run | None = None, history: History | HistoryReader | None = None
 ) -> RunReport:
     """The report of one run, without secrets.
 
     Args:
         records: Its records.
-        run: What these do not say.
-        history: The runs before; ``None`` where there are none.
-        accepted: By row and cluster, what clusters have accepted: the runs that count begin with that.
-        read: By cluster, the runs that somebody has read already.
+        run: What its records do not have.
+        history: The runs before, or what has read some of them already; ``None`` if there is none.
 
     Raises:
-        HistoryError: The history did not answer.
+        HistoryError: The history could not be read.
     """
     listed = list(records)
     run_id = listed[0].run.id if listed else "" if run is None else run.directory.name
-    (found,) = _built({run_id: listed}, {} if run is None else {run_id: run}, history, accepted, read)
+    (found,) = _reports({run_id: listed}, {} if run is None else {run_id: run}, history)
     return found
 
 
 def run_reports(
     records: Iterable[Record],
-    history: History | None = None,
+    history: History | HistoryReader | None = None,
     runs: Mapping[str, Run] | None = None,
-    accepted: AllAccepted | None = None,
 ) -> tuple[RunReport, ...]:
-    """The reports of several runs, the newest first; ``has_run`` is by id what their records do not say."""
+    """The reports of several runs, the newest first; ``runs`` has by id what their records do not have."""
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs or {}}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
-    listed = {run_id: (runs or {}).get(run_id) or Run(RUNS / run_id) for run_id in by_run}
-    found = _built(by_run, listed, history, accepted)
+    found = _reports(by_run, {run_id: (runs or {}).get(run_id) or Run(RUNS / run_id) for run_id in by_run}, history)
     return tuple(sorted(found, key=lambda one: (one.begin_s or 0.0, one.run_id), reverse=True))
 
 
-def _built(
-    by_run: Mapping[str, Sequence[Record]],
-    runs: Mapping[str, Run],
-    history: History | None,
-    accepted: AllAccepted | None,
-    read: Mapping[str, ClusterSeries] | None = None,
+def _reports(
+    by_run: Mapping[str, Sequence[Record]], runs: Mapping[str, Run], history: History | HistoryReader | None
 ) -> list[RunReport]:
-    known = None if history is None else HistoryCache(history, read)
-    # A session quotes what it records; a record of an earlier release may hold anything.
+    reader = HistoryReader(history) if isinstance(history, History) else history
+    # A session redacts its records; a file may hold anything.
     shown = {run_id: [redact(record, os.environ) for record in of_run] for run_id, of_run in by_run.items()}
-    told = {run_id: _begun(run) for run_id, run in runs.items()}
-    histories: Mapping[SeriesKey, RowHistory] = {}
-    earlier: Mapping[tuple[str, str], tuple[RowOutcome, ...]] = {}
-    if known is not None:
-        every = [record for of_run in shown.values() for record in of_run]
-        histories = histories_of_records(known.history, every, accepted, known.lines)
-        earlier = _told_of(known, shown, told.values())
+    begun_runs = {run_id: _begun(run) for run_id, run in runs.items()}
+    if reader is not None:
+        reader.read([record for of_run in shown.values() for record in of_run], begun_runs.values())
     return [
-        _report(
-            redact(name, os.environ), of_run, told.get(name) or Run(Path()), known, histories, accepted or {}, earlier
-        )
+        _report(redact(name, os.environ), of_run, begun_runs.get(name) or Run(Path()), reader)
         for name, of_run in shown.items()
     ]
 
@@ -639,78 +708,31 @@ def _begun(run: Run) -> Run:
     return replace(run, missing=missing, noted=noted, begun_s=None if known is None else known.begun_s or None)
 
 
-def _report(
-    run_id: str,
-    records: Sequence[Record],
-    run: Run,
-    known: HistoryCache | None,
-    histories: Mapping[SeriesKey, RowHistory],
-    accepted: AllAccepted,
-    earlier: Mapping[tuple[str, str], tuple[RowOutcome, ...]],
-) -> RunReport:
-    rows, broken = _rows(records, histories, earlier)
-    alarms = run.alarms or ()
-    if run.alarms is None and known is not None:
-        alarms = redact(alarms_of_records(known.history, records, accepted, time.time(), read=known.lines), os.environ)
-    theirs = [key for record in records if (key := series_key(record)) is not None and key in histories]
-    nodes = {key.cluster: of_cluster for key in theirs if (of_cluster := histories[key].nodes) is not None}
-    slow = {cluster: tuple(one for one in of.slow if not one.mended) for cluster, of in nodes.items()}
+def _report(run_id: str, records: Sequence[Record], run: Run, reader: HistoryReader | None) -> RunReport:
+    rows, broken = _rows(records, reader)
+    run = replace(run, missing={**run.missing, **broken})
+    if reader is None:
+        return RunReport(run_id, run, rows, alarms=run.alarms or ())
+    alarms = reader.alarms(records) if run.alarms is None else run.alarms
+    series = {cluster: reader.series(cluster) for cluster in reader.clusters_of(records)}
+    slow = {cluster: tuple(one for one in of.slow if not one.mended) for cluster, of in series.items()}
+    nodes = {cluster: of.nodes for cluster, of in series.items() if of.nodes is not None}
     report = RunReport(
         run_id,
-        replace(run, missing={**run.missing, **broken}),
-        tuple(rows),
-        slow_nodes={cluster: redact(suspects, os.environ) for cluster, suspects in slow.items() if suspects},
-        blamed_nodes={cluster: redact(of.failing, os.environ) for cluster, of in nodes.items() if of.failing},
-        sound_nodes={cluster: redact(of.sound, os.environ) for cluster, of in nodes.items()},
+        run,
+        rows,
+        slow_nodes=redact({cluster: suspects for cluster, suspects in slow.items() if suspects}, os.environ),
+        blamed_nodes=redact({cluster: of.failing for cluster, of in nodes.items() if of.failing}, os.environ),
+        sound_nodes=redact({cluster: of.sound for cluster, of in nodes.items()}, os.environ),
         alarms=alarms,
-        told=_together(records, histories),
+        told=reader.cluster_texts(records),
     )
     incidents = {seen.run_id for one in alarms if one.spell.kind is Kind.INCIDENT for seen in one.spell.runs}
-    return replace(report, listed=_listed(report.clusters, earlier, incidents))
+    return replace(report, listed=reader.runs(report.clusters, incidents))
 
 
-def _together(records: Sequence[Record], histories: Mapping[SeriesKey, RowHistory]) -> dict[str, ClusterText]:
-    """By cluster, what its runs until then say of its rows together."""
-    current_run: dict[str, dict[str, Point]] = {}
-    asked: dict[str, ClusterHistory] = {}
-    for record in records:
-        key, points = series_key(record), points_of(record)
-        beside = None if key is None or key not in histories else histories[key].beside
-        if key is not None and points and beside is not None:
-            current_run.setdefault(key.cluster, {})[key.row] = points[0].point
-            asked[key.cluster] = beside.together
-    found = {}
-    for cluster, points_of_rows in current_run.items():
-        until_s = max(point.time_s for point in points_of_rows.values())
-        before = asked[cluster].until(until_s, next(iter(points_of_rows.values())).run_id)
-        found[cluster] = redact(cluster_text(before.including_run(points_of_rows)), os.environ)
-    return found
-
-
-# -- rows ------------------------------------------------------------------------------------------
-
-
-def _rows(
-    records: Sequence[Record],
-    histories: Mapping[SeriesKey, RowHistory],
-    earlier: Mapping[tuple[str, str], tuple[RowOutcome, ...]],
-) -> tuple[list[Row], dict[str, str]]:
-    """The rows of a run, and by node id why a record cannot be shown."""
-    names = page_names(record.row.node_id for record in records)
-    rows, broken = [], {}
-    for record in records:
-        try:
-            row = Row(record, names[record.row.node_id], _past_of(record, histories), earlier=_before(record, earlier))
-            if row.verdict is not None and row.needs is severity.INCONCLUSIVE:
-                inconclusive_text(record, row.verdict)
-            rows.append(replace(row, since=since_of(row)))
-        except ValueError as error:  # numbers that nothing can be made of
-            broken[record.row.node_id] = f"its record cannot be shown: {error}"
-    return rows, broken
-
-
-def _past_of(record: Record, histories: Mapping[SeriesKey, RowHistory]) -> RowHistory:
-    """What is known of a row until a run of it, that run included."""
+def _row_history(record: Record, histories: Mapping[SeriesKey, RowHistory]) -> RowHistory:
+    """The history of a row until a run of it, with that run."""
     key = series_key(record)
     if key is None:
         return RowHistory()
@@ -719,86 +741,33 @@ def _past_of(record: Record, histories: Mapping[SeriesKey, RowHistory]) -> RowHi
     return histories.get(key, RowHistory()).without(record.run.id, until_s, current_run).including_run(current_run)
 
 
-def _before(record: Record, told: Mapping[tuple[str, str], tuple[RowOutcome, ...]]) -> tuple[RowOutcome, ...]:
-    """What the runs before came to for a row; one that judged the same job again was none."""
-    time_s = record_time_s(record)
-    of_row = told.get((record.run.cluster, record.row.id), ())
-    return tuple(one for one in of_row if one.run_id != record.run.id and one.time_s < time_s)
+def _rows(records: Sequence[Record], reader: HistoryReader | None) -> tuple[tuple[Row, ...], dict[str, str]]:
+    """The rows of a run, and by node id why a record cannot be shown."""
+    names = page_names(record.row.node_id for record in records)
+    rows, broken = [], {}
+    for record in records:
+        name = names[record.row.node_id]
+        past = _row_history(record, {} if reader is None else reader.histories)
+        try:
+            row = Row(record, name, past, earlier=() if reader is None else reader.before(record))
+            if row.verdict is not None and row.needs is severity.INCONCLUSIVE:
+                inconclusive_text(record, row.verdict)
+            rows.append(replace(row, since=since_of(row)))
+        except ValueError as error:  # numbers that nothing can be computed of
+            broken[record.row.node_id] = f"its record cannot be shown: {error}"
+    return tuple(rows), broken
 
 
-# -- what runs before came to ------------------------------------------------------------------------
-
-
-def _told_of(
-    known: HistoryCache, by_run: Mapping[str, Collection[Record]], asked: Collection[Run]
-) -> Mapping[tuple[str, str], tuple[RowOutcome, ...]]:
-    """By cluster and row, what the runs of the history came to, those that somebody has excluded left out.
-
-    Rows that were never judged are errors, in those of the runs that still have a directory beside those asked for.
-    """
-    clusters = {record.run.cluster for records in by_run.values() for record in records}
-    clusters = (clusters | {run.noted.cluster for run in asked}) - {NO_CLUSTER, ""}
-    there = [
-        one for runs in sorted({run.directory.parent for run in asked}) for one in newest_begun(runs, EARLIER_RUNS)
-    ]
-    found: dict[tuple[str, str], tuple[RowOutcome, ...]] = {}
-    for cluster in clusters:
-        excluded = {event.subject for event in known.history.events(cluster, EXCLUDE)}
-        told = known.history.outcomes(cluster, EARLIER_RUNS + len(by_run))
-        for row, of_row in _with_never_judged(told, [one for one in there if one.cluster == cluster]).items():
-            found[cluster, row] = tuple(one for one in of_row if one.run_id not in excluded)
-    return found
-
-
-def _with_never_judged(
-    told: Mapping[str, tuple[RowOutcome, ...]], there: Iterable[Begun]
-) -> Mapping[str, tuple[RowOutcome, ...]]:
-    """By row, what the runs of a cluster came to, with an error for each row that one of them never judged."""
-    found = {row: {one.run_id: one for one in of_row} for row, of_row in told.items()}
-    times_s: dict[str, float] = {}
-    for one in (one for of_row in told.values() for one in of_row):
-        times_s[one.run_id] = max(one.time_s, times_s.get(one.run_id, one.time_s))
-    for run in there:
-        name = run.directory.name
-        missing = [row for row in run.rows if name not in found.get(row, {})]
-        # Of a run with records that the history does not know, it was to know nothing.
-        if not missing or (name not in times_s and any(run.directory.glob(RECORDS))) or is_owned(run.directory):
-            continue
-        for row in missing:
-            found.setdefault(row, {})[name] = RowOutcome(name, times_s.get(name, run.begun_s), ERROR.word)
-    return {row: tuple(sorted(of_row.values(), key=lambda one: one.time_s)) for row, of_row in found.items()}
-
-
-def _listed(
-    clusters: Collection[str], told: Mapping[tuple[str, str], tuple[RowOutcome, ...]], incidents: Collection[str]
-) -> tuple[RunListEntry, ...]:
-    """The runs of clusters, the oldest first; by their ids, which were incidents."""
-    found: dict[str, list[RowOutcome]] = {}
-    for (cluster, _), of_row in told.items():
-        for one in of_row if cluster in clusters else ():
-            found.setdefault(one.run_id, []).append(one)
-    runs = (
-        RunListEntry(
-            run_id,
-            begin_of(run_id, min(one.time_s for one in of_run)),
-            Counter(one.outcome for one in of_run),
-            run_id in incidents,
-        )
-        for run_id, of_run in found.items()
-    )
-    return tuple(sorted(runs, key=lambda run: (run.time_s, run.run_id)))
-
-
-# -- what runs before were judged by -----------------------------------------------------------------
+# -- references of earlier runs ----------------------------------------------------------------------
 
 
 def judged_by(rows: Iterable[Row], history: History) -> dict[tuple[str, str], dict[str, float]]:
-    """By row and cluster, the seconds that each of its newest runs was judged by, where that is not today's figure.
+    """By row and cluster, the reference of each of its newest runs in seconds, if one is not the current reference.
 
     Records are read of such rows alone: it takes longer than all else that a page needs.
 
     Raises:
-        HistoryUnavailableError: The history did not answer.
+        HistoryUnavailableError: The history could not be reached.
     """
     wanted: dict[str, set[str]] = {}
     for row in rows:
@@ -821,7 +790,7 @@ def judged_by(rows: Iterable[Row], history: History) -> dict[tuple[str, str], di
 
 
 def current_reference(row: Row) -> tuple[float | None, str]:
-    """The seconds that the row is held against, and what they are: the same that its verdict is of."""
+    """The reference of the row's verdict in seconds, and its name."""
     judged = row.record.judged_metric.key
     for held, name in (
         (row.record.figures.accepted, "the accepted"),
@@ -833,7 +802,7 @@ def current_reference(row: Row) -> tuple[float | None, str]:
 
 
 def reference_at(row: Row, point: Point, known: Mapping[str, float]) -> float | None:
-    """The seconds that a run of the row was judged by; ``None`` where they are not known, and were not today's."""
+    """The reference of a run of the row in seconds; ``None`` if it is unknown, and not the current one."""
     found = known.get(point.run_id)
     if found is not None or (point.run_id != row.record.run.id and _is_unlike(row, point)):
         return found
@@ -841,7 +810,7 @@ def reference_at(row: Row, point: Point, known: Mapping[str, float]) -> float | 
 
 
 def _is_unlike(row: Row, point: Point) -> bool:
-    """Whether what a run came to is not what today's figure and tolerance give."""
+    """True if the outcome of a run is not the one by the current reference and tolerance."""
     held_s, _ = current_reference(row)
     if held_s is None or point.outcome not in _BY_FIGURE:
         return False

@@ -183,13 +183,14 @@ def rebuild_junit(
     return root
 
 
-def read_run(directory: Path, known: Mapping[str, Record] | None = None) -> tuple[tuple[Record, ...], dict[str, str]]:
+def read_run(directory: Path, known: dict[str, Record] | None = None) -> tuple[tuple[Record, ...], dict[str, str]]:
     """The records of a run's directory, and, by their path in it, why others cannot be read.
 
-    ``known`` are records that need not be read, by the names of their files.
+    ``known`` are records that need not be read, by the names of their files; those that are read are added to it.
     """
-    known = known or {}
+    known = {} if known is None else known
     found = {path: known.get(path.name) or _read(path) for path in record_files(directory)}
+    known |= {path.name: record for path, record in found.items() if isinstance(record, Record)}
     records = tuple(record for record in found.values() if isinstance(record, Record))
     # One that cannot be read must not hide the others, nor be lost itself.
     return records, {f"records/{path.name}": why for path, why in found.items() if isinstance(why, str)}
@@ -203,7 +204,7 @@ def _read(path: Path) -> Record | str:
 
 
 def read_whole_run(
-    directory: Path, known: Mapping[str, Record] | None = None, *, goes_on: bool = False
+    directory: Path, known: dict[str, Record] | None = None, *, goes_on: bool = False
 ) -> tuple[tuple[Record, ...], dict[str, str]]:
     """The records of a run's directory, and why rows of the run have none.
 

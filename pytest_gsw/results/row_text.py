@@ -1,4 +1,4 @@
-"""What people read of one row, made from its record and its verdict: lines of plain ASCII text."""
+"""Texts of one row, by its record and its verdict: lines of plain ASCII."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_gsw.clusters.model import LOCAL
 from pytest_gsw.common.text import at_line, duration, percent, rounded, share
@@ -30,7 +31,7 @@ from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
 from pytest_gsw.tables.model import TOLERANCE, Accepted
 
-#: Ranks that are named; of a job of thousands, all may differ.
+#: The most ranks that are named: in a job of thousands, all may differ.
 _RANKS_SHOWN = 4
 _RANKS_WAIT = (
     "ranks of one job wait for each other in every step, so that all take the same time: "
@@ -52,22 +53,22 @@ def repeat_text(job: JobFacts) -> str:
 
 
 def compared_text(record: Record) -> str:
-    """What the log stated as the row does, in one line: ``GPUs 64, sequence length 8192``."""
+    """The settings that log and row agree on, in one line: ``GPUs 64, sequence length 8192``."""
     return ", ".join(f"{name} {value}" for name, value in record.run.compared.items())
 
 
 def title(metric: Metric, record: Record) -> str:
-    """What stands above a record's figure; an MFU of a measured peak is never to be taken for a data sheet's."""
+    """The heading of a record's figure; an MFU of a measured peak must not be taken for a data sheet's."""
     return f"{metric.title}{of_peak(record)}" if metric is metrics.MFU else metric.title
 
 
 def shown_by(metric: Metric) -> Callable[[float], str]:
-    """How a metric's numbers are written."""
+    """The format of a metric's numbers."""
     return share if metric.format is None else metric.format.format
 
 
 def of_peak(record: Record) -> str:
-    """What stands behind an MFU that is of a measured peak."""
+    """The words after an MFU of a measured peak; empty for other MFUs."""
     return "" if record.figures.calibration_flops is None else " of measured peak"
 
 
@@ -78,14 +79,14 @@ def verdict_fact(
     cluster: str = "",
     metric: str = "",
 ) -> str:
-    """The first line of a failed or passed row: metric, measured, what it is held against, limit.
+    """The first line of a failed or passed row: metric, measured figure, reference, limit.
 
     Args:
         record_documented: The document's figures.
         verdict: The verdict.
-        tokens_per_s: What was measured; ``None`` for rows that are not judged by their throughput.
-        cluster: Whose the accepted figure is, where the verdict rests on one.
-        metric: What is timed in a row that is not judged by its throughput, such as ``calibrated_step_time``.
+        tokens_per_s: The measured throughput; ``None`` for rows that are not judged by it.
+        cluster: The cluster of the accepted figure, if the verdict rests on one.
+        metric: The timed metric of a row that is not judged by its throughput, such as ``calibrated_step_time``.
     """
     is_accepted = verdict.accepted_s is not None
     of_jobs = _of_jobs(len(verdict.jobs_s))
@@ -99,7 +100,7 @@ def verdict_fact(
         measured, unit = f"throughput {tokens_per_s:,.0f} tokens/s{of_jobs}", ""
         words = ("below", "above")
         per_second = tokens_per_s * verdict.measured_s
-        # The table's throughput where there is one; the comparison itself rests on the step time.
+        # The table's throughput if it has one; the comparison itself rests on the step time.
         documented = f"{record_documented.get(metrics.TOKENS_PER_S.key) or per_second / verdict.documented_s:,.0f}"
         reference = f"{per_second / verdict.reference_s:,.0f}" if is_accepted else documented
     compared = f"{_changed(verdict.throughput_change, words)} the {kind} {reference}{unit}{of_whom}"
@@ -110,7 +111,7 @@ def verdict_fact(
 
 
 def _beside_others(verdict: Verdict) -> str:
-    """What is left of a row that has not passed without what the run was slower for all others."""
+    """The change of a row that has not passed, without the cluster's effect; empty for other rows."""
     effect, left = verdict.cluster_effect, verdict.left_change
     if effect is None or left is None or verdict.own in {Outcome.PASSED, Outcome.IMPROVED}:
         return ""
@@ -119,7 +120,7 @@ def _beside_others(verdict: Verdict) -> str:
 
 
 def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:
-    """What was measured of a site's metric, against what, and what is allowed, in one clause."""
+    """The measured value of a site's metric, its reference and its tolerance, in one clause."""
     metric = found.metric
     more = _changed(found.change, ("below", "above"))
     against = f"the documented {found.documented:.4g} {metric.unit}"
@@ -130,7 +131,7 @@ def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:
 
 
 def worst_change(verdict: Verdict) -> str:
-    """By how much a row differs in what decides it: ``throughput -10.8 %``, ``peak memory +14.6 %``."""
+    """The change of the metric that decides a row: ``throughput -10.8 %``, ``peak memory +14.6 %``."""
     if verdict.own_outcome is None:
         return f"throughput {percent(verdict.throughput_change)}"
     worst = next(one for one in verdict.metrics if one.outcome is verdict.outcome)
@@ -138,7 +139,7 @@ def worst_change(verdict: Verdict) -> str:
 
 
 def row_fact(own: str, verdict: Verdict) -> str:
-    """The first line of a row, with ``own`` of its own metric: what is the worst of it comes first."""
+    """The first line of a row, with ``own`` of its own metric; the worst metric comes first."""
     worst_first = sorted(verdict.metrics, key=lambda one: WORST_FIRST.index(one.outcome))
     facts = [metric_fact(one, len(verdict.jobs_s)) for one in worst_first]
     place = sum(WORST_FIRST.index(one.outcome) < WORST_FIRST.index(verdict.own) for one in worst_first)
@@ -146,12 +147,12 @@ def row_fact(own: str, verdict: Verdict) -> str:
 
 
 def _of_jobs(jobs: int) -> str:
-    """What the figure is of several jobs."""
+    """The words after a figure that is the median of several jobs."""
     return f", the median of {jobs} jobs," if jobs > 1 else ""
 
 
 def _allowed(verdict: Verdict) -> str:
-    """What is allowed, and why it is not the tolerance where it is not."""
+    """The allowed change, and the limit with its reason if that is another."""
     allowed = f"allowed {verdict.tolerance * 100:g} %"
     if verdict.reason is Reason.TOO_GOOD and verdict.max_gain is not None:
         return f"{allowed}, and no more than {verdict.max_gain * 100:.3g} % is believed"
@@ -162,7 +163,7 @@ def _allowed(verdict: Verdict) -> str:
 
 
 def _ranks(ranks: RankSpread | None) -> str:
-    """Which ranks of a job differ from the others, and by how much."""
+    """The ranks of a job that differ from the others, with their times."""
     if ranks is None:
         return ""
     named = ((f"rank {label}" if label.isdigit() else label, seconds) for label, seconds in ranks.ranks[:_RANKS_SHOWN])
@@ -173,21 +174,21 @@ def _ranks(ranks: RankSpread | None) -> str:
 
 
 def noise_text(noise: Noise) -> str:
-    """By how much jobs of a row differ, and how that is known."""
+    """The noise between jobs of a row, and the number of jobs that it is computed of."""
     if not noise.jobs:
         return f"its jobs are taken to differ by {noise.sigma * 100:.2g} % until enough of them are known"
     return f"its jobs differ by {noise.sigma * 100:.2g} % (standard deviation of {noise.jobs})"
 
 
 def inconclusive_line(record: Record) -> str:
-    """What a session's summary must say of a row that is neither passed nor regressed; an incident lists its own."""
+    """An inconclusive row's text in a session's summary; empty for others and for rows that an incident lists."""
     if record.outcome != outcomes.INCONCLUSIVE.word or record.reason == Reason.INCIDENT.value:
         return ""
     return f"{record.reason}: {record.fact}" if record.reason and not record.own_outcome else record.fact
 
 
 def _statistic_gap(verdict: Verdict) -> str:
-    """Where the document's statistic is not what the run was like."""
+    """The gap between the document's statistic and the steady steps; empty if there is none."""
     gap, steady_s = verdict.statistic_gap, verdict.steady_s
     if gap is None or steady_s is None:
         return ""
@@ -196,9 +197,9 @@ def _statistic_gap(verdict: Verdict) -> str:
 
 
 def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] = ()) -> str:
-    """Why a row that was measured is neither passed nor regressed.
+    """The reason for which a measured row is neither passed nor regressed.
 
-    ``canaries`` are the canary rows that were too slow in the session, where that is known.
+    ``canaries`` are the canary rows that were too slow in the session, if known.
     """
     fact = f"inconclusive: {record.fact}"
     if verdict.own is not Outcome.INCONCLUSIVE:  # one of the site's metrics is, which the fact says
@@ -229,7 +230,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
 
 
 def _too_good(record: Record, verdict: Verdict) -> str:
-    """That a gain is not believed, where its cause may be, and how it is accepted."""
+    """The text of an implausible gain: where its cause may be, and how it is accepted."""
     gain = verdict.greatest_gain
     fastest = f": one of its jobs took {min(verdict.jobs_s):.4g} s" if gain > verdict.throughput_change else ""
     where = f"{record.row.baseline} (decimal point, unit, statistic {record.timing.statistic})"
@@ -246,44 +247,69 @@ def _changed(throughput_change: float, words: tuple[str, str]) -> str:
 
 
 def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, str]]) -> str:
-    """The whole text of a row that was judged: the fact, a table, where things are, what to type next."""
+    """The whole text of a judged row: the fact, a table, its files, the next commands."""
     lines = [record.fact, "", figures_table(record, verdict), ""]
     return "\n".join([*lines, *fact_lines(facts)])
 
 
-def figures_table(record: Record, verdict: Verdict) -> str:
-    """Measured against documented figures, one line each; accepted ones stand between them where they count."""
-    rows: list[tuple[str, ...]] = []
-    is_accepted = verdict.accepted_s is not None
+class FigureCells(NamedTuple):
+    """A figure in tables: measured, against the document, and against the accepted figure; empty if unknown."""
+
+    title: str
+    measured: str
+    documented: tuple[str, str]
+    accepted: tuple[str, str]
+    #: The allowed change, and the outcome by the figure.
+    allowed: str
+    outcome: str
+
+
+def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool = False) -> list[FigureCells]:
+    """The figures of a row that are measured or documented, and the site's metrics.
+
+    ``only_measured`` leaves out those that are not measured, and minor ones that are not documented.
+    """
+    found = []
     for metric in metrics.METRICS:
-        key = metric.key
-        measured, documented = record.figures.measured.get(key), record.figures.documented.get(key)
-        if measured is None or (documented is None and not metric.always_shown):
+        measured, documented = record.figures.measured.get(metric.key), record.figures.documented.get(metric.key)
+        if measured is None and (documented is None or only_measured):
             continue
-        documented = record.figures.stated(key)
-        accepted = record.figures.accepted.get(key) if is_accepted else None
-        allowed = allowed_text(record, verdict, metric)
-        word = verdict.own.value if allowed else "derived"
-        show = shown_by(metric)
-        by_document = (show(documented), percent(measured / documented - 1)) if documented else ("", "")
-        if is_accepted:
-            by_cluster = (show(accepted), percent(measured / accepted - 1)) if accepted else ("", "")
-            rows.append((title(metric, record), show(measured), *by_cluster, allowed, word, *by_document))
-        else:
-            rows.append((title(metric, record), show(measured), *by_document, allowed, word))
+        if only_measured and documented is None and not metric.always_shown:
+            continue
+        show, stated = shown_by(metric), record.figures.stated(metric.key)
+        allowed = "" if verdict is None else allowed_text(record, verdict, metric)
+        outcome = "" if verdict is None else verdict.own.value if allowed else "derived"
+        by_document = _against(measured, stated, show)
+        by_cluster = _against(measured, record.figures.accepted.get(metric.key), show)
+        shown = "" if measured is None else show(measured)
+        found.append(FigureCells(title(metric, record), shown, by_document, by_cluster, allowed, outcome))
     for one in record.metrics:
-        stated = (f"{one.documented:,.4g}", percent(one.change))
-        held = (percent(one.allowed_change), one.outcome.value)
-        against = ("", "", *held, *stated) if is_accepted else (*stated, *held)
-        rows.append((f"{one.metric.label} ({one.metric.unit})", f"{one.measured:,.4g}", *against))
-    columns = ["metric", ">measured", ">documented", ">change", ">allowed", ""]
-    if is_accepted:
-        columns = ["metric", ">measured", ">accepted", ">change", ">allowed", "", ">documented", ">change"]
+        name, stated_text = f"{one.metric.label} ({one.metric.unit})", f"{one.documented:,.4g}"
+        by_document, allowed = (stated_text, percent(one.change)), percent(one.allowed_change)
+        found.append(FigureCells(name, f"{one.measured:,.4g}", by_document, ("", ""), allowed, one.outcome.value))
+    return found
+
+
+def _against(measured: float | None, reference: float | None, show: Callable[[float], str]) -> tuple[str, str]:
+    """A reference and the change against it."""
+    if not reference:
+        return "", ""
+    return show(reference), "" if measured is None else percent(measured / reference - 1)
+
+
+def figures_table(record: Record, verdict: Verdict) -> str:
+    """Measured against documented figures, one line each; between them accepted ones if the verdict rests on one."""
+    lines = figure_cells(record, verdict, only_measured=True)
+    if verdict.accepted_s is None:
+        columns = ["metric", ">measured", ">documented", ">change", ">allowed", ""]
+        return plain_table(((x.title, x.measured, *x.documented, x.allowed, x.outcome) for x in lines), *columns)
+    columns = ["metric", ">measured", ">accepted", ">change", ">allowed", "", ">documented", ">change"]
+    rows = ((x.title, x.measured, *x.accepted, x.allowed, x.outcome, *x.documented) for x in lines)
     return plain_table(rows, *columns)
 
 
 def allowed_text(record: Record, verdict: Verdict, metric: Metric) -> str:
-    """By how much a figure may differ; empty of what follows from what was measured, and not from what is judged."""
+    """The allowed change of a figure; empty if the verdict does not rest on it."""
     judged = record.judged_metric
     if metric is metrics.TOKENS_PER_S and judged is metrics.STEP_TIME:
         return percent(verdict.allowed_throughput_change)
@@ -298,7 +324,7 @@ def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]:
-    """Where a run's things are, and the commands to repeat it: with a new job, and from its log where it left one."""
+    """The files of a run, and the commands to repeat it: with a new job, and from its log if it has one."""
     repeat = [("again", again)]
     facts = [("baseline", f"{record.row.baseline}  ({at_line(record.row.document, record.row.document_line)})")]
     facts += [("source", record.row.source)] if record.row.source else []
@@ -327,7 +353,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
     if record.run.log:
         facts.append(("log", record.run.log))
         if BOOST_NOT_SET in record.run.environment.values():
-            from pytest_gsw.validation.run import boost_error  # few rows read the file beside their log
+            from pytest_gsw.validation.run import boost_error  # few rows need the file next to their log
 
             facts.append(("vboost", f"{BOOST_NOT_SET}: {boost_error(Path(record.run.log))}"))
         repeat.append(("offline", offline))
@@ -337,13 +363,13 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
 
 
 def _si(number: float) -> str:
-    """A number with an SI prefix behind it: ``95.1 G``."""
+    """A number with an SI prefix: ``95.1 G``."""
     power = max(0, min(5, int(math.log10(number) // 3)))
     return f"{number / 1000**power:.3g} {' kMGTP'[power].strip()}"
 
 
 def _steps_text(record: Record) -> str:
-    """How many steps there were, and how even they are once the run is steady."""
+    """The number of steps, and the spread of the steady ones."""
     known = {"median": record.timing.median_s, "mean": record.timing.mean_s, "p90": record.timing.p90_s}
     spread = ", ".join(f"{name} {value:.4g} s" for name, value in known.items() if value is not None)
     used = f"{record.timing.steps} read, {record.timing.statistic} used"
@@ -357,9 +383,9 @@ def _steps_text(record: Record) -> str:
 
 
 def _doubt(record: Record) -> str:
-    """That the log and the scheduler contradict each other on the (last) job's time; empty where they do not.
+    """The contradiction of log and scheduler on the (last) job's time; empty if there is none.
 
-    What is simulated takes no time of its own, and what runs on this machine may be a script that prints a log.
+    Simulated jobs take no time of their own, and a job on this machine may be a script that prints a log.
     """
     job, series_s = record.jobs.last, record.timing.series_s
     is_other_time = record.run.simulated or metrics.CALIBRATION in record.judged_metric.needs
@@ -372,13 +398,13 @@ def _doubt(record: Record) -> str:
 
 
 def _repeats_facts(record: Record) -> list[tuple[str, str]]:
-    """Each job that the figure is the median of, and how sure that makes it."""
+    """The jobs that the figure is the median of, and its interval of confidence."""
     if not record.jobs.repeats:
         return []
     jobs = record.measured_jobs
     listed = [(f"job {n}", repeat_text(job)) for n, job in enumerate(jobs or record.jobs.repeats, 1)]
     times_s = [job.judged_s for job in jobs if job.judged_s is not None]
-    if min(times_s, default=0.0) <= 0:  # without the last one's there is no figure, and a damaged record may have any
+    if min(times_s, default=0.0) <= 0:  # without the last one's there is no figure; a damaged record may have any
         return listed
     interval = median_interval(times_s)
     sure = f"{interval.low_s:.4g} to {interval.high_s:.4g} s with {interval.confidence * 100:.3g} % confidence"
@@ -386,7 +412,7 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
-    """The whole text of a row that could not be measured; it ends with what to do and what to type."""
+    """The whole text of a row that could not be measured; it ends with advice and commands."""
     said = {name for name, _ in error.evidence}
     rest = [(name, value) for name, value in facts if name not in said and name not in {"steps", "again", "offline"}]
     tail = [("last" if number == 0 else "", line) for number, line in enumerate(error.tail)]
@@ -396,13 +422,13 @@ def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
 
 
 def accepted_text(accepted: Accepted) -> str:
-    """What a cluster has accepted, and what that is made of, in one line."""
+    """A cluster's accepted figure and the jobs that it is made of, in one line."""
     made_of = f"median of {rounded(accepted.jobs, 'job')}, spread {accepted.spread * 100:.2g} %"
     return f"accepted on {accepted.cluster} {accepted.date}: {accepted.judged_s:.4g} s, {made_of} ({accepted.job_ids})"
 
 
 def unused_text(accepted: Accepted, definition: str, image: str | None) -> str:
-    """Why what a cluster has accepted does not count for a run of this definition and image, and what does."""
+    """The reason for which an accepted figure does not count for a run of this definition and image."""
     if accepted.image != image:
         other = f"with {_image(accepted.image)}, this run used {_image(image)}"
     else:
@@ -411,13 +437,13 @@ def unused_text(accepted: Accepted, definition: str, image: str | None) -> str:
 
 
 def outdated_text(accepted: Accepted, then: str, now: str) -> str:
-    """That the row was another one when the run was started, so that what a cluster has accepted does not count."""
+    """The reason for which an accepted figure does not count: the row was another one when the run began."""
     other = f"this run was recorded under another definition ({then or 'none'}, now {now})"
     return f"{_figure(accepted)} does not count: {other}, and the documented one is used"
 
 
 def accepted_line(record: Record) -> str:
-    """What a session's summary must say of an accepted figure: that it hides a loss, or that it does not count."""
+    """The text of an accepted figure in a session's summary: it hides a loss, or does not count; else empty."""
     if not record.figures.accepted.get(record.judged_metric.key):
         return record.accepted_note or ""
     verdict = record.judged
@@ -428,7 +454,7 @@ def accepted_line(record: Record) -> str:
 
 
 def hides_loss(record: Record) -> bool:
-    """Whether a row has passed by an accepted figure alone: by the documented one it would have failed."""
+    """True if a row has passed by an accepted figure alone: by the documented one it would have failed."""
     figures, judged = record.figures, record.judged_metric.key
     if not all(of.get(judged) for of in (figures.accepted, figures.measured, figures.documented)):
         return False
@@ -437,7 +463,7 @@ def hides_loss(record: Record) -> bool:
 
 
 def ignored_text(accepted: Accepted) -> str:
-    """That a rule of the session's own did not look at what the cluster has accepted."""
+    """The reason for which an accepted figure does not count: the session's own rule ignored it."""
     return f"{_figure(accepted)} was left aside by this session's pytest_gsw_judge: the documented one is used"
 
 
@@ -451,24 +477,24 @@ def _image(image: str | None) -> str:
 
 # -- a row on one line -----------------------------------------------------------------------------
 
-#: No line is longer, however wide the screen is: build logs are read in narrow windows, too.
+#: The longest line on any screen: build logs are read in narrow windows, too.
 WIDEST = 100
-#: The outcomes' words stand below each other, but for the longest.
+#: The columns of the outcomes' words; the longest takes more.
 _WORD = 9
-#: So many columns are made for ids; a longer one moves its own line.
+#: The most columns of ids; a longer one moves its own line.
 MOST_FOR_IDS = 34
-#: A longer id is cut in its middle: what tells rows from each other stands at the ends.
+#: A longer id is cut in its middle: ids differ at their ends.
 _LONGEST_ID = 60
-#: So many columns of a line are for outcome, change or cause, as long as so many are left for the id.
+#: The columns for outcome, change or cause, as long as so many remain for the id.
 _BESIDE_ID, _SHORTEST_ID = 41, 26
-#: Less than this of a text says nothing.
+#: The least of a text that is worth showing.
 _LEAST = 12
 
 _JOB = re.compile(
     r"^job (?P<job>\S+) (?:(?:failed|ended)(?: with (?P<code>exit code \d+)| by (?P<signal>signal \d+))?: )"
 )
 _ENDED = re.compile(r"^job \S+ ")
-#: Words of lines that tell why something ended.
+#: Words of lines with the reason for which something ended.
 _TELLING = re.compile(
     r"error|exception|fatal|fail|abort|kill|cannot|can't|not found|no such|denied|invalid|unable|timed? ?out"
     r"|terminated|refused|assert|segmentation|panic|\bfault",
@@ -478,18 +504,18 @@ _TELLING = re.compile(
 
 @dataclass(frozen=True)
 class RowLine:
-    """What is said of a row on one line."""
+    """The parts of a row's line."""
 
     row: str
     #: The outcome in capitals.
     word: str
-    #: The most important first; the first is cut where it has no room, the others are left out.
+    #: The most important first; the first is cut if it has no room, the others are left out.
     parts: tuple[str, ...] = ()
 
     def texts(self, width: int, ids: int = 0) -> tuple[str, str, str]:
-        """Id, word and the rest, each with the blanks behind it, in so many columns together.
+        """Id, word and the rest, each with the blanks after it, in a width.
 
-        ``ids`` is how many columns ids have; a longer one moves the rest.
+        ``ids`` is the width of ids; a longer one moves the rest.
         """
         longest = min(_LONGEST_ID, max(_SHORTEST_ID, width - _BESIDE_ID))
         name = shortened(self.row, longest).ljust(min(ids, MOST_FOR_IDS, longest))
@@ -502,7 +528,7 @@ class RowLine:
 
 
 def line_of(record: Record, said: str = "") -> RowLine:
-    """A row by its record; ``said`` is the line of a log that tells most of an error whose cause is not known."""
+    """The line of a row by its record; ``said`` is the line most like a cause in an unknown error's log."""
     outcome = outcomes.of(record.outcome)
     parts: tuple[str, ...] = figures(record)
     if outcome.pytest == "error":
@@ -513,7 +539,7 @@ def line_of(record: Record, said: str = "") -> RowLine:
 
 
 def figures(record: Record) -> tuple[str, ...]:
-    """What was measured of a row, and what is to be known of it."""
+    """The measured figures of a row, and notes on them."""
     metric = record.judged_metric
     measured = record.figures.measured.get(metric.key)
     mfu = record.figures.measured.get(metrics.MFU.key)
@@ -531,7 +557,7 @@ def figures(record: Record) -> tuple[str, ...]:
         _job(record),
         f"median of {len(record.jobs.repeats) + 1} jobs" if record.jobs.repeats else "",
         f"attempt {len(record.jobs.attempts) + 1}" if record.jobs.attempts else "",
-        # No job ended here: who gave the log vouches for its end.
+        # No job ended here: the end of the log is the only evidence.
         "log only" if record.jobs.last and record.jobs.last.state == "REPLAYED" else "",
         "simulated" if record.run.simulated else "",
     )
@@ -539,18 +565,15 @@ def figures(record: Record) -> tuple[str, ...]:
 
 
 def change_text(record: Record) -> str:
-    """By how much a row's throughput differs from what it is held against: ``throughput -10.7 %``; empty if unknown."""
-    key = record.judged_metric.key
-    measured, documented = record.figures.measured.get(key), record.figures.documented.get(key)
-    accepted = record.figures.accepted.get(key)
-    if not measured or not (documented or accepted):
+    """The change of a row's throughput against its reference: ``throughput -10.7 %``; empty if unknown."""
+    verdict = record.verdict
+    if verdict is None:
         return ""
-    of_document = f"{percent(documented / measured - 1)}" if documented else ""
-    if not accepted:
-        return f"throughput {of_document}{_unusual(record.row.tolerance)}"
-    # Both, always: a slow cluster that has accepted its slowness must not look like a fast one.
-    beside = f", {of_document} to documented" if of_document else ""
-    return f"throughput {percent(accepted / measured - 1)} to accepted{beside}{_unusual(record.row.tolerance)}"
+    change, allowed = percent(verdict.throughput_change), _unusual(record.row.tolerance)
+    if verdict.accepted_s is None:
+        return f"throughput {change}{allowed}"
+    # Both, always: a slow cluster with an accepted figure must not look like a fast one.
+    return f"throughput {change} to accepted, {percent(verdict.documented_throughput_change)} to documented{allowed}"
 
 
 def _unusual(tolerance: float) -> str:
@@ -559,12 +582,12 @@ def _unusual(tolerance: float) -> str:
 
 
 def telling_line(lines: Iterable[str]) -> str:
-    """Of the last lines of a log the last one that looks like a cause; empty where none does."""
+    """The last line that looks like the cause of an error; empty if none does."""
     return next((text for line in reversed(list(lines)) if _TELLING.search(text := line.strip())), "")
 
 
 def fitted(parts: Sequence[str], room: int) -> str:
-    """Parts behind two blanks each, as many as have room; the first is cut where it has none, and none stands alone."""
+    """As many parts as have room, each after two blanks; the first is cut if it has none."""
     text = ""
     for part in parts:
         left = room - len(text) - 2
@@ -578,7 +601,7 @@ def fitted(parts: Sequence[str], room: int) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text with its middle left out where it is too long."""
+    """A text without its middle if it is too long."""
     if len(text) <= max(width, 8):
         return text
     kept = max(width, 8) - 3
@@ -591,7 +614,7 @@ def _reason(record: Record) -> str:
 
 
 def _error(record: Record, said: str) -> str:
-    """Why a row could not be measured, and the job and the nodes that it happened to where the cause leaves room."""
+    """The cause of a row's error, and its job and nodes if the cause does not name them."""
     last = record.jobs.last
     named = _JOB.match(record.fact)
     if named is not None:  # the job has ended for a known cause, or with a code alone
@@ -611,11 +634,11 @@ def _job(record: Record) -> str:
 
 @dataclass(frozen=True)
 class Told:
-    """What is told of a row."""
+    """A row as pytest and JUnit report it."""
 
-    #: The outcome as which it is told: with ``gsw_strict`` a row that is too fast has failed.
+    #: The reported outcome: with ``gsw_strict`` a row that is too fast has failed.
     outcome: outcomes.Outcome
-    #: One line, and the whole text; empty where there is nothing to say.
+    #: One line, and the whole text; empty for a row that has passed.
     message: str
     text: str
 
@@ -628,10 +651,10 @@ def told(
     verdict: Verdict | None = None,
     canaries: Sequence[str] = (),
 ) -> Told:
-    """What pytest and JUnit are told of a row, by its verdict as it was judged, or else by that of its record.
+    """A row as pytest and JUnit report it, by its verdict as it was judged, or else by that of its record.
 
-    The facts say where its things are and how it is repeated; they are not asked for of most rows. If ``strict``, rows
-    faster than the tolerance allows have failed. The canaries are those that were too slow, where that is known.
+    The facts are its files and commands; most rows do not need them. If ``strict``, rows faster than the tolerance
+    allows have failed. The canaries are those that were too slow, if known.
     """
     verdict = verdict or record.judged
     outcome = outcomes.of(record.outcome)
@@ -657,6 +680,6 @@ def told(
 
 
 def has_failed(outcome: str, reason: str, *, strict: bool) -> bool:
-    """Whether a judged row of this outcome and reason is told as failed; strictly, also one that is too fast."""
+    """True if a judged row is reported as failed; if ``strict``, also one that is too fast."""
     is_too_fast = outcome == outcomes.IMPROVED.word or reason == Reason.TOO_GOOD.value
     return outcomes.of(outcome).pytest == "failed" or (strict and is_too_fast and outcome in outcomes.JUDGED)

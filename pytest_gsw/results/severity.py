@@ -1,4 +1,4 @@
-"""What a row of a run can need attention for: every list of kinds in the report and in exports is made of this."""
+"""Reasons for which a row of a run needs attention: all lists of kinds in reports and exports are made of these."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ class Level(enum.Enum):
 
 @dataclass(frozen=True)
 class Attention:
-    """One thing that a row can need attention for."""
+    """One reason for which a row needs attention."""
 
     #: Its name, as exports and the report's style sheet have it.
     kind: str
-    #: How urgent it is; ``None`` where nothing has to be done.
+    #: How urgent it is; ``None`` if nothing has to be done.
     level: Level | None = None
-    #: Its sign in the report, and the word beside it; without a sign the report has no such kind.
+    #: Its sign in the report, and the word next to it; a kind without a sign is not in the report.
     sign: str = ""
     word: str = ""
-    #: What stands above such rows on the report's first page; empty where they are in the list of all rows alone.
+    #: The heading of such rows on the report's first page; empty if they are in the list of all rows alone.
     heading: str = ""
-    #: How such a run is drawn among a row's runs; empty for a dot.
+    #: The mark of such a run among a row's runs; empty for a dot.
     shape: str = ""
-    #: What the report lists such a row as, where it has no kind of its own for it.
+    #: The kind that the report lists such a row as, if it has none of its own.
     listed_as: Attention | None = None
 
     @property
     def is_urgent(self) -> bool:
-        """Whether somebody must look at such a row: those that are counted as needing attention."""
+        """True if such a row is counted as needing attention."""
         return self.level in {Level.ERROR, Level.WARNING}
 
     @property
     def in_report(self) -> Attention:
-        """What the report lists such a row as."""
+        """The kind that the report lists such a row as."""
         return self.listed_as or self
 
 
 REGRESSED = Attention("regressed", Level.ERROR, "▼", "regressed", "Regressed", shape="triangle")
-#: Of a cluster, and no row's.
+#: A cluster's, and no row's.
 INCIDENT = Attention("incident", Level.ERROR)
 ERROR = Attention("error", Level.ERROR, "✖", "error", "Errors")
-# Documented to run out of memory, and it did not: the document is wrong, or the run was another one.
+# Documented to run out of memory, but it did not: the document is wrong, or the log is another run's.
 UNEXPECTED_SUCCESS = Attention("unexpected success", Level.ERROR, listed_as=REGRESSED)
 INCONCLUSIVE = Attention("inconclusive", Level.WARNING, "?", "inconclusive", "Inconclusive", shape="square")
 DRIFT = Attention("drift", Level.WARNING, "↘", "drifts", "Passed, and drifting")
-# Passed by what its cluster has accepted: by the document it would have failed.
+# Passed by the accepted figure of its cluster: by the document it would have failed.
 ACCEPTED = Attention("accepted", Level.NOTICE, "✓", "accepted")
 IMPROVED = Attention("improved", Level.NOTICE, "▲", "improved", "Improved", shape="diamond")
 NOT_JUDGED = Attention("other", sign="○", word="not judged")
@@ -63,7 +63,7 @@ ATTENTIONS = (
     *(REGRESSED, ERROR, UNEXPECTED_SUCCESS, INCONCLUSIVE, DRIFT, ACCEPTED, IMPROVED),
     *(NOT_JUDGED, PASSED),
 )
-#: What rows that are too slow need, or may be too slow.
+#: The kinds of rows that are, or may be, too slow.
 SLOW = frozenset({REGRESSED, INCONCLUSIVE})
 #: By kind.
 BY_KIND = {one.kind: one for one in ATTENTIONS}

@@ -1,6 +1,6 @@
-"""What to type next for a row and for a whole run: commands that can be pasted into a shell.
+"""The commands to type next for a row and for a run; each can be pasted into a shell.
 
-The screen, the summaries for CI and the report's pages ask these functions, so that all of them say the same.
+The screen, the summaries for CI and the report's pages have them from here, so that they are the same everywhere.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from pytest_gsw.results import outcomes, severity
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.results.severity import Attention
-from pytest_gsw.results.summary import incident_of
+from pytest_gsw.results.summary import ClusterResult
 from pytest_gsw.stats.noise import jobs_to_resolve
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import row_matches
 
-#: So many rows are named one by one; more are named by their tables and -k, once for all scales of a case.
+#: The most rows that are named one by one; more are named by their tables and -k, once for all scales of a case.
 _NAMED = 2
 #: The id of a row that -k can take apart.
 _NODE_ID = re.compile(r"(?P<table>[^:]+)::(?P<case>[\w:+.-]+)(?P<scale>\[[\w:+.-]+\])")
 
-#: More jobs of one row than this are nobody's next step.
+#: The most jobs of one row that are suggested.
 _MOST_REPEATS = 9
 
 
 def needs_of(record: Record) -> Attention:
-    """What a row needs attention for by its record."""
+    """The reason for which a row needs attention, by its record."""
     needs = outcomes.of(record.outcome).attention.in_report
     if needs is not severity.PASSED:
         return needs
@@ -40,12 +40,12 @@ def needs_of(record: Record) -> Attention:
 
 
 def is_interrupted(record: Record) -> bool:
-    """Whether a row was not judged because its session was interrupted, and is what ``--gsw-resume`` goes on with."""
+    """True if a row was not judged because its session was interrupted: ``--gsw-resume`` goes on with it."""
     return record.outcome == outcomes.ERROR.word and record.fact.startswith(INTERRUPTED)
 
 
 def again(records: Iterable[Record], directory: Path, *options: str) -> str:
-    """Rows once more, each with a new job; what was replayed without a cluster is replayed again."""
+    """Rows again, each with a new job; rows that were replayed without a cluster are replayed again."""
     listed = list(records)
     run = listed[0].run
     if all(is_interrupted(record) for record in listed):  # of a row that runs on, a new job would be one beside it
@@ -55,13 +55,13 @@ def again(records: Iterable[Record], directory: Path, *options: str) -> str:
 
 
 def offline(record: Record, directory: Path) -> str:
-    """A row judged again from the log that it left."""
+    """A row judged again from its log."""
     return command("pytest", *record.run.row_options, f"--gsw-replay={directory}", record.row.node_id)
 
 
-def history_command(record: Record) -> str:
-    """A row's runs."""
-    return command("pytest-gsw", "history", record.row.id, f"--cluster={record.run.cluster}")
+def history_command(cluster: str, *rows: str, drift: bool = False) -> str:
+    """The runs, or the drifts, of rows on a cluster, or of all of its rows."""
+    return command("pytest-gsw", "history", *(["--drift"] if drift else []), *rows, f"--cluster={cluster}")
 
 
 def next_command(record: Record, needs: Attention, directory: Path) -> str:
@@ -69,41 +69,45 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
 
     Args:
         record: The row's.
-        needs: What it needs attention for, which its runs may know better than its record.
-        directory: Of its run.
+        needs: The reason for which it needs attention; its history may have another than its record.
+        directory: The run's.
     """
-    verdict = record.judged
+    verdict, cluster, row = record.judged, record.run.cluster, record.row.id
     match needs:
         case _ if record.run.cluster == NO_CLUSTER:
             return again([record], directory)
         case severity.ACCEPTED:
-            return history_command(record)
+            return history_command(cluster, row)
         case severity.IMPROVED if not record.run.simulated:
             return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={record.row.id}")
         case severity.DRIFT:
-            return command("pytest-gsw", "history", "--drift", record.row.id, f"--cluster={record.run.cluster}")
+            return history_command(cluster, row, drift=True)
         case severity.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.run.log:
             return command("pytest-gsw", "metrics", record.run.log, f"--row={record.row.id}")
         case severity.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
             jobs = jobs_to_resolve(record.row.tolerance, verdict.noise)
-            if jobs > _MOST_REPEATS:  # look at what is known before the cluster is taken for days
-                return history_command(record)
+            if jobs > _MOST_REPEATS:  # look at the history before the cluster is busy for days
+                return history_command(cluster, row)
             return again([record], directory, f"--gsw-repeat={jobs}")
         case severity.REGRESSED if record.outcome == outcomes.REGRESSED.word:
-            can_be_confirmed = _can_be_confirmed(record)
-            return again([record], directory, "--gsw-confirm=4") if can_be_confirmed else history_command(record)
+            if _can_be_confirmed(record):
+                return again([record], directory, "--gsw-confirm=4")
+            return history_command(cluster, row)
         case _:
             return again([record], directory)
 
 
-def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str, str]]:
-    """What to type next for a run, each with what it does; the most urgent first, none where all is well.
+def next_commands(
+    records: Sequence[Record], directory: Path, incident: ClusterResult | None = None
+) -> list[tuple[str, str]]:
+    """The commands to type next for a run, each after its purpose; the most urgent first, none if all is well.
 
-    Logs that were replayed without a cluster would be judged alike once more.
+    Logs that were replayed without a cluster have none: they would be judged as before.
 
     Args:
         records: The run's.
-        directory: Where it is kept, as people know it.
+        directory: The run's directory, as users type it.
+        incident: The run's incident.
     """
     by_need: dict[str, list[Record]] = {}
     records = sorted(records, key=lambda record: by_number(record.row.id))
@@ -112,11 +116,9 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
         is_made_up = need is severity.IMPROVED and record.run.simulated  # no figure of it is ever proposed
         if record.reason != Reason.INCIDENT.value and not is_made_up and not is_interrupted(record):
             by_need.setdefault(need.kind, []).append(record)
-    incident = incident_of(records)
     listed = []
     if incident is not None:
-        see = command("pytest-gsw", "history", f"--cluster={incident.cluster}")
-        listed.append(("see the runs of the cluster", see))
+        listed.append(("see the runs of the cluster", history_command(incident.cluster)))
     for needs, what in _OF_A_RUN:
         found = by_need.get(needs.kind, [])
         if len(found) == 1:
@@ -128,7 +130,7 @@ def next_commands(records: Sequence[Record], directory: Path) -> list[tuple[str,
     return [*listed, (f"go on with {plural(len(left), 'row')}", again(left, directory))] if left else listed
 
 
-#: What a run's rows can need, the most urgent first, and what the commands for them do.
+#: The needs of a run's rows, the most urgent first, each with the purpose of its command.
 _OF_A_RUN = (
     (severity.REGRESSED, "look again at"),
     (severity.ERROR, "run again"),
@@ -139,30 +141,29 @@ _OF_A_RUN = (
 
 
 def _together(records: Sequence[Record], needs: Attention, directory: Path) -> str:
-    """One command for several rows of one need; empty where there is none."""
+    """One command for several rows of one need; empty if there is none."""
     match needs:
         case severity.IMPROVED:
             return command("pytest-gsw", "baseline", "propose", f"{directory}")
         case severity.DRIFT:
-            return command("pytest-gsw", "history", "--drift", f"--cluster={records[0].run.cluster}")
+            return history_command(records[0].run.cluster, drift=True)
         case severity.INCONCLUSIVE:
-            return ""  # each of them asks for something else
+            return ""  # each of them has a command of its own
         case severity.REGRESSED if all(_can_be_confirmed(record) for record in records):
             return again(records, directory, "--gsw-confirm=4")
-        case severity.REGRESSED if all(record.jobs.repeats for record in records):  # nothing more is to be measured
-            ids = [record.row.id for record in records]
-            return command("pytest-gsw", "history", *ids, f"--cluster={records[0].run.cluster}")
+        case severity.REGRESSED if all(record.jobs.repeats for record in records):  # they are confirmed already
+            return history_command(records[0].run.cluster, *(record.row.id for record in records))
         case _:
             return again(records, directory)
 
 
 def _can_be_confirmed(record: Record) -> bool:
-    """Whether further jobs tell more of a row that is too slow: one slow job may be one slow node."""
+    """True if a row is too slow by one job alone: further jobs show whether it was a slow node."""
     return record.outcome == outcomes.REGRESSED.word and not record.jobs.repeats
 
 
 def _rows(node_ids: Sequence[str]) -> list[str]:
-    """Rows as pytest's command line names them: these, and no others, whatever pytest remembers of other sessions."""
+    """The arguments of pytest that select these rows and no others."""
     parts = [_NODE_ID.fullmatch(node_id) for node_id in node_ids]
     if len(node_ids) <= _NAMED or not all(parts):
         return list(node_ids)
@@ -175,7 +176,7 @@ def _rows(node_ids: Sequence[str]) -> list[str]:
 
 
 def _faults(records: Sequence[Record]) -> tuple[str, ...]:
-    """By what simulated rows are to be broken again: a row whose fault is left out would pass."""
+    """The faults of simulated rows: without its fault a row would pass."""
     of_rows = [
         fault
         for fault in records[0].run.simulated_faults

@@ -1,4 +1,4 @@
-"""What a run came to: rows by outcome, errors by cause, an incident; and its plan and progress while it waits."""
+"""A run in short: rows by outcome, errors by cause, an incident; and its plan and progress while it waits."""
 
 from __future__ import annotations
 
@@ -29,27 +29,28 @@ _ROWS_SHOWN = 10
 _JOB = re.compile(r"\bjob (?=[\w.;:-]{0,79}\d)[\w.;:-]{1,80}")
 
 
-def counts_line(records: Sequence[Record], missing: int = 0) -> str:
-    """``24 passed, 2 regressed, 1 inconclusive, 1 error``, behind ``1 incident`` where the whole cluster is slower.
+def counts_line(records: Sequence[Record], missing: int = 0, incident: ClusterResult | None = None) -> str:
+    """``24 passed, 2 regressed, 1 inconclusive, 1 error``, after ``1 incident`` if the whole cluster is slower.
 
     The screen, the summaries for CI and the report's pages have this line, and no other numbers.
 
     Args:
         records: A run's.
-        missing: How many rows of it have no record, such as one with a blank: each is an error.
+        missing: The number of its rows without a record, such as one with a blank: each is an error.
+        incident: The run's incident.
     """
     told = outcome_texts(records, missing)
     drifting = sum(bool(record.drift) for record in records)
     last = [f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"] if drifting else []
-    return ", ".join([*(["1 incident"] if incident_of(records) else []), *told.values(), *last])
+    return ", ".join([*(["1 incident"] if incident else []), *told.values(), *last])
 
 
 def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.Outcome, str]:
-    """How many rows there are of each outcome that occurs: ``2 passed (1 by an accepted figure)``.
+    """The number of rows of each outcome that occurs: ``2 passed (1 by an accepted figure)``.
 
     Args:
         records: A run's.
-        missing: How many rows of it have no record: each is an error.
+        missing: The number of its rows without a record: each is an error.
     """
     counts = outcomes.counts((record.outcome for record in records), missing)
     told = {one: one.of_rows(count) for one, count in counts.items()}
@@ -72,7 +73,7 @@ def _is_beyond_usual(record: Record) -> bool:
 
 
 def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = None) -> list[str]:
-    """What kept rows from being measured: a line for each cause, with its rows and nodes, the most frequent first.
+    """The causes of errors, a line each with its rows and nodes, the most frequent first.
 
     Args:
         records: A run's.
@@ -94,25 +95,25 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
 
 
 def cause_of(record: Record) -> str:
-    """Why a row could not be measured, without the job that it happened to: ``job failed: ECC error``."""
+    """The cause of an error without its job: ``job failed: ECC error``."""
     return without_job(record.fact)
 
 
 def error_nodes(records: Iterable[Record]) -> str:
-    """The nodes on which rows of one cause failed, those of most rows first: ``n2 (4), n[1,3]``; empty for none."""
+    """The nodes on which rows failed, those of most rows first: ``n2 (4), n[1,3]``; empty for none."""
     return named_nodes(
         Counter(node for record in records if record.jobs.last for node in expand(record.jobs.last.nodes))
     )
 
 
 def without_job(fact: str) -> str:
-    """A fact without the id of the job that it is of."""
+    """A fact without the id of its job."""
     return _JOB.sub("job", fact)
 
 
-#: What the table's cells need beside the name.
+#: The width of the table's cells next to the name.
 _CELLS = 24
-#: Outcomes of rows of which nothing more is to be said than the table says.
+#: Outcomes of rows that have no line of their own below the table.
 _WELL = frozenset({outcomes.PASSED, outcomes.IMPROVED, outcomes.EXPECTED_FAILURE, outcomes.PROFILED})
 
 
@@ -121,7 +122,7 @@ _Cases = Mapping[str, Mapping[int, Record]]
 
 
 def run_table(records: Sequence[Record], width: int) -> list[str]:
-    """Each row's change of throughput, in so many columns of a screen; no row is behind another.
+    """The change of throughput of each row, in a table of a width.
 
     A case has a line, and each number of GPUs a column. Rows that share both are counted on lines of their own, with
     the worst and the best of them.
@@ -138,9 +139,9 @@ def run_table(records: Sequence[Record], width: int) -> list[str]:
 
 
 def not_passed_lines(records: Iterable[Record], width: int, most: int) -> list[str]:
-    """Rows that are not passed, a line each and the worst first; those that are not named are counted.
+    """Rows that have not passed, a line each and the worst first; those without a line are counted.
 
-    Errors are told by their causes. A row that is better than documented has passed.
+    Errors are left to :func:`error_lines`. A row that is better than documented has passed.
     """
     listed = [r for r in records if outcomes.of(r.outcome) not in {*_WELL, outcomes.ERROR}]
     worst_first = sorted(listed, key=_rank)
@@ -151,7 +152,7 @@ def not_passed_lines(records: Iterable[Record], width: int, most: int) -> list[s
 
 
 def _cases(records: Iterable[Record]) -> tuple[_Cases, dict[str, list[Record]]]:
-    """Cases of which each row has a place of its own, and by their names the rows of others."""
+    """Cases with at most one row for each number of GPUs, and by their names the rows of other cases."""
     several = len({record.row.accelerator for record in records}) > 1
     groups: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id)):
@@ -176,7 +177,7 @@ def _is_one_a_place(rows: Sequence[Record]) -> bool:
 
 
 def _by_suffix(rows: Iterable[Record]) -> dict[str, list[Record]]:
-    """Rows by what stands behind the number of GPUs in their ids: ``mbs2`` of ``llama2_70b_fp8[H100x64-mbs2]``."""
+    """Rows by the end of their ids, after the number of GPUs: ``mbs2`` of ``llama2_70b_fp8[H100x64-mbs2]``."""
     found: dict[str, list[Record]] = {}
     for record in rows:
         suffix = record.row.id.partition(f"x{record.row.gpus}")[2].removesuffix("]").lstrip("-")
@@ -209,7 +210,7 @@ def _shared_text(rows: Sequence[Record]) -> str:
 
 
 def _as_many_as_fit(cases: _Cases, gpus: Sequence[int], width: int) -> tuple[int, list[str]]:
-    """How many of the GPU counts a screen has room for, one at least, and the table of these."""
+    """The number of GPU counts that fit a screen, one at least, and the table of these."""
     for shown in range(len(gpus), 1, -1):
         part = _part(cases, gpus[:shown], width)
         if all(len(line) <= width for line in part):
@@ -227,7 +228,7 @@ def _part(cases: _Cases, gpus: Sequence[int], width: int) -> list[str]:
 
 
 def _cell(record: Record | None) -> str:
-    """The change of a row, behind the outcome's word where it has not passed by its document."""
+    """The change of a row, after the outcome's word if it has not passed by its document."""
     if record is None:
         return ""
     change = record.throughput_change
@@ -238,13 +239,13 @@ def _cell(record: Record | None) -> str:
 
 
 def _rank(record: Record) -> tuple[int, float, ByNumber]:
-    """The worst first: by outcome, and among equals by throughput."""
+    """A sort key, the worst first: by outcome, and among equals by throughput."""
     return -outcomes.of(record.outcome).severity, record.throughput_change or 0.0, by_number(record.row.id)
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """What ran on one node at once, and took more than the node has."""
+    """Jobs on one node at once that use more GPUs than the node has."""
 
     node: str
     jobs: int
@@ -252,9 +253,9 @@ class Crowd:
 
 
 def worst_crowd(records: Iterable[Record], gpus_per_node: int) -> tuple[Crowd, int] | None:
-    """Where the most GPUs were in use at once, and on how many nodes there were too many; ``None`` where on none.
+    """The node with the most GPUs in use at once, and the number of nodes with too many; ``None`` if there is none.
 
-    Jobs that fill a node together are no crowd: that is how small rows may be meant.
+    Jobs that fill a node together are no crowd: small rows may be meant to share one.
     """
     changes: dict[str, list[tuple[float, int, int]]] = {}
     for record in records:
@@ -270,7 +271,7 @@ def worst_crowd(records: Iterable[Record], gpus_per_node: int) -> tuple[Crowd, i
 
 
 def _crowd(node: str, changes: Iterable[tuple[float, int, int]]) -> Crowd:
-    """The most that ran at once, by how many GPUs and jobs there are more or fewer at some times.
+    """The most GPUs and jobs at once, by the times at which they become more or fewer.
 
     A job that ends as another one starts is no neighbour.
     """
@@ -284,19 +285,19 @@ def _crowd(node: str, changes: Iterable[tuple[float, int, int]]) -> Crowd:
 
 # -- the whole cluster -----------------------------------------------------------------------------
 
-#: How node ids begin that are of a whole cluster, and of none of its rows.
+#: The prefix of node ids that are of a whole cluster and of none of its rows.
 OF_CLUSTER = "cluster::"
 
 
 @dataclass(frozen=True)
 class ClusterResult:
-    """A run of a whole cluster, which may be slower than its runs differ by."""
+    """The effect of a run on all rows of its cluster, which may be an incident."""
 
     cluster: str
-    #: By how much more time rows took than they usually do, a logarithm, and beyond what that is an incident.
+    #: The logarithm of the rows' time over their usual time, and the limit beyond which that is an incident.
     effect: float
     limit: float
-    #: The rows that tell it, those of them that are slower than usual, and those that failed by nothing else.
+    #: The number of rows that it is computed of, the slower ones of them, and the rows that are slow by nothing else.
     rows: int
     slower: int
     parts: tuple[str, ...]
@@ -305,17 +306,17 @@ class ClusterResult:
 
     @property
     def is_incident(self) -> bool:
-        """Whether it is one; a row that was left to the incident is never left without one."""
+        """True if it is one; so it is if any row was left to the incident."""
         return self.effect > self.limit or bool(self.parts)
 
     @property
     def change(self) -> float:
-        """What the run does to throughput, as a fraction below 0 where it is slower."""
+        """The change of throughput, a fraction; below 0 if the run is slower."""
         return math.exp(-self.effect) - 1
 
     @property
     def allowed(self) -> float:
-        """The change of throughput beyond which it is one."""
+        """The change of throughput beyond which it is an incident."""
         return math.exp(-self.limit) - 1
 
     @property
@@ -332,7 +333,7 @@ class ClusterResult:
         return f"{OF_CLUSTER}{self.cluster}"
 
     def text(self, since: str = "") -> str:
-        """The fact, since when it is so and what changed, where that is known, and the rows that are part of it."""
+        """The fact, its onset if known, the slow canaries, and the rows that are part of it."""
         lines = [f"{self.fact}{since}"]
         if self.canaries:
             were = "canary {} was" if len(self.canaries) == 1 else "canaries {} were"
@@ -343,16 +344,16 @@ class ClusterResult:
 
 
 def incident_of(records: Iterable[Record]) -> ClusterResult | None:
-    """The incident of a run, ``None`` where it was none, or its rows are too few to tell."""
+    """The incident of a run; ``None`` if it is none, or has too few rows."""
     found = cluster_result_of(records)
     return found if found is not None and found.is_incident else None
 
 
 def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
-    """What a run was for the whole cluster, an incident or not; ``None`` where its rows are too few to tell.
+    """The effect of a run on its whole cluster, an incident or not; ``None`` if it has too few rows.
 
-    It is told by the first job of each row of which the others were asked, whatever came of the row, unless that job
-    had a slow node.
+    It is computed of the first job of each row with a cluster effect, whatever its outcome, unless that job had a slow
+    node.
     """
     rows = list(records)
     known = [
@@ -377,24 +378,24 @@ def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
 
 @dataclass(frozen=True)
 class RowProgress:
-    """Where one row stands while the session waits."""
+    """The progress of one row while the session waits."""
 
     name: str
     gpus: int
-    #: What was last known of its job; ``None`` where there is none.
+    #: The last status of its job; ``None`` if it has none.
     status: JobStatus | None
-    #: Steps that its log shows, of how many, and the newest one's seconds.
+    #: The steps in its log, the number of all steps, and the newest one's seconds.
     steps: int = 0
     of: int | None = None
     step_time_s: float | None = None
-    #: Whether it can be reported, or has been.
+    #: True if it can be reported, or has been.
     over: bool = False
-    #: How long its job runs from its start by the documented step times, where they tell.
+    #: Seconds that its job runs by the documented step times; ``None`` if unknown.
     expected_s: float | None = None
 
     @property
     def left_s(self) -> float | None:
-        """How long its job still runs by the documented step times."""
+        """Seconds that its job still runs by the documented step times."""
         if self.expected_s is None or self.of is None:
             return self.expected_s
         return self.expected_s * max(0.0, 1 - self.steps / self.of)
@@ -408,7 +409,7 @@ class RowProgress:
 
 
 def standing(rows: Sequence[RowProgress], gpus: float = math.inf, full: str = "") -> str:
-    """Where a session stands: jobs by state, what the pending ones wait for, how long it takes at least.
+    """The progress of a session: jobs by state, the reasons of pending ones, and the least time that is left.
 
     ``gpus`` is how many the session can have at once; ``full`` is why nothing more is submitted for now, if so.
     """
@@ -441,7 +442,7 @@ def _time_left(open_rows: Sequence[RowProgress], gpus: float) -> str:
 
 
 def gpu_hours(used: float, saved: float, stopped: int) -> str:
-    """What a session has cost, and what ending jobs early has saved."""
+    """The GPU-hours of a session, and those saved by ending jobs early."""
     text = f"gsw: {_hours(used)} GPU-hours used"
     if not stopped:
         return text
@@ -458,9 +459,9 @@ def plan_text(
     errors: Mapping[str, RunError] | None = None,
     has_gpus: int | None = None,
 ) -> list[str]:
-    """What ``--gsw-plan`` prints: one block a row, then the sums of those that can be submitted.
+    """The lines of ``--gsw-plan``: one block a row, then the sums of those that can be submitted.
 
-    ``has_gpus`` is how many the cluster has, where that is known.
+    ``has_gpus`` is the number of the cluster's GPUs, if known.
     """
     lines: list[str] = []
     left = dict(errors or {})
@@ -498,7 +499,7 @@ def plan_text(
 
 
 def _error_lines(error: RunError | None) -> list[str]:
-    """Why a row cannot be submitted, in the columns of its block."""
+    """The error that keeps a row from being submitted, in the columns of its block."""
     if error is None:
         return []
     facts = [("error", error.fact), *error.evidence, ("next", error.advice)]

@@ -388,7 +388,7 @@ class Reports:
         from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 
         if self._tally.rows >= FEWEST_ROWS:
-            from pytest_gsw.session.session_alarms import report_cluster
+            from pytest_gsw.session.session_report import report_cluster
 
             report_cluster(session)
         if self._junit is not None:

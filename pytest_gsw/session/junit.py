@@ -27,15 +27,15 @@ from pytest_gsw.session.terminal import run_records
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
 from pytest_gsw.tables.model import Baseline
 
-# -- What JUnit is to say of a session's rows: their reports say it of each, and a file of the run of all of them
+# -- Test cases of a session's rows: names in their reports, and the manifest in the run's directory
 
 
-#: In the place of a cluster's name, where rows are skipped because none is given.
+#: The cluster's name of rows that are skipped because none is given.
 _NOWHERE = "none"
 
 
 def add_case(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Let the report of a row say which test case it is; one that has no record is one, too."""
+    """Name the test case in the report of a row, with or without a record."""
     if not isinstance(item, BaselineItem | BlankItem | LostRow):
         return
     row = item.row if isinstance(item, BaselineItem) else None
@@ -49,7 +49,7 @@ def add_case(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
-    """Note beside the run's records what a JUnit file that is rebuilt of them needs.
+    """Write the run's manifest, for a JUnit file that is rebuilt from its records.
 
     Raises:
         OSError: Nothing can be written there.
@@ -68,7 +68,7 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
 
 
 def _row_of(row: Baseline) -> dict[str, str]:
-    """What a row is, as metrics and the report are to say of one without a record."""
+    """The facts of a row, for metrics and the report if it has no record."""
     return {name: str(getattr(row, name)) for name in ("workload", "framework", "dtype", "accelerator", "gpus")}
 
 
@@ -86,7 +86,7 @@ def class_of_item(item: pytest.Item) -> str:
 
 
 def cluster_of(settings: Settings) -> str:
-    """The cluster as the class names of test cases have it."""
+    """The cluster in the class names of test cases."""
     if settings.cluster is not None:
         return settings.cluster.name
     return NO_CLUSTER if settings.judges else _NOWHERE
@@ -95,7 +95,7 @@ def cluster_of(settings: Settings) -> str:
 # -- Rows in pytest's own JUnit file: their class names, the time of their jobs, and one fact as the message
 
 
-#: The elements of a test case that have a message.
+#: The elements of a test case with a message.
 _TOLD = frozenset({"failure", "error", "skipped"})
 
 
@@ -107,7 +107,7 @@ class JunitCases:
 
     @cached_property
     def _xml(self) -> Any:
-        """The writer of pytest, which has no name; ``None`` where there is none."""
+        """The writer of pytest, which has no name; ``None`` if there is none."""
         plugins = self._config.pluginmanager.get_plugins()
         needed = ("node_reporter", "add_global_property")
         return next((one for one in plugins if all(hasattr(one, name) for name in needed)), None)
@@ -124,23 +124,23 @@ class JunitCases:
         prefix = f"{self._xml.prefix}." if self._xml.prefix else ""
         test.add_attribute("classname", f"{prefix}{class_name}")
         test.add_attribute("name", name)
-        # What pytest is about to add is how long it took to judge the row.
+        # pytest is about to add the time for which the row was judged.
         is_counted = self._xml.report_duration in {"total", report.when}
         test.duration = took_s - (report.duration if is_counted else 0.0)
         ordered = self._xml.node_reporters_ordered
         known = len(ordered)
         yield
-        if report.when != "teardown":  # what fails then is nothing of the row's own
+        if report.when != "teardown":  # a failure then is not the row's own
             for element in test.nodes:
                 if element.tag in _TOLD and (message or element.tag != "skipped"):
                     element.set("message", _message(element.text or "", message) or element.get("message", ""))
-        for reporter in ordered[known:]:  # the test case of a teardown alone, beside one that has failed already
+        for reporter in ordered[known:]:  # the test case of a teardown, added to one that has failed already
             case = reporter.to_xml()
             case.set("classname", f"{prefix}{class_name}")
             case.set("name", name)
 
     def finish(self) -> None:
-        """Add what ran where, before the file is written."""
+        """Add the properties of the suite, before the file is written."""
         config = self._config
         if self._xml is None:
             return
@@ -158,9 +158,9 @@ class JunitCases:
 
 
 def _message(text: str, fact: str) -> str:
-    """One line of what an element says: the row's fact where that is what it is about; empty where it says nothing.
+    """One line of an element's text: the row's fact if the text has it; empty for an empty text.
 
-    What a hook raises, or why a row was to fail, is not about the fact: the row may be as fast as it is to be.
+    An error of a hook, or the reason of an expected failure, has not: the row itself may be fast enough.
     """
     if fact and fact in text:
         return fact
@@ -168,26 +168,26 @@ def _message(text: str, fact: str) -> str:
     return raised[0] if raised else text.partition("\n")[0]
 
 
-# -- A row's figures in the reports of allure-pytest and pytest-html, where a session writes one ----
+# -- A row's figures in the reports of allure-pytest and pytest-html, if a session writes one -------
 #
-# Neither is imported: what they offer is asked of the plugins that they have registered.
+# Neither is imported: their registered plugins are used.
 
 
 #: The labels by which Allure groups test cases: cluster, framework and workload.
 _SUITES = ("parentSuite", "suite", "subSuite")
-#: What stands above the columns of pytest-html, and the property of each.
+#: The headings of pytest-html's columns, and the property and format of each.
 _COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Throughput": ("gsw_throughput_change", percent),
     "Step time (s)": ("gsw_measured_step_time_s", shown_by(STEP_TIME)),
     "MFU": ("gsw_measured_mfu", shown_by(MFU)),
     "Job": ("gsw_job_id", str),
 }
-#: Behind which column of pytest-html they stand.
+#: The place of these columns: after the one of the test.
 _BEHIND_TEST = 2
 
 
 def add_reporters(config: pytest.Config) -> None:
-    """Have the reports that this session writes show the figures of rows."""
+    """Add the figures of rows to the reports that this session writes."""
     if getattr(config.option, "allure_report_dir", None):
         config.pluginmanager.register(_Allure(config), "gsw-allure")
     if getattr(config.option, "htmlpath", None):
@@ -195,7 +195,7 @@ def add_reporters(config: pytest.Config) -> None:
 
 
 class _Allure:
-    """Tells Allure which row a test case is, and its figures."""
+    """Names rows in Allure's report, with their figures."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -206,7 +206,7 @@ class _Allure:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Say which row it is: Allure leaves out what stands in brackets, and takes rows of a table for one test."""
+        """Name the row: Allure drops what is in brackets, and takes rows of a table for one test."""
         if self._listener is None or not isinstance(item, BaselineItem | BlankItem):
             return
         parts = class_of_item(item).split(".")
@@ -216,7 +216,7 @@ class _Allure:
             self._listener.add_label(label, (part,))
 
     def pytest_gsw_run_recorded(self, record: Record) -> None:
-        """Show the figures of a row, which must not tell one run's test from another's, and attach its record."""
+        """Show the figures of a row, which must not distinguish one run's test from another's; attach its record."""
         if self._listener is None:
             return
         for name, value in junit.properties(record):
@@ -230,12 +230,12 @@ class _Html:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
-        """What stands above them."""
+        """Add the headings."""
         cells[_BEHIND_TEST:_BEHIND_TEST] = [f"<th>{name}</th>" for name in _COLUMNS]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_row(self, report: Any, cells: list[str]) -> None:
-        """The figures of a row; other tests have none."""
+        """Add the figures of a row; other tests have none."""
         found: Mapping[str, Any] = dict(getattr(report, "user_properties", ()))
         values = [show(found[name]) if name in found else "" for name, show in _COLUMNS.values()]
         cells[_BEHIND_TEST:_BEHIND_TEST] = [f"<td>{html.escape(value)}</td>" for value in values]

@@ -1,4 +1,4 @@
-"""Progress of a waiting session, in lines of pytest's own terminal reporter, and the files that a session writes."""
+"""Progress of a waiting session, in lines of pytest's own terminal reporter, and the live file of its run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gsw.common.files import PRIVATE, relative_path, write_whole
+from pytest_gsw.common.files import PRIVATE
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.executor.executor import Executor, Ticker
@@ -30,11 +29,10 @@ from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.results.summary import ClusterResult, RowProgress, standing
 from pytest_gsw.session.collect import BaselineItem
-from pytest_gsw.session.settings import ALARMS, SETTINGS, Settings
-from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts
+from pytest_gsw.session.settings import SETTINGS, Settings
+from pytest_gsw.session.terminal import OUTCOME_COUNTS
 
 if TYPE_CHECKING:
-    from pytest_gsw.history.store import History
     from pytest_gsw.session.row import SessionRow
     from pytest_gsw.tables.model import Baseline
 
@@ -163,7 +161,7 @@ def clear_live(config: pytest.Config) -> None:
             reporter.write("\r")
 
 
-# -- The files of a session: its report, and the live file of its run -------------------------------
+# -- The live file of a session's run ----------------------------------------------------------------
 #
 # The live file has a session as JSON lines, for tools that follow it. The first line describes the session; one line
 # follows for each row as soon as it is judged, one for an incident of the whole cluster, if any, and the last has the
@@ -216,74 +214,10 @@ def add_incident(config: pytest.Config, found: ClusterResult, since: str) -> Non
     _append(config, line)
 
 
-def leave_files(config: pytest.Config, exit_status: int) -> bool:
-    """Write the report, the files for a CI server, and the last JSON line.
-
-    Returns:
-        True if all requested files are written.
-    """
-    settings, tally = config.stash[SETTINGS], config.stash[OUTCOME_COUNTS]
-    if not tally.rows:
-        return True
-    done = True
-    if settings.report is not None or _on_github():
-        try:
-            for line in _write_report(config, tally, exit_status):
-                write(config, line)
-        except OSError as error:
-            write(config, f"gsw: the report cannot be written: {error.strerror}: {error.filename}")
-            done = False
-    counts = Counter(tally.outcomes)
-    _append(config, _line(event="end", run_id=settings.run_id, outcomes=counts, exit_status=exit_status))
-    return done
-
-
-def _write_report(config: pytest.Config, tally: OutcomeCounts, exit_status: int) -> Iterator[str]:
-    """Write the report with the files for CI, and those of GitHub Actions; return the lines to print.
-
-    Raises:
-        OSError: A file cannot be written.
-    """
-    # Imported late: few sessions write a report.
-    from pytest_gsw.history.database import HistoryError
-    from pytest_gsw.reports.ci import TEXTS
-    from pytest_gsw.reports.ci.findings import github
-    from pytest_gsw.reports.ci.markdown import markdown
-    from pytest_gsw.reports.html.pages import write_report
-    from pytest_gsw.reports.run_report import Run, RunReport, accepted_in, run_report
-    from pytest_gsw.results.junit import read_whole_run
-    from pytest_gsw.session.session_history import history_at
-
-    settings, alarms = config.stash[SETTINGS], config.stash.get(ALARMS, None)
-    records, missing = read_whole_run(settings.run_directory, tally.records)
-    accepted = accepted_in(settings.baselines, records)
-    run = Run(relative_path(settings.run_directory), missing, exit_status, alarms.found if alarms else ())
-
-    def made(history: History | None) -> RunReport:
-        report = run_report(records, run, history, accepted, alarms.series if alarms else {})
-        if settings.report is not None:
-            write_report([report], settings.report, history)
-        return report
-
-    try:
-        with history_at(settings.history) as history:
-            report = made(history)
-    except HistoryError as error:
-        yield f"gsw: the report does without the history: {error}"
-        report = made(None)
-    if settings.report is not None:
-        for text in TEXTS.values():
-            write_whole(settings.report / text.file, f"{text.of(report).rstrip()}\n")
-        yield f"gsw: the report is {relative_path(settings.report / 'index.html')}"
-    if _on_github():
-        if place := os.environ.get("GITHUB_STEP_SUMMARY"):
-            with Path(place).open("a", encoding="utf-8") as summary:  # others write there, too
-                summary.write(f"{markdown(report)}\n")
-        yield from github(report).splitlines()
-
-
-def _on_github() -> bool:
-    return os.environ.get("GITHUB_ACTIONS") == "true"
+def end_live(config: pytest.Config, exit_status: int) -> None:
+    """Write the live file's last line."""
+    run_id, counts = config.stash[SETTINGS].run_id, Counter(config.stash[OUTCOME_COUNTS].outcomes)
+    _append(config, _line(event="end", run_id=run_id, outcomes=counts, exit_status=exit_status))
 
 
 def _line(**content: Any) -> bytes:

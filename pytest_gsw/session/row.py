@@ -722,7 +722,7 @@ class SessionRow:
         if run is None or not is_wrong or self._settings.replay is not None:
             return None
         # Imported late: few rows have alarms.
-        from pytest_gsw.session.session_alarms import row_alarms
+        from pytest_gsw.session.session_report import row_alarms
 
         cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
         beside = self._config.stash[CLUSTER_PEERS].beside(cluster_effect)

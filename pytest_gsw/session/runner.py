@@ -25,9 +25,9 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, fail_report, failure_of, runs_nothing
 from pytest_gsw.session.junit import add_case
 from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
-from pytest_gsw.session.progress import add_row, clear_live, leave_files, write
+from pytest_gsw.session.progress import add_row, clear_live, end_live, write
 from pytest_gsw.session.resume import leave_run, left_over
-from pytest_gsw.session.settings import ALARMS, CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS
+from pytest_gsw.session.settings import CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, run_records
 
 # -- The rule of a session: every selected row is judged, or the session is not green ---------------
@@ -375,11 +375,13 @@ def _finish(session: pytest.Session) -> None:
     for line in left_over(session, executor):
         write(config, line)
     _deliver_history(config)
-    _note_alarms(config)
     session.exitstatus = exit_status(session, config.stash[OUTCOME_COUNTS])
     _conclude_suite(session)
-    if not leave_files(config, int(session.exitstatus)):
-        _fail(session)
+    if config.stash[OUTCOME_COUNTS].rows:
+        status = int(session.exitstatus)
+        if not _report(config, status):
+            _fail(session)
+        end_live(config, status)
 
 
 def _fail(session: pytest.Session) -> None:
@@ -403,18 +405,19 @@ def _deliver_history(config: pytest.Config) -> None:
     session_history.close()
 
 
-def _note_alarms(config: pytest.Config) -> None:
-    """Find the alarms of the run; a replay is no run of its own."""
+def _report(config: pytest.Config, exit_status: int) -> bool:
+    """Find the alarms of the run and write its report; True if all files were written."""
     settings = config.stash[SETTINGS]
-    has_runs = settings.history is not None and settings.replay is None
-    if not config.stash[OUTCOME_COUNTS].outcomes or not has_runs:
-        return
-    # Imported late: only a session that has run rows needs it.
-    from pytest_gsw.session.session_alarms import session_alarms
+    # A replay is of no run of its own.
+    has_alarms = (
+        settings.history is not None and settings.replay is None and bool(config.stash[OUTCOME_COUNTS].outcomes)
+    )
+    is_on_github = os.environ.get("GITHUB_ACTIONS") == "true"
+    if not has_alarms and not is_on_github and settings.report is None:
+        return True
+    from pytest_gsw.session.session_report import report_run  # few sessions have a history or a report
 
-    session_history = config.stash.get(SESSION_HISTORY, None)
-    slow_before = None if session_history is None else session_history.slow_before
-    config.stash[ALARMS] = session_alarms(settings, run_records(config), slow_before)
+    return report_run(config, exit_status, has_alarms=has_alarms, is_on_github=is_on_github)
 
 
 def _conclude_suite(session: pytest.Session) -> None:

@@ -1,4 +1,4 @@
-"""What earlier runs measured on the cluster, and where the records of this one go."""
+"""The history as a session uses it: earlier runs of the cluster's rows, and the spool of its records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _time_s = attrgetter("time_s")
 
 @contextlib.contextmanager
 def history_at(place: str | Path | None) -> Iterator[History | None]:
-    """The history at a place, as far as there is one: a run can be told without others."""
+    """The history at a place, if there is one."""
     if place is None or (isinstance(place, Path) and not place.exists()):
         yield None
         return
@@ -44,61 +44,61 @@ def history_at(place: str | Path | None) -> Iterator[History | None]:
 
 
 class SessionHistory:
-    """The history as one session uses it; no row's outcome is worth less because it is away.
+    """The history as one session uses it; rows are judged without it if it is unavailable.
 
     Args:
-        history: Where all runs are kept, ``None`` for a session that keeps nothing and looks nothing up.
+        history: All runs; ``None`` for a session that neither reads nor adds any.
         results: The directory of results, where records wait for their history.
-        cluster: Where the session runs.
+        cluster: The session's.
     """
 
     def __init__(self, history: History | None, results: Path, cluster: str | None) -> None:
         self._history = history
         self._cluster = cluster
-        #: Where records wait for their history.
+        #: The directory in which records wait for their history.
         self.waiting = results / DIRECTORY
         self._spool = Spool(self.waiting, "" if history is None else history.place)
-        #: Why records do not wait for the history, where that is so.
+        #: Why records could not be kept for the history; empty if they were.
         self.not_kept = ""
-        #: Why the history was not asked any more.
+        #: Why the history is unavailable; empty if it is not.
         self.problem = ""
         self._lines: ClusterSeries | None = None
-        #: The nodes that make jobs slow, once the history was asked.
+        #: The nodes that make jobs slow, once the history was read.
         self.known_slow: tuple[SlowNode, ...] = ()
 
     @property
     def are_kept(self) -> bool:
-        """Whether there is a history at all."""
+        """True if there is a history."""
         return self._history is not None
 
     def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None, run_id: str) -> RowHistory:
-        """What is known of a row on this cluster; nothing where the history is away.
+        """The history of a row on this cluster; empty if the history is unavailable.
 
         Args:
             row: The row's id.
-            definition: What it is now.
-            experiment: The same without image and release, empty where that is not known.
-            accepted: What its cluster has accepted for it: the runs that count begin with that.
-            run_id: The session, whose own jobs do not count: a session that is resumed has some there already.
+            definition: Its definition.
+            experiment: The same without image and release; empty if unknown.
+            accepted: Its accepted figure: the runs that count begin with it.
+            run_id: The session's run, whose jobs are left out: a resumed session has some there already.
         """
         lines = self._known_lines()
         return RowHistory() if lines is None else lines.past(row, definition, experiment, accepted).without(run_id)
 
     @property
     def slow(self) -> tuple[SlowNode, ...]:
-        """The nodes that make jobs slow; nothing where the history is away."""
+        """The nodes that make jobs slow; none if the history is unavailable."""
         self._known_lines()
         return self.known_slow
 
     @property
     def slow_before(self) -> tuple[SlowNode, ...] | None:
-        """The same as it was before the session, ``None`` where no row has asked the history."""
+        """The slow nodes before the session; ``None`` if the history was not read."""
         return None if self._lines is None else self.known_slow
 
     @cached_property
     def acknowledged(self) -> tuple[Acknowledgement, ...]:
-        """What alarms of the cluster somebody looks after; nothing where the history is away."""
-        from pytest_gsw.history.alarms import acknowledgements  # only a session with an alarm asks
+        """The acknowledgements of the cluster's alarms; none if the history is unavailable."""
+        from pytest_gsw.history.alarms import acknowledgements  # only a session with an alarm needs it
 
         if self._history is None or self._cluster is None or self.problem:
             return ()
@@ -110,30 +110,30 @@ class SessionHistory:
 
     @property
     def slow_nodes(self) -> tuple[str, ...]:
-        """The same by their names: what a confirming job is to do without.
+        """The names of slow nodes, which a confirming job excludes.
 
-        A node that no job has had for a month may be gone, and Slurm refuses a list with a name that it does not know.
+        A node without a job for a month may be gone, and Slurm refuses a list with an unknown name.
         """
         since_s = time.time() - GONE_DAYS * 86400.0
         there = (one for one in self.slow if max(map(_time_s, (*one.accusing, *one.clearing))) >= since_s)
         return tuple(dict.fromkeys(node for one in there for node in one.nodes))
 
     def had_slow_node(self, nodes: str, time_s: float) -> bool:
-        """Whether a job of these nodes had one that makes jobs slow."""
+        """True if a job on these nodes had a slow one."""
         return any(one.ran_in(nodes, time_s) for one in self.slow)
 
     @property
     def failing(self) -> tuple[FailingNode, ...]:
-        """The nodes of which more jobs fail than by chance; nothing where the history was not asked."""
+        """The nodes on which more jobs fail than by chance; none if the history was not read."""
         return () if self._lines is None or self._lines.nodes is None else self._lines.nodes.failing
 
     @property
     def sound(self) -> KnownGoodNodes | None:
-        """What is known of the other nodes; ``None`` where the history was not asked."""
+        """The other nodes; ``None`` if the history was not read."""
         return None if self._lines is None or self._lines.nodes is None else self._lines.nodes.sound
 
     def _known_lines(self) -> ClusterSeries | None:
-        """The runs of the cluster, read when they are first asked for."""
+        """The runs of the cluster, read when they are first needed."""
         if self._lines is None and self._history is not None and self._cluster is not None and not self.problem:
             try:
                 self._lines = series_of_cluster(self._history, self._cluster)
@@ -143,7 +143,7 @@ class SessionHistory:
         return self._lines
 
     def keep(self, record: Record, written: Path) -> None:
-        """Put a record where it waits for the history; one that cannot be put there is among the run's all the same."""
+        """Put a record into the spool; if that fails, the run's directory still has it."""
         if self._history is None:
             return
         try:
@@ -152,26 +152,26 @@ class SessionHistory:
             self.not_kept = f"{error.strerror}: {error.filename}"
 
     def deliver(self) -> Delivered | None:
-        """Give all records that wait to the history, also those of sessions before; ``None`` without a history."""
+        """Add all waiting records to the history, those of earlier sessions too; ``None`` without a history."""
         return None if self._history is None else self._spool.deliver(self._history)
 
     def close(self) -> None:
-        """Let go of the history."""
+        """Close the history."""
         if self._history is not None:
             self._history.close()
 
 
-# -- What the other rows of a session's cluster say of its run, to each of its rows ---------------
+# -- The effect of a run on its whole cluster, by the rows of the session -------------------------
 
 
 class ClusterPeers:
     """The rows of a session together.
 
     Args:
-        runs: What earlier runs measured.
-        rows: The session's rows, each with what its cluster has accepted for it.
-        run_id: The session.
-        is_over: Whether nothing more is to come of a row.
+        session_history: Earlier runs.
+        rows: The session's rows, each with its accepted figure.
+        run_id: The session's run.
+        is_over: True for a row that has finished.
     """
 
     def __init__(
@@ -187,12 +187,12 @@ class ClusterPeers:
         self._is_over = is_over
         self._first_s: dict[str, float] = {}
         self._left_out: set[str] = set()
-        #: Rows that hear what the others say, and say nothing: their first job had a slow node.
+        #: Rows that are adjusted, and do not count themselves: their first job had a slow node.
         self._listening: set[str] = set()
 
     @cached_property
     def together(self) -> ClusterHistory:
-        """The earlier runs of all rows; none where nobody asks them."""
+        """The earlier runs of all rows; none if the session has too few rows or no history."""
         asked = self._rows if self._session_history.are_kept and len(self._rows) >= FEWEST_ROWS else ()
         return ClusterHistory(
             {
@@ -203,11 +203,11 @@ class ClusterPeers:
 
     @property
     def may_speak(self) -> bool:
-        """Whether they may come to say something of the run."""
+        """True if the run may have an effect on all rows."""
         return self._current_run is not None
 
     def note(self, row: str, first_s: float | None, *, had_slow_node: bool = False) -> None:
-        """Take what a row's first job took; ``None`` where the run and the row say nothing of each other."""
+        """Record the seconds of a row's first job; ``None`` leaves the row out."""
         if first_s is None:
             self._left_out.add(row)
         elif had_slow_node:
@@ -216,19 +216,19 @@ class ClusterPeers:
             self._first_s.setdefault(row, first_s)
 
     def now(self, row: str, tolerance: float) -> ClusterEffect | None:
-        """What the others say to a row so far; ``None`` where they say nothing."""
+        """The effect on a row by the jobs so far; ``None`` if there is none."""
         current_run = self._current_run
         return None if current_run is None or not self._hears(row) else current_run.beside(row, tolerance)
 
     def beside(self, cluster_effect: ClusterEffect | None) -> ClusterAdjustment:
-        """What they say together of earlier runs, and of in this run."""
+        """The adjustment of earlier runs and of this one."""
         return ClusterAdjustment(self.together, {} if cluster_effect is None else {self._run_id: cluster_effect.effect})
 
     def bounds(self, row: str, tolerance: float) -> tuple[ClusterEffect | None, ...]:
-        """What the others may come to say to a row whose first job has ended.
+        """The effects that are still possible for a row whose first job has ended.
 
         Returns:
-            ``None`` alone where they will say nothing; nothing at all where what they say is not to be told yet.
+            ``None`` alone if there will be no effect; nothing at all if it is too early to compute any.
         """
         current_run = self._current_run
         if current_run is None or not self._hears(row):

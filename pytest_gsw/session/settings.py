@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.jobs.spec import Profile
     from pytest_gsw.results.suites import SuiteRows
-    from pytest_gsw.session.session_alarms import SessionAlarms
     from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
+    from pytest_gsw.session.session_report import SessionAlarms
 
 # -- Values that a resumed run passes on to the session ---------------------------------------------
 #

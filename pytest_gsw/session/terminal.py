@@ -1,4 +1,4 @@
-"""What a session of rows says on the screen: a line for each row, and a summary at its end."""
+"""The screen of a session of rows: a line for each row, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION_HISTORY, SETTINGS, Settings
 
-# -- What the rows of a session came to -------------------------------------------------------------
+# -- Outcomes of a session's rows -------------------------------------------------------------------
 
 
 class OutcomeCounts:
-    """What the rows' reports say together."""
+    """The outcomes of a session's rows, by their reports."""
 
     def __init__(self, *, profiled_on_purpose: bool) -> None:
         self._profiled_on_purpose = profiled_on_purpose
-        #: By node id, the outcome of each row that was run; "" where it was skipped.
+        #: By node id, the outcome of each row that was run; "" if it was skipped.
         self._outcomes: dict[str, str] = {}
-        #: By node id, what is said of each row that is an error without a record.
+        #: By node id, the fact of each row that is an error without a record.
         self._facts: dict[str, str] = {}
-        #: Node ids of rows that pytest was told have not passed.
+        #: Node ids of rows that were reported to pytest as not passed.
         self._told: set[str] = set()
         #: By node id, the record of each row that was reported with one.
         self.reported: dict[str, Record] = {}
         #: By node id, the exit status of a session with the row.
         self._statuses: dict[str, int] = {}
-        #: By the names of their files, the records that this process has made.
+        #: By the names of their files, the records that this process has made or read.
         self.records: dict[str, Record] = {}
         #: Rows of a session without a cluster, which are skipped; whether another test has run.
         self.without_cluster = 0
@@ -76,16 +76,16 @@ class OutcomeCounts:
             self._statuses[node_id] = outcomes.GREEN if is_asked else report.gsw_status
 
     def __contains__(self, node_id: str) -> bool:
-        """Whether a row was reported."""
+        """True if a row was reported."""
         return node_id in self._outcomes
 
     def hides(self, node_id: str) -> bool:
-        """Whether a row has failed by its record, and passed by its reports."""
+        """True if a row has failed by its record, and passed by its reports."""
         return self._statuses.get(node_id) == outcomes.FAILED and node_id not in self._told
 
     @property
     def rows(self) -> int:
-        """How many rows were reported."""
+        """The number of rows that were reported."""
         return len(self._outcomes)
 
     @property
@@ -94,7 +94,7 @@ class OutcomeCounts:
         return [outcome for outcome in self._outcomes.values() if outcome]
 
     def errors_without(self, recorded: Iterable[str]) -> dict[str, str]:
-        """By node id, the facts of rows that are errors and not among those with a record: of some a cell is blank."""
+        """By node id, the facts of errors without a record, such as rows with a blank cell."""
         known = set(recorded)
         words = self._outcomes.items()
         return {
@@ -105,33 +105,33 @@ class OutcomeCounts:
 
     @property
     def is_open(self) -> bool:
-        """True if nothing shows of some row that its newest job passes."""
+        """True if the newest job of some row is not shown to pass."""
         return outcomes.OPEN in self._statuses.values()
 
     @property
     def ran_nothing(self) -> bool:
-        """True if rows without a cluster were all that there was: an option that got lost must not look like a pass."""
+        """True if there were only rows without a cluster: a lost option must not look like a pass."""
         return bool(self.without_cluster) and not self._others_ran
 
     @property
     def judged_none(self) -> bool:
-        """Whether there were rows, and all of them were skipped."""
+        """True if there were rows, and all of them were skipped."""
         skipped = {""} if self._profiled_on_purpose else {"", outcomes.PROFILED.word}
         return bool(self._outcomes) and set(self._outcomes.values()) <= skipped
 
 
-#: What the session's rows came to.
+#: The outcomes of the session's rows.
 OUTCOME_COUNTS = pytest.StashKey[OutcomeCounts]()
 
 
 def run_records(config: pytest.Config) -> tuple[Record, ...]:
-    """The records of the session's run, those of sessions before it as well."""
+    """The records of the session's run, with those of sessions before it; each file is read once."""
     from pytest_gsw.results.junit import read_run
 
     return read_run(config.stash[SETTINGS].run_directory, config.stash[OUTCOME_COUNTS].records)[0]
 
 
-# -- Each row's own line on the screen, in the place of pytest's, which has a path in front and no figures
+# -- Each row's own line on the screen, in place of pytest's, which has a path in front and no figures
 
 
 def line_of_report(report: Any) -> RowLine:
@@ -150,14 +150,14 @@ def line_of_report(report: Any) -> RowLine:
     return RowLine(row, line.word or report.outcome.upper(), line.parts)
 
 
-#: Words of outcomes that a report which has failed may have: with ``gsw_strict`` also those that are too fast.
+#: Words of outcomes that a failed report may have: with ``gsw_strict`` also those of rows that are too fast.
 _FAILING = {
     one.shown for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"} or one.word in outcomes.JUDGED
 } - {outcomes.PASSED.shown}
 
 
 def _reason(report: Any) -> str:
-    """Why a row was skipped."""
+    """The reason of a skipped row."""
     if hasattr(report, "wasxfail"):
         return str(report.wasxfail)
     shown = report.longrepr
@@ -166,21 +166,21 @@ def _reason(report: Any) -> str:
 
 
 def line_width(reporter: pytest.TerminalReporter) -> int:
-    """How long a line may be: never longer than a terminal is wide, nor than logs are read in."""
+    """The longest line: as wide as the terminal, and as windows in which logs are read."""
     return min(WIDEST, shutil.get_terminal_size().columns - 1) if reporter.isatty else WIDEST
 
 
-# -- What a session says at its end: the summary on the screen --------------------------------------
+# -- The summary at the session's end ---------------------------------------------------------------
 
 
-#: So many rows are named in one list.
+#: The most rows in one list.
 _MOST = 20
-#: What a line with a command has.
+#: The words by which a line with a command is recognized.
 _COMMANDS = ("pytest", "pytest-gsw")
 
 
 def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what the run came to: a table, counts, errors by cause, and what stands out among the rows."""
+    """Write the summary of the run: notable rows, a table, counts, errors by cause, alarms, cost."""
     settings = config.stash[SETTINGS]
     reporter.ensure_newline()
     told = config.stash.get(CLUSTER_TEXT, None)
@@ -215,7 +215,7 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
 
 
 def _tell_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[str, ...]) -> None:
-    """A section; none where there is no line."""
+    """Write a section; none if there is no line."""
     if lines:
         reporter.section(section)
     for line in lines:
@@ -223,14 +223,14 @@ def _tell_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[st
 
 
 def wrapped(line: str, width: int = WIDEST) -> list[str]:
-    """A line in as many as it takes; commands stay whole, or they could not be copied."""
+    """A line wrapped to a width; commands stay whole, to be copied."""
     if len(line) <= width or any(f"{word} " in line for word in _COMMANDS):
         return [line]
     return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _tell_improved(reporter: pytest.TerminalReporter) -> None:
-    """Say which rows are faster than they have to be, and what to do about it."""
+    """Write the rows that are faster than their reference, and advice."""
     reports = [report for report in reporter.getreports("passed") if hasattr(report, "gsw_record")]
     improved = [report for report in reports if report.gsw_record.outcome == outcomes.IMPROVED.word]
     if not improved:
@@ -255,7 +255,7 @@ def _tell_section(
     text_of: Callable[[Record], str | None],
     of_cluster: Sequence[str] = (),
 ) -> None:
-    """Say what stands out of the cluster and among the rows in one respect, a line each."""
+    """Write the texts of the cluster and of rows that are notable in one respect, a line each."""
     reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
     recorded = [(report.nodeid, report.gsw_record) for report in reports if hasattr(report, "gsw_record")]
     found = [(node_id, text) for node_id, record in recorded if (text := text_of(record))]
@@ -265,7 +265,7 @@ def _tell_section(
 
 
 def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which nodes make jobs of the cluster slow or fail them, a line each."""
+    """Write the nodes that make jobs of the cluster slow or fail them, a line each."""
     session_history = config.stash.get(SESSION_HISTORY, None)
     if session_history is None or not (session_history.failing or session_history.known_slow):
         return
@@ -288,7 +288,7 @@ def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -
 
 
 def _tell_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, settings: Settings, cluster: Cluster) -> None:
-    """Say which rows were run again, and what the session has cost the cluster."""
+    """Write the rows that ran again, and the session's GPU-hours."""
     records = tally.reported.values()
     if any(record.jobs.attempts for record in records):
         reporter.section("rows that ran again")
@@ -303,7 +303,7 @@ def _tell_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, settings
 
 
 def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Several rows on one screen; with -q, and of a single row, its own line says it all."""
+    """Write the table of several rows; not with -q, nor of a single row, whose line has all of it."""
     settings, tally = config.stash[SETTINGS], config.stash[OUTCOME_COUNTS]
     if config.getoption("verbose") < 0 or tally.rows < 2:
         return
@@ -324,16 +324,17 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     table = run_table(records, width)
     bad = not_passed_lines(records, width, _MOST)
     causes = summary.error_lines(records, missing)
-    for line in (*table, "", summary.counts_line(records, len(missing)), *bad, *causes):
+    incident = summary.incident_of(records)
+    for line in (*table, "", summary.counts_line(records, len(missing), incident), *bad, *causes):
         for part in wrapped(line, width):
             reporter.write_line(part)
     _tell_crowd(reporter, settings.cluster, records)
-    for what, command in next_commands(records, relative_path(settings.run_directory)):
+    for what, command in next_commands(records, relative_path(settings.run_directory), incident):
         reporter.write_line(f"next: {what}: {command}")
 
 
 def _tell_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, records: Sequence[Record]) -> None:
-    """Say that rows have shared nodes, which makes regressions of nothing."""
+    """Write that rows have shared nodes, which makes healthy rows slow."""
     if cluster is None or cluster.simulated or cluster.gpus_per_node is None:
         return
     from pytest_gsw.results.summary import worst_crowd

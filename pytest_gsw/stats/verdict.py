@@ -232,7 +232,7 @@ class Verdict:
     @property
     def throughput_change(self) -> float:
         """Measured throughput over that of the reference, less one: -0.1 is 10 % less throughput."""
-        return self.reference_s / self.measured_s - 1
+        return throughput_change(self.measured_s, self.reference_s)
 
     @property
     def left_change(self) -> float | None:
@@ -240,13 +240,13 @@ class Verdict:
         return (
             None
             if self.cluster_effect is None
-            else self.reference_s / (self.measured_s * math.exp(-self.cluster_effect.taken)) - 1
+            else throughput_change(self.measured_s * math.exp(-self.cluster_effect.taken), self.reference_s)
         )
 
     @property
     def documented_throughput_change(self) -> float:
         """Measured over documented throughput, less one, whatever the reference."""
-        return self.documented_s / self.measured_s - 1
+        return throughput_change(self.measured_s, self.documented_s)
 
     @property
     def documented_outcome(self) -> Outcome:
@@ -256,7 +256,7 @@ class Verdict:
     @property
     def greatest_gain(self) -> float:
         """Throughput of the fastest job over that of the reference, less one."""
-        return self.reference_s / min(self.jobs_s or (self.measured_s,)) - 1
+        return throughput_change(min(self.jobs_s or (self.measured_s,)), self.reference_s)
 
     @property
     def statistic_gap(self) -> float | None:
@@ -276,6 +276,11 @@ class Verdict:
         """The same limit as a change of time: 5 % less throughput is 5.3 % more time."""
         change = self.allowed_throughput_change
         return 1 / (1 + change) - 1 if change > -1 else math.inf
+
+
+def throughput_change(measured_s: float, reference_s: float) -> float:
+    """Measured throughput over that of a reference, less one, by their seconds: -0.1 is 10 % less throughput."""
+    return reference_s / measured_s - 1
 
 
 def compare(

@@ -29,6 +29,7 @@ from pytest_gsw.tables.bundled import (
 from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Metric, Series
 from pytest_gsw.tables.model import (
     BLANK,
+    Accepted,
     Baseline,
     Blank,
     BlankRow,
@@ -258,6 +259,11 @@ def table_files(path: Path) -> tuple[Path, ...]:
 def load_tables(paths: Sequence[Path] | None = None) -> tuple[Baseline, ...]:
     """The rows of all these files and directories that can run; see :func:`read_tables`."""
     return read_tables(paths).rows
+
+
+def accepted_figures(paths: Sequence[Path] | None = None) -> dict[str, Mapping[str, Accepted]]:
+    """The accepted figures of all rows, by row and cluster."""
+    return {row.id: row.accepted for row in load_tables(paths)}
 
 
 def read_tables(paths: Sequence[Path] | None = None) -> Table:

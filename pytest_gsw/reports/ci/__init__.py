@@ -1,4 +1,4 @@
-"""A run as others' programs read it: CI servers, Prometheus. Pure functions of its records."""
+"""A run's report as texts for CI servers and Prometheus."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pytest_gsw.reports.run_report import RunReport
 class Text(NamedTuple):
     """A format of one run's report as a text."""
 
-    #: The name of its file beside the report's pages.
+    #: The name of its file among the report's pages.
     file: str
     of: Callable[[RunReport], str]
 
 
-#: By the names of the formats.
+#: The formats by their names.
 TEXTS: Mapping[str, Text] = {"markdown": Text("summary.md", markdown), "openmetrics": Text("gsw.prom", openmetrics)}

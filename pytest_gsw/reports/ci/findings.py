@@ -1,11 +1,11 @@
-"""What a run's records say to whoever comes in the morning: what needs attention, the worst first."""
+"""The findings of a run: all that needs attention, the worst first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pytest_gsw.common.text import ByNumber, by_number, command, one_line, plural, workflow_command
+from pytest_gsw.common.text import ByNumber, by_number, one_line, plural, workflow_command
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import acknowledged_text
 from pytest_gsw.history.model import cluster_of
@@ -15,63 +15,63 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, inconclusive_line
 from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.results.severity import Attention, Level
-from pytest_gsw.results.suggested_commands import next_command
+from pytest_gsw.results.suggested_commands import history_command, next_command
 from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
 from pytest_gsw.stats.verdict import Reason
 
-#: Of which kind the alarm of a finding is.
+#: The kind of a finding's alarm.
 _ALARMS = {severity.REGRESSED.kind: Kind.REGRESSION, severity.DRIFT.kind: Kind.DRIFT}
 
-#: What can be found of a row, the worst first.
+#: The kinds of findings, the worst first.
 KINDS = tuple(one.kind for one in severity.ATTENTIONS if one.level is not None)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that somebody should look at; a row may have several."""
+    """One thing that needs attention; a row may have several."""
 
     #: One of :data:`KINDS`.
     kind: str
     row: str
     node_id: str
     cluster: str
-    #: What happened.
+    #: The fact.
     text: str
-    #: The command to type next; empty where the text has it.
+    #: The command to type next; empty if the text has it.
     next: str = ""
     since: str = ""
     record: Record | None = None
-    #: What the history calls it; ``None`` where it does not know.
+    #: Its alarm; ``None`` if it has none.
     alarm: Alarm | None = None
-    #: The table where neither the row nor its record says which: of all rows of a cluster, that of the first.
+    #: The table of a finding without a row or a record: of a whole cluster, that of its first row.
     table: str = ""
-    #: The incident that it is.
+    #: The incident; ``None`` for other findings.
     whole: ClusterResult | None = None
 
     @property
     def needs(self) -> Attention:
-        """The same, and how urgent it is."""
+        """The kind with its urgency."""
         return severity.BY_KIND[self.kind]
 
     @property
     def level(self) -> Level:
-        """How much somebody has to do about it."""
+        """The urgency, as GitHub has it."""
         return self.needs.level or Level.NOTICE
 
     @property
     def acknowledged(self) -> str:
-        """Who looks after it, so that nobody else has to be called; empty where somebody has."""
+        """The acknowledgement of its alarm; empty if it has none, or the alarm pages all the same."""
         alarm = self.alarm
         return "" if alarm is None or alarm.pages or alarm.acknowledged is None else acknowledged_text(alarm)
 
     @property
     def title(self) -> str:
-        """What it is, and of which row."""
+        """The kind and the row."""
         return f"{self.kind}: {self.row}"
 
     @property
     def place(self) -> tuple[str, int]:
-        """The table and the line in it; the first line where nobody knows it."""
+        """The table and the line in it; the first line if it is unknown."""
         path, _, line = ("" if self.record is None else self.record.row.baseline).rpartition(":")
         if path and line.isascii() and line.isdigit():
             return path, int(line) or 1
@@ -100,23 +100,22 @@ def _with_alarm(finding: Finding, known: Mapping[tuple[Kind, str, str], Alarm]) 
     if kind is None or finding.record is None:
         return finding
     if kind is Kind.REGRESSION and regressed_metrics(finding.record):
-        return finding  # alarms are by a row's own metric: nobody can have acknowledged this
+        return finding  # alarms are by a row's own metric: this one cannot be acknowledged
     return replace(finding, alarm=known.get((kind, finding.row, cluster_of(finding.record))))
 
 
 def _of_cluster(report: RunReport) -> Iterator[Finding]:
-    """What there is of the whole cluster; its rows are named in it, and are no findings of their own."""
+    """The findings of whole clusters; rows that are part of an incident are no findings of their own."""
     incident = report.incident
     table = report.records[0].row.node_id.partition("::")[0] if report.records else ""
     if incident is not None:
-        name, following = incident.cluster, command("pytest-gsw", "history", f"--cluster={incident.cluster}")
+        name, following = incident.cluster, history_command(incident.cluster)
         text = incident.text(report.incident_since)
         kind = severity.INCIDENT.kind
         yield Finding(kind, f"cluster {name}", incident.node_id, name, text, following, table=table, whole=incident)
     for name, told in report.told.items():
         if told.drift:
-            following = command("pytest-gsw", "history", "--drift", f"--cluster={name}")
-            kind = severity.DRIFT.kind
+            kind, following = severity.DRIFT.kind, history_command(name, drift=True)
             yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", name, told.drift, following, table=table)
 
 
@@ -144,15 +143,16 @@ def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Fi
 
 
 def counts_text(report: RunReport) -> str:
-    """How many rows there were and what they came to: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
+    """The number of rows and their outcomes: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
     missing = len(report.unrecorded)
-    return f"{plural(len(report.records) + missing, 'row')}: {counts_line(report.records, missing)}".removesuffix(": ")
+    counts = counts_line(report.records, missing, report.incident)
+    return f"{plural(len(report.records) + missing, 'row')}: {counts}".removesuffix(": ")
 
 
 def github(report: RunReport) -> str:
     """A workflow command for each finding, the worst first, and the run's counts as the last line.
 
-    GitHub shows the first ten of each level that a step says; the others stay in its log.
+    GitHub shows the first ten of each level in a step; the others stay in its log.
     """
     return "\n".join([*map(_command, findings(report)), one_line(counts_text(report))])
 
@@ -160,7 +160,7 @@ def github(report: RunReport) -> str:
 def _command(finding: Finding) -> str:
     path, line = finding.place
     properties = {"file": path, "line": line, "title": finding.title}
-    # What somebody looks after already calls nobody; it is told all the same.
+    # An acknowledged finding pages no more, but it is listed.
     level = Level.NOTICE if finding.acknowledged else finding.level
     return workflow_command(level.value, properties, _message(finding))
 

@@ -1,6 +1,6 @@
-"""A run in Markdown, as GitHub and GitLab show it: what needs attention, and every row in a compact table.
+"""A run in Markdown for GitHub and GitLab: its findings, and all rows in a compact table.
 
-What others have written (rows, nodes, facts) stands in code spans: nothing in one is markup, a link or a mention.
+Texts of others (rows, nodes, facts) are in code spans, in which nothing is markup, a link or a mention.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.results.severity import ACCEPTED, IMPROVED, REGRESSED, Attention
 from pytest_gsw.results.summary import OF_CLUSTER
 
-#: GitHub takes 1 MiB of all that one step says, and shows nothing of more; some of it is left to others.
+#: GitHub takes 1 MiB from one step, and shows nothing of more; some of it is left for other plugins.
 LIMIT_BYTES = 900_000
 
-#: Letters of a fact, of a command, and of a list of nodes that a table has room for.
+#: The most letters of a fact, of a command, and of a list of nodes in a table.
 _LONGEST_FACT = 300
 _LONGEST_COMMAND = 600
 _LONGEST_NODES = 80
-#: Rows, nodes and clusters that one line names.
+#: The most rows, nodes and clusters in one line.
 _NAMED = 8
 
 _HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
 
 
 def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
-    """A summary of a run; what has no room in it is counted."""
+    """A summary of a run; lines without room are counted."""
     found = findings(report)
     head = _head(report, found)
     room = limit_bytes - _size(head)
@@ -57,7 +57,7 @@ def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
 
 
 def _turned(report: RunReport) -> list[str]:
-    """What is new, ongoing and fixed; nothing where no alarm is known."""
+    """The new, ongoing and fixed alarms; nothing if there are none."""
     if not any(report.turned.values()):
         return []
     return [*(f"- **{state}** ({len(alarms)}){_names(alarms)}" for state, alarms in report.turned.items()), ""]
@@ -69,7 +69,7 @@ def _names(alarms: Sequence[Alarm]) -> str:
 
 
 def _what(found: Sequence[Finding]) -> str:
-    """What needs attention: ``1 cluster and 2 rows need``."""
+    """The numbers of what needs attention: ``1 cluster and 2 rows need``."""
     rows = {finding.node_id for finding in found if finding.needs.is_urgent}
     clusters = {name for name in rows if name.startswith(OF_CLUSTER)}
     numbers = {"cluster": len(clusters), "row": len(rows - clusters)}
@@ -78,14 +78,14 @@ def _what(found: Sequence[Finding]) -> str:
 
 
 def _attention(found: Sequence[Finding], room_bytes: int) -> list[str]:
-    """What needs attention, a line each, as far as there is room."""
+    """The findings, a line each, as far as there is room."""
     if not found:
         return []
     return _bounded(_heading(_HEADERS, "llrrlll"), map(_finding_line, found), len(found), room_bytes, "finding")
 
 
 def _alarms(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
-    """What is known of more runs than this one, as far as there is room."""
+    """The alarms, a line each, as far as there is room."""
     if not alarms:
         return []
     heads = [column.removeprefix(">") for column in COLUMNS]
@@ -102,7 +102,7 @@ def _finding_line(finding: Finding) -> str:
     nodes = "" if record is None else record.nodes
     by_throughput = record is not None and not record.own_outcome
     whole, told, since = finding.whole, finding.text, finding.since
-    if whole is not None:  # of the rows that are part of it the list above says how many there are
+    if whole is not None:  # the counts above have the rows that are part of it
         change, allowed, told = percent(whole.change), percent(whole.allowed), whole.fact
         since = finding.text.partition("\n")[0].removeprefix(whole.fact).removeprefix(", since ")
     says_it_all = bool(change) and by_throughput and finding.kind in {REGRESSED.kind, IMPROVED.kind}
@@ -114,14 +114,14 @@ def _finding_line(finding: Finding) -> str:
         allowed,
         _code(_cut(nodes, _LONGEST_NODES)),
         since if whole is None else _code(_cut(since, _LONGEST_FACT)),
-        # Half a command would be another one.
+        # A cut command would be another one.
         _code(finding.next) if len(finding.next) <= _LONGEST_COMMAND else "",
     )
     return _line(cells)
 
 
 def _overview(records: Sequence[Record], room_bytes: int) -> list[str]:
-    """Every row's change of throughput by workload and dtype (down) and GPUs (across)."""
+    """The changes of throughput by workload and dtype (down) and GPUs (across)."""
     gpus = sorted({record.row.gpus for record in records})
     lines: dict[tuple[str, str, str], dict[int, list[Record]]] = {}
     for record in sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id)):
@@ -150,7 +150,7 @@ def _cell(records: Sequence[Record]) -> str:
 
 
 def _column(gpus: int, records: Iterable[Record]) -> str:
-    """``64 GPUs``; ``1 CPU`` where all rows of so many are of a machine without GPUs."""
+    """``64 GPUs``; ``1 CPU`` if all rows of so many are of a machine without GPUs."""
     nouns = {device(record.row.accelerator) for record in records if record.row.gpus == gpus}
     return plural(gpus, nouns.pop() if len(nouns) == 1 else "GPU")
 
@@ -159,12 +159,12 @@ def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
     by_word: dict[str, list[Record]] = {}
     for record in records:
         by_word.setdefault(_word(record), []).append(record)
-    # The bold ones are those that somebody must see.
+    # The bold ones need attention.
     return dict(sorted(by_word.items(), key=lambda pair: (not pair[0].startswith("**"), pair[0])))
 
 
 def _word(record: Record) -> str:
-    """The outcome's word in a cell; a row that passed by its document has its figure alone."""
+    """The outcome's word in a cell; empty for a row that passed by its document."""
     outcome = outcomes.of(record.outcome)
     if outcome is outcomes.PASSED:
         return ACCEPTED.word if hides_loss(record) else ""
@@ -172,12 +172,12 @@ def _word(record: Record) -> str:
 
 
 def _bold(word: str, needs: Attention) -> str:
-    """A word, bold where somebody must look."""
+    """A word, bold if it needs attention."""
     return f"**{word}**" if needs.is_urgent else word
 
 
 def _bounded(table: Sequence[str], lines: Iterable[str], count: int, room_bytes: int, noun: str) -> list[str]:
-    """A table with as many lines as there is room for, and how many were left out."""
+    """A table with as many lines as there is room for, and the number of those left out."""
     room_bytes -= 100  # for the sentence below
     kept = list(table) if _size(table) <= room_bytes else []
     room_bytes -= _size(table)
@@ -211,12 +211,12 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _code(text: str) -> str:
-    """A text as a code span that is inert wherever it stands, in the cell of a table too."""
+    """A text as a code span that is inert everywhere, in the cell of a table too."""
     text = " ".join(text.split())
     if not text:
         return ""
     fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
-    # A table takes its lines apart at every "|" before anything else; whatever stands before it, this one is escaped.
+    # A table splits its lines at every "|" before anything else: each one is escaped, whatever precedes it.
     cell = re.sub(r"(\\*)\|", r"\1\1\\|", text)
     return f"{fence}{pad}{cell}{pad}{fence}"

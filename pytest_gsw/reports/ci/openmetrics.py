@@ -1,7 +1,7 @@
-"""A run as metrics: one text for whoever reads OpenMetrics, and for textfile collectors of Prometheus' node_exporter.
+"""A run as metrics: one text for OpenMetrics and for the textfile collector of Prometheus' node_exporter.
 
-A collector reads Prometheus' text format 0.0.4, to which OpenMetrics' last line is a comment; it refuses a whole file
-that has times.
+The collector reads Prometheus' text format 0.0.4, to which OpenMetrics' last line is a comment; it refuses a whole file
+with times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.metrics import METRICS
 
-#: Outcomes that a record can have; each is 0 or 1 for each row, so that a row that recovers is seen to.
+#: The outcomes of records; each is 0 or 1 for each row, so that a recovered row is 0.
 _OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
 
 _Labels = Mapping[str, str]
@@ -31,7 +31,7 @@ _Found = TypeVar("_Found", SlowNode, FailingNode)
 class _Metric:
     name: str
     help: str
-    #: The value for a record, ``None`` where it has none.
+    #: The value for a record, ``None`` if it has none.
     value: Callable[[Record], float | None]
 
 
@@ -48,7 +48,7 @@ def _allowed(record: Record) -> float:
 
 
 def _of_figures() -> Iterator[_Metric]:
-    """What was measured of each figure, and what those that rows are judged by are held against."""
+    """The measured figures, and the references of those that rows are judged by."""
     for metric in (one for one in METRICS if one.exported):
         yield _Metric(f"gsw_{metric.exported}", f"Measured {metric.help}.", _figure("measured", metric.key))
         if metric.series is None:
@@ -93,8 +93,8 @@ def openmetrics(report: RunReport) -> str:
 
 
 def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
-    """A family: its labels with their values behind what it says; nothing without any."""
-    # Of a quote, one format says that it is escaped, and the other that it is not.
+    """A family: its help and type, its labels with their values; nothing if it has none."""
+    # One format escapes a quote, and the other does not.
     escaped = _escaped(text.replace('"', "'"))
     lines = [f"{name}{{{_listed(labels)}}} {float(value)!r}" for labels, value in samples]
     return [f"# HELP {name} {escaped}", f"# TYPE {name} gauge", *lines] if lines else []
@@ -129,7 +129,7 @@ def _labels(record: Record) -> _Labels:
 def _of_run(
     records: Mapping[tuple[tuple[str, str], ...], Record], report: RunReport
 ) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
-    """The families that are not of a record's figures: name, what it says, samples."""
+    """The families that are not of a record's figures: name, help, samples."""
     yield "gsw_outcome", "Whether the row has this outcome.", _outcomes(records, report)
     slow, failing = _each_node(report.slow_nodes), _each_node(report.blamed_nodes)
     what = "What a slow node does to the throughput of jobs."
@@ -157,7 +157,7 @@ def _of_run(
 
 
 def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], report: RunReport) -> Iterator[_Sample]:
-    """A state set: one sample for each outcome that a row can have, 1 for the one that it has."""
+    """A state set: one sample for each outcome, 1 for the row's own."""
     for labels, record in records.items():
         for outcome in _OUTCOMES:
             yield {**dict(labels), "outcome": outcome}, record.outcome == outcome
@@ -169,14 +169,14 @@ def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], report: Run
 
 
 def _alarms(report: RunReport) -> Iterator[_Sample]:
-    """One sample for each alarm that stands, 0 where somebody looks after it; an alert is for those that are 1.
+    """One sample for each active alarm, 0 if it is acknowledged; an alert is for those that are 1.
 
-    A row that regresses by a site's metric has one for that, of no alarm: there is none that could be acknowledged.
+    A row that regresses by a site's metric has a sample of no alarm: there is none that could be acknowledged.
     """
     standing = [one for one in report.alarms if one.stands]
     for one in standing:
         spell = one.spell
-        # By its row, an outcome that is acknowledged is told from one that is not.
+        # By its row, an alert can leave out acknowledged outcomes.
         name = "row" if spell.kind in OF_ROWS else "subject"
         yield {"alarm": one.id, "kind": spell.kind.value, name: spell.subject, "cluster": spell.cluster}, one.pages
     for record in report.records if standing else ():
@@ -185,9 +185,9 @@ def _alarms(report: RunReport) -> Iterator[_Sample]:
 
 
 def _each_node(found: Mapping[str, Sequence[_Found]]) -> Iterator[tuple[dict[str, str], _Found]]:
-    """Each node's labels, with the worst that is found of it: no series comes twice.
+    """Each node's labels, with the worst finding of it: no series comes twice.
 
-    The labels have the number of nodes of which it is one where these cannot be told apart.
+    If nodes cannot be distinguished, the labels have their number.
     """
     for cluster, worst_first in found.items():
         worst = {node: one for one in worst_first[::-1] for node in one.nodes}

@@ -1,8 +1,8 @@
-"""Pictures as SVG in the page, with legends beside them: axes, frames and marks; a row's steps and runs; scaling.
+"""Pictures as SVG in the page, each with its legend: axes, frames and marks; a row's steps and runs; scaling.
 
-A picture is as wide as the page has room, and its text is as large as the page's: places from left to right are
-percentages, those from top to bottom are pixels. Its colours are those of the page's style sheet, by classes. What is
-shown by a colour is shown by a shape or told by a legend as well, and no text stands where points may be.
+A picture is as wide as the page, and its text is as large as the page's: places from left to right are percentages,
+those from top to bottom are pixels. Its colours are those of the page's style sheet, by classes. Each colour has a
+shape or an entry of the legend as well, and no text is at a place where points may be.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from pytest_gsw.tables.model import parse_statistic
 #: Pixels from the top: the whole picture, and where its data begin and end.
 HEIGHT, TOP, FLOOR = 240, 10, 194
 
-#: The middle of marks that have no value: they stand on the lower edge.
+#: The middle of marks without a value: they are on the lower edge.
 EDGE = FLOOR - 7
 
-#: What an axis of times spans at least, as a share of its middle: noise of a few thousandths looks like nothing.
+#: The least span of an axis of times, as a share of its middle: noise of a few thousandths must look small.
 LEAST_SPAN = 0.06
 
-#: Of many values so few at either end may be far off: beyond so many times what all others span, which then have at
-#: least a tenth of the picture.
+#: The share of values at either end that may be outliers, and how many times the span of all others they must be
+#: away: the others have at least a tenth of the picture.
 _FEW, _FAR = 0.05, 9
 
-#: Percentages between two places that are written on an axis: on any screen that is no phone, and on a phone, too.
+#: The least percentage between two labels of an axis: on large screens, and on phones.
 _ROOM, _ROOM_ON_PHONES = 6.5, 16.0
 
-#: Corners of marks about their middle. A dot has none, and a cross is one polygon as well.
+#: Corners of marks around their middle. A dot has none; a cross is one polygon.
 _CORNERS = {
     "triangle": ((-5, 4), (5, 4), (0, -5.5)),
     "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
@@ -60,7 +60,7 @@ _CORNERS = {
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture, what stands above it, what it shows in words, and what its colours and shapes mean."""
+    """A picture with its title, its description in words, and its legend."""
 
     title: str
     svg: ET.Element
@@ -70,7 +70,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Scale:
-    """Values on one axis as places on the picture; what is beyond an end stands there."""
+    """Values on one axis as places on the picture; a value beyond an end is placed there."""
 
     low: float
     high: float
@@ -103,12 +103,12 @@ def upright(values: Iterable[float], *, logarithmic: bool = False) -> Scale:
 
 
 def in_view(values: Iterable[float], levels: Iterable[float], least: float) -> tuple[float, float]:
-    """The lowest and the highest value that an axis is made for: one that is far off takes no room from all others.
+    """The lowest and the highest value of an axis: an outlier takes no room from all others.
 
     Args:
-        values: What is drawn; what is beyond then stands at the axis's end.
-        levels: What it is held against: always on the axis.
-        least: What an axis spans at least.
+        values: The values to draw; those beyond are placed at the axis's end.
+        levels: Their references: always on the axis.
+        least: The least span of the axis.
     """
     known = sorted(values)
     last = len(known) - 1
@@ -140,7 +140,7 @@ def ground(height: float) -> ET.Element:
 def line(places: Iterable[tuple[float, float]], kind: str) -> ET.Element:
     """A line through places, of a class of the style sheet."""
     drawn = element("polyline", class_=kind)
-    # No text, and longer than texts may be.
+    # Not a text, and longer than texts may be.
     drawn.set("points", " ".join(f"{10 * x:.0f},{y:.0f}" for x, y in places))
     # Points of a line are no percentages: it is stretched, and its stroke is not.
     stretched = {"viewBox": f"0 0 1000 {HEIGHT}", "preserveAspectRatio": "none"}
@@ -150,21 +150,21 @@ def line(places: Iterable[tuple[float, float]], kind: str) -> ET.Element:
 
 
 def point(x: float, y: float, told: str, kind: str = "", shape: str = "", link: str | None = None) -> ET.Element:
-    """A point with what a browser tells of it under the mouse, and with the page that it leads to.
+    """A point with its text under the mouse, and a link.
 
     Args:
         x: Its place, percent.
         y: Its place, pixels.
-        told: Its value with the unit, and what it is of.
+        told: Its value with the unit, and its run or row.
         kind: A class of the style sheet.
-        shape: ``triangle``, ``square``, ``diamond`` or ``cross``; a dot where it is empty.
+        shape: ``triangle``, ``square``, ``diamond`` or ``cross``; empty for a dot.
         link: The address of a page.
     """
     # By hand: a page has hundreds of them, and a report hundred thousands.
     title = ET.Element("title")
     title.text = plain(told)
     if shape:
-        # Corners are pixels about a place in percent.
+        # Corners are pixels around a place in percent.
         drawn = ET.Element("svg", {"x": f"{x:g}%", "y": f"{y:.0f}"})
         drawn.append(polygon(shape))
     else:
@@ -176,30 +176,30 @@ def point(x: float, y: float, told: str, kind: str = "", shape: str = "", link: 
 
 
 def polygon(shape: str, x: float = 0, y: float = 0, size: float = 1, kind: str | None = None) -> ET.Element:
-    """A shape about a place in pixels."""
+    """A shape around a place in pixels."""
     places = " ".join(f"{x + size * dx:g},{y + size * dy:g}" for dx, dy in _CORNERS[shape])
     return element("polygon", points=places, class_=kind)
 
 
 def band(begin: float, end: float, kind: str) -> ET.Element:
-    """What is special of a stretch, from one percentage to another."""
+    """A coloured stretch, from one percentage to another."""
     wide = f"{max(end - begin, 0.4):.1f}%"
     return element("rect", x=f"{begin:g}%", y=TOP, width=wide, height=FLOOR - TOP, class_=kind)
 
 
 def level(y: float, kind: str, told: str) -> ET.Element:
-    """A value across the picture."""
+    """A line across the picture at a value."""
     return element("line", element("title", told), x1=0, x2="100%", y1=y, y2=y, class_=kind)
 
 
 def post(x: float, kind: str, told: str) -> ET.Element:
-    """A place from the top to the bottom."""
+    """A line from top to bottom at a place."""
     at = f"{x:g}%"
     return element("line", element("title", told), x1=at, x2=at, y1=TOP, y2=FLOOR, class_=kind)
 
 
 def key(text: str, kind: str, shape: str = "") -> ET.Element:
-    """An entry of a legend: a shape of the picture (``line``, ``band``, or that of its marks), and what it means."""
+    """An entry of a legend: a shape of the picture (``line``, ``band``, or that of its marks), and its meaning."""
     if shape == "line":
         drawn = element("line", x1=0, x2=18, y1=6, y2=6, class_=kind)
     elif shape == "band":
@@ -210,17 +210,17 @@ def key(text: str, kind: str, shape: str = "") -> ET.Element:
 
 
 def ticks(x: Scale, values: Iterable[float]) -> list[ET.Element]:
-    """Values on an axis, without those that would be written over each other."""
+    """The labels of an axis at some values, without those that would overlap."""
     return named_ticks([(x(value), f"{value:,.10g}") for value in values])
 
 
 def named_ticks(places: Iterable[tuple[float, str]], y: float = FLOOR + 18, wide: float = 1) -> list[ET.Element]:
-    """Places on an axis, each with what it is, without those that would be written over each other.
+    """The labels of an axis at some places, without those that would overlap.
 
     Args:
-        places: From left to right, percent.
-        y: Where they are written, pixels.
-        wide: How wide a text is; 1 is one of five letters.
+        places: From left to right, percent, each with its label.
+        y: The labels' place, pixels.
+        wide: The width of a label; 1 is one of five letters.
     """
     kept: list[ET.Element] = []
     last = last_on_phones = -math.inf
@@ -236,11 +236,11 @@ def named_ticks(places: Iterable[tuple[float, str]], y: float = FLOOR + 18, wide
 
 
 def figure(plot: Plot | None) -> ET.Element | None:
-    """A picture on a page, with its title and its legend; nothing where there is none."""
+    """A picture on a page, with its title and its legend; nothing if there is none."""
     if plot is None:
         return None
     svg = plot.svg
-    # What has links in it is no image to those who hear it.
+    # A picture with links must not be an image to screen readers.
     svg.set("role", "group" if svg.find(".//a") is not None else "img")
     svg.set("aria-label", plain(plot.alt))
     legend = element("ul", *plot.legend, class_="legend") if plot.legend else None
@@ -274,22 +274,22 @@ def _short(value: float) -> str:
     return f"{value:g}"
 
 
-#: The newest runs of a row that are drawn, and the most steps of a job: of more, the extremes of each few.
+#: The most runs of a row, and the most steps of a job, that are drawn: of more steps, the extremes of each few.
 SHOWN_RUNS = 200
 _SHOWN_STEPS = 400
-#: Steps of a job of which each has a dot.
+#: The most steps of a job that have a dot each.
 _DOTTED_STEPS = 120
 
 #: No time and no figure is as large.
 MOST = 1e15
 
-#: Runs beyond the picture whose values are told.
+#: The most runs beyond the picture whose values are in its title.
 _NAMED_BEYOND = 3
 
 #: A statistic that was computed again is the recorded one if it differs by no more than this.
 _SAME = 1e-9
 
-#: How runs are drawn that were not passed, by the words of outcomes, the worst first: a class, and a shape.
+#: The class and the shape of runs that have not passed, by the words of outcomes, the worst first.
 _DRAWN = {
     one.word: (one.attention.in_report.kind, one.attention.shape)
     for one in sorted(OUTCOMES, key=lambda one: -one.severity)
@@ -301,7 +301,7 @@ _DRAWN = {
 
 
 def steps_plot(record: Record) -> Plot | None:
-    """Every step of the row's last job, with its warm-up and what the statistic is taken over."""
+    """Every step of the row's last job, with its warm-up and the steps of the statistic."""
     series_s = record.timing.series_s
     if len(series_s) < 2 or not all(map(can_be_drawn, series_s)):
         return None
@@ -342,7 +342,7 @@ def steps_plot(record: Record) -> Plot | None:
 
 
 def window_of(record: Record) -> tuple[int, int] | None:
-    """The first and the last place in the series that the statistic is taken over, ``None`` where that is not known.
+    """The first and the last place in the series that the statistic is taken over, ``None`` if unknown.
 
     A record does not keep the numbers that its log gave to its steps. They begin with 0 or 1; the beginning is right
     with which the statistic comes out as recorded.
@@ -375,7 +375,7 @@ def _judged_s(record: Record) -> float | None:
 
 
 def _thinned(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
-    """Places of a line, of very many the highest and the lowest of each few."""
+    """The places of a line; of very many, the highest and the lowest of each few."""
     if len(places) <= _SHOWN_STEPS:
         return places
     each = math.ceil(2 * len(places) / _SHOWN_STEPS)
@@ -387,11 +387,11 @@ def _thinned(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, flo
 
 
 def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | None:
-    """The row's newest runs with their reference, what is allowed, and the first suspect run.
+    """The row's newest runs with their reference, the limit, and the first suspect run.
 
     Args:
         row: The row.
-        pages: By run, the address of the row's page in it; empty for the one that shows the picture.
+        pages: By run, the address of the row's page in it; empty for the page with the picture.
     """
     possible = (run for run in row.past.measured if can_be_drawn(run.time_s) and can_be_drawn(run.judged_s))
     points = tuple(possible)[-SHOWN_RUNS:]
@@ -454,7 +454,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
 
 
 def _levels(row: Row) -> list[tuple[float, str, str]]:
-    """The seconds that runs are held against: each with its class and what it is."""
+    """The references of runs in seconds, each with its class and its name."""
     record, judged, verdict = row.record, row.record.judged_metric.key, row.verdict
     documented, accepted = record.figures.documented.get(judged), record.figures.accepted.get(judged)
     allowed = (record.limit or record.row.tolerance) if verdict is None else verdict.allowed
@@ -468,7 +468,7 @@ def _levels(row: Row) -> list[tuple[float, str, str]]:
 
 
 def _days(x: Scale) -> list[ET.Element]:
-    """Up to five days, the first and the last among them; times where all are of one day."""
+    """Up to five days, the first and the last among them; times if all are of one day."""
     of_one_day = day(x.low) == day(x.high)
     names: dict[str, float] = {}
     for part in range(5):
@@ -478,21 +478,21 @@ def _days(x: Scale) -> list[ET.Element]:
 
 
 def can_be_drawn(value: float) -> bool:
-    """Whether an axis can hold a value: a record may say anything."""
+    """True if an axis can have a value: a record may have any."""
     return 0 <= value < MOST
 
 
 # -- how workloads scale ---------------------------------------------------------------------------
 
 
-#: A class and a shape for each curve of a picture.
+#: The class and the shape of each curve of a picture.
 CURVES = (("one", ""), ("two", "triangle"), ("three", "square"), ("four", "diamond"))
-#: Efficiencies of which all pictures have the axis, percent: a loss looks as large in one as in another.
+#: The efficiencies on the axes of all pictures, percent: a loss looks as large in one as in another.
 _EFFICIENCIES = (80.0, 100.0)
 
 
 def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
-    """Curves of one rule over GPU counts, as many as there are shapes: measured drawn through, documented dashed.
+    """Curves of one rule over GPU counts, as many as there are shapes: measured ones solid, documented ones dashed.
 
     Weak scaling is an efficiency per GPU, in percent of that on the fewest GPUs; strong scaling is a speed-up.
     """
@@ -543,7 +543,7 @@ def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
 
 
 def _without_value(curve: Curve) -> list[tuple[Row, str, str]]:
-    """The rows that are no points, each with the reason and a class."""
+    """The rows without a value, each with the reason and a class."""
     errors = [
         (row, f"error: {row.record.fact}", severity.ERROR.kind) for row in curve.rows if row.needs is severity.ERROR
     ]
@@ -552,7 +552,7 @@ def _without_value(curve: Curve) -> list[tuple[Row, str, str]]:
 
 
 def _of_outcomes(curves: Sequence[Curve]) -> list[ET.Element]:
-    """What marks mean that are of rows which did not pass, and crosses."""
+    """The legend of crosses and of rows that have not passed."""
     rows = [row for curve in curves for row in curve.rows]
     needs = {row.needs for row in rows if row.needs.shape and not is_doubted(row.record)}
     legend = [key(one.word, one.kind, one.shape) for one in severity.ATTENTIONS if one in needs]
@@ -568,12 +568,12 @@ def ratio_text(curve: Curve, ratio: float) -> str:
     return share(ratio) if curve.rule is Rule.WEAK else f"{ratio:.2f}x"
 
 
-#: Settings that grow with the number of GPUs, or shrink with it: rows of one curve may differ in them.
+#: Settings that depend on the number of GPUs: rows of one curve may differ in them.
 _WITH_GPUS = frozenset({"dp", "fsdp", "gas"})
 
 
 class Rule(enum.Enum):
-    """What stays the same while the GPUs become more."""
+    """The quantity that is constant along a curve: samples per GPU (weak), or samples (strong)."""
 
     WEAK = "weak"
     STRONG = "strong"
@@ -581,7 +581,7 @@ class Rule(enum.Enum):
 
 @dataclass(frozen=True)
 class Curve:
-    """Rows that are compared: one of each number of GPUs, the smallest first."""
+    """Comparable rows: one of each number of GPUs, the smallest first."""
 
     rule: Rule
     name: str
@@ -591,9 +591,9 @@ class Curve:
 
     @cached_property
     def base(self) -> Row:
-        """The row that the others are held against: the first that is as fast as documented.
+        """The reference of the other rows: the first that is as fast as documented.
 
-        Where there is none, it is the first that passed by an accepted figure, else the first that is believed.
+        If there is none, it is the first that passed by an accepted figure, else the first plausible one.
         """
         believed = [row for row in self.rows if measured_rate(row)]
         fast = [row for row in believed if not is_slow(row.record)]
@@ -602,7 +602,7 @@ class Curve:
 
     @property
     def device(self) -> str:
-        """What its rows are counted in."""
+        """The unit of its rows."""
         return device(self.rows[0].record.row.accelerator)
 
     @property
@@ -620,7 +620,7 @@ class Curve:
         return self._ratio(row, documented_rate)
 
     def ideal(self, row: Row) -> float:
-        """What it would be if GPUs did not hinder each other."""
+        """The value of ideal scaling."""
         return 1.0 if self.rule is Rule.WEAK else row.record.row.gpus / self.base.record.row.gpus
 
     def _ratio(self, row: Row, rate: Callable[[Row], float | None]) -> float | None:
@@ -650,7 +650,7 @@ def workloads(rows: Iterable[Row]) -> Mapping[str, tuple[Curve, ...]]:
 
 
 def measured_rate(row: Row) -> float | None:
-    """Tokens, or where these are not known samples, per second; ``None`` where nothing is that is believed."""
+    """Tokens, or if unknown samples, per second; ``None`` without a plausible figure."""
     return None if is_doubted(row.record) else _rate(row, row.record.figures.measured.get)
 
 
@@ -660,7 +660,7 @@ def documented_rate(row: Row) -> float | None:
 
 
 def experiment(row: Row) -> dict[str, str]:
-    """What rows must share to be compared, by name, but for their batch."""
+    """The properties that comparable rows share, by name, but for their batch."""
     facts = row.record.row
     layers = f"{facts.layers or 'an unknown number'}{', a proxy' if facts.proxy else ''}"
     settings = {name: value for name, value in facts.settings.items() if name not in _WITH_GPUS}
@@ -690,7 +690,7 @@ def _curves(rows: Sequence[Row]) -> tuple[Curve, ...]:
         Curve(rule, _name(of_curve[0], varies), of_curve, batch)
         for rule, batch, of_curve in sorted(found, key=lambda one: (one[2][0].record.row.id, one[0].value))
     ]
-    # No two of a rule have one name: those that would have differ in their batches.
+    # Names are unique within a rule: curves of one name differ in their batches.
     names = Counter((one.rule, one.name) for one in listed)
     return tuple(
         one if names[one.rule, one.name] == 1 else replace(one, name=f"{one.name}, {one.batch_text}") for one in listed
@@ -707,13 +707,13 @@ def _by_batch(rows: Iterable[Row], rule: Rule) -> Mapping[Fraction, list[Row]]:
 
 
 def _varying(experiments: Sequence[Mapping[str, str]]) -> list[str]:
-    """The names of what differs between experiments."""
+    """The names of properties that differ between experiments."""
     names = dict.fromkeys(name for one in experiments for name in one)
     return [name for name in names if len({one.get(name) for one in experiments}) > 1]
 
 
 def _name(row: Row, varies: Iterable[str]) -> str:
-    """What a curve is called among the others of its workload: its dtype, and in what else it differs from them."""
+    """The name of a curve among the others of its workload: its dtype, and the other properties that differ."""
     facts = experiment(row)
     others = [f"{name} {facts[name]}" for name in varies if name in facts and name != "dtype"]
     return ", ".join([row.record.row.dtype, *others])

@@ -1,7 +1,7 @@
-"""What all pages share: their frame, tables, lists of facts and commands.
+"""The common parts of all pages: their frame, tables, lists of facts and commands, and texts of rows.
 
 Jenkins shows reports with ``default-src 'none'; img-src 'self'; style-src 'self'`` in a sandbox: no script runs, no
-style stands in an element, and no link opens a window. What is said by a colour is said by a word or a sign as well.
+element has a style, and no link opens a window. Each colour has a word or a sign with it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
 from pytest_gsw.results import outcomes, row_text, severity
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.severity import BY_KIND, Attention
-from pytest_gsw.stats.verdict import UNUSUAL, Reason
+from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
 
-#: Columns that a phone has room for, mostly.
+#: The columns for which most phones have room.
 _NARROW = 4
 
 
@@ -60,10 +60,10 @@ def page(
 
 
 def table(name: str, caption: str, heads: Sequence[Content], lines: Iterable[Sequence[Content]]) -> ET.Element | None:
-    """A table that is scrolled by itself where it is wider than the page; nothing where it has no lines.
+    """A table that scrolls by itself if it is wider than the page; nothing if it has no lines.
 
-    Its name is the only one such on the page. The first cell of a line is its head; of the others, an element that is a
-    cell stays as it is.
+    Its name is unique on the page. The first cell of a line is its head; of the others, an element that is a cell stays
+    as it is.
     """
     body = [element("tr", _cell(first, "th", scope="row"), *(_cell(one) for one in rest)) for first, *rest in lines]
     if not body:
@@ -90,12 +90,12 @@ def _cell(content: Content, tag: str = "td", **attributes: str) -> ET.Element:
 
 
 def several(text: str) -> Content:
-    """A cell of a table; where it lists several things, each has a line."""
+    """A cell of a table; in a list, each thing has a line."""
     return element("td", text.replace(", ", ",\n"), class_="lines") if ", " in text else text
 
 
 def section(name: str, heading: str, *contents: Content) -> ET.Element | None:
-    """A part of a page under its heading; nothing where there is nothing in it."""
+    """A part of a page under its heading; nothing if it is empty."""
     there = [content for content in contents if content is not None]
     if not there:
         return None
@@ -103,7 +103,7 @@ def section(name: str, heading: str, *contents: Content) -> ET.Element | None:
 
 
 def fact_list(facts: Iterable[tuple[str, str]]) -> ET.Element | None:
-    """Facts with their names; those that are empty are left out."""
+    """Facts with their names, without empty ones."""
     pairs = [element("div", element("dt", name), element("dd", value)) for name, value in facts if value]
     return element("dl", *pairs, class_="facts") if pairs else None
 
@@ -114,13 +114,13 @@ def command_line(text: str) -> ET.Element:
 
 
 def command_list(listed: Iterable[tuple[str, str]]) -> ET.Element | None:
-    """Commands, each with what it does; nothing where there are none."""
+    """Commands, each after its purpose; nothing if there are none."""
     pairs = [element("div", element("dt", what), element("dd", command_line(text))) for what, text in listed]
     return element("dl", *pairs, class_="commands") if pairs else None
 
 
 def sign(kind: str) -> ET.Element:
-    """The sign of a kind of row, for those who see it: a word stands beside."""
+    """The sign of a kind of row, for readers who see it: a word is next to it."""
     return element("span", BY_KIND[kind].sign, aria_hidden="true")
 
 
@@ -130,17 +130,17 @@ def kind_cell(needs: Attention) -> ET.Element:
 
 
 def change(row: Row) -> ET.Element | None:
-    """By how much a row's throughput differs from what it is held against."""
+    """The change of a row's throughput against its reference."""
     return None if row.change is None else element("strong", f"{percent(row.change)} throughput")
 
 
 def row_link(row: Row) -> ET.Element:
-    """A link to a row's page, from beside the first one."""
+    """A link to a row's page, from a page in the run's directory."""
     return element("a", row.record.row.id, href=f"rows/{row.name}.html")
 
 
 def simulated_note(records: Iterable[Record]) -> ET.Element | None:
-    """That figures are made up, where any are."""
+    """A note that figures are made up, if any are."""
     if not any(record.run.simulated for record in records):
         return None
     return element("p", "This is a simulation: no GPU was used, the figures are made up.", class_="note")
@@ -154,20 +154,20 @@ def time_element(time_s: float) -> ET.Element:
     return element("time", minute(time_s), datetime=found.isoformat(timespec="seconds"))
 
 
-#: What an element may hold.
+#: The contents of an element.
 Content: TypeAlias = "ET.Element | str | None"
 
-#: What has no end, and nothing in it.
+#: Elements without an end tag.
 _EMPTY = frozenset({"br", "hr", "img", "link", "meta"})
 
-#: No text of a page is longer: a record of ten megabytes is no reason for a page of ten megabytes.
+#: The longest text on a page: a record of ten megabytes is no reason for a page of ten megabytes.
 LONGEST_TEXT = 2000
 
 
 def element(tag: str, /, *contents: Content, **attributes: str | float | None) -> ET.Element:
-    """An element with its contents; of these and of its attributes ``None`` is left out.
+    """An element with its contents and attributes, without those that are ``None``.
 
-    Names of attributes have ``_`` for ``-``, and one at the end where they are words of Python (``class_``).
+    Names of attributes have ``_`` for ``-``, and one at the end if they are words of Python (``class_``).
     """
     made = ET.Element(tag)
     for name, value in attributes.items():
@@ -186,7 +186,7 @@ def element(tag: str, /, *contents: Content, **attributes: str | float | None) -
 
 
 def plain(text: str) -> str:
-    """A text fit for a page: nothing that changes how what stands beside it is read, and of bounded length."""
+    """A text fit for a page: of bounded length, without control characters that change its surroundings."""
     return shortened(printable(text), LONGEST_TEXT)
 
 
@@ -196,14 +196,14 @@ def html_text(root: ET.Element) -> str:
 
 
 def markup(root: ET.Element) -> str:
-    """An element as it stands in a page."""
+    """The markup of an element."""
     parts: list[str] = []
     _write(root, parts.append)
     return "".join(parts)
 
 
 def _write(one: ET.Element, write: Callable[[str], object]) -> None:
-    # ElementTree's own looks for a namespace in each of its names, which takes as long as all this.
+    # ElementTree's own writer looks for a namespace in each name, which takes as long as all this.
     attributes = "".join([f' {name}="{escape(value)}"' for name, value in one.items()])
     write(f"<{one.tag}{attributes}>")
     if one.tag not in _EMPTY:
@@ -227,7 +227,7 @@ def _name(name: str) -> str:
 
 # -- texts of rows, runs and jobs ----------------------------------------------------------------
 
-#: What of an inconclusive row stands on its card in place of what its page explains.
+#: The short reason of an inconclusive row on its card; its page has the long one.
 _SHORT = {
     Reason.TOO_GOOD.value: "that is too good to be true",
     Reason.WITHIN_NOISE.value: "jobs of this row differ by as much",
@@ -235,15 +235,15 @@ _SHORT = {
 #: Every outcome, the worst first.
 WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda one: severity.ATTENTIONS.index(one.attention))
 
-#: A sign of a number, and no hyphen of a date or a name.
+#: The sign of a number, not the hyphen of a date or a name.
 _NEGATIVE = re.compile(r"(?<![\w.\]])-(?=\d)")
 
-#: A node list in a table.
+#: The longest node list in a table.
 _LONGEST_NODES = 60
 
 
 def report_text(report: RunReport) -> str:
-    """What a run came to, in a few words: the same numbers as everywhere."""
+    """The outcome of a run in a few words: the same numbers as everywhere."""
     counts = report.outcomes
     bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
     parts = ["1 incident"] if report.incident else []
@@ -257,14 +257,14 @@ def report_text(report: RunReport) -> str:
 
 
 def card_text(row: Row) -> str:
-    """What happened to a row, shorter than on its page."""
+    """The fact of a row, shorter than on its page."""
     if row.needs is severity.INCONCLUSIVE and row.record.reason in _SHORT:
         return f"{row.record.fact}; {_SHORT[row.record.reason]}"
     return fact_text(row)
 
 
 def fact_text(row: Row) -> str:
-    """What happened to a row, in one line."""
+    """The fact of a row, in one line."""
     record, verdict = row.record, row.verdict
     if row.needs is severity.DRIFT:
         return drift_text(row) or record.fact
@@ -274,23 +274,25 @@ def fact_text(row: Row) -> str:
 
 
 def drift_text(row: Row) -> str:
-    """That a row drifts, in one line; empty where it does not."""
+    """The drift of a row, in one line; empty if it does not drift."""
     return signed(comparison.drift_text(row.drifting) if row.drifting else row.record.drift or "")
 
 
 def since_text(since: Since, reference_s: float | None = None) -> str:
-    """Since when a row is what it is: ``2026-11-18 22:04, 3 runs; before that throughput -0.2 % at 2026-11-17 22:01``.
+    """The onset of a row's state: ``2026-11-18 22:04, 3 runs; before that throughput -0.2 % at 2026-11-17 22:01``.
 
-    The throughput before is held against what the row itself is held against.
+    The throughput before is against the row's current reference.
     """
     if not since.good_run_id:
         return since_line(since) or "no run before is known"
-    before = f"throughput {percent(reference_s / since.good_s - 1)}" if since.good_s and reference_s else "measured"
+    before = "measured"
+    if since.good_s and reference_s:
+        before = f"throughput {percent(throughput_change(since.good_s, reference_s))}"
     return f"{since_line(since)}; before that {before} at {minute(since.good_time_s)}"
 
 
 def since_facts(row: Row) -> list[tuple[str, str]]:
-    """Since when a row is what it is, and what changed then, each with its name."""
+    """The onset of a row's state and the changes at that time, each with its name."""
     if row.since is None:
         unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
         is_slow = row.needs in severity.SLOW and not unlike_others
@@ -298,13 +300,13 @@ def since_facts(row: Row) -> list[tuple[str, str]]:
     if row.needs is severity.ERROR and not since_line(row.since):
         return []
     facts = [("since", since_text(row.since, row.verdict.reference_s if row.verdict else None))]
-    if row.since.changes and row.needs is not severity.DRIFT:  # whose text has it
+    if row.since.changes and row.needs is not severity.DRIFT:  # the text of a drift has them
         facts.append(("changed then", changes_text(row.since.changes)))
     return facts
 
 
 def limit_text(row: Row) -> str:
-    """What was allowed, and why it is not the tolerance where it is not."""
+    """The allowed loss, and the limit with its reason if that is another."""
     verdict = row.verdict
     if verdict is None:
         return ""
@@ -325,7 +327,7 @@ def job_text(record: Record) -> str:
 
 
 def nodes_fact(record: Record) -> tuple[str, str]:
-    """Where a row ran, behind what it is: one figure may be of several jobs."""
+    """The nodes of a row, after their name: one figure may be of several jobs."""
     jobs = len(record.told_jobs)
     return "nodes" if jobs < 2 else f"nodes of {jobs} jobs", record.nodes
 
@@ -341,7 +343,7 @@ def shown_nodes(nodes: str) -> str:
 
 
 def signed(text: str) -> str:
-    """A text of the screen with real minus signs, as all others on the pages are."""
+    """A text of the screen with real minus signs."""
     return _NEGATIVE.sub("\N{MINUS SIGN}", text)
 
 
@@ -351,17 +353,17 @@ def percent(fraction: float) -> str:
 
 
 def shown_change(text: str) -> str:
-    """A change as the screen has it, with a real minus sign, on one line."""
+    """A change of the screen with a real minus sign, on one line."""
     return text.replace("-", "\N{MINUS SIGN}").replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def minute(time_s: float | None) -> str:
-    """When a run was, ``2026-11-20 21:23``; empty where the calendar has no such time."""
+    """A time, ``2026-11-20 21:23``; empty if the calendar does not have it."""
     return "" if time_s is None else text.minute(time_s)
 
 
 def moment(time_s: float | None) -> datetime | None:
-    """A time in this machine's zone; ``None`` where the calendar has none."""
+    """A time in this machine's zone; ``None`` if the calendar does not have it."""
     try:
         return None if time_s is None else datetime.fromtimestamp(time_s).astimezone()
     except (OverflowError, ValueError, OSError):  # by how far off it is

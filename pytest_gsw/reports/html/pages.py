@@ -1,8 +1,8 @@
-"""The pages of a run: the first one, those of its jobs and of each row, the index of runs, and how they are written.
+"""The pages of a run: the first one, those of its jobs and of each row, the index of runs, and their files.
 
-A report is written over that of the run before. Of each run its first page stays, ``runs/RUN.html``: what it came to
-is to be found again, and a page for each row of each run would be gigabytes. Every file is written whole, and the
-first page last, so that it never names what is not there yet.
+A report is written over that of the run before. The first page of each run is kept, ``runs/RUN.html``; pages for each
+row of each run would be gigabytes. Every file is written whole, and the first page last, so that it never names a page
+that is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.text import command, duration, enumerated, named, plural, rounded, share, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
-from pytest_gsw.history.comparison import COLUMNS, cells, failing_text, recovery_text, sound_text, suspect_text
+from pytest_gsw.history.comparison import (
+    COLUMNS,
+    cells,
+    counts_text,
+    failing_text,
+    recovery_text,
+    sound_text,
+    suspect_text,
+)
 from pytest_gsw.history.model import Point, RowOutcome, cluster_of
 from pytest_gsw.history.row_history import FAILURES_DAYS
 from pytest_gsw.history.store import History
@@ -104,18 +112,17 @@ from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss
 from pytest_gsw.results.severity import Attention
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, next_commands, offline
 from pytest_gsw.results.summary import cause_of, outcome_texts
-from pytest_gsw.stats.verdict import UNUSUAL, Reason
-from pytest_gsw.tables import metrics
-from pytest_gsw.tables.metrics import MFU, Metric
+from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
+from pytest_gsw.tables.metrics import MFU
 
 #: The first page of a run, in its directory.
 INDEX = "index.html"
 
 _HEADED = [one for one in severity.ATTENTIONS if one.heading]
 
-#: Rows of one kind that are shown at length, and rows of one cause that are named; the list of all rows has the others.
+#: The most rows of one kind that have a card, and the most of one cause that are named; the list of all rows has all.
 _AT_LENGTH, _NAMED = 40, 12
-#: Causes, and rows without a record, that are named.
+#: The most causes, and the most rows without a record, that are listed.
 _CAUSES, _MISSING = 40, 200
 
 
@@ -133,9 +140,9 @@ def run_page(
         report: The run.
         others: Other runs of the same report.
         links: Names of the run's pages, each with its address.
-        address_of: Where a run's page is; ``None`` where it has none that stays.
-        places: Of the runs whose first pages are kept, this one among them, where these are, the oldest first.
-        root: What leads to the report's directory.
+        address_of: The address of a run's kept page; ``None`` if it has none.
+        places: By run, the addresses of kept pages, the run's own among them, the oldest first.
+        root: The path to the report's directory.
     """
     pages = list((places or {}).values())
     kept = (places or {}).get(report.run_id, "")
@@ -163,7 +170,7 @@ def run_page(
 
 
 def _strip(report: RunReport, address_of: Callable[[str], str | None]) -> ET.Element | None:
-    """The runs before and this one; nothing where none before is known. What is replayed is in its own column."""
+    """The runs before and this one; nothing if none before is known. A replayed run is in its own column."""
     current_run = report.as_listed
     before = [one for one in report.listed if one.run_id != report.run_id and one.time_s <= current_run.time_s]
     if not before:
@@ -173,7 +180,7 @@ def _strip(report: RunReport, address_of: Callable[[str], str | None]) -> ET.Ele
 
 
 def _counts(report: RunReport) -> ET.Element:
-    """How many rows there are of each outcome: the numbers of the session's last line."""
+    """The number of rows of each outcome: the numbers of the session's last line."""
     told = outcome_texts(report.records, len(report.unrecorded))
     entries = [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
     if report.incident is not None:
@@ -185,7 +192,7 @@ def _counts(report: RunReport) -> ET.Element:
 
 
 def _scaling(report: RunReport) -> Iterator[ET.Element | None]:
-    """How each workload scales, beside the document's figures; a picture has as many curves as there are shapes."""
+    """The scaling of each workload, measured and documented; a picture has as many curves as there are shapes."""
     for workload, of_workload in workloads(report.rows).items():
         for rule in Rule:
             curves = [curve for curve in of_workload if curve.rule is rule]
@@ -199,8 +206,8 @@ def _badge(kind: str, text: str) -> ET.Element:
 
 
 def _next(report: RunReport) -> ET.Element | None:
-    """What to type next for the whole run."""
-    listed = next_commands(report.records, report.run.directory)
+    """The commands to type next for the whole run."""
+    listed = next_commands(report.records, report.run.directory, report.incident)
     if left := report.left:
         what = f"go on with {plural(left, 'row')} that the session did not judge"
         listed.insert(0, (what, resume_command(report.run.directory)))
@@ -208,7 +215,7 @@ def _next(report: RunReport) -> ET.Element | None:
 
 
 def _nodes(report: RunReport) -> list[ET.Element | None]:
-    """That nodes make jobs slow, or fail them."""
+    """The nodes that make jobs slow, or fail them."""
     slow = [signed(suspect_text(one)) for of_cluster in report.slow_nodes.values() for one in of_cluster]
     failing = [failing_text(one) for of_cluster in report.blamed_nodes.values() for one in of_cluster]
     return [
@@ -225,7 +232,7 @@ def _told(what: str, nodes: Sequence[str], kind: str, where: str) -> ET.Element 
 
 
 def _incident(report: RunReport) -> ET.Element | None:
-    """That the whole cluster was slower, and the rows that are part of it."""
+    """The incident of the whole cluster, and the rows that are part of it."""
     incident = report.incident
     if incident is None:
         return None
@@ -238,13 +245,13 @@ def _incident(report: RunReport) -> ET.Element | None:
         element("p", "These rows are part of it, and inconclusive for that:") if parts else None,
         element("ul", *(element("li", link) for link in parts[:_AT_LENGTH]), class_="rows") if parts else None,
         _more(len(parts) - _AT_LENGTH),
-        command_line(command("pytest-gsw", "history", f"--cluster={incident.cluster}")),
+        command_line(history_command(incident.cluster)),
         class_=f"card {severity.REGRESSED.kind}",
     )
 
 
 def _drifting(report: RunReport) -> list[ET.Element]:
-    """That clusters have become slower, run by run."""
+    """The drifts of whole clusters."""
     kind = severity.DRIFT.kind
     told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in report.told.items() if one.drift]
     return [element("p", sign(kind), text, class_=f"card {kind}") for text in told]
@@ -267,7 +274,7 @@ def _end_text(report: RunReport) -> str:
     return f"exit status {report.exit_status}"
 
 
-# -- what needs attention --------------------------------------------------------------------------
+# -- rows that need attention ----------------------------------------------------------------------
 
 
 def _attention(report: RunReport) -> ET.Element | None:
@@ -285,7 +292,7 @@ def _attention(report: RunReport) -> ET.Element | None:
 
 
 def _improved(report: RunReport) -> ET.Element | None:
-    """Rows that need nobody, and whose documents are behind."""
+    """Rows that are faster than their documents."""
     groups = [_group(report, one.kind) for one in _HEADED if not one.is_urgent and one.kind in report.counts]
     return section("faster", "Faster than allowed", *groups)
 
@@ -314,7 +321,7 @@ def _heading(report: RunReport, kind: str) -> str:
 
 
 def _more(count: int) -> ET.Element | None:
-    """That some are not named here, and where they are."""
+    """A link to the rows that are not named here."""
     if count <= 0:
         return None
     return element("p", f"and {count} more, ", element("a", "in the list of all rows", href="#rows"))
@@ -346,7 +353,7 @@ def _cause_card(number: int, cause: Cause, directory: Path) -> ET.Element:
 
 
 def _log_line(cause: Cause, directory: Path) -> str:
-    """The line that looks like the cause where none is known, of the first of its rows that has one."""
+    """The line most like the cause of an unknown error, in the log of the first row that has one."""
     if cause.advice:
         return ""
     lines = (likely_cause(log_ends_of(row, directory)) for row in cause.rows[:_NAMED])
@@ -375,14 +382,13 @@ def _missing(report: RunReport) -> ET.Element | None:
 
 
 def _alarms(report: RunReport) -> list[ET.Element | None]:
-    """Those that stand, and behind a line those that are over."""
+    """The active alarms, and under a summary those that are over."""
     if not report.alarms:
         return []
     heads = [column.removeprefix(">") for column in COLUMNS]
     standing = [one for one in report.alarms if one.stands]
-    paging = sum(one.pages for one in standing)
     over = len(report.alarms) - len(standing)
-    caption = f"{plural(len(standing), 'alarm')}, {paging} to look at{f', {over} over' if over else ''}"
+    caption = f"{counts_text(standing)}{f', {over} over' if over else ''}"
     caption += "; throughput of the newest run against those before"
     stand = table("alarms", caption, heads, map(_alarm_line, standing)) if standing else element("p", caption)
     if not over:
@@ -444,10 +450,10 @@ def _others(others: Sequence[tuple[RunReport, str]]) -> ET.Element | None:
     return element("ul", *entries, class_="rows")
 
 
-#: Entries of one list; the table of alarms has the others.
+#: The most entries of one list; the table of alarms has all.
 _TURNED = 8
 
-#: Where more is said of an alarm, and as what it is said here.
+#: By the kind of an alarm, the address of its details, its word and its class.
 _OF_ALARMS = {
     Kind.INCIDENT: ("#alarms", "the whole cluster was slower", severity.REGRESSED.kind),
     Kind.NODE: ("jobs.html#slow", "slow node", severity.REGRESSED.kind),
@@ -457,7 +463,7 @@ _OF_ALARMS = {
 
 
 def turned_section(report: RunReport) -> ET.Element | None:
-    """Short lists with their counts; nothing where no alarm is known."""
+    """Short lists of new, ongoing and fixed alarms; nothing if there are none."""
     if not any(report.turned.values()):
         return None
     cards = [_turned_card(state, alarms, report) for state, alarms in report.turned.items()]
@@ -482,7 +488,7 @@ def _turned_alarm(alarm: Alarm, report: RunReport) -> ET.Element:
     name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
     figure = alarm.change
     if spell.kind is Kind.INCIDENT and report.incident is not None and alarm.stands:
-        # Of an incident of this run there is one figure, the run's own.
+        # An incident of this run has one figure, the run's own.
         address, what, figure = "#cluster", "the whole cluster is slower", report.incident.change
     change = "" if figure is None else f" {percent(figure)}"
     change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
@@ -491,11 +497,11 @@ def _turned_alarm(alarm: Alarm, report: RunReport) -> ET.Element:
     return element("li", sign(kind), " ", element("a", f"{name}{what}", href=address), told)
 
 
-#: Numbers of GPUs beside each other: a screen of 1,024 pixels has room for as many.
+#: The most columns of GPU counts: a screen of 1,024 pixels has room for as many.
 _COLUMNS = 10
-#: Workloads that are named above a table.
+#: The most workloads that are named above a table.
 _NAMED_WORKLOADS = 4
-#: What follows from other settings of a row.
+#: Settings that follow from others.
 _FOLLOWS = frozenset({"dp", "fsdp"})
 
 
@@ -512,9 +518,9 @@ class _Table:
 
 
 def verdict_tables(rows: Iterable[_Any]) -> list[ET.Element | None]:
-    """The tables of rows that come the worst first, and so do tables and lines.
+    """The tables of verdicts, the worst first if the rows are.
 
-    Rows without a record are in them where it is known what they are.
+    Rows without a record are in them if their facts are known.
     """
     groups: dict[tuple[str, str, str], list[_Any]] = {}
     for row in rows:
@@ -536,7 +542,7 @@ def verdict_tables(rows: Iterable[_Any]) -> list[ET.Element | None]:
 def _table_for(
     workload: str, accelerator: str, gpus: Iterable[int], tables: list[_Table | tuple[str, Sequence[_Any]]]
 ) -> _Table:
-    """The table that has the workload already, else the first one with room for its numbers of GPUs, or a new one."""
+    """The table that has the workload already, else the first with room for its numbers of GPUs, or a new one."""
     known = [one for one in tables if isinstance(one, _Table) and one.accelerator == accelerator]
     of_workload = [one for one in known if any(name == workload for name, _ in one.lines)]
     for one in of_workload or known:
@@ -562,13 +568,13 @@ def _by_gpus(name: str, one: _Table) -> ET.Element | None:
 
 
 def _head(number: int, noun: str) -> ET.Element:
-    """A number of GPUs, whose noun is for those alone who do not see what the caption says."""
+    """A number of GPUs; its noun, which the caption has, is for screen readers alone."""
     shown, _, unit = rounded(number, noun).partition(" ")
     return element("span", shown, element("span", f" {unit}", class_="vh"))
 
 
 def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element | None:
-    """A line for each row of a workload that has several on as many GPUs, with what they differ in."""
+    """A line for each row of a workload with several rows on one number of GPUs, with the settings that differ."""
     settings = [_settings(row) for row in rows]
     varies = {name for one in settings for name in one if len({other.get(name) for other in settings}) > 1}
     lines: list[list[Content]] = [
@@ -604,7 +610,7 @@ def _case(row: _Any, settings: Mapping[str, str], varies: Collection[str]) -> st
 
 
 def _cell(row: _Any | None) -> ET.Element:
-    """A row's sign, word and change of throughput; that it passed is said to those alone who do not see the sign."""
+    """A row's sign, word and change of throughput; the word "passed" is for screen readers alone."""
     if row is None:
         return element("td")
     if isinstance(row, Unrecorded):
@@ -623,7 +629,7 @@ def _cell(row: _Any | None) -> ET.Element:
 #: Its address.
 JOBS = "jobs.html"
 
-#: Nodes, causes and jobs that are listed.
+#: The most nodes, causes and jobs that are listed.
 _NODES, _ALL_CAUSES, _JOBS = 40, 100, 1500
 
 
@@ -684,7 +690,7 @@ def _failing(report: RunReport) -> ET.Element | None:
 
 
 def _blamed(report: RunReport) -> ET.Element | None:
-    """The nodes that fail jobs, by all jobs of the history."""
+    """The nodes on which jobs fail more often than by chance, by all jobs of the history."""
     lines = [
         [one.name, cluster, f"{one.failed}", f"{one.of}", share(one.usual)]
         for cluster, failing in report.blamed_nodes.items()
@@ -710,7 +716,7 @@ def _slow(report: RunReport) -> ET.Element | None:
 
 
 def _sound(report: RunReport) -> Iterator[ET.Element]:
-    """How many nodes are known to be sound: that nobody is slow is not known before."""
+    """The number of nodes that are known good: without it, no slow node may mean no data."""
     for cluster, sound in report.sound_nodes.items():
         slow = "" if cluster in report.slow_nodes else "no node is known to make jobs slow; "
         yield element("p", f"{cluster}: {slow}{sound_text(sound)}")
@@ -738,21 +744,21 @@ def _job(job: RunJob) -> list[Content]:
 
 
 def _state(job: RunJob) -> str:
-    """The state of a job, behind a word where it failed, although a state may say COMPLETED."""
+    """The state of a job, after a word if it failed: a failed job may be COMPLETED."""
     return f"{'failed: ' if job.failed else ''}{job.facts.state}"
 
 
-#: Jobs of a run that are drawn, how high each is, and how many may bear their names.
+#: The most jobs of a run that are drawn, and the most with names; the height of each, with a name, and of the name.
 _MOST_JOBS, _NAMED_JOBS = 200, 60
 _BAR, _NAMED_BAR, _NAME = 7, 25, 14
-#: Letters of a name there, with its job: a phone has room for as many; and of the job.
+#: The most letters of a name with its job, for which a phone has room; and of the job.
 _LONGEST_NAME, _LONGEST_JOB = 44, 20
-#: Units of time, and their seconds; three hundred of one are better told in the next.
+#: Units of time with their seconds; three hundred of one are shown in the next.
 _TIME_UNITS = (("seconds", 1), ("minutes", 60), ("hours", 3600))
 
 
 def jobs_plot(report: RunReport) -> Plot | None:
-    """The run's jobs over time: how long each waited, and how long it ran. The one that ended last comes last."""
+    """The run's jobs over time, each with its time in the queue and its run time; the last to end comes last."""
     jobs = sorted((job for job in report.jobs if _is_timed(job)), key=lambda one: one.facts.end_s or 0.0)
     if not jobs:
         return None
@@ -785,7 +791,7 @@ def jobs_plot(report: RunReport) -> Plot | None:
 
 
 def _bar(job: RunJob, x: Callable[[float], float], top: float, height: float) -> ET.Element:
-    """One job: whose it is, where bars are high enough for that, and below its time in the queue and its run."""
+    """One job: its time in the queue and its run time, under its name if bars are high enough."""
     facts = job.facts
     submitted, started, ended = x(job.begin_s), x(facts.start_s or job.begin_s), x(facts.end_s or 0.0)
     name, queue_s, run_s = job.row.record.row.id, facts.queue_s, facts.run_s
@@ -810,7 +816,7 @@ def _bar(job: RunJob, x: Callable[[float], float], top: float, height: float) ->
 
 
 def _name(job: RunJob) -> str:
-    """The row and the job: of a row several jobs may be drawn."""
+    """The row and the job: a row may have several."""
     which = f", job {shortened(job.facts.id, _LONGEST_JOB)}"
     return f"{shortened(job.row.record.row.id, _LONGEST_NAME - len(which))}{which}"
 
@@ -828,7 +834,7 @@ def _is_timed(job: RunJob) -> bool:
 
 # -- the page of one row ---------------------------------------------------------------------------
 
-#: Facts that have a place of their own on the page.
+#: Facts with a place of their own on the page.
 _ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
 
 
@@ -840,7 +846,7 @@ def row_page(
     pages: Mapping[str, str],
     then_s: Mapping[str, float],
 ) -> ET.Element:
-    """All that is known of one row in one run.
+    """The page of one row in one run.
 
     Args:
         row: The row.
@@ -848,12 +854,12 @@ def row_page(
         ends: The ends of its logs.
         links: Names of the run's pages, each with its address.
         pages: By run, the newest first, the addresses of its pages in others.
-        then_s: See :func:`~pytest_gsw.reports.run_report.judged_by`.
+        then_s: By run, its reference in seconds, see :func:`~pytest_gsw.reports.run_report.judged_by`.
     """
     record, word = row.record, row.needs.word
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
     log = section("log", "Last lines of the log", *_log(ends))
-    # What an error's log says is what to look at first; a slow row's figures are.
+    # The log comes first for an error, the figures for a slow row.
     first, last = (log, None) if row.needs is severity.ERROR else (None, log)
     main = [
         element("h1", record.row.id),
@@ -875,7 +881,7 @@ def row_page(
 
 
 def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
-    """The pages of the row in the runs before and after this one, where the report has them."""
+    """The pages of the row in the runs before and after this one, if the report has them."""
     runs = list(pages)
     if row.record.run.id not in runs or len(runs) < 2:
         return None
@@ -889,7 +895,7 @@ def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
 
 
 def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
-    """Where the row ran, and of an error what to do, or, where nobody knows, what its log says."""
+    """The nodes of the row, and for an error the advice, or the line of its log that is most like the cause."""
     nodes = nodes_fact(row.record)
     if row.needs is not severity.ERROR:
         return [nodes]
@@ -900,7 +906,7 @@ def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
 def _notes(row: Row) -> list[tuple[str, str]]:
     record = row.record
     comparable = f"{record.not_comparable} makes the figures not comparable" if record.not_comparable else ""
-    drift = "" if row.needs is severity.DRIFT else drift_text(row)  # whose fact it is
+    drift = "" if row.needs is severity.DRIFT else drift_text(row)  # the row's fact has it
     return [
         ("limit", limit_text(row)),
         ("accepted", record.accepted_note or ""),
@@ -915,54 +921,22 @@ def _notes(row: Row) -> list[tuple[str, str]]:
 
 
 def _figures(row: Row) -> ET.Element | None:
-    record = row.record
-    found = (_figure(row, metric) for metric in metrics.METRICS)
-    lines = [*(line for line in found if line is not None), *_site_figures(record)]
-    accepted = ["accepted", "change"] if record.figures.accepted else []
-    caption = "Measured against documented figures" if record.figures.measured else "Documented figures"
+    figures = row.record.figures
+    lines = []
+    for one in row_text.figure_cells(row.record, row.verdict):
+        references = (one.documented, one.accepted) if figures.accepted else (one.documented,)
+        against = (cell for held, change_of in references for cell in (held, shown_change(change_of)))
+        lines.append((one.title, one.measured, *against, shown_change(one.allowed)))
+    accepted = ["accepted", "change"] if figures.accepted else []
+    caption = "Measured against documented figures" if figures.measured else "Documented figures"
     return table("figures", caption, ["figure", "measured", "documented", "change", *accepted, "allowed"], lines)
-
-
-def _site_figures(record: Record) -> list[Sequence[str]]:
-    """A line for each of the site's metrics that the row documents."""
-    accepted = ("", "") if record.figures.accepted else ()
-    return [
-        (
-            f"{one.metric.label} ({one.metric.unit})",
-            *(f"{one.measured:,.4g}", f"{one.documented:,.4g}", percent(one.change)),
-            *(*accepted, percent(one.allowed_change)),
-        )
-        for one in record.metrics
-    ]
-
-
-def _figure(row: Row, metric: Metric) -> Sequence[str] | None:
-    """One figure's line; ``None`` where it is neither measured nor documented."""
-    record, key = row.record, metric.key
-    measured, stated = record.figures.measured.get(key), record.figures.documented.get(key)
-    if measured is None and stated is None:
-        return None
-    show = row_text.shown_by(metric)
-
-    def against(held: float | None) -> tuple[str, str]:
-        if not held:
-            return "", ""
-        return show(held), "" if measured is None else percent(measured / held - 1)
-
-    return (
-        row_text.title(metric, record),
-        "" if measured is None else show(measured),
-        *against(record.figures.stated(key)),
-        *(against(record.figures.accepted.get(key)) if record.figures.accepted else ()),
-        "" if row.verdict is None else shown_change(row_text.allowed_text(record, row.verdict, metric)),
-    )
 
 
 # -- runs, steps, jobs ---------------------------------------------------------------------------
 
 
 def _runs_table(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
-    """The newest runs, those with an error among them, against what in this run is held against."""
+    """The newest runs, those with an error among them, against the current reference."""
     runs: list[Point | RowOutcome] = [*row.past.measured, *row.failures]
     runs.sort(key=lambda one: (one.time_s, one.run_id))
     shown = runs[-LISTED_RUNS:][::-1]
@@ -1002,11 +976,11 @@ def _run_line(
 
 
 def _change(point: Point, row: Row, then_s: Mapping[str, float]) -> str:
-    """The change that a run's verdict is of, and against what, where that is not what the table's caption says."""
+    """The change of a run's verdict, with its reference if that is not the one in the table's caption."""
     (today_s, _), held_s = current_reference(row), reference_at(row, point, then_s)
     if held_s is None:
         return ""
-    change, against = percent(held_s / point.judged_s - 1), f"{held_s:.4g} s"
+    change, against = percent(throughput_change(point.judged_s, held_s)), f"{held_s:.4g} s"
     return change if today_s is None or against == f"{today_s:.4g} s" else f"{change} against {against}"
 
 
@@ -1067,7 +1041,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
 
 _RUNS = "list its runs"
 
-#: What the one command does that is of what a row needs alone.
+#: The purpose of the command that follows from a row's need.
 _OF_NEED = {
     severity.REGRESSED: "see whether it stays",
     severity.IMPROVED: "propose the new figure",
@@ -1077,7 +1051,7 @@ _OF_NEED = {
 
 
 def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
-    """Everything that can be typed for a row, each with what it does; the one to type next comes first."""
+    """The commands for a row, each after its purpose; the one to type next comes first."""
     record = row.record
     listed = [("run it again", again([record], directory))]
     if record.run.log:
@@ -1085,22 +1059,23 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
     if row.since is not None and row.since.good_run_id and row.needs in severity.SLOW:
         runs = (row.since.good_run_id, record.run.id)
         listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
+    its_runs = (_RUNS, history_command(record.run.cluster, record.row.id))
     if row.past.runs:
-        listed.append((_RUNS, history_command(record)))
+        listed.append(its_runs)
     first = next_command(record, row.needs, directory)
-    known = {text: what for what, text in (*listed, (_RUNS, history_command(record)))}
+    known = {text: what for what, text in (*listed, its_runs)}
     too_good = row.needs is severity.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
     of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
     return [(known.get(first, of_need), first), *(pair for pair in listed if pair[1] != first)]
 
 
-#: Last lines that are shown.
+#: The number of last lines that are shown.
 _LINES = 8
-#: Of a longer log only so much at its end is searched: a report reads a thousand of them.
+#: The part at the end of a log that is searched: a report reads a thousand of them.
 _SEARCHED_BYTES = 256 << 10
 
 
-#: What a row needs whose log's end is shown.
+#: The needs of rows with the end of their logs.
 _LOGS_SHOWN = severity.SLOW | {severity.ERROR}
 
 
@@ -1110,21 +1085,21 @@ class LogEnd:
 
     path: Path
     lines: tuple[str, ...]
-    #: The line that says why the run failed, where it is in what was read.
+    #: The line with the cause of a failure; empty if it was not found.
     cause: str = ""
 
 
 def likely_cause(ends: Sequence[LogEnd]) -> str:
-    """The line that says why a run failed, else the last one that looks like it, in any of its files.
+    """The line with the cause of a failure, else the last one that is like a cause, in any of the files.
 
-    Empty where there is neither: the last line of a training log may be a progress bar.
+    Empty if there is neither: the last line of a training log may be a progress bar.
     """
     found = (*(end.cause for end in ends), *(telling_line(end.lines) for end in ends))
     return next(filter(None, found), "")
 
 
 def log_ends_of(row: Row, directory: Path) -> tuple[LogEnd, ...]:
-    """The ends of a row's logs, where that tells something: of one that failed or is too slow."""
+    """The ends of a row's logs; none for a row that neither failed nor is too slow."""
     if row.needs not in _LOGS_SHOWN:
         return ()
     run, last = row.record.run, row.record.jobs.last
@@ -1135,10 +1110,10 @@ def log_ends_of(row: Row, directory: Path) -> tuple[LogEnd, ...]:
 def log_ends(
     log: str | None, job_id: str, directory: Path, *, failed: bool, outputs: Sequence[str] = ()
 ) -> tuple[LogEnd, ...]:
-    """The ends of a row's log, and of the other files of a job that failed, of those that are there.
+    """The ends of a row's log, and of the other files of a failed job, as far as they exist.
 
-    Of a row that could not be measured, the line is looked for that says why. A batch shell's output may be in the
-    run's directory, which may have been moved since.
+    For a failed job, the line with the cause is searched. A batch shell's output may be in the run's directory, which
+    may have been moved since.
     """
     named = [Path(log)] if log else []
     if failed:
@@ -1151,7 +1126,7 @@ def log_ends(
 
 def _end(path: Path, *, failed: bool) -> LogEnd | None:
     try:
-        if not path.is_file():  # a pipe would never answer
+        if not path.is_file():  # reading a pipe would never end
             return None
         lines = tail_lines(path, _LINES)
         return LogEnd(path, lines, _cause_in(path) if failed else "") if lines else None
@@ -1167,22 +1142,22 @@ def _cause_in(path: Path) -> str:
     return "" if cause is None else cause.text
 
 
-# -- runs beside each other ------------------------------------------------------------------------
+# -- several runs ----------------------------------------------------------------------------------
 
 #: The index, and the folder of earlier runs' pages.
 RUN_INDEX, FOLDER = "runs.html", "runs"
 
-#: First pages of so many runs are kept, and so many runs are listed.
+#: The number of runs whose first pages are kept, and the number that are listed.
 KEPT, _LISTED = 30, 200
 
-#: What leads from a run to those before and after it, in a page that was written when the one after was not known.
+#: The element with links to the runs before and after, in pages that were written before the run after.
 _BESIDE = "beside"
 _BESIDE_TEXT = re.compile(rf'<p class="run" id="{_BESIDE}">.*?</p>', re.DOTALL)
 
-#: What says on a kept page on which clusters its run was, and how that begins.
+#: The attribute of a kept page with the clusters of its run, and the beginning of its element.
 _CLUSTERS = "data-clusters"
 _KEPT_MAIN = f'<main id="main" {_CLUSTERS}="'
-#: A link from a kept page to a row's page, or what is left of it while that page is of another cluster.
+#: A link from a kept page to a row's page, or the rest of it while that page is of another cluster.
 _TO_ROW = re.compile(r'(<a [^<>]*?\b)(?:href|data-row)="\.\./(rows/[^"#]+)')
 
 
@@ -1192,12 +1167,12 @@ def folder_of(run_id: str) -> str:
 
 
 def kept_page(run_id: str) -> str:
-    """The address of the page that is kept of a run."""
+    """The address of the kept page of a run."""
     return f"{FOLDER}/{folder_of(run_id)}.html"
 
 
 def listed_runs(reports: Iterable[RunReport]) -> tuple[RunListEntry, ...]:
-    """The runs of the history and of a report, the oldest first; nothing where the history is not known."""
+    """The runs of the history and of a report, the oldest first; nothing without a history."""
     known = {one.run_id: one for report in reports for one in report.listed}
     if known:
         current_run = (report.as_listed for report in reports if not report.replay_of)
@@ -1206,7 +1181,7 @@ def listed_runs(reports: Iterable[RunReport]) -> tuple[RunListEntry, ...]:
 
 
 def pages_there(directory: Path, runs: Iterable[RunListEntry], written: Mapping[str, str]) -> dict[str, str]:
-    """The addresses of the runs' pages that are there, seen from the report's directory, in the order of the runs."""
+    """The addresses of the runs' pages that exist, relative to the report's directory, in the order of the runs."""
     found = {}
     for run in runs:
         whole = f"{FOLDER}/{folder_of(run.run_id)}/index.html"
@@ -1218,7 +1193,7 @@ def pages_there(directory: Path, runs: Iterable[RunListEntry], written: Mapping[
 
 
 def beside(address: str, pages: Sequence[str], here: int) -> ET.Element:
-    """What leads from a page at an address to the runs before and after its own, of which the places are given."""
+    """The links from a page at an address to the runs before and after its own, of which the places are given."""
 
     def link(place: int, text: str) -> Content:
         target = pages[place] if 0 <= place < len(pages) else None
@@ -1230,7 +1205,7 @@ def beside(address: str, pages: Sequence[str], here: int) -> ET.Element:
 
 
 def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
-    """Lead from each run's page to the runs before and after it, as they are now."""
+    """Update the links from each run's page to the runs before and after it."""
     places = list(pages.values())
     for number, address in enumerate(places):
         path = directory / address
@@ -1242,12 +1217,12 @@ def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
 
 
 def link_rows(directory: Path, clusters: Sequence[str], rows: Container[str]) -> None:
-    """Lead from kept pages to those pages of rows that were just written, where both are of the same clusters."""
+    """Link kept pages to the pages of rows that were just written, if both are of the same clusters."""
     here = f'{_KEPT_MAIN}{escape(_named(clusters))}"'
     for path in (directory / FOLDER).glob("*.html"):
         text = path.read_text(encoding="utf-8", errors="replace")
         if _KEPT_MAIN not in text:
-            continue  # somebody else's page
+            continue  # not a page of a run
         name = "href" if here in text else "data-row"
         linked = _TO_ROW.sub(lambda m, name=name: f'{m[1]}{name}="../{m[2]}' if m[2] in rows else m[0], text)  # type: ignore[misc]
         if linked != text:
@@ -1259,7 +1234,7 @@ def _named(clusters: Sequence[str]) -> str:
 
 
 def kept_text(root: ET.Element, run_id: str, clusters: Sequence[str]) -> str:
-    """The text of a run's first page as it is kept: its rows lead to their newest pages."""
+    """The text of a run's kept page: its rows lead to their newest pages."""
     for link in root.iter("a"):
         target = link.get("href", "")
         if target.startswith("rows/"):
@@ -1280,7 +1255,7 @@ def run_index_page(
     """The index of runs, the newest first."""
     shown = runs[-_LISTED:][::-1]
     kinds = [kind for kind in KINDS if any(kind in by_kind(one.outcomes) for one in shown)]
-    # A phone has room for the first ones: what a run came to is worth more than when it was, which its name says.
+    # A phone has room for the first ones: outcomes are worth more than the time, which is in the name.
     heads = ["run", *(severity.BY_KIND[kind].word for kind in kinds), "rows", "when"]
     lines = [_line(one, kinds, pages.get(one.run_id)) for one in shown]
     if any(one.had_incident for one in shown):
@@ -1308,17 +1283,17 @@ def _count_cell(needs: Attention, count: int) -> ET.Element:
     return element("td", f"{needs.sign} {count}", class_=needs.kind) if count else element("td")
 
 
-#: Runs that are shown, and how high a column is, and how wide, in its own units.
+#: The number of runs that are shown; the height and width of a column and the least of a bar, in its own units.
 SHOWN = 30
 _HIGH, _WIDE, _LEAST = 60, 20, 3
 
-#: The curve of a row, in its own units, and what it spans at least, a fraction of throughput.
+#: The size and margin of a row's curve, in its own units, and its least span, a fraction of throughput.
 _CURVE_WIDE, _CURVE_HIGH, _ROOM = 160, 36, 4
 _LEAST_SPAN = 0.04
 
 
 def by_kind(words: Mapping[str, int]) -> dict[str, int]:
-    """How many rows there are of each kind, the worst first, by the words of their outcomes."""
+    """The number of rows of each kind, the worst first, by the words of their outcomes."""
     counts: Counter[str] = Counter()
     for word, count in words.items():
         counts[outcomes.of(word).attention.in_report.kind] += count
@@ -1356,9 +1331,9 @@ def history_strip(runs: Iterable[RunListEntry], address_of: Callable[[str], str 
 
 
 def _labels(times_s: Sequence[float]) -> list[str]:
-    """In what each run differs from the one before, its day, else its hour, else its minute: ``23``, ``16h``, ``:04``.
+    """The first part of each run's time that differs from the run before: ``23`` (day), ``16h``, ``:04``.
 
-    The first has its day, or its hour where all are of one day.
+    The first run has its day, or its hour if all are of one day.
     """
     told = [
         ("", "", "") if (at := moment(time_s)) is None else (f"{at:%d}", f"{at:%H}h", f":{at:%M}") for time_s in times_s
@@ -1410,15 +1385,15 @@ def _swatch(kind: str) -> ET.Element:
 
 
 def row_curve(row: Row) -> ET.Element | None:
-    """Throughput over a row's newest runs against what the row is held against; those with errors have crosses.
+    """Throughput of a row's newest runs against the row's reference; those with errors have crosses.
 
-    Runs that say nothing of the row are squares beside the line.
+    Unusual runs are squares apart from the line.
     """
     verdict = row.verdict
     runs = row.past.measured[-SHOWN:]
     if verdict is None or len(runs) < 2:
         return None
-    changes = [verdict.reference_s / point.judged_s - 1 for point in runs]
+    changes = [throughput_change(point.judged_s, verdict.reference_s) for point in runs]
     failed = [one for one in row.earlier if one.outcome == outcomes.ERROR.word and one.time_s >= runs[0].time_s]
     when = sorted([*(point.time_s for point in runs), *(one.time_s for one in failed)])
     x = Scale(0, max(len(when) - 1, 1), _ROOM, _CURVE_WIDE - _ROOM)
@@ -1434,7 +1409,7 @@ def row_curve(row: Row) -> ET.Element | None:
     line = element("polyline", class_="runs")
     drawn = list(zip(places, runs, strict=True))
     usual = [place for place, point in drawn if point.reason not in UNUSUAL]
-    line.set("points", " ".join(f"{x:g},{y:g}" for x, y in usual))  # no text, and longer than texts may be
+    line.set("points", " ".join(f"{x:g},{y:g}" for x, y in usual))  # not a text, and longer than texts may be
     marks = [_mark(place, point, row) for place, point in drawn if point.reason in UNUSUAL or point is runs[-1]]
     crosses = [arm for one in failed for arm in _cross(place[one.time_s])]
     return element(
@@ -1448,7 +1423,7 @@ def row_curve(row: Row) -> ET.Element | None:
 
 
 def _mark(place: tuple[float, float], point: Point, row: Row) -> ET.Element:
-    """A run by what it came to: a dot, or a square where it says nothing of the row."""
+    """The mark of a run by its outcome: a dot, or a square if it is unusual."""
     x, y = place
     kind = row.kind if point.run_id == row.record.run.id else outcomes.of(point.outcome).attention.in_report.kind
     if point.reason in UNUSUAL:
@@ -1457,28 +1432,28 @@ def _mark(place: tuple[float, float], point: Point, row: Row) -> ET.Element:
 
 
 def _cross(x: float) -> list[ET.Element]:
-    """A run with an error, at the foot."""
+    """The mark of a run with an error, at the foot."""
     y, arm = _CURVE_HIGH - _ROOM - 1, 3
     slopes = ((y - arm, y + arm), (y + arm, y - arm))
     return [element("line", x1=x - arm, x2=x + arm, y1=y1, y2=y2, class_="failed") for y1, y2 in slopes]
 
 
-# -- a report on the disk --------------------------------------------------------------------------
+# -- the files of a report -------------------------------------------------------------------------
 
 #: The folder of the pages of rows.
 _ROWS = "rows"
 
 
 def write_report(reports: Sequence[RunReport], directory: Path, history: History | None = None) -> Path:
-    """Write the pages of one run or of several; the newest is on the first page, which is returned.
+    """Write the pages of one run or of several; the newest is on the first page, whose path is returned.
 
     Args:
         reports: The reports of the runs, the newest first.
-        directory: Where to write; it is made if it is not there.
-        history: The runs before; ``None`` where there are none.
+        directory: The report's directory; it is made if it is missing.
+        history: The runs before; ``None`` if there are none.
 
     Raises:
-        HistoryError: The history did not answer.
+        HistoryError: The history could not be read.
         OSError: A file cannot be written.
     """
     then_s = {} if history is None else judged_by((row for report in reports for row in report.rows), history)
@@ -1496,7 +1471,7 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
     siblings = [(report, written[report.run_id]) for report in others]
     links = _write_run(newest, directory, siblings, pages, then_s, has_index=bool(runs_known))
     link_rows(directory, newest.clusters, {f"{_ROWS}/{row.name}.html" for row in newest.rows})
-    # A replay is no run among the others.
+    # A replay is not listed among the runs.
     kept = {newest.run_id: kept_page(newest.run_id)} if runs_known and not newest.replay_of else {}
     for run_id, address in kept.items():
         own = run_page(newest, (), [("Newest run", INDEX), ("Runs", RUN_INDEX)], lambda _: None, root="../")
@@ -1515,7 +1490,7 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
 
 
 def _pages_of_rows(reports: Iterable[RunReport], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-    """By row and run, the newest first, where the row's page is, as seen from the report's directory."""
+    """By row and run, the newest first, the address of the row's page, relative to the report's directory."""
     found: dict[str, dict[str, str]] = {}
     for report in reports:
         home = addresses[report.run_id].removesuffix(INDEX)
@@ -1534,9 +1509,9 @@ def _write_run(
     *,
     has_index: bool,
 ) -> list[tuple[str, str]]:
-    """Write the pages of a run, from which the root leads to the report's directory; the names of its pages.
+    """Write the pages of a run, and return their names with their addresses.
 
-    The first page of the newest run comes last of all.
+    ``root`` is the path to the report's directory. The first page of the newest run is written later, last of all.
     """
     make_directory(directory / _ROWS)
     style = resources.files(__package__ or "").joinpath("report.css").read_text(encoding="utf-8")
@@ -1545,7 +1520,7 @@ def _write_run(
     links += [("Runs", f"{root}{RUN_INDEX}")] if has_index else []
     for row in report.rows:
         of_runs = pages[row.record.row.node_id].items()
-        # The page itself is no link, and stands among the others.
+        # The page itself is among the others, without a link.
         beside = {run_id: "" if run_id == report.run_id else f"../{root}{address}" for run_id, address in of_runs}
         ends = log_ends_of(row, report.run.directory)
         of_row = then_s.get((row.record.row.id, cluster_of(row.record)), {})
