@@ -223,7 +223,7 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in outcomes.JUDGED,
         "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.run.cluster == NO_CLUSTER,
         "is of a log alone, and nobody knows how its job ended": record.jobs.last is None
-        or record.jobs.last.state != JobState.COMPLETED.value
+        or record.jobs.last.state is not JobState.COMPLETED
         or _JOB_ID.fullmatch(record.jobs.last.id) is None,
         "has no figure": measured_s is None or not 0 < measured_s < math.inf,
         f"has no figure that a table takes, from {SMALLEST:g} to {LARGEST:g} s": measured_s is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -14,11 +13,11 @@ from typing import Any, Protocol
 from pytest_gsw.clusters.model import clusters_option
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.common.text import by_number
-from pytest_gsw.jobs.job_steps import kept, of_kept
+from pytest_gsw.common.typed_json import check_known, plain, read, shapes, shown
+from pytest_gsw.jobs.job_steps import limited_steps
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.typed_json import check_known, read, shapes, shown
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Verdict
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Direction, Metric
@@ -27,89 +26,33 @@ from pytest_gsw.tables.metrics import Direction, Metric
 NO_CLUSTER = "replay"
 
 
-@dataclass(frozen=True)
-class JobFacts:
-    """The job behind a record. Times are seconds since the epoch."""
+@dataclass(frozen=True, kw_only=True)
+class JobFacts(JobStatus):
+    """A job of a record: its last status, and what was measured of it."""
 
     id: str
     launcher: str
-    #: Name of a :class:`~pytest_gsw.jobs.model.JobState`.
-    state: str
-    exit_code: int | None = None
-    signal: int = 0
-    reason: str = ""
-    nodes: str = ""
-    submit_s: float | None = None
-    start_s: float | None = None
-    end_s: float | None = None
-    queue_s: float | None = None
-    run_s: float | None = None
     #: Why the row was run again after this job, in a few words; empty for its last.
     why_repeated: str = ""
-    #: What was measured of this job by itself, seconds; ``None`` where it was not measured.
+    #: What was measured of this job by itself, seconds; ``None`` if it was not measured.
     judged_s: float | None = None
     log: str | None = None
     #: Size of the log when it was measured, by which a replay notices that it has changed.
     log_bytes: int | None = None
-    #: The job's steps in short, see :func:`~pytest_gsw.jobs.job_steps.kept`; ``None`` where they were not told.
-    steps: tuple[str, ...] | None = None
-    derived_exit_code: str = ""
-    #: What could not be asked of the job's end, and why; one line.
-    unchecked: str = ""
-    #: Ids of further jobs behind the same submission; there must be none.
-    siblings: tuple[str, ...] = ()
     #: What was measured of the site's metrics in this job, by key.
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        job_id: str,
-        launcher: str,
-        status: JobStatus,
-        why_repeated: str = "",
-        judged_s: float | None = None,
-        log: Path | None = None,
-        metrics: Mapping[str, float] | None = None,
-    ) -> JobFacts:
-        """What a record keeps of a job's last status."""
-        steps = kept(status.steps)
-        return cls(
-            job_id,
-            launcher,
-            status.state.value,
-            **{name: getattr(status, name) for name in (*_SHARED_WITH_STATUS, "queue_s", "run_s")},
-            why_repeated=why_repeated,
-            judged_s=judged_s,
-            log=None if log is None else str(log),
-            log_bytes=log.stat().st_size if log is not None and log.is_file() else None,
-            steps=None if steps is None else tuple(steps),
-            metrics=metrics or {},
-        )
+    def of(cls, job_id: str, launcher: str, status: JobStatus, log: Path | None = None, **measured: Any) -> JobFacts:
+        """A job by its last status; ``measured`` are further fields."""
+        facts = {**vars(status), "steps": limited_steps(status.steps), **measured}
+        size = log.stat().st_size if log is not None and log.is_file() else None
+        return cls(**facts, id=job_id, launcher=launcher, log=None if log is None else str(log), log_bytes=size)
 
     @property
     def known_end_s(self) -> float | None:
         """When it ended, or the nearest time to that which is known."""
         return self.end_s or self.start_s or self.submit_s
-
-    def check(self, prefix: str) -> None:
-        """Raise a ValueError where its state is none."""
-        if self.state not in _STATES:
-            raise ValueError(f"'{prefix}state' is {shown(self.state)}, which is no state of a job")
-
-    @property
-    def status(self) -> JobStatus:
-        """The status again, for a replay."""
-        shared = {name: getattr(self, name) for name in _SHARED_WITH_STATUS}
-        return JobStatus(JobState(self.state), raw_state=self.state, **shared, steps=of_kept(self.steps))
-
-
-_STATES = frozenset(state.value for state in JobState)
-
-_SHARED_WITH_STATUS = (
-    *("exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s"),
-    *("derived_exit_code", "unchecked", "siblings"),
-)
 
 
 @dataclass(frozen=True)
@@ -271,7 +214,7 @@ class Jobs:
     @property
     def failed(self) -> tuple[JobFacts, ...]:
         """Its attempts without those that were cancelled, which nothing has failed."""
-        return tuple(job for job in self.attempts if job.state != JobState.CANCELLED.value)
+        return tuple(job for job in self.attempts if job.state is not JobState.CANCELLED)
 
     def measured(self, judged_s: float | None) -> tuple[JobFacts, ...]:
         """The jobs whose median is the run's figure, in the order in which they ran, each with its ``judged_s``.
@@ -511,11 +454,6 @@ def used_gpu_hours(record: Record) -> float:
 
 
 # -- JSON ------------------------------------------------------------------------------------------
-
-
-def plain(value: Any) -> Any:
-    """What JSON has of an object that it does not know."""
-    return value.value if isinstance(value, enum.Enum) else vars(value)
 
 
 #: A line for each fact. To indent, json leaves its C code, and takes as long as it takes to judge the row.

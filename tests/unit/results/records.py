@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_gsw.common.text import command
+from pytest_gsw.common.typed_json import plain, read
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.record import JobFacts, MetricFacts, Record, of_content, plain
+from pytest_gsw.results.record import JobFacts, MetricFacts, Record, of_content
 from pytest_gsw.results.row_text import accepted_text
-from pytest_gsw.results.typed_json import read
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import Outcome, Reason, Verdict, compare
 from pytest_gsw.tables.model import Accepted
@@ -19,14 +20,12 @@ from pytest_gsw.tables.model import Accepted
 JOB = JobFacts(
     id="481221",
     launcher="slurm",
-    state="COMPLETED",
+    state=JobState.COMPLETED,
     exit_code=0,
     nodes="pool0-[0017-0032]",
     submit_s=1795212000.0,
     start_s=1795212030.0,
     end_s=1795212692.0,
-    queue_s=30.0,
-    run_s=662.0,
 )
 
 

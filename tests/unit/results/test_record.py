@@ -42,11 +42,11 @@ JOBS = st.builds(
     JobFacts,
     id=TEXTS,
     launcher=TEXTS,
-    state=st.sampled_from([state.value for state in JobState]),
+    state=st.sampled_from(JobState),
     exit_code=st.none() | st.integers(0, 255),
     nodes=TEXTS,
     submit_s=st.none() | NUMBERS,
-    run_s=st.none() | NUMBERS,
+    end_s=st.none() | NUMBERS,
     why_repeated=TEXTS,
     judged_s=st.none() | NUMBERS,
     log=st.none() | TEXTS,
@@ -177,15 +177,15 @@ def changed(**values: Any) -> bytes:
         (b"[" * 100_000, None),
         (
             changed(job={**WHOLE["job"], "state": "FOO"}),
-            "{} is no record: 'job.state' is \"FOO\", which is no state of a job",
+            "{} is no record: 'job.state' is \"FOO\"",
         ),
         (changed(job={**WHOLE["job"], "colour": 1}), "{} is no record: it has an unknown key 'job.colour'"),
         (changed(job=[]), "{} is no record: 'job' is []"),
         (changed(attempts=[5]), "{} is no record: 'attempts' is [5]"),
-        (changed(attempts=[WHOLE["job"], {}]), "{} is no record: it has no 'attempts.id'"),
+        (changed(attempts=[WHOLE["job"], {}]), "{} is no record: it has no 'attempts.state'"),
         (
             changed(attempts=[{**WHOLE["job"], "state": "FOO"}]),
-            "{} is no record: 'attempts.state' is \"FOO\", which is no state of a job",
+            "{} is no record: 'attempts.state' is \"FOO\"",
         ),
         (changed(gpus=True), "{} is no record: 'gpus' is true"),
         (changed(measured={"mfu": "high"}), '{} is no record: \'measured\' is {"mfu": "high"}'),
@@ -256,7 +256,15 @@ def test_a_record_that_is_not_there(tmp_path: Path) -> None:
     assert str(error.value) == f"{tmp_path}/x.json cannot be read: No such file or directory"
 
 
-LOST = replace(JOB, id="481220", state="NODE_FAIL", nodes="pool0-0017", run_s=120.0, why_repeated="node failure")
+LOST = replace(
+    JOB,
+    id="481220",
+    state=JobState.NODE_FAIL,
+    nodes="pool0-0017",
+    start_s=1000.0,
+    end_s=1120.0,
+    why_repeated="node failure",
+)
 
 
 def test_what_a_record_keeps_of_an_attempt() -> None:
@@ -270,8 +278,9 @@ def test_what_a_record_keeps_of_an_attempt() -> None:
         start_s=1030.0,
         end_s=1150.0,
     )
-    kept = JobFacts.of("481220", "slurm", status, "node failure")
-    assert (kept.queue_s, kept.run_s, kept.why_repeated, kept.status) == (30.0, 120.0, "node failure", status)
+    kept = JobFacts.of("481220", "slurm", status, why_repeated="node failure")
+    assert (kept.queue_s, kept.run_s, kept.why_repeated) == (30.0, 120.0, "node failure")
+    assert {name: getattr(kept, name) for name in vars(status)} == vars(status)
     assert JobFacts.of("481220", "slurm", status).why_repeated == ""
 
 
@@ -279,9 +288,9 @@ def test_what_a_record_keeps_of_an_attempt() -> None:
     ("record", "gpu_seconds"),
     [
         (SLOW, 128 * 662.0),
-        (varied(SLOW, attempts=(LOST, replace(LOST, id="481219", run_s=30.0))), 128 * (662.0 + 120.0 + 30.0)),
-        (varied(SLOW, attempts=(replace(LOST, run_s=None),)), 128 * 662.0),
-        (varied(SLOW, job=replace(JOB, run_s=None)), 0.0),
+        (varied(SLOW, attempts=(LOST, replace(LOST, id="481219", end_s=1030.0))), 128 * (662.0 + 120.0 + 30.0)),
+        (varied(SLOW, attempts=(replace(LOST, start_s=None),)), 128 * 662.0),
+        (varied(SLOW, job=replace(JOB, end_s=None)), 0.0),
         (varied(SLOW, job=None), 0.0),
         (varied(SLOW, job=None, attempts=(LOST,)), 128 * 120.0),
     ],
