@@ -43,7 +43,7 @@ from pytest_gsw.tables.model import (
     row_id,
 )
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, format_releases, is_container, releases_of
-from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, accepted_faults, with_accepted
+from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, with_accepted
 from pytest_gsw.tables.value_types import Field
 from pytest_gsw.tables.yaml_values import (
     NOWHERE,
@@ -224,16 +224,9 @@ def read_table(path: Path) -> Table:
                     rows.append(_baseline(name, known, documented, min_steps, made, location))
             key = f"tables[{number}].rows[{row_number}]"
             faults += [Fault(row.line, row.column, key, problem) for problem in problems]
-    # Whether a figure is one of a blank row is not known yet.
-    named = {row.id for row in found}
-    accepted = [entry for _, entry in _entries(values, "accepted") if _row_of(entry) not in {None, *named}]
-    if accepted:
-        # Whether an entry's row is there can be said only of a file whose rows are right.
-        faults += accepted_faults(accepted, None if faults else {row.id: row for row in rows})
     if faults:
         raise FileError(path, tuple(faults))
-    right = with_accepted(path, rows, accepted, named)
-    return Table(right, tuple(_blank_rows(path, found)))
+    return Table(with_accepted(path, rows, {row.id for row in found}), tuple(_blank_rows(path, found)))
 
 
 def table_files(path: Path) -> tuple[Path, ...]:
@@ -282,12 +275,6 @@ def _entries(values: Values, key: str) -> Iterator[tuple[int, Value]]:
     """The entries of a list with their numbers, without those that are wrong."""
     listed = values[key].value if key in values else None
     return ((number, entry) for number, entry in enumerate(listed or ()) if entry.value is not None)
-
-
-def _row_of(entry: Value) -> str | None:
-    """The row of an accepted figure; ``None`` where the entry does not say whose it is."""
-    whose = [entry.value[key].value if key in entry.value else None for key in ("row", "cluster")]
-    return None if None in whose else whose[0]
 
 
 def _merge(*levels: Values, above: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pytest_gsw.tables.yaml_values import Value, Values, read_mapping
 
 # -- What clusters have accepted for the rows of a table: a list in a file of its own beside the table
 #
-# :mod:`pytest_gsw.baseline_updates` writes that file whole. Tables that have the list in themselves are read as well.
+# :mod:`pytest_gsw.baseline_updates` writes that file whole.
 
 
 def read_spread(raw: str) -> float:
@@ -101,26 +101,21 @@ def accepted_beside(table: Path) -> Sequence[Value]:
     return entries
 
 
-def with_accepted(
-    table: Path, rows: Sequence[Baseline], inside: Sequence[Value], blank: Collection[str] = ()
-) -> tuple[Baseline, ...]:
+def with_accepted(table: Path, rows: Sequence[Baseline], blank: Collection[str] = ()) -> tuple[Baseline, ...]:
     """A table's rows with what clusters have accepted for them.
 
-    ``inside`` are entries that stand in the table itself, in which :func:`accepted_faults` has found no fault.
     ``blank`` are the ids of rows that cannot run: whether a figure is one of theirs is not known yet.
 
     Raises:
-        FileError: The file beside the table is wrong, or has a figure that stands in the table as well.
+        FileError: The file beside the table is wrong.
     """
-    beside = [entry for entry in accepted_beside(table) if entry_key(entry.value)[0] not in blank]
-    if not inside and not beside:
+    entries = [entry for entry in accepted_beside(table) if entry_key(entry.value)[0] not in blank]
+    if not entries:
         return tuple(rows)
-    taken = {entry_key(entry.value): f"line {entry.line} of {table.name}" for entry in inside}
-    faults = accepted_faults(beside, {row.id: row for row in rows}, table.name, taken)
-    if faults:
+    if faults := _accepted_faults(entries, {row.id: row for row in rows}, table.name):
         raise FileError(accepted_file(table), tuple(faults))
     by_row: dict[str, dict[str, Accepted]] = {}
-    for entry in (*inside, *beside):
+    for entry in entries:
         row, cluster = entry_key(entry.value)
         values = {key: value.value for key, value in entry.value.items() if key != "row"}
         judged_s = next(values.pop(key) for key in ACCEPTED_FIGURES.values() if key in values)
@@ -133,35 +128,24 @@ def entry_key(entry: Values) -> Key:
     return entry["row"].value, entry["cluster"].value
 
 
-def accepted_faults(
-    entries: Sequence[Value],
-    rows: Mapping[str, Baseline] | None,
-    where: str = "this file",
-    elsewhere: Mapping[Key, str] | None = None,
-) -> list[Fault]:
-    """What is wrong with accepted figures as a whole, each key by itself being right.
-
-    ``rows`` is ``None`` where the table is wrong: then figures are not held against their rows. ``where`` is what the
-    rows stand in, ``elsewhere`` where other figures stand, by row and cluster.
-    """
-    taken = dict(elsewhere or {})
+def _accepted_faults(entries: Sequence[Value], rows: Mapping[str, Baseline], table: str) -> list[Fault]:
+    """Faults of accepted figures as a whole, each key by itself being right."""
+    taken: dict[Key, int] = {}
     faults = []
     for number, entry in enumerate(entries):
         key = row_id, cluster = entry_key(entry.value)
-        problems = []
+        problems = _row_problems(entry.value, row_id, rows, table)
         if key in taken:
-            problems.append(f"{cluster} has accepted a figure for {row_id} in {taken[key]} already")
-        taken.setdefault(key, f"line {entry.line}")
-        if rows is not None:
-            problems += _row_problems(entry.value, row_id, rows, where)
+            problems.insert(0, f"{cluster} has accepted a figure for {row_id} in line {taken[key]} already")
+        taken.setdefault(key, entry.line)
         faults += [Fault(entry.line, entry.column, f"accepted[{number}]", problem) for problem in problems]
     return faults
 
 
-def _row_problems(entry: Values, row_id: str, rows: Mapping[str, Baseline], where: str) -> list[str]:
+def _row_problems(entry: Values, row_id: str, rows: Mapping[str, Baseline], table: str) -> list[str]:
     row = rows.get(row_id)
     if row is None:
-        return [f"there is no row '{row_id}' in {where}{f.nearest(row_id, rows)}"]
+        return [f"there is no row '{row_id}' in {table}{f.nearest(row_id, rows)}"]
     if row.judged_s is None:
         return [f"the document has no figure for {row_id}, so that none can stand beside it"]
     wanted = ACCEPTED_FIGURES[row.metric]
@@ -364,6 +348,5 @@ FILE_FIELDS: f.Fields = f.may_be_blank(
         "architecture": f.Nested(_ARCHITECTURE, "What model_flops is computed from."),
         **_COMMON,
         "tables": f.Sequence_(_TABLE, "The document's tables.", required=True),
-        "accepted": f.Sequence_(ACCEPTED_FIELDS, "Figures that clusters have accepted beside the documented ones."),
     }
 )
