@@ -86,10 +86,7 @@ def _as_tuple(value: Any, *_: object) -> Any:
 
 def _nested(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
     check_known(value, shapes(kind), prefix)
-    found = read(kind, value, prefix)
-    if hasattr(found, "check"):
-        found.check(prefix)
-    return found
+    return read(kind, value, prefix)
 
 
 def _shape(hint: Any) -> tuple[_Fits, _Reader]:

@@ -18,9 +18,9 @@ from pytest_gsw.jobs.job_steps import limited_steps
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import outcomes
-from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Verdict
+from pytest_gsw.stats.verdict import MetricVerdict, Verdict
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.metrics import Direction, Metric
+from pytest_gsw.tables.metrics import Metric
 
 #: The cluster of logs that were replayed without one.
 NO_CLUSTER = "replay"
@@ -268,74 +268,10 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class MetricFacts:
-    """What JSON keeps of one of a site's metrics: all that is shown of it where the site's plugin is not there."""
-
-    key: str
-    label: str
-    unit: str
-    direction: Direction
-    #: In the unit.
-    measured: float
-    documented: float
-    #: How much worse (and better) it may be, as a fraction of the documented value.
-    tolerance: float
-    #: The outcome by this metric alone.
-    outcome: Outcome
-
-    @classmethod
-    def of(cls, verdict: MetricVerdict) -> MetricFacts:
-        """What is kept of an outcome by a metric."""
-        metric = verdict.metric
-        numbers = (verdict.measured, verdict.documented, verdict.tolerance)
-        return cls(metric.key, metric.label, metric.unit, metric.direction, *numbers, verdict.outcome)
-
-    @property
-    def verdict(self) -> MetricVerdict:
-        """The outcome by the metric, but for what its plugin does."""
-        metric = Metric(self.key, self.unit, self.direction, self.label)
-        return MetricVerdict(metric, self.outcome, self.measured, self.documented, self.tolerance)
-
-    def check(self, prefix: str) -> None:
-        """Raise a ValueError where it is of no metric."""
-        if re.fullmatch(metrics.METRIC_KEY, self.key) is None:
-            raise ValueError(f"'{prefix}key' is {shown(self.key)}, which is no key of a metric")
-        for name, value in (
-            ("measured", self.measured),
-            ("documented", self.documented),
-            ("tolerance", self.tolerance),
-        ):
-            if value <= 0:
-                raise ValueError(f"'{prefix}{name}' is {shown(value)}, wanted a number above 0")
-
-
-@dataclass(frozen=True)
-class _Decided:
-    """The keys of a record that its verdict has."""
+class _Judged:
+    """The verdict among the keys of a record."""
 
     verdict: Verdict | None
-    #: The site's metrics that the row documents; the outcome is the worst of theirs and its own.
-    metrics: tuple[MetricFacts, ...] = ()
-
-
-#: The keys.
-_OF_VERDICT = frozenset(shapes(_Decided))
-
-
-def _verdict_json(verdict: Verdict | None) -> dict[str, Any]:
-    """A verdict as JSON has it: the site's metrics, which it has beside it, by what is shown of them."""
-    if verdict is None:
-        return {"verdict": None, "metrics": []}
-    whole = {name: getattr(verdict, name) for name in shapes(Verdict) if name != "metrics"}
-    return {"verdict": whole, "metrics": [MetricFacts.of(one) for one in verdict.metrics]}
-
-
-def _verdict_of(content: Mapping[str, Any]) -> Verdict | None:
-    """The verdict of a record; a ValueError where it is none, or has a number that none has."""
-    decided = read(_Decided, content)
-    if decided.verdict is None:
-        return None
-    return replace(decided.verdict, metrics=tuple(one.verdict for one in decided.metrics))
 
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
@@ -403,7 +339,7 @@ class Record(ResultText):
 
     @property
     def own_outcome(self) -> str:
-        """The outcome by the row's own metric, where one of the site's is worse; else empty."""
+        """The outcome by the row's own metric if one of the site's is worse; else empty."""
         verdict = self.comparable
         return verdict.own_outcome.value if verdict is not None and verdict.own_outcome is not None else ""
 
@@ -481,7 +417,8 @@ def content(record: Record) -> dict[str, Any]:
         **vars(jobs),
         "job": jobs.last,
         **{name: getattr(record, name) for name in shapes(ResultText)},
-        **_verdict_json(record.verdict),
+        # Without what a rule of the site's own keeps with its verdict.
+        "verdict": record.verdict and {name: getattr(record.verdict, name) for name in shapes(Verdict)},
         "schema": SCHEMA,
     }
     del found["id"], found["last"]
@@ -493,7 +430,7 @@ def of_content(content: Any) -> Record:
     check_known(content, _KEYS)
     run, row, jobs = read(RunFacts, content, **_RUN), read(RowFacts, content, **_ROW), read(Jobs, content, **_JOBS)
     figures, timing = read(FigureFacts, content), read(Timing, content)
-    own, verdict = read(ResultText, content), _verdict_of(content)
+    own, verdict = read(ResultText, content), read(_Judged, content).verdict
     for name, word, known in (("outcome", own.outcome, outcomes.BY_WORD), ("metric", row.metric, metrics.JUDGED)):
         if word not in known:
             raise ValueError(f"'{name}' is {shown(word)}")
@@ -507,8 +444,7 @@ def of_content(content: Any) -> Record:
 
 #: The keys that a record has.
 _KEYS = frozenset({"schema"}).union(
-    _OF_VERDICT,
-    *(_names(kind, {}) for kind in (FigureFacts, Timing, ResultText)),
+    *(_names(kind, {}) for kind in (FigureFacts, Timing, ResultText, _Judged)),
     *(_names(kind, names) for kind, names in ((RowFacts, _ROW), (RunFacts, _RUN), (Jobs, _JOBS))),
 )
 

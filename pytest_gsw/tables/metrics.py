@@ -38,8 +38,8 @@ CALIBRATION = "calibration"
 
 
 @dataclass(frozen=True)
-class Metric:
-    """One figure that is measured, documented, or both."""
+class MetricLabel:
+    """What a record has of a metric: all that is shown of it without the plugin that reads it."""
 
     #: Its name in tables, records, JUnit and exports, unit included: ``step_time_s``.
     key: str
@@ -47,6 +47,12 @@ class Metric:
     direction: Direction
     #: What people call it.
     label: str
+
+
+@dataclass(frozen=True)
+class Metric(MetricLabel):
+    """One figure that is measured, documented, or both."""
+
     #: How its numbers are written; ``None``: as a percentage of the fraction.
     format: str | None = "{:,.4g}"
     #: What a row that is judged by it is measured over; ``None`` where it follows from another figure.

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_gsw.common.typed_json import plain
 from pytest_gsw.history.store import decode, encode
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import (
     JobFacts,
-    MetricFacts,
     Record,
     read_record,
     read_records,
@@ -33,7 +33,7 @@ from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import Outcome, RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import Direction
-from tests.unit.results.records import JOB, SLOW, recorded, varied
+from tests.unit.results.records import JOB, MEMORY, SLOW, recorded, varied
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -210,34 +210,30 @@ def test_a_file_that_is_no_record(tmp_path: Path, content: bytes, message: str |
     assert message is None or str(error.value) == message.replace("{}", str(path), 1)
 
 
-MEMORY = MetricFacts(
-    "peak_memory_gib", "peak memory", "GiB", Direction.LOWER_IS_BETTER, 70.1, 61.2, 0.05, Outcome.REGRESSED
-)
-
-
 def test_metrics_are_read_back(tmp_path: Path) -> None:
     job = replace(JOB, metrics={"peak_memory_gib": 70.1})
     record = varied(SLOW, metrics=(MEMORY,), own_outcome="passed", job=job)
     assert read_record(write_record(tmp_path, record)) == record
-    assert (round(MEMORY.verdict.change, 4), MEMORY.verdict.allowed_change) == (0.1454, 0.05)
-    assert replace(MEMORY, direction=Direction.HIGHER_IS_BETTER).verdict.allowed_change == -0.05
+    assert (round(MEMORY.change, 4), MEMORY.allowed_change) == (0.1454, 0.05)
+    higher = replace(MEMORY.metric, direction=Direction.HIGHER_IS_BETTER)
+    assert replace(MEMORY, metric=higher).allowed_change == -0.05
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"key": "Peak {x}"}, "'metrics.key' is \"Peak {x}\", which is no key of a metric"),
-        ({"documented": 0}, "'metrics.documented' is 0, wanted a number above 0"),
-        ({"measured": -1.5}, "'metrics.measured' is -1.5, wanted a number above 0"),
-        ({"unit": 5}, "'metrics.unit' is 5"),
-        ({"colour": "red"}, "it has an unknown key 'metrics.colour'"),
+        ({"metric": {**vars(MEMORY.metric), "key": "Peak {x}"}}, "'Peak {x}' is no key of a metric"),
+        ({"documented": 0}, "'peak_memory_gib.documented' is 0, wanted a number above 0"),
+        ({"measured": -1.5}, "'peak_memory_gib.measured' is -1.5, wanted a number above 0"),
+        ({"metric": {**vars(MEMORY.metric), "unit": 5}}, "'verdict.metrics.metric.unit' is 5"),
+        ({"colour": "red"}, "it has an unknown key 'verdict.metrics.colour'"),
     ],
 )
 def test_metrics_that_are_none(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
     path = write_record(tmp_path, varied(SLOW, metrics=(MEMORY,)))
     content = json.loads(path.read_text())
-    content["metrics"][0] |= change
-    path.write_text(json.dumps(content))
+    content["verdict"]["metrics"][0] |= change
+    path.write_text(json.dumps(content, default=plain))
     with pytest.raises(ValueError, match="is no record") as caught:
         read_record(path)
     assert str(caught.value) == f"{path} is no record: {problem}"
@@ -346,7 +342,7 @@ DECIDED = Verdict(
     more=1,
     max_gain=0.25,
     ranks=RankSpread((("3", 6.0), ("node 7", 5.9)), 5.1),
-    metrics=(replace(MEMORY.verdict, outcome=Outcome.PASSED),),
+    metrics=(replace(MEMORY, outcome=Outcome.PASSED),),
     own_outcome=Outcome.PASSED,
 )
 

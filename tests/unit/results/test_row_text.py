@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_gsw.errors import LogError, SubmissionError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import row_text
-from pytest_gsw.results.record import MetricFacts, Record
+from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import (
     WIDEST,
     RowLine,
@@ -27,13 +27,15 @@ from pytest_gsw.results.row_text import (
     unused_text,
 )
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Outcome, RankSpread, Reason, Verdict
+from pytest_gsw.stats.verdict import MetricVerdict, Outcome, RankSpread, Reason, Verdict
+from pytest_gsw.tables.metrics import Direction, MetricLabel
 from tests.unit.results.records import (
     ACCEPTED,
     AGAIN,
     BY_ACCEPTED,
     IMPROVED,
     JOB,
+    MEMORY,
     NOISY,
     NOT_MEASURED,
     OFFLINE,
@@ -98,14 +100,14 @@ def test_the_table_of_a_row_that_is_held_against_what_its_cluster_has_accepted()
 
 
 def test_a_site_s_metrics_stand_below_the_row_s_own_figures() -> None:
-    memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
-    output = MetricFacts("output", "output", "tokens/s", "higher is better", 1834.2, 1840.0, 0.02, "passed")
-    table = row_text.figures_table(varied(PASSED_BY_ACCEPTED, metrics=(memory, output)), BY_ACCEPTED).splitlines()
+    label = MetricLabel("output", "tokens/s", Direction.HIGHER_IS_BETTER, "output")
+    output = MetricVerdict(label, Outcome.PASSED, 1834.2, 1840.0, 0.02)
+    table = row_text.figures_table(varied(PASSED_BY_ACCEPTED, metrics=(MEMORY, output)), BY_ACCEPTED).splitlines()
     assert [line.split() for line in table[-2:]] == [
         ["peak", "memory", "(GiB)", "70.1", "+5.0", "%", "regressed", "61.2", "+14.5", "%"],
         ["output", "(tokens/s)", "1,834", "-2.0", "%", "passed", "1,840", "-0.3", "%"],
     ]
-    documented = row_text.figures_table(varied(SLOW, metrics=(memory,)), NOISY).splitlines()[-1]
+    documented = row_text.figures_table(varied(SLOW, metrics=(MEMORY,)), NOISY).splitlines()[-1]
     assert documented.split() == ["peak", "memory", "(GiB)", "70.1", "61.2", "+14.5", "%", "+5.0", "%", "regressed"]
 
 
@@ -397,8 +399,7 @@ def test_the_line_of_a_log_that_looks_most_like_a_cause(lines: list[str], found:
 
 
 def test_a_site_s_metrics_stand_behind_the_throughput() -> None:
-    memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
-    assert figures(varied(SLOW, metrics=(memory,)))[:2] == ("throughput -10.8 %", "peak memory 70.1 GiB (+14.5 %)")
+    assert figures(varied(SLOW, metrics=(MEMORY,)))[:2] == ("throughput -10.8 %", "peak memory 70.1 GiB (+14.5 %)")
 
 
 def test_a_simulation_and_a_replay_say_so_last() -> None:
