@@ -222,7 +222,7 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in outcomes.JUDGED,
         "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.run.cluster == NO_CLUSTER,
         "is of a log alone, and nobody knows how its job ended": record.jobs.last is None
-        or record.jobs.last.state != JobState.COMPLETED.value
+        or record.jobs.last.state is not JobState.COMPLETED
         or _JOB_ID.fullmatch(record.jobs.last.id) is None,
         "has no figure": measured_s is None or not 0 < measured_s < math.inf,
         f"has no figure that a table takes, from {SMALLEST:g} to {LARGEST:g} s": measured_s is not None
@@ -342,17 +342,15 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
     diffs: list[str] = []
     for table, of_table in sorted(by_table.items()):
         try:
-            free, taken = _split_by_place(table, of_table)
             diffs += [
-                _diff(path.relative_to(base), *texts) for path, *texts in _files(table, free, documented=documented)
+                _diff(path.relative_to(base), *texts) for path, *texts in _files(table, of_table, documented=documented)
             ]
         except (ValueError, FileError, OSError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
             why = f"{table} cannot be changed: {problem}"
             left_out += (LeftOut(one.row.id, one.accepted.cluster, why) for one in of_table)
         else:
-            proposed += free
-            left_out += taken
+            proposed += of_table
     head = [f"# {proposal_text(proposal, documented=documented)}\n" for proposal in proposed]
     if any(_is_installed(path.resolve()) for path in by_table):
         head.append("# These tables are part of an installed package: apply this where they come from.\n")
@@ -395,26 +393,8 @@ def apply_command(patch: Patch, path: Path) -> list[str]:
     return ["patch", *([] if here else ["-d", str(patch.base)]), "-p1", "-i", file]
 
 
-def _split_by_place(table: Path, proposals: Iterable[Proposal]) -> tuple[list[Proposal], list[LeftOut]]:
-    """Proposals, except those whose figure is in the table itself, which only people change."""
-    beside = accepted_file(table)
-    keys = {entry_key(entry.value) for entry in accepted_beside(table)}
-    why = f"the accepted figure stands in {table} itself; move its list 'accepted' to {beside.name} beside it first"
-    free: list[Proposal] = []
-    left_out: list[LeftOut] = []
-    for one in proposals:
-        row, cluster = one.row, one.accepted.cluster
-        if cluster in row.accepted and (row.id, cluster) not in keys:
-            left_out.append(LeftOut(row.id, cluster, why))
-        else:
-            free.append(one)
-    return free, left_out
-
-
 def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> list[tuple[Path, str, str]]:
     """The changed files with old and new text, checked: the table, and the file next to it."""
-    if not proposals:
-        return []
     beside = accepted_file(table)
     # With their own line ends.
     text, old = (path.read_bytes().decode("utf-8") if path.exists() else "" for path in (table, beside))

@@ -184,25 +184,18 @@ def _ids(path: Path) -> Sequence[str]:
 
 
 def _write(path: Path, text: str, *, overwrite: bool) -> str:
-    """Write one table, and say what came of it; figures that clusters have accepted stay in it."""
+    """Write one table unless a different one is there; the result in a word."""
     try:
         there = path.read_text(encoding="utf-8") if path.is_file() else None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is there and cannot be read: {error}") from None
     if there is not None:
-        text += _accepted(there)
         if there == text:
             return "unchanged"
         if not overwrite:
             return "differs"
     write_answer(path, text.rstrip("\n"))
     return "written" if there is None else "replaced"
-
-
-def _accepted(text: str) -> str:
-    """The part of a table that lists accepted figures, with what stands right before it; it is the last one."""
-    match = re.search(r"^\n?(?:#[^\n]*\n)*accepted:.*\Z", text, re.MULTILINE | re.DOTALL)
-    return match[0] if match else ""
 
 
 def _told(one: Imported) -> Iterator[str]:

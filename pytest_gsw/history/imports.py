@@ -239,5 +239,5 @@ def _record(candidate: _Candidate, row: Baseline, cluster: str, measurement: Mea
     """The record of a measured log; its time is that of the file's last change."""
     image = provenance_in(candidate.path).image or (image_name(row.recipe.image) if row.recipe.image else None)
     path = candidate.path
-    job = JobFacts(candidate.job_id, IMPORTED, JobState.REPLAYED.value, end_s=path.stat().st_mtime, log=str(path))
+    job = JobFacts(JobState.REPLAYED, end_s=path.stat().st_mtime, id=candidate.job_id, launcher=IMPORTED, log=str(path))
     return imported_record(row, cluster, path, job, measurement, image)

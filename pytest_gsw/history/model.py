@@ -31,7 +31,6 @@ SIMULATED = "demo"
 
 
 _REGRESSED, _INCIDENT = outcomes.REGRESSED.word, Reason.INCIDENT.value
-_REPLAYED, _COMPLETED = JobState.REPLAYED.value, JobState.COMPLETED.value
 
 
 @dataclass(frozen=True, order=True)
@@ -221,8 +220,8 @@ def rank(record: Record) -> tuple[bool, float]:
 
 
 def _ended_well(job: JobFacts) -> bool:
-    imported = job.state == _REPLAYED and job.launcher == IMPORTED
-    return bool(job.id) and (imported or job.state == _COMPLETED)
+    imported = job.state is JobState.REPLAYED and job.launcher == IMPORTED
+    return bool(job.id) and (imported or job.state is JobState.COMPLETED)
 
 
 def job_name(job: JobFacts) -> str:

@@ -322,7 +322,7 @@ def failed_jobs(record: Record) -> tuple[tuple[JobFacts, str], ...]:
     found = [(job, job.why_repeated) for job in record.jobs.failed if job.why_repeated not in BLAMELESS]
     last = record.jobs.last
     if last is not None and record.outcome == ERROR.word:
-        why = CAUSE_OF_STATE.get(JobState(last.state)) or cause_of(record).rpartition(": ")[2]
+        why = CAUSE_OF_STATE.get(last.state) or cause_of(record).rpartition(": ")[2]
         if why in _CAUSES - BLAMELESS:
             found.append((last, why))
     return tuple((job, why) for job, why in found if job.id and job.nodes)

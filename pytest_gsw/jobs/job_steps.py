@@ -16,68 +16,12 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import signal
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from pytest_gsw.common.text import plural
-from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
-
-# -- Slurm's job states → :class:`~pytest_gsw.jobs.model.JobState`: a closed table ------------------
-
-
-#: Every base state and state flag that ``squeue``, ``sacct`` and ``scontrol`` print instead of or
-#: after a base state (Slurm 17.11 to 25.05, "JOB STATE CODES" of their manual pages).
-TABLE: dict[str, JobState] = {
-    # Will run. CONFIGURING: nodes boot. SPECIAL_EXIT: it ended with a special code, was requeued, and is held.
-    # LAUNCH_FAILED: it could not be started, and was requeued and held.
-    **dict.fromkeys(("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"), JobState.PENDING),
-    **dict.fromkeys(("RESV_DEL_HOLD", "SPECIAL_EXIT", "POWER_UP_NODE"), JobState.PENDING),
-    **dict.fromkeys(("LAUNCH_FAILED", "RECONFIG_FAIL"), JobState.PENDING),
-    # Has started and still has its nodes, or may continue. COMPLETING: the epilog runs; the final state follows.
-    **dict.fromkeys(("RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED"), JobState.RUNNING),
-    **dict.fromkeys(("SUSPENDED", "UPDATE_DB", "EXPEDITING"), JobState.RUNNING),
-    # Will not run any more.
-    **{word: JobState(word) for word in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")},
-    **{word: JobState(word) for word in ("BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED")},
-}
-
-#: ``sacct`` cuts a word to its column's width and marks that with a plus: ``CANCELLED+``, ``OUT_OF_ME+``.
-_SHORTEST_CUT = 3
-
-
-def job_state(text: str) -> JobState:
-    """The state for Slurm's text; a word that is not in the table is UNKNOWN, never an end."""
-    words = text.upper().split()
-    if not words:
-        return JobState.UNKNOWN
-    # "CANCELLED by 1000" names the user; no other state is followed by a blank.
-    if len(words) > 1 and words[:2] != ["CANCELLED", "BY"]:
-        return JobState.UNKNOWN
-    word = words[0]
-    if word in TABLE:
-        return TABLE[word]
-    if word.endswith("+"):
-        return _cut_state(word[:-1])
-    return _flags_state(word.split("+"))
-
-
-def _cut_state(start: str) -> JobState:
-    if len(start) < _SHORTEST_CUT:
-        return JobState.UNKNOWN
-    possible = {state for word, state in TABLE.items() if word.startswith(start)}
-    return possible.pop() if len(possible) == 1 else JobState.UNKNOWN
-
-
-def _flags_state(words: list[str]) -> JobState:
-    """The state for ``FAILED+COMPLETING``: not ended if any of the words means so."""
-    states = {TABLE.get(word, JobState.UNKNOWN) for word in words}
-    for state in (JobState.UNKNOWN, JobState.PENDING, JobState.RUNNING):
-        if state in states:
-            return state
-    return states.pop() if len(states) == 1 else JobState.UNKNOWN
-
+from pytest_gsw.jobs.model import JobState, JobStatus, JobStep, exit_and_signal
 
 #: Most steps of a job in a journal or a record, failed ones first.
 MOST_KEPT = 64
@@ -92,7 +36,6 @@ _MOST_OF_IT = 0.75
 _SHELL = "bash"
 #: sacct subtracts 128 from a step's exit code above that; DerivedExitCode does not.
 _CUT = 128 << 8
-_CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -116,7 +59,7 @@ def problem_of(
     uid = os.getuid() if uid is None else uid
     steps = status.steps or ()
     suspects = [step for step in steps if not is_well(step) and step.name not in may_fail and step != excused]
-    exit_code, signal_number = _exit_and_signal(status.derived_exit_code)
+    exit_code, signal_number = exit_and_signal(status.derived_exit_code)
     worst = ((exit_code or 0) << 8) | signal_number
     failed = [
         step
@@ -156,17 +99,9 @@ def line(step: JobStep) -> str:
     return f"{step.id} {step.name} {step.raw_state or step.state.value}{code}{where}"
 
 
-def kept(steps: tuple[JobStep, ...] | None) -> list[str] | None:
-    """Steps as texts for a journal or a record; :func:`of_kept` parses them again."""
-    if steps is None:
-        return None
-    chosen = sorted(steps, key=is_well)[:MOST_KEPT] if len(steps) > MOST_KEPT else steps
-    return [_format_step(step) for step in chosen]
-
-
-def of_kept(texts: Collection[str] | None) -> tuple[JobStep, ...] | None:
-    """The steps in the texts of :func:`kept`; any other text is a step in an unknown state."""
-    return None if texts is None else tuple(map(_parse_step, texts))
+def limited_steps(steps: tuple[JobStep, ...] | None) -> tuple[JobStep, ...] | None:
+    """The steps that a journal and a record hold: at most :data:`MOST_KEPT`, those that did not end well first."""
+    return tuple(sorted(steps, key=is_well)[:MOST_KEPT]) if steps is not None and len(steps) > MOST_KEPT else steps
 
 
 def boost_step(steps: Collection[JobStep]) -> JobStep | None:
@@ -221,23 +156,3 @@ def _span(step: JobStep) -> tuple[float, float]:
 def _step_status(step: JobStep) -> int:
     """A step's end as a status of wait(2); larger is worse, as Slurm counts."""
     return ((step.exit_code or 0) << 8) | step.signal
-
-
-def _exit_and_signal(code: str) -> tuple[int | None, int]:
-    match = _CODE.fullmatch(code)
-    return (None, 0) if match is None else (int(match[1]), int(match[2]))
-
-
-def _format_step(step: JobStep) -> str:
-    code = "" if step.exit_code is None else f"{step.exit_code}:{step.signal}"
-    times = ("" if time_s is None else f"{time_s:.0f}" for time_s in (step.start_s, step.end_s))
-    return "|".join((step.id, step.raw_state or step.state.value, code, step.nodes, *times, step.name))
-
-
-def _parse_step(text: str) -> JobStep:
-    fields = text.split("|", 6)
-    if len(fields) < 7:
-        return JobStep("?", text, JobState.UNKNOWN)
-    number, raw_state, code, nodes, start, end, name = fields
-    times = [float(time) if re.fullmatch(r"[0-9]{1,12}", time) else None for time in (start, end)]
-    return JobStep(number, name, job_state(raw_state), raw_state, *_exit_and_signal(code), nodes, *times)

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import make_directory, write_new
+from pytest_gsw.common.typed_json import plain, read
 from pytest_gsw.errors import ConfigurationError, SubmissionError
-from pytest_gsw.jobs.job_steps import kept, of_kept
+from pytest_gsw.jobs.job_steps import limited_steps
 from pytest_gsw.jobs.model import Attempt, EarlyStop, FoundJob, Job, JobSpec, JobState, JobStatus, LogBefore, scancel
 from pytest_gsw.jobs.scripts import cluster_of
 
@@ -31,7 +32,7 @@ from pytest_gsw.jobs.scripts import cluster_of
 # stands before it.
 
 
-_JSON = json.JSONEncoder(allow_nan=False)
+_JSON = json.JSONEncoder(default=plain, allow_nan=False)
 _BEFORE_SUM = b', "crc": "'
 _AFTER_SUM = b'"}'
 _SEAL_BYTES = len(_BEFORE_SUM) + 8 + len(_AFTER_SUM)
@@ -103,12 +104,6 @@ def _unsealed(piece: bytes) -> dict[str, Any] | None:
 NAME = "journal.jsonl"
 #: A copy of the line that names the run's rows, which nothing else tells.
 COPY = "session.jsonl"
-
-#: What an end says of a job as :class:`JobStatus` does.
-_STATUS_FIELDS = (
-    *("raw_state", "exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s"),
-    *("derived_exit_code", "unchecked"),
-)
 
 
 @dataclass(frozen=True)
@@ -275,9 +270,8 @@ def _submitted(job: Job) -> dict[str, Any]:
 
 
 def _ended(job: Job, status: JobStatus) -> dict[str, Any]:
-    facts = {"row": job.spec.row_id, "job": job.id, "state": status.state.value}
-    facts |= {name: getattr(status, name) for name in _STATUS_FIELDS}
-    return {"event": "ended", **facts, "steps": kept(status.steps), "siblings": list(status.siblings)}
+    facts = {**vars(status), "steps": limited_steps(status.steps)}
+    return {"event": "ended", "row": job.spec.row_id, "job": job.id, **facts}
 
 
 def read_journal(directory: Path) -> RunState:
@@ -370,9 +364,7 @@ def _after(before: Submission | None, kind: str, event: Mapping[str, Any]) -> Su
     if kind == "cancelled" and event["job"] == before.job_id:
         return replace(before, cancelled=True)
     if kind == "ended":
-        facts = {name: event[name] for name in _STATUS_FIELDS}
-        end = JobStatus(JobState(event["state"]), steps=of_kept(event["steps"]), **facts)
-        return replace(before, job_id=event["job"], ended=replace(end, siblings=tuple(event["siblings"])))
+        return replace(before, job_id=event["job"], ended=read(JobStatus, event))
     if kind == "repeated" and before.ended is not None:
         job_id, ended = event["job"], before.ended
         if job_id != before.job_id:  # the line of its own end is lost, and the times are another job's

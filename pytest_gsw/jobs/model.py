@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,13 +38,77 @@ class JobState(enum.Enum):
     #: The scheduler did not say, or said a word that is not in this table.
     UNKNOWN = "UNKNOWN"
 
+    def __str__(self) -> str:
+        return self.value
+
     @property
     def ended(self) -> bool:
-        """Whether the job will not run any more, as far as is *known*."""
+        """True if the job will not run any more, as far as is *known*."""
         return self not in _OPEN
 
 
 _OPEN = (JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN)
+
+#: Every base state and state flag that ``squeue``, ``sacct`` and ``scontrol`` print instead of or
+#: after a base state (Slurm 17.11 to 25.05, "JOB STATE CODES" of their manual pages).
+TABLE: dict[str, JobState] = {
+    # Will run. CONFIGURING: nodes boot. SPECIAL_EXIT: it ended with a special code, was requeued, and is held.
+    # LAUNCH_FAILED: it could not be started, and was requeued and held.
+    **dict.fromkeys(("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"), JobState.PENDING),
+    **dict.fromkeys(("RESV_DEL_HOLD", "SPECIAL_EXIT", "POWER_UP_NODE"), JobState.PENDING),
+    **dict.fromkeys(("LAUNCH_FAILED", "RECONFIG_FAIL"), JobState.PENDING),
+    # Has started and still holds its nodes, or may go on. COMPLETING: the epilog runs; how it ended is told afterwards.
+    **dict.fromkeys(("RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED"), JobState.RUNNING),
+    **dict.fromkeys(("SUSPENDED", "UPDATE_DB", "EXPEDITING"), JobState.RUNNING),
+    # Will not run any more.
+    **{word: JobState(word) for word in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")},
+    **{word: JobState(word) for word in ("BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED")},
+}
+
+#: Exit code and signal as Slurm writes them.
+EXIT_CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
+
+#: ``sacct`` cuts a word to its column's width and marks that with a plus: ``CANCELLED+``, ``OUT_OF_ME+``.
+_SHORTEST_CUT = 3
+
+
+def job_state(text: str) -> JobState:
+    """The state that Slurm's text stands for; a word that is not in the table is UNKNOWN, never an end."""
+    words = text.upper().split()
+    if not words:
+        return JobState.UNKNOWN
+    # "CANCELLED by 1000" says who did it; nothing else follows a state after a blank.
+    if len(words) > 1 and words[:2] != ["CANCELLED", "BY"]:
+        return JobState.UNKNOWN
+    word = words[0]
+    if word in TABLE:
+        return TABLE[word]
+    if word.endswith("+"):
+        return _of_cut_word(word[:-1])
+    return _of_flags(word.split("+"))
+
+
+def _of_cut_word(start: str) -> JobState:
+    if len(start) < _SHORTEST_CUT:
+        return JobState.UNKNOWN
+    possible = {state for word, state in TABLE.items() if word.startswith(start)}
+    return possible.pop() if len(possible) == 1 else JobState.UNKNOWN
+
+
+def _of_flags(words: list[str]) -> JobState:
+    """``FAILED+COMPLETING``: as long as one of the words says that the job is not over, it is not."""
+    states = {TABLE.get(word, JobState.UNKNOWN) for word in words}
+    for state in (JobState.UNKNOWN, JobState.PENDING, JobState.RUNNING):
+        if state in states:
+            return state
+    return states.pop() if len(states) == 1 else JobState.UNKNOWN
+
+
+def exit_and_signal(code: str) -> tuple[int | None, int]:
+    """Exit code and signal as Slurm writes them, ``1:0``; no exit code if it is none."""
+    match = EXIT_CODE.fullmatch(code)
+    return (None, 0) if match is None else (int(match[1]), int(match[2]))
+
 
 #: What the recipes' stderr has in the place of the log's ``.out``.
 ERROR_SUFFIX = ".err"
@@ -277,6 +342,23 @@ class JobStep:
     nodes: str = ""
     start_s: float | None = None
     end_s: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The step as JSON has it: one text, of which :meth:`of_text` makes it again."""
+        code = "" if self.exit_code is None else f"{self.exit_code}:{self.signal}"
+        times = ("" if time_s is None else f"{time_s:.0f}" for time_s in (self.start_s, self.end_s))
+        return "|".join((self.id, self.raw_state or self.state.value, code, self.nodes, *times, self.name))
+
+    @classmethod
+    def of_text(cls, text: str) -> JobStep:
+        """The step of a text; a step with an unknown end if it is not one of :attr:`text`."""
+        fields = text.split("|", 6)
+        if len(fields) < 7:
+            return cls("?", text, JobState.UNKNOWN)
+        number, raw_state, code, nodes, start, end, name = fields
+        times = [float(time) if re.fullmatch(r"[0-9]{1,12}", time) else None for time in (start, end)]
+        return cls(number, name, job_state(raw_state), raw_state, *exit_and_signal(code), nodes, *times)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.database import read_table
 from pytest_gsw.history.imports import Imported, Known, figure_alone, imported_record
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.jobs.scripts import seconds_of
 from pytest_gsw.nvidia.evidence import letters
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.metrics import STEP_TIME
@@ -29,7 +28,7 @@ from pytest_gsw.tables.model import Baseline, image_name
 _NEEDED = ("job_id", "model_size", "dtype", "scale", "slurm_state", "train_step_time_seconds")
 _OPTIONAL = (
     "workload_key", "model_name", "exit_code", "perf_parse_status", "profile_enabled", "proxy", "submit_time",
-    "elapsed", "node_list", "env_overrides_json", "model_overrides_json",
+    "node_list", "env_overrides_json", "model_overrides_json",
 )  # fmt: skip
 
 #: The figure of llmb-run's own log reader: the mean of these steps.
@@ -142,13 +141,12 @@ def _ran(facts: Mapping[str, Any], row: Baseline) -> bool:
 
 def _record(facts: Mapping[str, Any], row: Baseline, cluster: str, path: Path) -> Record:
     job = JobFacts(
-        str(facts["job_id"]),
-        "llmb-run",
-        JobState.COMPLETED.value,
+        JobState.COMPLETED,
         exit_code=0,
         nodes=str(facts.get("node_list") or ""),
         submit_s=_moment_s(facts.get("submit_time")),
-        run_s=seconds_of(str(facts.get("elapsed"))),
+        id=str(facts["job_id"]),
+        launcher="llmb-run",
     )
     image = image_name(row.recipe.image) if row.recipe.image else None
     measurement = figure_alone(row, float(facts["train_step_time_seconds"]))

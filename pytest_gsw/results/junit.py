@@ -84,7 +84,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_spike_fraction": record.timing.spike_fraction,
         "gsw_warm_up_steps": record.timing.warm_up_steps or None,
         "gsw_job_id": job and job.id,
-        "gsw_job_state": job and job.state,
+        "gsw_job_state": job and job.state.value,
         "gsw_job_exit_code": job and job.exit_code,
         "gsw_job_nodes": (job and job.nodes) or None,
         "gsw_job_queue_s": job and job.queue_s,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.common.files import PRIVATE, write_whole
+from pytest_gsw.common.typed_json import read
 from pytest_gsw.results.record import NO_CLUSTER, Record
-from pytest_gsw.results.typed_json import read
 
 #: The test case of an incident.
 INCIDENT = "incident"

@@ -107,7 +107,7 @@ def job_facts(job_id: str, launcher: str, status: JobStatus, run: Run | None, fo
     """A job of a row, with what was measured of it by itself."""
     judged_s = found.judged_s if found else None
     metrics = {key: values[-1] for key, values in found.metrics.items()} if found else {}
-    return JobFacts.of(job_id, launcher, status, judged_s=judged_s, log=run.log if run else None, metrics=metrics)
+    return JobFacts.of(job_id, launcher, status, run.log if run else None, judged_s=judged_s, metrics=metrics)
 
 
 def saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:

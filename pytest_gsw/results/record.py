@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -14,102 +13,46 @@ from typing import Any, Protocol
 from pytest_gsw.clusters.model import clusters_option
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.common.text import by_number
-from pytest_gsw.jobs.job_steps import kept, of_kept
+from pytest_gsw.common.typed_json import check_known, plain, read, shapes, shown
+from pytest_gsw.jobs.job_steps import limited_steps
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.typed_json import check_known, read, shapes, shown
-from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Verdict
+from pytest_gsw.stats.verdict import MetricVerdict, Verdict
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.metrics import Direction, Metric
+from pytest_gsw.tables.metrics import Metric
 
 #: The cluster of logs that were replayed without one.
 NO_CLUSTER = "replay"
 
 
-@dataclass(frozen=True)
-class JobFacts:
-    """The job behind a record. Times are seconds since the epoch."""
+@dataclass(frozen=True, kw_only=True)
+class JobFacts(JobStatus):
+    """A job of a record: its last status, and what was measured of it."""
 
     id: str
     launcher: str
-    #: Name of a :class:`~pytest_gsw.jobs.model.JobState`.
-    state: str
-    exit_code: int | None = None
-    signal: int = 0
-    reason: str = ""
-    nodes: str = ""
-    submit_s: float | None = None
-    start_s: float | None = None
-    end_s: float | None = None
-    queue_s: float | None = None
-    run_s: float | None = None
     #: Why the row was run again after this job, in a few words; empty for its last.
     why_repeated: str = ""
-    #: What was measured of this job by itself, seconds; ``None`` where it was not measured.
+    #: What was measured of this job by itself, seconds; ``None`` if it was not measured.
     judged_s: float | None = None
     log: str | None = None
     #: Size of the log when it was measured, by which a replay notices that it has changed.
     log_bytes: int | None = None
-    #: The job's steps in short, see :func:`~pytest_gsw.jobs.job_steps.kept`; ``None`` where they were not told.
-    steps: tuple[str, ...] | None = None
-    derived_exit_code: str = ""
-    #: What could not be asked of the job's end, and why; one line.
-    unchecked: str = ""
-    #: Ids of further jobs behind the same submission; there must be none.
-    siblings: tuple[str, ...] = ()
     #: What was measured of the site's metrics in this job, by key.
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        job_id: str,
-        launcher: str,
-        status: JobStatus,
-        why_repeated: str = "",
-        judged_s: float | None = None,
-        log: Path | None = None,
-        metrics: Mapping[str, float] | None = None,
-    ) -> JobFacts:
-        """What a record keeps of a job's last status."""
-        steps = kept(status.steps)
-        return cls(
-            job_id,
-            launcher,
-            status.state.value,
-            **{name: getattr(status, name) for name in (*_SHARED_WITH_STATUS, "queue_s", "run_s")},
-            why_repeated=why_repeated,
-            judged_s=judged_s,
-            log=None if log is None else str(log),
-            log_bytes=log.stat().st_size if log is not None and log.is_file() else None,
-            steps=None if steps is None else tuple(steps),
-            metrics=metrics or {},
-        )
+    def of(cls, job_id: str, launcher: str, status: JobStatus, log: Path | None = None, **measured: Any) -> JobFacts:
+        """A job by its last status; ``measured`` are further fields."""
+        facts = {**vars(status), "steps": limited_steps(status.steps), **measured}
+        size = log.stat().st_size if log is not None and log.is_file() else None
+        return cls(**facts, id=job_id, launcher=launcher, log=None if log is None else str(log), log_bytes=size)
 
     @property
     def known_end_s(self) -> float | None:
         """When it ended, or the nearest time to that which is known."""
         return self.end_s or self.start_s or self.submit_s
-
-    def check(self, prefix: str) -> None:
-        """Raise a ValueError where its state is none."""
-        if self.state not in _STATES:
-            raise ValueError(f"'{prefix}state' is {shown(self.state)}, which is no state of a job")
-
-    @property
-    def status(self) -> JobStatus:
-        """The status again, for a replay."""
-        shared = {name: getattr(self, name) for name in _SHARED_WITH_STATUS}
-        return JobStatus(JobState(self.state), raw_state=self.state, **shared, steps=of_kept(self.steps))
-
-
-_STATES = frozenset(state.value for state in JobState)
-
-_SHARED_WITH_STATUS = (
-    *("exit_code", "signal", "reason", "nodes", "submit_s", "start_s", "end_s"),
-    *("derived_exit_code", "unchecked", "siblings"),
-)
 
 
 @dataclass(frozen=True)
@@ -271,7 +214,7 @@ class Jobs:
     @property
     def failed(self) -> tuple[JobFacts, ...]:
         """Its attempts without those that were cancelled, which nothing has failed."""
-        return tuple(job for job in self.attempts if job.state != JobState.CANCELLED.value)
+        return tuple(job for job in self.attempts if job.state is not JobState.CANCELLED)
 
     def measured(self, judged_s: float | None) -> tuple[JobFacts, ...]:
         """The jobs whose median is the run's figure, in the order in which they ran, each with its ``judged_s``.
@@ -325,74 +268,10 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class MetricFacts:
-    """What JSON keeps of one of a site's metrics: all that is shown of it where the site's plugin is not there."""
-
-    key: str
-    label: str
-    unit: str
-    direction: Direction
-    #: In the unit.
-    measured: float
-    documented: float
-    #: How much worse (and better) it may be, as a fraction of the documented value.
-    tolerance: float
-    #: The outcome by this metric alone.
-    outcome: Outcome
-
-    @classmethod
-    def of(cls, verdict: MetricVerdict) -> MetricFacts:
-        """What is kept of an outcome by a metric."""
-        metric = verdict.metric
-        numbers = (verdict.measured, verdict.documented, verdict.tolerance)
-        return cls(metric.key, metric.label, metric.unit, metric.direction, *numbers, verdict.outcome)
-
-    @property
-    def verdict(self) -> MetricVerdict:
-        """The outcome by the metric, but for what its plugin does."""
-        metric = Metric(self.key, self.unit, self.direction, self.label)
-        return MetricVerdict(metric, self.outcome, self.measured, self.documented, self.tolerance)
-
-    def check(self, prefix: str) -> None:
-        """Raise a ValueError where it is of no metric."""
-        if re.fullmatch(metrics.METRIC_KEY, self.key) is None:
-            raise ValueError(f"'{prefix}key' is {shown(self.key)}, which is no key of a metric")
-        for name, value in (
-            ("measured", self.measured),
-            ("documented", self.documented),
-            ("tolerance", self.tolerance),
-        ):
-            if value <= 0:
-                raise ValueError(f"'{prefix}{name}' is {shown(value)}, wanted a number above 0")
-
-
-@dataclass(frozen=True)
-class _Decided:
-    """The keys of a record that its verdict has."""
+class _Judged:
+    """The verdict among the keys of a record."""
 
     verdict: Verdict | None
-    #: The site's metrics that the row documents; the outcome is the worst of theirs and its own.
-    metrics: tuple[MetricFacts, ...] = ()
-
-
-#: The keys.
-_OF_VERDICT = frozenset(shapes(_Decided))
-
-
-def _verdict_json(verdict: Verdict | None) -> dict[str, Any]:
-    """A verdict as JSON has it: the site's metrics, which it has beside it, by what is shown of them."""
-    if verdict is None:
-        return {"verdict": None, "metrics": []}
-    whole = {name: getattr(verdict, name) for name in shapes(Verdict) if name != "metrics"}
-    return {"verdict": whole, "metrics": [MetricFacts.of(one) for one in verdict.metrics]}
-
-
-def _verdict_of(content: Mapping[str, Any]) -> Verdict | None:
-    """The verdict of a record; a ValueError where it is none, or has a number that none has."""
-    decided = read(_Decided, content)
-    if decided.verdict is None:
-        return None
-    return replace(decided.verdict, metrics=tuple(one.verdict for one in decided.metrics))
 
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
@@ -460,7 +339,7 @@ class Record(ResultText):
 
     @property
     def own_outcome(self) -> str:
-        """The outcome by the row's own metric, where one of the site's is worse; else empty."""
+        """The outcome by the row's own metric if one of the site's is worse; else empty."""
         verdict = self.comparable
         return verdict.own_outcome.value if verdict is not None and verdict.own_outcome is not None else ""
 
@@ -513,11 +392,6 @@ def used_gpu_hours(record: Record) -> float:
 # -- JSON ------------------------------------------------------------------------------------------
 
 
-def plain(value: Any) -> Any:
-    """What JSON has of an object that it does not know."""
-    return value.value if isinstance(value, enum.Enum) else vars(value)
-
-
 #: A line for each fact. To indent, json leaves its C code, and takes as long as it takes to judge the row.
 _LINES = json.JSONEncoder(default=plain, allow_nan=False, separators=(",\n  ", ": "))
 _COMPACT = json.JSONEncoder(default=plain, allow_nan=False, separators=(",", ":"))
@@ -543,7 +417,8 @@ def content(record: Record) -> dict[str, Any]:
         **vars(jobs),
         "job": jobs.last,
         **{name: getattr(record, name) for name in shapes(ResultText)},
-        **_verdict_json(record.verdict),
+        # Without what a rule of the site's own keeps with its verdict.
+        "verdict": record.verdict and {name: getattr(record.verdict, name) for name in shapes(Verdict)},
         "schema": SCHEMA,
     }
     del found["id"], found["last"]
@@ -555,7 +430,7 @@ def of_content(content: Any) -> Record:
     check_known(content, _KEYS)
     run, row, jobs = read(RunFacts, content, **_RUN), read(RowFacts, content, **_ROW), read(Jobs, content, **_JOBS)
     figures, timing = read(FigureFacts, content), read(Timing, content)
-    own, verdict = read(ResultText, content), _verdict_of(content)
+    own, verdict = read(ResultText, content), read(_Judged, content).verdict
     for name, word, known in (("outcome", own.outcome, outcomes.BY_WORD), ("metric", row.metric, metrics.JUDGED)):
         if word not in known:
             raise ValueError(f"'{name}' is {shown(word)}")
@@ -569,8 +444,7 @@ def of_content(content: Any) -> Record:
 
 #: The keys that a record has.
 _KEYS = frozenset({"schema"}).union(
-    _OF_VERDICT,
-    *(_names(kind, {}) for kind in (FigureFacts, Timing, ResultText)),
+    *(_names(kind, {}) for kind in (FigureFacts, Timing, ResultText, _Judged)),
     *(_names(kind, names) for kind, names in ((RowFacts, _ROW), (RunFacts, _RUN), (Jobs, _JOBS))),
 )
 

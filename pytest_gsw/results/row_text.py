@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pytest_gsw.clusters.model import LOCAL
 from pytest_gsw.common.text import at_line, duration, percent, rounded, share
 from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import BOOST_NOT_SET
+from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import JobFacts, Record
@@ -558,7 +558,7 @@ def figures(record: Record) -> tuple[str, ...]:
         f"median of {len(record.jobs.repeats) + 1} jobs" if record.jobs.repeats else "",
         f"attempt {len(record.jobs.attempts) + 1}" if record.jobs.attempts else "",
         # No job ended here: the end of the log is the only evidence.
-        "log only" if record.jobs.last and record.jobs.last.state == "REPLAYED" else "",
+        "log only" if record.jobs.last and record.jobs.last.state is JobState.REPLAYED else "",
         "simulated" if record.run.simulated else "",
     )
     return tuple(part for part in parts if part)

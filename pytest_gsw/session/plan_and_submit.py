@@ -547,7 +547,7 @@ def make_launcher(
     """
     if settings.replay is not None:
         runs = {
-            row: RecordedRun(Path(record.run.log) if record.run.log else None, job.id, job.status)
+            row: RecordedRun(Path(record.run.log) if record.run.log else None, job.id, job)
             for row, record in recorded.items()
             if (job := record.jobs.last) is not None
         }

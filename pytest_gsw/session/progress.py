@@ -113,7 +113,7 @@ def repeat_teller(config: pytest.Config) -> RepeatObserver:
 
     def tell(row_id: str, attempt: Attempt) -> None:
         if config.getoption("verbose", -1) >= 0:
-            facts = JobFacts.of(attempt.job_id, "", attempt.status, attempt.why)
+            facts = JobFacts.of(attempt.job_id, "", attempt.status, why_repeated=attempt.why)
             nodes = compressed(attempt.excluded_nodes)
             without = f", without {nodes}{' where that is possible' if attempt.measured else ''}" if nodes else ""
             write(config, f"gsw: {row_id}: job {attempt_text(facts)}; submitted again{without}")

@@ -309,7 +309,7 @@ class ReplayedRow(LiveRow):
         jobs = self._record.jobs.repeats
         logs = [Path(job.log) if job.log else None for job in jobs]
         earlier = tuple(
-            Run(job.id, job.status, log, beside=() if log is None else errors_beside(log))
+            Run(job.id, job, log, beside=() if log is None else errors_beside(log))
             for job, log in zip(jobs, logs, strict=True)
         )
         return replace(run, earlier=earlier) if earlier else run
@@ -655,7 +655,9 @@ class SessionRow:
         earlier, attempts = executor.earlier(row_id) if run is None else run.earlier, executor.attempts(row_id)
         return Jobs(
             last=None if job_id is None or status is None else facts(job_id, status, run),
-            attempts=tuple(JobFacts.of(one.job_id, executor.launcher.name, one.status, one.why) for one in attempts),
+            attempts=tuple(
+                JobFacts.of(one.job_id, executor.launcher.name, one.status, why_repeated=one.why) for one in attempts
+            ),
             repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
             first_jobs=source.repeats.first,
             confirm_jobs=source.repeats.confirm,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from pytest_gsw.stats.decision import Outcome as Outcome
 from pytest_gsw.stats.decision import Repeats, decide, is_above, is_below
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.tables.metrics import STEP_TIME, Direction, Metric
+from pytest_gsw.tables.metrics import METRIC_KEY, STEP_TIME, Direction, Metric, MetricLabel
 from pytest_gsw.tables.model import Accepted, Baseline
 
 # -- Implausible measurements: too large a gain, ranks of one job that differ, steps that outlast a job --
@@ -141,7 +142,7 @@ WORST_FIRST = (Outcome.REGRESSED, Outcome.INCONCLUSIVE, Outcome.IMPROVED, Outcom
 class MetricVerdict:
     """The outcome by one of a site's metrics, and its numbers, in the metric's unit."""
 
-    metric: Metric
+    metric: MetricLabel
     outcome: Outcome
     #: The median of the row's jobs.
     measured: float
@@ -150,6 +151,15 @@ class MetricVerdict:
     tolerance: float
     #: Number of further jobs that are needed before this counts.
     more: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise a ValueError for a key that no metric has, and for numbers that nothing can be compared with."""
+        if re.fullmatch(METRIC_KEY, self.metric.key) is None:
+            raise ValueError(f"'{self.metric.key}' is no key of a metric")
+        for name in ("measured", "documented", "tolerance"):
+            number = getattr(self, name)
+            if not 0 < number < math.inf:
+                raise ValueError(f"'{self.metric.key}.{name}' is {number!r}, wanted a number above 0")
 
     @property
     def change(self) -> float:
@@ -435,7 +445,8 @@ def judge_metric(
         outcome = Outcome.IMPROVED if -loss > tolerance + _METRIC_ROUNDING else Outcome.PASSED
     to_confirm = outcome is Outcome.REGRESSED and len(jobs) < repeats.most
     more = max(repeats.first - len(jobs), int(to_confirm), 0)
-    return MetricVerdict(metric, outcome, measured, documented, tolerance, more)
+    label = MetricLabel(metric.key, metric.unit, metric.direction, metric.label)
+    return MetricVerdict(label, outcome, measured, documented, tolerance, more)
 
 
 def with_metrics(verdict: Verdict, metrics: Sequence[MetricVerdict]) -> Verdict:

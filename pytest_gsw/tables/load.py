@@ -44,7 +44,7 @@ from pytest_gsw.tables.model import (
     row_id,
 )
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, format_releases, is_container, releases_of
-from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, accepted_faults, with_accepted
+from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, with_accepted
 from pytest_gsw.tables.value_types import Field
 from pytest_gsw.tables.yaml_values import (
     NOWHERE,
@@ -225,16 +225,9 @@ def read_table(path: Path) -> Table:
                     rows.append(_baseline(name, facts, documented, min_steps, made, location))
             key = f"tables[{number}].rows[{row_number}]"
             faults += [Fault(row.line, row.column, key, problem) for problem in problems]
-    # The figures of blank rows cannot be assigned yet.
-    blank_ids = {row.id for row in found}
-    accepted = [entry for _, entry in _entries(values, "accepted") if _row_named_in(entry) not in {None, *blank_ids}]
-    if accepted:
-        # An unknown row can be reported only for a file whose rows are right.
-        faults += accepted_faults(accepted, None if faults else {row.id: row for row in rows})
     if faults:
         raise FileError(path, tuple(faults))
-    right = with_accepted(path, rows, accepted, blank_ids)
-    return Table(right, tuple(_blank_rows(path, found)))
+    return Table(with_accepted(path, rows, {row.id for row in found}), tuple(_blank_rows(path, found)))
 
 
 def table_files(path: Path) -> tuple[Path, ...]:
@@ -288,12 +281,6 @@ def _entries(values: Values, key: str) -> Iterator[tuple[int, Value]]:
     """The right entries of a list with their numbers."""
     listed = values[key].value if key in values else None
     return ((number, entry) for number, entry in enumerate(listed or ()) if entry.value is not None)
-
-
-def _row_named_in(entry: Value) -> str | None:
-    """The row of an accepted figure; ``None`` if the entry lacks row or cluster."""
-    whose = [entry.value[key].value if key in entry.value else None for key in ("row", "cluster")]
-    return None if None in whose else whose[0]
 
 
 def _merge(*levels: Values, above: Mapping[str, Any] = _EMPTY) -> dict[str, Any]:

@@ -37,8 +37,8 @@ CALIBRATION = "calibration"
 
 
 @dataclass(frozen=True)
-class Metric:
-    """One figure that is measured, documented, or both."""
+class MetricLabel:
+    """What a record has of a metric: all that is shown of it without the plugin that reads it."""
 
     #: Its name in tables, records, JUnit and exports, unit included: ``step_time_s``.
     key: str
@@ -46,6 +46,12 @@ class Metric:
     direction: Direction
     #: Label for users.
     label: str
+
+
+@dataclass(frozen=True)
+class Metric(MetricLabel):
+    """One figure that is measured, documented, or both."""
+
     #: Format of its numbers; ``None``: as a percentage of the fraction.
     format: str | None = "{:,.4g}"
     #: The series that a row judged by it is measured over; ``None`` if it follows from another figure.

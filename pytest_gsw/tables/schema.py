@@ -19,8 +19,8 @@ from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.yaml_values import Value, Values, read_mapping
 
 # -- Accepted figures of clusters for the rows of a table: a list in a file next to the table
-
-# :mod:`pytest_gsw.baseline_updates` writes that file whole. Tables that contain the list are read as well.
+#
+# :mod:`pytest_gsw.baseline_updates` writes that file whole.
 
 
 def read_spread(raw: str) -> float:
@@ -101,26 +101,21 @@ def accepted_beside(table: Path) -> Sequence[Value]:
     return entries
 
 
-def with_accepted(
-    table: Path, rows: Sequence[Baseline], inside: Sequence[Value], blank: Collection[str] = ()
-) -> tuple[Baseline, ...]:
+def with_accepted(table: Path, rows: Sequence[Baseline], blank: Collection[str] = ()) -> tuple[Baseline, ...]:
     """A table's rows with the figures that clusters have accepted for them.
 
-    ``inside`` are entries in the table itself, in which :func:`accepted_faults` has found no fault. ``blank`` are the
-    ids of rows that cannot run: their figures cannot be assigned yet.
+    ``blank`` are the ids of rows that cannot run: their figures cannot be assigned yet.
 
     Raises:
-        FileError: The file next to the table is wrong, or has a figure that is in the table as well.
+        FileError: The file next to the table is wrong.
     """
     accepted_entries = [entry for entry in accepted_beside(table) if entry_key(entry.value)[0] not in blank]
-    if not inside and not accepted_entries:
+    if not accepted_entries:
         return tuple(rows)
-    places = {entry_key(entry.value): f"line {entry.line} of {table.name}" for entry in inside}
-    faults = accepted_faults(accepted_entries, {row.id: row for row in rows}, table.name, places)
-    if faults:
+    if faults := _accepted_faults(accepted_entries, {row.id: row for row in rows}, table.name):
         raise FileError(accepted_file(table), tuple(faults))
     by_row: dict[str, dict[str, Accepted]] = {}
-    for entry in (*inside, *accepted_entries):
+    for entry in accepted_entries:
         row, cluster = entry_key(entry.value)
         values = {key: value.value for key, value in entry.value.items() if key != "row"}
         judged_s = next(values.pop(key) for key in ACCEPTED_FIGURES.values() if key in values)
@@ -133,35 +128,24 @@ def entry_key(entry: Values) -> Key:
     return entry["row"].value, entry["cluster"].value
 
 
-def accepted_faults(
-    entries: Sequence[Value],
-    rows: Mapping[str, Baseline] | None,
-    where: str = "this file",
-    elsewhere: Mapping[Key, str] | None = None,
-) -> list[Fault]:
-    """Faults of accepted figures as a whole, after each key was found right.
-
-    ``rows`` is ``None`` if the table is wrong: figures are then not compared with their rows. ``where`` names the place
-    of the rows, ``elsewhere`` the places of other figures, by row and cluster.
-    """
-    places = dict(elsewhere or {})
+def _accepted_faults(entries: Sequence[Value], rows: Mapping[str, Baseline], table: str) -> list[Fault]:
+    """Faults of accepted figures as a whole, each key by itself being right."""
+    taken: dict[Key, int] = {}
     faults = []
     for number, entry in enumerate(entries):
         key = row_id, cluster = entry_key(entry.value)
-        problems = []
-        if key in places:
-            problems.append(f"{cluster} has accepted a figure for {row_id} in {places[key]} already")
-        places.setdefault(key, f"line {entry.line}")
-        if rows is not None:
-            problems += _row_problems(entry.value, row_id, rows, where)
+        problems = _row_problems(entry.value, row_id, rows, table)
+        if key in taken:
+            problems.insert(0, f"{cluster} has accepted a figure for {row_id} in line {taken[key]} already")
+        taken.setdefault(key, entry.line)
         faults += [Fault(entry.line, entry.column, f"accepted[{number}]", problem) for problem in problems]
     return faults
 
 
-def _row_problems(entry: Values, row_id: str, rows: Mapping[str, Baseline], where: str) -> list[str]:
+def _row_problems(entry: Values, row_id: str, rows: Mapping[str, Baseline], table: str) -> list[str]:
     row = rows.get(row_id)
     if row is None:
-        return [f"there is no row '{row_id}' in {where}{f.nearest(row_id, rows)}"]
+        return [f"there is no row '{row_id}' in {table}{f.nearest(row_id, rows)}"]
     if row.judged_s is None:
         return [f"the document has no figure for {row_id}, so none can be accepted for it"]
     wanted = ACCEPTED_FIGURES[row.metric]
@@ -363,8 +347,5 @@ FILE_FIELDS: f.Fields = f.may_be_blank(
         "architecture": f.Nested(_ARCHITECTURE, "Parameters from which model_flops is computed."),
         **_COMMON,
         "tables": f.Sequence_(_TABLE, "The document's tables.", required=True),
-        "accepted": f.Sequence_(
-            ACCEPTED_FIELDS, "Figures that clusters have accepted in addition to the documented ones."
-        ),
     }
 )

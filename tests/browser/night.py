@@ -18,6 +18,7 @@ import pytest_gsw.demo
 from pytest_gsw.demo import FIRST_LINE
 from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.history.location import open_history
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import JobFacts, Record, read_record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
@@ -294,14 +295,12 @@ def _earlier_record(row: Baseline, directory: Path, ago: int, end_s: float, fact
     job = JobFacts(
         id=str(400000 - 1000 * ago + number % 1000),
         launcher="slurm",
-        state="COMPLETED",
+        state=JobState.COMPLETED,
         exit_code=0,
         nodes=f"n[{first:03}-{first + row.nodes - 1:03}]",
         submit_s=end_s - 700,
         start_s=end_s - 660,
         end_s=end_s,
-        queue_s=40.0,
-        run_s=660.0,
     )
     table = row.location.path.relative_to(directory)
     return varied(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
+from pytest_gsw.tables.bundled import accepted_file
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import definition_hash
 from tests.integration.conftest import junit, properties, records, unwrapped
@@ -22,21 +23,11 @@ def accept(table: Path, seconds: float, *, cluster: str = "demo", image: str | N
     """Let a cluster accept a time for the first row; returns the definition that it counts under."""
     definition = definition_hash(load_table(table)[0], image)
     named = "" if image is None else f"    image: {image}\n"
-    table.write_text(
-        f"{table.read_text()}accepted:\n  - row: {ROW}\n    cluster: {cluster}\n    step_time_s: {seconds}\n    jobs: 7\n"
+    accepted_file(table).write_text(
+        f"accepted:\n  - row: {ROW}\n    cluster: {cluster}\n    step_time_s: {seconds}\n    jobs: 7\n"
         f'    spread: 0.83%\n    job_ids: "481220, 481221"\n{named}    date: 2026-11-20\n    definition: "{definition}"\n'
     )
     return definition
-
-
-def accept_beside(table: Path, seconds: float) -> Path:
-    """The same in the file beside the table."""
-    old = table.read_text()
-    accept(table, seconds)
-    beside = table.with_name("tiny.accepted.yaml")
-    beside.write_text(table.read_text().removeprefix(old))
-    table.write_text(old)
-    return beside
 
 
 def run(pytester: pytest.Pytester, fault: str = "slow:0%", *options: str) -> pytest.RunResult:
@@ -158,7 +149,7 @@ def test_metrics_of_a_row_on_a_cluster(
 
 
 def test_the_file_beside_the_table_counts_and_is_no_table(pytester: pytest.Pytester, table: Path) -> None:
-    accept_beside(table, 1.1)
+    accept(table, 1.1)
     run(pytester, "slow:12%").assert_outcomes(passed=1)
     assert records(pytester.path)[-1]["accepted"]
     for arguments in (["--gsw-baselines=site"], ["--gsw-baselines=site", "site"], ["site/tiny.yaml"]):

@@ -58,8 +58,8 @@ def accept(
     row = load_table(table)[0]
     definition = definition_hash(row, image)
     named = "" if image is None else f"    image: {image}\n"
-    table.write_text(
-        f"{table.read_text()}accepted:\n  - row: {row.id}\n    cluster: {cluster}\n    {key}: {seconds}\n    jobs: 7\n"
+    table.with_name(f"{table.stem}.accepted.yaml").write_text(
+        f"accepted:\n  - row: {row.id}\n    cluster: {cluster}\n    {key}: {seconds}\n    jobs: 7\n"
         f'    spread: 0.83%\n    job_ids: "1, 2"\n{named}    date: 2026-11-20\n    definition: "{definition}"\n'
     )
     return definition

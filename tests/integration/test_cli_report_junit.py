@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.cli import main
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.junit import counts, junit_text, read_run, rebuild_junit
 from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import junit, properties, suite_properties
@@ -133,7 +134,7 @@ def only(root: ET.Element) -> ET.Element:
 
 def test_an_error_has_what_the_record_keeps(run: Path) -> None:
     fact = "job 481221 failed with exit code 1: CUDA out of memory"
-    job = replace(JOB, state="FAILED", exit_code=1)
+    job = replace(JOB, state=JobState.FAILED, exit_code=1)
     record = varied(SLOW, outcome="error", fact=fact, measured={}, steps=0, job=job)
     error = only(rebuild_junit(Path("runs/7f3a"), [record])).find("error")
     assert error is not None
@@ -182,7 +183,9 @@ def test_what_xml_forbids_and_nobody_sees_is_left_out(tmp_path: Path) -> None:
 
 
 def test_the_time_is_that_of_the_jobs(run: Path) -> None:
-    later = varied(SLOW, node_id="other", job=replace(JOB, submit_s=1795212060.0, end_s=1795213000.5, run_s=0.25))
+    later = varied(
+        SLOW, node_id="other", job=replace(JOB, submit_s=1795212060.0, start_s=1795213000.25, end_s=1795213000.5)
+    )
     root = rebuild_junit(run, [SLOW, later, varied(SLOW, node_id="no job", job=None)])
     assert [case.attrib["time"] for case in root.iter("testcase")] == ["662.000", "0.250", "0.000"]
     (found,) = root

@@ -66,17 +66,21 @@ def test_a_row_within_all_of_its_limits_passes(pytester: pytest.Pytester) -> Non
     (record_path,) = pytester.path.rglob("records/*.json")
     record = json.loads(record_path.read_text())
     assert (record["outcome"], record["verdict"]["own_outcome"]) == ("passed", None)
-    assert record["metrics"][0] == {
-        "key": "peak_memory_gib",
-        "label": "peak memory",
-        "unit": "GiB",
-        "direction": "lower is better",
+    memory, output = record["verdict"]["metrics"]
+    assert memory == {
+        "metric": {
+            "key": "peak_memory_gib",
+            "label": "peak memory",
+            "unit": "GiB",
+            "direction": "lower is better",
+        },
         "measured": 60.1,
         "documented": 61.2,
         "tolerance": 0.05,
         "outcome": "passed",
+        "more": 0,
     }
-    assert record["metrics"][1]["direction"] == "higher is better"
+    assert output["metric"]["direction"] == "higher is better"
     assert record["job"]["metrics"] == {"output_tokens_per_s": 1834.2, "peak_memory_gib": 60.1}
     properties = {p.get("name"): p.get("value") for p in cases(pytester.path / "junit.xml")[0].iter("property")}
     assert properties["gsw_measured_peak_memory_gib"] == "60.1"
@@ -171,7 +175,7 @@ def test_a_loss_is_confirmed_and_of_several_jobs_the_median_counts(
     assert record["outcome"] == outcome, ran.stdout.str()
     assert len(record["repeats"]) == jobs - 1
     of_jobs = [job["metrics"]["slowest_step_s"] for job in (*record["repeats"], record["job"])]
-    assert record["metrics"][0]["measured"] == statistics.median(of_jobs)
+    assert record["verdict"]["metrics"][0]["measured"] == statistics.median(of_jobs)
     if jobs > 1:
         ran.stdout.fnmatch_lines(["*slowest step +*, to be confirmed (1 of 2)*"])
         again = pytester.runpytest(f"--gsw-replay={path.parent.parent}", "--gsw-results=again", "ours.yaml")

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.history import open_history
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import JobFacts, read_records
 from tests import grafana
 
@@ -31,7 +32,7 @@ def filled(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, place: st
     first = min(pytester.path.glob(".gsw/runs/*"))
     record = read_records(first)[0]
     assert record.jobs.last is not None
-    failed = replace(record.jobs.last, id="7", state="NODE_FAIL", nodes="pool0-0007", why_repeated="node failed")
+    failed = replace(record.jobs.last, id="7", state=JobState.NODE_FAIL, nodes="pool0-0007", why_repeated="node failed")
     with open_history(place) as history:
         history.add([with_attempt(record, failed)])
     assert main(["history", "exclude", first.name, "--why=a trial", f"--history={place}"]) == 0

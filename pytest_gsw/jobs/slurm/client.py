@@ -17,8 +17,7 @@ from typing import BinaryIO
 
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.jobs.environment import job_environment, query_environment
-from pytest_gsw.jobs.job_steps import job_state
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, JobStep
+from pytest_gsw.jobs.model import EXIT_CODE, Job, JobSpec, JobState, JobStatus, JobStep, exit_and_signal, job_state
 from pytest_gsw.jobs.scripts import cluster_of, options_in
 
 # -- Slurm's commands as argument lists; none runs through a shell ----------------------------------
@@ -144,7 +143,6 @@ _NUMBER = re.compile(r"\W{0,8}[0-9]{1,18}\b(?![.:,/%]?\w)")
 
 _MANUAL = re.compile(r'Try "\w+ --help" for more information')
 _SPEAKER = re.compile(r"^(?:\w+: |\w+ error: )?(?:error: )?(?:Batch job submission failed: )?")
-_CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 #: A line on a job, ``481220``, or on one of its steps: ``481220.0``, ``481220.batch``.
 _JOB_OR_STEP = re.compile(r"(?P<job>[0-9]{1,18})(?:\.(?P<step>[0-9A-Za-z+_.]{1,40}))?", re.ASCII)
 #: Seconds since the epoch, and a status as returned by wait(2).
@@ -253,7 +251,7 @@ def parse_ends(text: str) -> dict[str, Answer]:
         job_id, number, derived = match["job"], match["step"], fields.pop(3)
         status, name = _status(*fields[1:-1]), fields[-1]
         if number is None:
-            status = replace(status, derived_exit_code=derived if _CODE.fullmatch(derived) else "")
+            status = replace(status, derived_exit_code=derived if EXIT_CODE.fullmatch(derived) else "")
             answers[job_id] = Answer(name, status)
         elif number not in _NO_STEPS:
             end = (status.exit_code, status.signal, status.nodes, status.start_s, status.end_s)
@@ -277,7 +275,7 @@ def parse_scontrol(text: str) -> dict[str, Answer]:
             continue
         status = _status(*(fields.get(name, "") for name in _SCONTROL_FIELDS))
         derived, output = fields.get("DerivedExitCode", ""), _word(fields.get("StdOut", ""))
-        if status.state.ended and _CODE.fullmatch(derived):
+        if status.state.ended and EXIT_CODE.fullmatch(derived):
             status = replace(status, derived_exit_code=derived)
         answers[fields["JobId"]] = Answer(fields.get("JobName", ""), status, Path(output) if output else None)
     return answers
@@ -320,8 +318,7 @@ def _exit_code(text: str) -> tuple[int | None, int]:
     """Exit code and signal, written as 7:0 by sacct and scontrol, or as a status of wait(2) (1792, 9)."""
     if _WAIT_STATUS.fullmatch(text):
         return int(text) >> 8, int(text) & 0x7F
-    match = _CODE.fullmatch(text)
-    return (int(match[1]), int(match[2])) if match else (None, 0)
+    return exit_and_signal(text)
 
 
 #: A query that takes longer is given up; the jobs are UNKNOWN until the next poll. With Slurm's

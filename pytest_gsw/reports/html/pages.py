@@ -1000,7 +1000,7 @@ def _job_of_row(job: JobFacts, record: Record) -> Sequence[Content]:
     notes = (job.why_repeated, "" if job.reason == "None" else job.reason)
     return (
         f"{job.launcher} {job.id}",
-        job.state if job.exit_code is None else f"{job.state} {job.exit_code}:{job.signal}",
+        str(job.state) if job.exit_code is None else f"{job.state} {job.exit_code}:{job.signal}",
         "" if judged_s is None else f"{judged_s:.4g}",
         job.nodes,
         None if job.submit_s is None else time_element(job.submit_s),

@@ -130,34 +130,6 @@ def test_a_documented_figure_takes_the_clusters_accepted_one_out(
     assert not others or beside.read_text().endswith("\naccepted:\n" + others.replace("1%", "1.00%"))
 
 
-@pytest.mark.parametrize("documented", [False, True])
-def test_a_figure_that_stands_in_the_table_itself_is_left_to_people(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documented: bool
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "t.yaml"
-    one = proposal(path)
-    text = TABLE.replace("mfu: 40%, ", "")
-    path.write_text(f"{text}accepted:\n{entry('eos')}")
-    row = load_table(path)[0]
-    selene = replace(EOS, cluster="selene")
-    both = [replace(one, row=row), replace(one, row=row, accepted=selene)]
-    patch = make_patch(both, documented=documented)
-    move = "move its list 'accepted' to t.accepted.yaml beside it first"
-    why = f"the accepted figure stands in {path} itself; {move}"
-    assert patch.left_out == (LeftOut(row.id, "eos", why),)
-    assert patch.proposed == (both[1],)
-    assert names(patch) == (
-        ["--- a/t.yaml", "+++ b/t.yaml"] if documented else ["--- /dev/null", "+++ b/t.accepted.yaml"]
-    )
-    assert make_patch(both[:1], documented=documented).text == ""
-    # What it says helps.
-    (tmp_path / "t.accepted.yaml").write_text(f"accepted:\n{entry('eos')}")
-    path.write_text(text)
-    moved = replace(one, row=load_table(path)[0])
-    assert make_patch([moved], documented=documented).proposed == (moved,)
-
-
 def test_a_table_that_is_a_link_has_its_figures_beside_the_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from pytest_gsw.baseline_updates import (
     accepted_text,
     propose,
 )
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import accepted_file
 from pytest_gsw.tables.load import load_table
@@ -148,7 +149,7 @@ def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Fin
         ({"outcome": "expected_failure"}, "was not measured and judged, but ended as 'expected_failure'"),
         ({"cluster": "replay"}, "was replayed without its cluster; add --gsw-cluster=NAME to the replay"),
         ({"job": None}, "is of a log alone, and nobody knows how its job ended"),
-        ({"job": replace(JOB, state="REPLAYED")}, "is of a log alone, and nobody knows how its job ended"),
+        ({"job": replace(JOB, state=JobState.REPLAYED)}, "is of a log alone, and nobody knows how its job ended"),
         ({"job": replace(JOB, id="a\nb")}, "is of a log alone, and nobody knows how its job ended"),
         ({"measured": {"step_time_s": None}}, "has no figure"),
         ({"measured": {"step_time_s": 0.0}}, "has no figure"),

@@ -16,6 +16,7 @@ from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableE
 from pytest_gsw.history.model import IMPORTED, ExperimentKey, RunSummary, SeriesKey
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.history.store import Event, History, read_events
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import Record
 from tests.unit.history.runs import DAY_S, FIRST_S, KEY, job, points_of, run_record, stored_points
 from tests.unit.results.records import SLOW, varied
@@ -40,7 +41,7 @@ def imported_of(record: Record, later_s: float) -> Record:
     log = replace(
         record.jobs.last,
         launcher=IMPORTED,
-        state="REPLAYED",
+        state=JobState.REPLAYED,
         submit_s=None,
         start_s=None,
         end_s=record.jobs.last.end_s + later_s,
@@ -100,7 +101,7 @@ class StoreBehaviour:
             ]
 
     def test_every_job_that_the_infrastructure_failed_is_kept(self, place: str) -> None:
-        failed = job(8, state="NODE_FAIL", nodes="pool0-[0017-0018]", why_repeated="node failure")
+        failed = job(8, state=JobState.NODE_FAIL, nodes="pool0-[0017-0018]", why_repeated="node failure")
         with open_history(place) as history:
             history.add([run_record(0, attempts=(failed,)), run_record(1)])
             (one,) = history.failures("eos")
@@ -109,7 +110,7 @@ class StoreBehaviour:
             assert history.failures("eos", one.time_s + 1) == history.failures("selene") == ()
 
     def test_a_failed_job_counts_once_however_often_it_was_recorded(self, place: str) -> None:
-        ran = run_record(0, attempts=(job(8, state="NODE_FAIL", why_repeated="node failure"),))
+        ran = run_record(0, attempts=(job(8, state=JobState.NODE_FAIL, why_repeated="node failure"),))
         replayed = varied(ran, run_id="20261115-090000-aaaa")
         with open_history(place) as history:
             history.add([replayed])
@@ -170,8 +171,8 @@ class StoreBehaviour:
             run_record(0, definition=""),
             run_record(0, cluster="replay"),
             run_record(0, job=None),
-            run_record(0, job=job(0, state="FAILED")),
-            run_record(0, job=job(0, state="REPLAYED")),
+            run_record(0, job=job(0, state=JobState.FAILED)),
+            run_record(0, job=job(0, state=JobState.REPLAYED)),
         ],
         ids=[
             "error", "profiled", "not comparable", "expected failure", "no definition", "no cluster",

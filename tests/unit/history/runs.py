@@ -19,7 +19,8 @@ FIRST_S = 1793566800.0
 def job(number: int, judged_s: float | None = None, **changes: Any) -> JobFacts:
     """The job of one run."""
     end_s = FIRST_S + number * DAY_S
-    return replace(JOB, **{"id": str(481220 + number), "end_s": end_s, "judged_s": judged_s, **changes})
+    times = {"submit_s": end_s - 692, "start_s": end_s - 662, "end_s": end_s}
+    return replace(JOB, **{"id": str(481220 + number), **times, "judged_s": judged_s, **changes})
 
 
 def run_record(number: int, judged_s: float = 5.0, **changes: Any) -> Record:

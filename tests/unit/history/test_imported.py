@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.history.imports import figure_alone, imported_record
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import JobFacts, Record, Timing
 from pytest_gsw.stats.measurement import Measurement, TimedStep
 from pytest_gsw.validation.measure import summarize
 from tests.unit.rows import LLAMA2_FP8_X128 as ROW
 
-JOB = JobFacts("481219", "import", "REPLAYED", end_s=1794312000.0, log="a.out")
+JOB = JobFacts(JobState.REPLAYED, id="481219", launcher="import", end_s=1794312000.0, log="a.out")
 
 
 def imported(measurement: Measurement) -> Record:

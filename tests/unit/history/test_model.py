@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
 from pytest_gsw.history.store import decode, encode
-from pytest_gsw.results.record import MetricFacts, Record
+from pytest_gsw.results.record import Record
 from tests.unit.history.runs import FIRST_S, job, run_record
-from tests.unit.results.records import varied
+from tests.unit.results.records import MEMORY, varied
 from tests.unit.results.test_record import RECORDS
 
 
@@ -48,9 +48,8 @@ def test_an_error_takes_no_measurement_s_place(records: list[Record], seed: obje
 
 
 def test_a_row_s_further_metrics_come_back_and_its_points_are_of_its_own() -> None:
-    memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
     of_job = replace(job(0), metrics={"peak_memory_gib": 70.1})
-    record = varied(run_record(0), outcome="regressed", own_outcome="passed", metrics=(memory,), job=of_job)
+    record = varied(run_record(0), outcome="regressed", own_outcome="passed", metrics=(MEMORY,), job=of_job)
     assert decode(encode(record)) == record
     (one,) = points_of(record)
     assert (one.point.outcome, one.point.metrics) == ("passed", {"peak_memory_gib": 70.1})

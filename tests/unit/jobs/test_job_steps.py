@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.jobs.job_steps import MOST_KEPT, boost_step, kept, of_kept, problem_of
+from pytest_gsw.jobs.job_steps import MOST_KEPT, boost_step, is_well, limited_steps, problem_of
 from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
 from pytest_gsw.jobs.slurm.client import parse_ends
 
@@ -216,20 +216,19 @@ STEPS = st.builds(
 
 @given(st.lists(STEPS, max_size=5))
 def test_what_is_kept_of_steps_makes_them_again(steps: list[JobStep]) -> None:
-    assert of_kept(kept(tuple(steps))) == tuple(steps)
-    assert of_kept(kept(None)) is None
+    assert [JobStep.of_text(step.text) for step in steps] == steps
+    assert limited_steps(tuple(steps)) == tuple(steps)
+    assert limited_steps(None) is None
 
 
 def test_of_many_steps_those_that_failed_are_kept() -> None:
     many: list[Any] = [JobStep(str(number), "x", JobState.COMPLETED, "COMPLETED", 0) for number in range(5000)]
     many[4999] = JobStep("4999", "x", JobState.FAILED, "FAILED", 1)
-    again = of_kept(kept(tuple(many)))
+    again = limited_steps(tuple(many))
     assert again is not None
     assert (len(again), again[0].id) == (MOST_KEPT, "4999")
 
 
 @given(st.lists(st.text(max_size=60), max_size=3))
 def test_what_is_no_step_is_none_that_ended_well(texts: list[str]) -> None:
-    steps = of_kept(texts)
-    assert steps is not None
-    assert len(steps) == len(texts)
+    assert not any(is_well(JobStep.of_text(text)) for text in texts)

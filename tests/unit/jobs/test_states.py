@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.jobs.job_steps import TABLE, job_state
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.model import TABLE, JobState, job_state
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.nvidia.suite import CaseResult as Case
 from pytest_gsw.nvidia.suite import CaseRun, Conclusion
 from pytest_gsw.nvidia.suite import conclusions_of as conclude
@@ -110,7 +111,7 @@ def test_the_median_of_all_jobs_counts_and_the_best_is_named() -> None:
 
 def test_jobs_that_failed_are_counted() -> None:
     of = record(98.0)
-    cancelled = replace(JOB, id="6", state="CANCELLED", why_repeated="its session ended early")
+    cancelled = replace(JOB, id="6", state=JobState.CANCELLED, why_repeated="its session ended early")
     failed = (cancelled, replace(JOB, id="7", why_repeated="node failure"))
     (_, row, *_) = lines([concluded(case(replace(of, jobs=replace(of.jobs, attempts=failed))))])
     assert row.endswith("3 (1 failed)  reached")

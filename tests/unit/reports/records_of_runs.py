@@ -11,6 +11,7 @@ from typing import Any
 from pytest_gsw.common.text import minute
 from pytest_gsw.history.location import open_history
 from pytest_gsw.history.store import History
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.reports.html import pages
 from pytest_gsw.reports.html.charts import Plot
 from pytest_gsw.reports.run_report import Run, RunReport, run_reports
@@ -31,6 +32,7 @@ def row(name: str, number: int = CURRENT_RUN, judged_s: float = 4.5, **changes: 
     """What one run left of a row of 64 to 256 GPUs, documented with 4.5 s."""
     gpus = int(name.rpartition("x")[2].rstrip("]"))
     workload, _, dtype = name.partition("[")[0].rpartition("_")
+    end_s = FIRST_S + number * DAY_S
     given: dict[str, Any] = {
         "run_id": RUN_ID if number == CURRENT_RUN else f"night-{number:03}",
         "row": name,
@@ -55,7 +57,7 @@ def row(name: str, number: int = CURRENT_RUN, judged_s: float = 4.5, **changes: 
         "median_s": judged_s,
         "warm_up_steps": 1,
         "series_s": (40.0, judged_s, judged_s * 1.01, judged_s, judged_s),
-        "job": job(number, queue_s=30.0, run_s=3600.0, submit_s=FIRST_S + number * DAY_S - 4000),
+        "job": job(number, submit_s=end_s - 3630, start_s=end_s - 3600),
         "definition": "0123456789ab",
         "metric": "step_time",
         "environment": {"nccl": "2.21.5"},
@@ -66,8 +68,9 @@ def row(name: str, number: int = CURRENT_RUN, judged_s: float = 4.5, **changes: 
 
 def failed(name: str, fact: str, number: int = CURRENT_RUN, **changes: Any) -> Record:
     """What is left of a row that could not be measured."""
-    submit_s = FIRST_S + number * DAY_S - 4000
-    state = {"state": "FAILED", "exit_code": 1, "nodes": "pool0-[0017-0018]", "submit_s": submit_s}
+    end_s = FIRST_S + number * DAY_S
+    times = {"submit_s": end_s - 4000, "start_s": end_s - 3970}
+    state = {"state": JobState.FAILED, "exit_code": 1, "nodes": "pool0-[0017-0018]", **times}
     there: dict[str, Any] = {"measured": {}, "series_s": (), "steps": 0, "job": job(number, **state), **changes}
     return row(name, number, outcome="error", fact=fact, **there)
 
@@ -115,4 +118,4 @@ def write_report(
 
 def attempt(number: str, why: str, nodes: str) -> JobFacts:
     """A job that was not its row's last."""
-    return replace(job(CURRENT_RUN, id=number, nodes=nodes), state="NODE_FAIL", why_repeated=why)
+    return replace(job(CURRENT_RUN, id=number, nodes=nodes), state=JobState.NODE_FAIL, why_repeated=why)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.history.imports import figure_alone, imported_record
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.reports.html.charts import Curve, Rule, documented_rate, scaling_plot, workloads
 from pytest_gsw.reports.run_report import Row
 from pytest_gsw.results.record import JobFacts, Record
@@ -17,7 +18,7 @@ from pytest_gsw.tables.load import load_tables
 from tests.unit.reports.records_of_runs import BROKEN, PASSED, SLOW, drawn, row
 from tests.unit.results.records import varied
 
-JOB = JobFacts("1", "slurm", "COMPLETED", submit_s=1e9, end_s=1e9 + 60)
+JOB = JobFacts(JobState.COMPLETED, id="1", launcher="slurm", submit_s=1e9, end_s=1e9 + 60)
 
 
 @cache

@@ -8,25 +8,25 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_gsw.common.text import command
+from pytest_gsw.common.typed_json import plain
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.record import JobFacts, MetricFacts, Record, of_content, plain
+from pytest_gsw.results.record import JobFacts, Record, of_content
 from pytest_gsw.results.row_text import accepted_text
-from pytest_gsw.results.typed_json import read
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Outcome, Reason, Verdict, compare
+from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason, Verdict, compare
+from pytest_gsw.tables.metrics import Direction, MetricLabel
 from pytest_gsw.tables.model import Accepted
 
 JOB = JobFacts(
     id="481221",
     launcher="slurm",
-    state="COMPLETED",
+    state=JobState.COMPLETED,
     exit_code=0,
     nodes="pool0-[0017-0032]",
     submit_s=1795212000.0,
     start_s=1795212030.0,
     end_s=1795212692.0,
-    queue_s=30.0,
-    run_s=662.0,
 )
 
 
@@ -38,6 +38,7 @@ _DECIDED: dict[str, Any] = {
     "sigma": None,
     "sigma_jobs": 0,
     "own_outcome": "",
+    "metrics": (),
 }
 
 
@@ -46,9 +47,7 @@ def recorded(**keys: Any) -> Record:
     told = {name: keys.pop(name, default) for name, default in _DECIDED.items()}
     content = json.loads(json.dumps({**keys, "verdict": None, "schema": 1}, default=plain))
     record = of_content({**content, "outcome": "profiled"})
-    record = replace(record, outcome=content["outcome"], verdict=_verdict(record, content["outcome"], told))
-    metrics = [read(MetricFacts, one).verdict for one in content.get("metrics", [])]
-    return replace(record, verdict=record.verdict and replace(record.verdict, metrics=tuple(metrics)))
+    return replace(record, outcome=content["outcome"], verdict=_verdict(record, content["outcome"], told))
 
 
 def _verdict(record: Record, outcome: str, told: dict[str, Any]) -> Verdict | None:
@@ -76,6 +75,7 @@ def _verdict(record: Record, outcome: str, told: dict[str, Any]) -> Verdict | No
         steady_s=record.timing.median_s,
         given_reason=next((reason for reason in Reason if reason.value == told["reason"]), None),
         max_gain=told["max_gain"],
+        metrics=told["metrics"],
         own_outcome=Outcome(told["own_outcome"]) if told["own_outcome"] in outcomes.JUDGED else None,
     )
 
@@ -91,6 +91,7 @@ def varied(record: Record, **keys: Any) -> Record:
         "sigma": None if noise is None else noise.sigma,
         "sigma_jobs": 0 if noise is None else noise.jobs,
         "own_outcome": record.own_outcome,
+        "metrics": record.metrics,
     }
     return recorded(**{**keys_of(record), **told, **keys})
 
@@ -193,6 +194,11 @@ NOISY = replace(
 
 WONDER = Verdict(
     Outcome.INCONCLUSIVE, 0.4556, 4.556, 0.05, jobs_s=(0.4556,), given_reason=Reason.TOO_GOOD, more=0, max_gain=0.25
+)
+
+
+MEMORY = MetricVerdict(
+    MetricLabel("peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, "peak memory"), Outcome.REGRESSED, 70.1, 61.2, 0.05
 )
 
 

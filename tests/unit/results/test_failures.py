@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_gsw.history.store import failed_jobs
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import Record
 from tests.unit.history.runs import job, run_record
 
@@ -12,17 +13,20 @@ def failed(record: Record) -> list[tuple[str, str]]:
 
 
 def test_a_row_that_passed_has_failed_attempts_all_the_same() -> None:
-    attempts = (job(8, state="NODE_FAIL", why_repeated="node failure"), job(9, why_repeated="NCCL time-out"))
+    attempts = (job(8, state=JobState.NODE_FAIL, why_repeated="node failure"), job(9, why_repeated="NCCL time-out"))
     assert failed(run_record(0, attempts=attempts)) == [("481228", "node failure"), ("481229", "NCCL time-out")]
 
 
 @pytest.mark.parametrize("why", ["preemption", "requeued"])
 def test_what_a_scheduler_took_away_says_nothing(why: str) -> None:
-    assert failed(run_record(0, attempts=(job(8, state="PREEMPTED", why_repeated=why),))) == []
+    assert failed(run_record(0, attempts=(job(8, state=JobState.PREEMPTED, why_repeated=why),))) == []
 
 
 def test_what_a_session_cancelled_says_nothing() -> None:
-    assert failed(run_record(0, attempts=(job(8, state="CANCELLED", why_repeated="its session ended early"),))) == []
+    assert (
+        failed(run_record(0, attempts=(job(8, state=JobState.CANCELLED, why_repeated="its session ended early"),)))
+        == []
+    )
 
 
 def test_jobs_that_were_measured_to_confirm_have_not_failed() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.junit import properties
 from pytest_gsw.results.junit_names import (
     RunManifest,
@@ -66,7 +67,7 @@ def test_a_row_that_was_never_submitted_has_no_properties_of_a_job() -> None:
 
 
 def test_jobs_before_the_last_and_what_an_early_end_saved() -> None:
-    lost = replace(JOB, id="481220", state="NODE_FAIL", nodes="pool0-0017", why_repeated="node failure")
+    lost = replace(JOB, id="481220", state=JobState.NODE_FAIL, nodes="pool0-0017", why_repeated="node failure")
     found = dict(properties(varied(SLOW, attempts=(lost, lost), saved_gpu_hours=41.25)))
     assert {name: value for name, value in found.items() if name.startswith(("gsw_attempt", "gsw_saved"))} == {
         "gsw_attempts": 3,

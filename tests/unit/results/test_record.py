@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_gsw.common.typed_json import plain
 from pytest_gsw.history.store import decode, encode
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import (
     JobFacts,
-    MetricFacts,
     Record,
     read_record,
     read_records,
@@ -33,7 +33,7 @@ from pytest_gsw.results.run_id import new_run_id
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import Outcome, RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import Direction
-from tests.unit.results.records import JOB, SLOW, recorded, varied
+from tests.unit.results.records import JOB, MEMORY, SLOW, recorded, varied
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -42,11 +42,11 @@ JOBS = st.builds(
     JobFacts,
     id=TEXTS,
     launcher=TEXTS,
-    state=st.sampled_from([state.value for state in JobState]),
+    state=st.sampled_from(JobState),
     exit_code=st.none() | st.integers(0, 255),
     nodes=TEXTS,
     submit_s=st.none() | NUMBERS,
-    run_s=st.none() | NUMBERS,
+    end_s=st.none() | NUMBERS,
     why_repeated=TEXTS,
     judged_s=st.none() | NUMBERS,
     log=st.none() | TEXTS,
@@ -177,15 +177,15 @@ def changed(**values: Any) -> bytes:
         (b"[" * 100_000, None),
         (
             changed(job={**WHOLE["job"], "state": "FOO"}),
-            "{} is no record: 'job.state' is \"FOO\", which is no state of a job",
+            "{} is no record: 'job.state' is \"FOO\"",
         ),
         (changed(job={**WHOLE["job"], "colour": 1}), "{} is no record: it has an unknown key 'job.colour'"),
         (changed(job=[]), "{} is no record: 'job' is []"),
         (changed(attempts=[5]), "{} is no record: 'attempts' is [5]"),
-        (changed(attempts=[WHOLE["job"], {}]), "{} is no record: it has no 'attempts.id'"),
+        (changed(attempts=[WHOLE["job"], {}]), "{} is no record: it has no 'attempts.state'"),
         (
             changed(attempts=[{**WHOLE["job"], "state": "FOO"}]),
-            "{} is no record: 'attempts.state' is \"FOO\", which is no state of a job",
+            "{} is no record: 'attempts.state' is \"FOO\"",
         ),
         (changed(gpus=True), "{} is no record: 'gpus' is true"),
         (changed(measured={"mfu": "high"}), '{} is no record: \'measured\' is {"mfu": "high"}'),
@@ -210,34 +210,30 @@ def test_a_file_that_is_no_record(tmp_path: Path, content: bytes, message: str |
     assert message is None or str(error.value) == message.replace("{}", str(path), 1)
 
 
-MEMORY = MetricFacts(
-    "peak_memory_gib", "peak memory", "GiB", Direction.LOWER_IS_BETTER, 70.1, 61.2, 0.05, Outcome.REGRESSED
-)
-
-
 def test_metrics_are_read_back(tmp_path: Path) -> None:
     job = replace(JOB, metrics={"peak_memory_gib": 70.1})
     record = varied(SLOW, metrics=(MEMORY,), own_outcome="passed", job=job)
     assert read_record(write_record(tmp_path, record)) == record
-    assert (round(MEMORY.verdict.change, 4), MEMORY.verdict.allowed_change) == (0.1454, 0.05)
-    assert replace(MEMORY, direction=Direction.HIGHER_IS_BETTER).verdict.allowed_change == -0.05
+    assert (round(MEMORY.change, 4), MEMORY.allowed_change) == (0.1454, 0.05)
+    higher = replace(MEMORY.metric, direction=Direction.HIGHER_IS_BETTER)
+    assert replace(MEMORY, metric=higher).allowed_change == -0.05
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"key": "Peak {x}"}, "'metrics.key' is \"Peak {x}\", which is no key of a metric"),
-        ({"documented": 0}, "'metrics.documented' is 0, wanted a number above 0"),
-        ({"measured": -1.5}, "'metrics.measured' is -1.5, wanted a number above 0"),
-        ({"unit": 5}, "'metrics.unit' is 5"),
-        ({"colour": "red"}, "it has an unknown key 'metrics.colour'"),
+        ({"metric": {**vars(MEMORY.metric), "key": "Peak {x}"}}, "'Peak {x}' is no key of a metric"),
+        ({"documented": 0}, "'peak_memory_gib.documented' is 0, wanted a number above 0"),
+        ({"measured": -1.5}, "'peak_memory_gib.measured' is -1.5, wanted a number above 0"),
+        ({"metric": {**vars(MEMORY.metric), "unit": 5}}, "'verdict.metrics.metric.unit' is 5"),
+        ({"colour": "red"}, "it has an unknown key 'verdict.metrics.colour'"),
     ],
 )
 def test_metrics_that_are_none(tmp_path: Path, change: dict[str, Any], problem: str) -> None:
     path = write_record(tmp_path, varied(SLOW, metrics=(MEMORY,)))
     content = json.loads(path.read_text())
-    content["metrics"][0] |= change
-    path.write_text(json.dumps(content))
+    content["verdict"]["metrics"][0] |= change
+    path.write_text(json.dumps(content, default=plain))
     with pytest.raises(ValueError, match="is no record") as caught:
         read_record(path)
     assert str(caught.value) == f"{path} is no record: {problem}"
@@ -256,7 +252,15 @@ def test_a_record_that_is_not_there(tmp_path: Path) -> None:
     assert str(error.value) == f"{tmp_path}/x.json cannot be read: No such file or directory"
 
 
-LOST = replace(JOB, id="481220", state="NODE_FAIL", nodes="pool0-0017", run_s=120.0, why_repeated="node failure")
+LOST = replace(
+    JOB,
+    id="481220",
+    state=JobState.NODE_FAIL,
+    nodes="pool0-0017",
+    start_s=1000.0,
+    end_s=1120.0,
+    why_repeated="node failure",
+)
 
 
 def test_what_a_record_keeps_of_an_attempt() -> None:
@@ -270,8 +274,9 @@ def test_what_a_record_keeps_of_an_attempt() -> None:
         start_s=1030.0,
         end_s=1150.0,
     )
-    kept = JobFacts.of("481220", "slurm", status, "node failure")
-    assert (kept.queue_s, kept.run_s, kept.why_repeated, kept.status) == (30.0, 120.0, "node failure", status)
+    kept = JobFacts.of("481220", "slurm", status, why_repeated="node failure")
+    assert (kept.queue_s, kept.run_s, kept.why_repeated) == (30.0, 120.0, "node failure")
+    assert {name: getattr(kept, name) for name in vars(status)} == vars(status)
     assert JobFacts.of("481220", "slurm", status).why_repeated == ""
 
 
@@ -279,9 +284,9 @@ def test_what_a_record_keeps_of_an_attempt() -> None:
     ("record", "gpu_seconds"),
     [
         (SLOW, 128 * 662.0),
-        (varied(SLOW, attempts=(LOST, replace(LOST, id="481219", run_s=30.0))), 128 * (662.0 + 120.0 + 30.0)),
-        (varied(SLOW, attempts=(replace(LOST, run_s=None),)), 128 * 662.0),
-        (varied(SLOW, job=replace(JOB, run_s=None)), 0.0),
+        (varied(SLOW, attempts=(LOST, replace(LOST, id="481219", end_s=1030.0))), 128 * (662.0 + 120.0 + 30.0)),
+        (varied(SLOW, attempts=(replace(LOST, start_s=None),)), 128 * 662.0),
+        (varied(SLOW, job=replace(JOB, end_s=None)), 0.0),
         (varied(SLOW, job=None), 0.0),
         (varied(SLOW, job=None, attempts=(LOST,)), 128 * 120.0),
     ],
@@ -337,7 +342,7 @@ DECIDED = Verdict(
     more=1,
     max_gain=0.25,
     ranks=RankSpread((("3", 6.0), ("node 7", 5.9)), 5.1),
-    metrics=(replace(MEMORY.verdict, outcome=Outcome.PASSED),),
+    metrics=(replace(MEMORY, outcome=Outcome.PASSED),),
     own_outcome=Outcome.PASSED,
 )
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError, SubmissionError
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import row_text
-from pytest_gsw.results.record import MetricFacts, Record
+from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import (
     WIDEST,
     RowLine,
@@ -26,13 +27,15 @@ from pytest_gsw.results.row_text import (
     unused_text,
 )
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Outcome, RankSpread, Reason, Verdict
+from pytest_gsw.stats.verdict import MetricVerdict, Outcome, RankSpread, Reason, Verdict
+from pytest_gsw.tables.metrics import Direction, MetricLabel
 from tests.unit.results.records import (
     ACCEPTED,
     AGAIN,
     BY_ACCEPTED,
     IMPROVED,
     JOB,
+    MEMORY,
     NOISY,
     NOT_MEASURED,
     OFFLINE,
@@ -97,14 +100,14 @@ def test_the_table_of_a_row_that_is_held_against_what_its_cluster_has_accepted()
 
 
 def test_a_site_s_metrics_stand_below_the_row_s_own_figures() -> None:
-    memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
-    output = MetricFacts("output", "output", "tokens/s", "higher is better", 1834.2, 1840.0, 0.02, "passed")
-    table = row_text.figures_table(varied(PASSED_BY_ACCEPTED, metrics=(memory, output)), BY_ACCEPTED).splitlines()
+    label = MetricLabel("output", "tokens/s", Direction.HIGHER_IS_BETTER, "output")
+    output = MetricVerdict(label, Outcome.PASSED, 1834.2, 1840.0, 0.02)
+    table = row_text.figures_table(varied(PASSED_BY_ACCEPTED, metrics=(MEMORY, output)), BY_ACCEPTED).splitlines()
     assert [line.split() for line in table[-2:]] == [
         ["peak", "memory", "(GiB)", "70.1", "+5.0", "%", "regressed", "61.2", "+14.5", "%"],
         ["output", "(tokens/s)", "1,834", "-2.0", "%", "passed", "1,840", "-0.3", "%"],
     ]
-    documented = row_text.figures_table(varied(SLOW, metrics=(memory,)), NOISY).splitlines()[-1]
+    documented = row_text.figures_table(varied(SLOW, metrics=(MEMORY,)), NOISY).splitlines()[-1]
     assert documented.split() == ["peak", "memory", "(GiB)", "70.1", "61.2", "+14.5", "%", "+5.0", "%", "regressed"]
 
 
@@ -202,12 +205,12 @@ def test_the_text_of_a_row_that_was_never_submitted_offers_no_replay() -> None:
 
 
 def test_what_is_not_known_of_a_job_is_left_out() -> None:
-    job = replace(JOB, launcher="replay", state="REPLAYED", exit_code=None, nodes="", run_s=None)
+    job = replace(JOB, launcher="replay", state=JobState.REPLAYED, exit_code=None, nodes="", start_s=None)
     assert ("job", "replay 481221 REPLAYED") in facts(varied(SLOW, job=job))
 
 
-LOST = replace(JOB, id="481220", state="NODE_FAIL", exit_code=1, nodes="pool0-0017", why_repeated="node failure")
-PREEMPTED = replace(JOB, id="481219", state="PREEMPTED", nodes="", why_repeated="preemption")
+LOST = replace(JOB, id="481220", state=JobState.NODE_FAIL, exit_code=1, nodes="pool0-0017", why_repeated="node failure")
+PREEMPTED = replace(JOB, id="481219", state=JobState.PREEMPTED, nodes="", why_repeated="preemption")
 
 
 def test_a_row_that_was_run_again_says_so() -> None:
@@ -281,8 +284,12 @@ def test_the_steps_of_a_run_with_warm_up_and_spikes() -> None:
     )
 
 
+assert JOB.start_s is not None
+RAN_30_S = replace(JOB, end_s=JOB.start_s + 30)
+
+
 def test_steps_that_took_longer_than_their_job_ran_are_doubted() -> None:
-    short = varied(SLOW, series_s=[4.0] * 50, job=replace(JOB, end_s=JOB.start_s + 30, run_s=30.0))
+    short = varied(SLOW, series_s=[4.0] * 50, job=RAN_30_S)
     assert dict(facts(short))["doubt"] == (
         "the log's steps took 3m20s, and the job ran for 30s: "
         "not all of them are this job's, or the clock in the log is wrong"
@@ -292,19 +299,19 @@ def test_steps_that_took_longer_than_their_job_ran_are_doubted() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"run_s": 200.0},
-        {"run_s": 181.0},  # within a tenth and the scheduler's whole seconds
-        {"run_s": None},
+        {"end_s": JOB.start_s + 200},
+        {"end_s": JOB.start_s + 181},  # within a tenth and the scheduler's whole seconds
+        {"end_s": None},
         {"launcher": "local"},
     ],
 )
 def test_where_log_and_scheduler_may_agree_nothing_is_doubted(changes: dict[str, Any]) -> None:
-    record = varied(SLOW, series_s=[4.0] * 50, job=replace(JOB, **{"run_s": 30.0, **changes}))
+    record = varied(SLOW, series_s=[4.0] * 50, job=replace(RAN_30_S, **changes))
     assert "doubt" not in dict(facts(record))
 
 
 def test_what_takes_no_time_of_its_own_is_not_doubted() -> None:
-    short = varied(SLOW, series_s=[4.0] * 50, job=replace(JOB, run_s=30.0))
+    short = varied(SLOW, series_s=[4.0] * 50, job=RAN_30_S)
     for record in (
         varied(short, simulated=True),
         varied(short, metric="calibrated_step_time"),
@@ -392,13 +399,12 @@ def test_the_line_of_a_log_that_looks_most_like_a_cause(lines: list[str], found:
 
 
 def test_a_site_s_metrics_stand_behind_the_throughput() -> None:
-    memory = MetricFacts("peak_memory_gib", "peak memory", "GiB", "lower is better", 70.1, 61.2, 0.05, "regressed")
-    assert figures(varied(SLOW, metrics=(memory,)))[:2] == ("throughput -10.8 %", "peak memory 70.1 GiB (+14.5 %)")
+    assert figures(varied(SLOW, metrics=(MEMORY,)))[:2] == ("throughput -10.8 %", "peak memory 70.1 GiB (+14.5 %)")
 
 
 def test_a_simulation_and_a_replay_say_so_last() -> None:
     assert figures(varied(SLOW, simulated=True))[-1] == "simulated"
-    assert figures(varied(SLOW, job=replace(JOB, state="REPLAYED")))[-1] == "log only"
+    assert figures(varied(SLOW, job=replace(JOB, state=JobState.REPLAYED)))[-1] == "log only"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(4.5559, "throughput +0.0 %"), (4.0, "throughput +13.9 %")])

@@ -1,4 +1,4 @@
-"""What clusters have accepted beside the documented figures, in a file beside the table or in the table itself."""
+"""Figures that clusters have accepted, in a file next to the table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.unit.tables.texts import ENTRY, EOS, TINY
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
 Message = Callable[[str | bytes], str]
 
-ACCEPTED = f"{TINY}accepted:\n{ENTRY}"
 OWN = f"accepted:\n{ENTRY}"
 SELENE = ENTRY.replace("eos", "selene")
 
@@ -26,80 +25,66 @@ def beside(tmp_path: Path) -> Callable[[str], object]:
     return (tmp_path / "t.accepted.yaml").write_text
 
 
-def test_a_row_has_what_its_clusters_have_accepted(load: Load) -> None:
-    other = ENTRY.replace("eos", "selene").replace("    image: nvidia+jax+maxtext-2024.12.09.sqsh\n", "")
-    one, two = load(ACCEPTED + other)
+def test_a_row_has_what_its_clusters_have_accepted(load: Load, beside: Callable[[str], object]) -> None:
+    beside(OWN + SELENE.replace("    image: nvidia+jax+maxtext-2024.12.09.sqsh\n", ""))
+    one, two = load(TINY)
     assert one.accepted["eos"] == EOS
     assert one.accepted["selene"].image is None
     assert set(one.accepted) == {"eos", "selene"}
     assert two.accepted == {}
     assert one.judged_s == 1.5  # the documented figure stays
+    assert one.location.path == Path("t.yaml")
 
 
-def test_a_row_that_is_judged_by_its_checkpoints(load: Load) -> None:
-    saves = ACCEPTED.replace("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9")
-    (one, _) = load(saves.replace("    step_time_s: 1.612", "    checkpoint_save_time_s: 18.5"))
+def test_a_table_has_no_accepted_figures_itself(message: Message) -> None:
+    assert message(TINY + OWN) == "t.yaml: 1 problem\n  t.yaml:14:1    accepted: unknown key"
+
+
+def test_a_row_that_is_judged_by_its_checkpoints(load: Load, beside: Callable[[str], object]) -> None:
+    beside(OWN.replace("    step_time_s: 1.612", "    checkpoint_save_time_s: 18.5"))
+    (one, _) = load(TINY.replace("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9"))
     assert one.accepted["eos"].judged_s == 18.5
 
 
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("x8]\n", "x9]\n", "15:5    accepted[0]: there is no row 'tiny_1b_bf16[H100x9]' in this file; did you mean 'tiny_1b_bf16[H100x8]'?"),
-        ("step_time_s: 1.612", "step_time_s: 1e-310", "17:18   accepted[0].step_time_s: got '1e-310', wanted a number from 1e-09 to 1e+12, such as 4.324"),
-        ("step_time_s: 1.612", "step_time_s: 1.7e308", "17:18   accepted[0].step_time_s: got '1.7e308', wanted a number from 1e-09 to 1e+12, such as 4.324"),
-        ("step_time_s: 1.612", "step_time_s: 0", "17:18   accepted[0].step_time_s: got '0', wanted a number above 0, such as 4.324"),
-        ("    step_time_s: 1.612\n", "", "15:5    accepted[0]: missing 'step_time_s', on which the verdict of tiny_1b_bf16[H100x8] rests"),
-        ("jobs: 7", "jobs: 7\n    checkpoint_save_time_s: 3", "15:5    accepted[0]: has checkpoint_save_time_s, but the verdict of tiny_1b_bf16[H100x8] rests on step_time_s"),
-        ("    cluster: eos\n", "", "15:5    accepted[0]: missing 'cluster'"),
-        ("cluster: eos", "cluster: a b", "16:14   accepted[0].cluster: got 'a b', wanted the name of a cluster, such as eos"),
-        ("jobs: 7", "jobs: 0", "18:11   accepted[0].jobs: got '0', wanted a whole number above 0, such as 64"),
-        ("0.83%", "\u0663%", "19:13   accepted[0].spread: got '\u0663%', wanted a percentage such as 0.8%"),
-        ("0.83%", "0.83", "19:13   accepted[0].spread: got '0.83', wanted a percentage such as 0.8%"),
-        ("2026-11-20", "20261120", "22:11   accepted[0].date: got '20261120', wanted a date such as 2026-11-20"),
-        ("2026-11-20", "2026-11-31", "22:11   accepted[0].date: got '2026-11-31', wanted a date such as 2026-11-20"),
-        ('"3f2a9c1d0e4b"', "3F2A", "23:17   accepted[0].definition: got '3F2A', wanted a definition such as 3f2a9c1d0e4b"),
-        ("date:", "dates:", "22:5    accepted[0].dates: unknown key; did you mean 'date'?"),
+        ("x8]\n", "x9]\n", "2:5     accepted[0]: there is no row 'tiny_1b_bf16[H100x9]' in t.yaml; did you mean 'tiny_1b_bf16[H100x8]'?"),
+        ("step_time_s: 1.612", "step_time_s: 1e-310", "4:18    accepted[0].step_time_s: got '1e-310', wanted a number from 1e-09 to 1e+12, such as 4.324"),
+        ("step_time_s: 1.612", "step_time_s: 1.7e308", "4:18    accepted[0].step_time_s: got '1.7e308', wanted a number from 1e-09 to 1e+12, such as 4.324"),
+        ("step_time_s: 1.612", "step_time_s: 0", "4:18    accepted[0].step_time_s: got '0', wanted a number above 0, such as 4.324"),
+        ("    step_time_s: 1.612\n", "", "2:5     accepted[0]: missing 'step_time_s', on which the verdict of tiny_1b_bf16[H100x8] rests"),
+        ("jobs: 7", "jobs: 7\n    checkpoint_save_time_s: 3", "2:5     accepted[0]: has checkpoint_save_time_s, but the verdict of tiny_1b_bf16[H100x8] rests on step_time_s"),
+        ("    cluster: eos\n", "", "2:5     accepted[0]: missing 'cluster'"),
+        ("cluster: eos", "cluster: a b", "3:14    accepted[0].cluster: got 'a b', wanted the name of a cluster, such as eos"),
+        ("jobs: 7", "jobs: 0", "5:11    accepted[0].jobs: got '0', wanted a whole number above 0, such as 64"),
+        ("0.83%", "\u0663%", "6:13    accepted[0].spread: got '\u0663%', wanted a percentage such as 0.8%"),
+        ("0.83%", "0.83", "6:13    accepted[0].spread: got '0.83', wanted a percentage such as 0.8%"),
+        ("2026-11-20", "20261120", "9:11    accepted[0].date: got '20261120', wanted a date such as 2026-11-20"),
+        ("2026-11-20", "2026-11-31", "9:11    accepted[0].date: got '2026-11-31', wanted a date such as 2026-11-20"),
+        ('"3f2a9c1d0e4b"', "3F2A", "10:17   accepted[0].definition: got '3F2A', wanted a definition such as 3f2a9c1d0e4b"),
+        ("date:", "dates:", "9:5     accepted[0].dates: unknown key; did you mean 'date'?"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_an_entry(message: Message, old: str, new: str, fault: str) -> None:
-    head, entry = f"{TINY}accepted:\n", ENTRY
-    assert entry.count(old) == 1, old
-    assert f"  t.yaml:{fault}" in message(head + entry.replace(old, new)).splitlines()
+def test_what_is_wrong_with_an_entry(
+    message: Message, beside: Callable[[str], object], old: str, new: str, fault: str
+) -> None:
+    assert OWN.count(old) == 1, old
+    beside(OWN.replace(old, new))
+    assert f"  t.accepted.yaml:{fault}" in message(TINY).splitlines()
 
 
-def test_two_figures_of_one_cluster_for_one_row(message: Message) -> None:
-    assert message(ACCEPTED + ENTRY) == (
-        "t.yaml: 1 problem\n"
-        "  t.yaml:24:5    accepted[1]: eos has accepted a figure for tiny_1b_bf16[H100x8] in line 15 already"
+def test_a_row_that_has_no_documented_figure(message: Message, beside: Callable[[str], object]) -> None:
+    beside(OWN)
+    assert message(TINY.replace("step_time_s: 1.5", "expected_failure: out_of_memory")) == (
+        "t.accepted.yaml: 1 problem\n"
+        "  t.accepted.yaml:2:5     accepted[0]: the document has no figure for tiny_1b_bf16[H100x8], so none can be accepted for it"
     )
-
-
-def test_a_row_that_has_no_documented_figure(message: Message) -> None:
-    out = ACCEPTED.replace("step_time_s: 1.5", "expected_failure: out_of_memory")
-    assert message(out) == (
-        "t.yaml: 1 problem\n"
-        "  t.yaml:15:5    accepted[0]: the document has no figure for tiny_1b_bf16[H100x8], so none can be accepted for it"
-    )
-
-
-def test_a_file_beside_the_table(load: Load, beside: Callable[[str], object]) -> None:
-    beside(OWN + SELENE)
-    one, two = load(TINY)
-    assert (one.accepted["eos"], set(one.accepted), two.accepted) == (EOS, {"eos", "selene"}, {})
-    assert one.judged_s == 1.5
-    assert one.location.path == Path("t.yaml")
-
-
-def test_figures_of_both_places_count(load: Load, beside: Callable[[str], object]) -> None:
-    beside(f"accepted:\n{SELENE}")
-    assert set(load(ACCEPTED)[0].accepted) == {"eos", "selene"}
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (OWN, "2:5     accepted[0]: eos has accepted a figure for tiny_1b_bf16[H100x8] in line 15 of t.yaml already"),
         (f"accepted:\n{SELENE * 2}", "11:5    accepted[1]: selene has accepted a figure for tiny_1b_bf16[H100x8] in line 2 already"),
         (OWN.replace("x8]", "x9]"), "2:5     accepted[0]: there is no row 'tiny_1b_bf16[H100x9]' in t.yaml; did you mean 'tiny_1b_bf16[H100x8]'?"),
         (OWN.replace("jobs: 7", "jobs: 0"), "5:11    accepted[0].jobs: got '0', wanted a whole number above 0, such as 64"),
@@ -112,7 +97,7 @@ def test_what_is_wrong_with_the_file_beside_the_table(
     message: Message, beside: Callable[[str], object], text: str, fault: str
 ) -> None:
     beside(text)
-    assert message(ACCEPTED) == f"t.accepted.yaml: 1 problem\n  t.accepted.yaml:{fault}"
+    assert message(TINY) == f"t.accepted.yaml: 1 problem\n  t.accepted.yaml:{fault}"
 
 
 def test_a_link_that_leads_nowhere_is_not_taken_for_no_file(message: Message, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_gsw.common.text import minute
 from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, Occurrence, State
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.reports.html import pages
 from pytest_gsw.reports.run_report import Run, page_names
 from pytest_gsw.results.record import JobFacts, Record
@@ -446,7 +447,16 @@ def test_what_others_write_stays_text(tmp_path: Path, text: str) -> None:
         "accepted_note": text,
         "statistic": text,
     }
-    job = JobFacts(text, text, "COMPLETED", reason=text, nodes=text, submit_s=1e9, end_s=1e9 + 60, why_repeated=text)
+    job = JobFacts(
+        JobState.COMPLETED,
+        id=text,
+        launcher=text,
+        reason=text,
+        nodes=text,
+        submit_s=1e9,
+        end_s=1e9 + 60,
+        why_repeated=text,
+    )
     records = [
         varied(one, row=text, node_id=f"t.yaml::{text}{number}", **facts, **other, job=job, environment={text: text})
         for number, one in enumerate([PASSED, SLOW, FAST, BROKEN, replace(PASSED, drift=text, not_comparable=text)])

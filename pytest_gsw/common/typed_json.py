@@ -27,6 +27,13 @@ class Shape:
     read: _Reader
 
 
+def plain(value: Any) -> Any:
+    """An enum, a dataclass, or a class with ``text`` and ``of_text``, as JSON has it."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    return value.text if hasattr(value, "of_text") else vars(value)
+
+
 def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", **names: str) -> Kind:
     """A dataclass from JSON, in which other keys may stand beside its own, and none in what is nested.
 
@@ -79,10 +86,7 @@ def _as_tuple(value: Any, *_: object) -> Any:
 
 def _nested(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
     check_known(value, shapes(kind), prefix)
-    found = read(kind, value, prefix)
-    if hasattr(found, "check"):
-        found.check(prefix)
-    return found
+    return read(kind, value, prefix)
 
 
 def _shape(hint: Any) -> tuple[_Fits, _Reader]:
@@ -117,6 +121,8 @@ def _shape(hint: Any) -> tuple[_Fits, _Reader]:
         return fits, lambda value, prefix: tuple([entry(one, prefix) for one in value])
     if origin is float:
         return _is_number, _as_it_is
+    if hasattr(origin, "of_text"):
+        return lambda value: isinstance(value, str), lambda value, *_: origin.of_text(value)
     if is_dataclass(origin):
         return lambda value: isinstance(value, dict), partial(_nested, origin)
     if isinstance(origin, type) and issubclass(origin, enum.Enum):
