@@ -7,23 +7,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-#: Hundreds of times what linear work takes, of this process's own processor time: other processes cannot use it up.
-_GIVE_UP_S = 120
-
 
 class EndlessError(Exception):
     """The work had not ended when there was no more point in waiting for it."""
 
 
 @contextmanager
-def it_ends() -> Iterator[None]:
-    """Interrupt the block when it does not end, so that a test fails which would hang; nothing is measured."""
+def it_ends(within_s: float = 120) -> Iterator[None]:
+    """Interrupt the block when it does not end, so that a test fails which would hang; nothing is measured.
+
+    Args:
+        within_s: Many times what linear work takes, of this process's own processor time: other processes cannot use it up.
+    """
 
     def give_up(_number: int, _frame: FrameType | None) -> None:
-        raise EndlessError(f"no end after {_GIVE_UP_S} s of processor time: is the work linear in its input?")
+        raise EndlessError(f"no end after {within_s} s of processor time: is the work linear in its input?")
 
     before = signal.signal(signal.SIGVTALRM, give_up)
-    signal.setitimer(signal.ITIMER_VIRTUAL, _GIVE_UP_S)
+    signal.setitimer(signal.ITIMER_VIRTUAL, within_s)
     try:
         yield
     finally:

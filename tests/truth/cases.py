@@ -13,8 +13,6 @@ from tests.truth.rows import rows_of
 from tests.truth.speeds import not_believed, speeds
 from tests.truth.trial import Trial
 
-#: How often each kind of row is drawn anew.
-ROUNDS = 2
 #: What is made of each row, in the order in which it draws from the row's random numbers.
 _KINDS = (
     speeds,
@@ -30,12 +28,9 @@ _KINDS = (
 )
 
 
-def cases(seed: int, rounds: int = ROUNDS) -> Iterator[Case]:
+def cases(seed: int) -> Iterator[Case]:
     """All cases of one seed."""
-    number = 0
-    for draw in range(rounds):
-        for baseline in rows_of(f"{seed} {draw}"):
-            number += 1
-            trial = Trial(baseline, seed, f"{baseline.log_format}-{number}", f"{seed} {draw} {number}")
-            for kind in _KINDS:
-                yield from kind(trial)
+    for number, baseline in enumerate(rows_of(str(seed)), 1):
+        trial = Trial(baseline, seed, f"{baseline.log_format}-{number}", f"{seed} {number}")
+        for kind in _KINDS:
+            yield from kind(trial)

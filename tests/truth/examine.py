@@ -15,22 +15,17 @@ from pytest_gsw.stats.verdict import judge
 from pytest_gsw.validation.checks import check_job, read_steps
 from pytest_gsw.validation.measure import measure
 from pytest_gsw.validation.run import Run
-from tests.truth.cases import ROUNDS, cases
+from tests.truth.cases import cases
 from tests.truth.model import Case
 
 #: Each case, and in words what came out of it where that is wrong.
 Results: TypeAlias = Sequence[tuple[Case, str | None]]
 
 
-def examine(seed: int, *, rounds: int = ROUNDS) -> Results:
-    """Write all logs of one seed, one after the other, and examine each.
-
-    Args:
-        seed: Which rows, noise, tolerances and damages are drawn.
-        rounds: How often each kind of row is drawn anew.
-    """
+def examine(seed: int) -> Results:
+    """Write all logs of one seed, one after the other, and examine each."""
     with tempfile.TemporaryDirectory(prefix="pytest-gsw-truth-") as folder:
-        return [(case, examine_case(case, Path(folder))) for case in cases(seed, rounds)]
+        return [(case, examine_case(case, Path(folder))) for case in cases(seed)]
 
 
 def examine_case(case: Case, folder: Path) -> str | None:

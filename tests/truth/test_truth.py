@@ -60,27 +60,29 @@ def kinds(results: examine.Results) -> set[str]:
     return {case.name.split("-", 2)[2] for case, _ in wrong(results)}
 
 
-def test_everything_comes_out_right() -> None:
-    results = examine.examine(1)
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("seed", [1, 4])
+def test_everything_comes_out_right(seed: int) -> None:
+    results = examine.examine(seed)
     assert wrong(results) == []
-    assert len(results) > 2000
+    assert len(results) > 1000
     assert set(WRITERS) == set(FORMATS)
     for log_format in WRITERS:
         rows_of_format = [case.baseline.id for case, _ in results if case.baseline.log_format == log_format]
         assert len(set(rows_of_format)) >= 2
-        assert len(rows_of_format) >= 140
+        assert len(rows_of_format) >= 70
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", [2, 3, 20261120])
 def test_every_seed_comes_out_right(seed: int, one_row_of_each: None) -> None:
-    results = examine.examine(seed, rounds=1)
+    results = examine.examine(seed)
     assert wrong(results) == []
     assert len(results) > 250
 
 
 def test_every_demo_fault_of_a_log_and_every_format_has_a_case(one_row_of_each: None) -> None:
-    found = list(cases.cases(1, rounds=1))
+    found = list(cases.cases(1))
     names = {case.name.split("-", 2)[2] for case in found}
     assert {"untouched", "less-within", "less-beyond", "less-far", "more-within", "more-beyond", "more-far"} <= names
     assert {"more-unbelieved", "decimal", "less-in-noise", "last-alone"} <= names
@@ -142,7 +144,7 @@ def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examine, "measure", careless)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("patch", "caught"),
     [
@@ -171,7 +173,7 @@ def test_a_wrong_comparator_is_caught(
     patch: Patch, caught: set[str], monkeypatch: pytest.MonkeyPatch, one_row_of_each: None
 ) -> None:
     patch(monkeypatch)
-    assert caught <= kinds(examine.examine(1, rounds=1))
+    assert caught <= kinds(examine.examine(1))
 
 
 def test_an_error_of_another_kind_is_wrong(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_the_same_seed_gives_the_same_run(rows: Mapping[str, Baseline]) -> None:
     assert run_of(rows["maxtext"]).steps_s != run_of(rows["maxtext"], seed=2).steps_s
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(25))
 def test_noise_has_its_limits(rows: Mapping[str, Baseline], seed: int) -> None:
     run = run_of(rows["maxtext"], seed)
     factors = [seconds / 4.324 for seconds in run.steps_s]
@@ -42,7 +42,7 @@ def test_noise_has_its_limits(rows: Mapping[str, Baseline], seed: int) -> None:
     assert run.second_rank_s == pytest.approx(run.steps_s, rel=0.001)
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(10))
 def test_a_mean_over_the_whole_run_is_as_documented(rows: Mapping[str, Baseline], seed: int) -> None:
     assert statistics.fmean(run_of(rows["megatron"], seed).steps_s) == pytest.approx(137.0, rel=0.01)
     assert statistics.fmean(run_of(rows["huggingface"], seed).steps_s) == pytest.approx(139.0, rel=0.01)

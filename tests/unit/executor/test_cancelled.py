@@ -22,6 +22,7 @@ from tests.unit.executor.test_executor import (
     NumberedLauncher,
     retrying,
     spec,
+    started,
 )
 
 CANCELLED = JobStatus(JobState.CANCELLED, nodes="n1")
@@ -97,11 +98,10 @@ def test_a_job_that_an_earlier_session_cancelled_costs_its_row_no_retry(clock: C
 
 @pytest.mark.parametrize("interrupted", [True, False])
 def test_the_journal_tells_which_jobs_a_session_has_cancelled(
-    launcher: FakeLauncher, clock: Clock, tmp_path: Path, journal: Journal, interrupted: bool
+    launcher: FakeLauncher, tmp_path: Path, journal: Journal, interrupted: bool
 ) -> None:
     launcher.script = {"a": [RUNNING], "b": [COMPLETED]}
-    executor = Executor(launcher, POLL_S, journal=journal, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor = started(launcher, "ab", journal=journal)
     executor.result_of("b")
     if interrupted:
         executor.interrupt(detach=False)
@@ -115,8 +115,7 @@ def test_a_job_that_is_found_and_cancelled_at_the_end_is_in_the_journal(
     clock: Clock, tmp_path: Path, journal: Journal
 ) -> None:
     launcher = AwayLauncher(clock, back_at_s=clock.now_s + 1, took_it=True)
-    executor = Executor(launcher, POLL_S, journal=journal, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", journal=journal)
     executor.interrupt(detach=False)
     clock.sleep(2)
     executor.close()
@@ -125,11 +124,10 @@ def test_a_job_that_is_found_and_cancelled_at_the_end_is_in_the_journal(
 
 
 def test_jobs_that_are_left_running_are_not_said_to_be_cancelled(
-    launcher: FakeLauncher, clock: Clock, tmp_path: Path, journal: Journal
+    launcher: FakeLauncher, tmp_path: Path, journal: Journal
 ) -> None:
     launcher.script = {"a": [RUNNING]}
-    executor = Executor(launcher, POLL_S, journal=journal, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", journal=journal)
     executor.interrupt(detach=True)
     executor.close(detach=True)
     assert [one.cancelled for one in read_journal(tmp_path).submissions.values()] == [False]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -154,6 +154,13 @@ def executor(launcher: FakeLauncher, seen: Seen, clock: Clock) -> Executor:
     return Executor(launcher, POLL_S, observer=seen, clock=clock, sleep=clock.sleep)
 
 
+def started(launcher: FakeLauncher, rows: Iterable[str], **options: Any) -> Executor:
+    """An executor that has submitted these rows."""
+    executor = Executor(launcher, POLL_S, clock=launcher.clock, sleep=launcher.clock.sleep, **options)
+    executor.submit({row: spec(row) for row in rows})
+    return executor
+
+
 def test_a_row_waits_for_others_and_its_log_is_not_looked_for_again(launcher: FakeLauncher, clock: Clock) -> None:
     launcher.script = {"a": [COMPLETED], "b": [*[RUNNING] * 3, COMPLETED]}
     ended: list[str] = []
@@ -162,8 +169,7 @@ def test_a_row_waits_for_others_and_its_log_is_not_looked_for_again(launcher: Fa
         ended.append(row_id)
         return Done() if "b" in ended else Undecided()
 
-    executor = Executor(launcher, POLL_S, decide=decide, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor = started(launcher, "ab", decide=decide)
 
     assert [executor.next_finished(), executor.next_finished()] == ["b", "a"]
     assert launcher.looked_for_log == 2
@@ -183,8 +189,7 @@ def test_a_row_that_waits_is_asked_each_minute_whatever_becomes_of_the_others(
             asked_s.append(clock.now_s)
         return Undecided() if row_id == "a" and len(asked_s) < 3 else Done()
 
-    executor = Executor(launcher, POLL_S, decide=decide, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor = started(launcher, "ab", decide=decide)
 
     assert executor.next_finished() == "a"
     first_s, second_s, third_s = asked_s
@@ -192,12 +197,9 @@ def test_a_row_that_waits_is_asked_each_minute_whatever_becomes_of_the_others(
     assert 60 <= third_s - second_s <= 62
 
 
-def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(
-    launcher: FakeLauncher, clock: Clock
-) -> None:
+def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(launcher: FakeLauncher) -> None:
     launcher.script = {"b": [RUNNING]}
-    executor = Executor(launcher, POLL_S, decide=lambda *_: Undecided(), clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor = started(launcher, "ab", decide=lambda *_: Undecided())
     executor._pump()
     executor._ask()
     executor._pump()
@@ -219,12 +221,9 @@ def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(
         (RUNNING, ""),
     ],
 )
-def test_an_interrupted_row_says_what_its_job_waited_for(
-    launcher: FakeLauncher, clock: Clock, status: JobStatus, told: str
-) -> None:
+def test_an_interrupted_row_says_what_its_job_waited_for(launcher: FakeLauncher, status: JobStatus, told: str) -> None:
     launcher.script = {"a": [status]}
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a")
     executor._pump()
     executor._ask()
     executor._pump()
@@ -463,10 +462,9 @@ def test_the_launcher_is_closed_even_if_cancelling_fails(
 # -- limits, logs of running jobs, retries, a scheduler that is away ------------------------------
 
 
-def test_no_more_jobs_are_pending_than_allowed(launcher: FakeLauncher, clock: Clock) -> None:
-    executor = Executor(launcher, POLL_S, limits=Limits(pending=2), clock=clock, sleep=clock.sleep)
+def test_no_more_jobs_are_pending_than_allowed(launcher: FakeLauncher) -> None:
     launcher.script = {name: [PENDING, PENDING, RUNNING, RUNNING, COMPLETED] for name in "abcd"}
-    executor.submit({name: spec(name) for name in "abcd"})
+    executor = started(launcher, "abcd", limits=Limits(pending=2))
     assert launcher.submitted == ["a", "b"]
     most = 0
     for _ in "abcd":
@@ -571,16 +569,15 @@ def test_a_job_that_cannot_be_ended_is_tried_again(
     assert run.stopped == EarlyStop("stalled")
 
 
-def test_a_job_that_is_put_back_into_the_queue_is_watched_anew(launcher: FakeLauncher, clock: Clock) -> None:
+def test_a_job_that_is_put_back_into_the_queue_is_watched_anew(launcher: FakeLauncher) -> None:
     made = []
 
     def watcher(row_id: str) -> Watch:
         made.append(row_id)
         return cast("Watch", FakeWatch([Sample(steps=1)]))
 
-    executor = Executor(launcher, POLL_S, watcher=watcher, clock=clock, sleep=clock.sleep)
     launcher.script = {"a": [RUNNING, RUNNING, PENDING, RUNNING, COMPLETED]}
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", watcher=watcher)
     executor.result_of("a")
     assert made == ["a", "a"]
 
@@ -779,12 +776,11 @@ def test_a_further_job_that_fails_ends_the_row(clock: Clock, status: JobStatus) 
     assert (run.status, [job.job_id for job in run.earlier]) == (status, ["job-a-1"])
 
 
-def test_a_rule_that_breaks_wants_no_further_job(launcher: FakeLauncher, clock: Clock) -> None:
+def test_a_rule_that_breaks_wants_no_further_job(launcher: FakeLauncher) -> None:
     def broken(row_id: str, run: Run) -> Repeat | Done:
         raise ZeroDivisionError
 
-    executor = Executor(launcher, POLL_S, decide=broken, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", decide=broken)
     assert executor.result_of("a").earlier == ()
 
 
@@ -835,8 +831,7 @@ class AwayLauncher(FakeLauncher):
 
 def test_a_scheduler_that_is_away_is_waited_for_with_longer_and_longer_pauses(clock: Clock) -> None:
     launcher = AwayLauncher(clock, back_at_s=clock.now_s + 100)
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor = started(launcher, "ab")
     assert (executor.result_of("a").job_id, executor.result_of("b").job_id) == ("job-a", "job-b")
     assert launcher.submitted == ["a", "b"]
     assert launcher.sought[:3] == ["a", "a", "a"]  # 5, 10, 20 … s apart; b is not even tried meanwhile
@@ -846,16 +841,14 @@ def test_a_scheduler_that_is_away_is_waited_for_with_longer_and_longer_pauses(cl
 
 def test_what_a_scheduler_took_before_it_went_away_is_found_and_not_submitted_again(clock: Clock) -> None:
     launcher = AwayLauncher(clock, back_at_s=clock.now_s + 30, took_it=True)
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a")
     assert executor.result_of("a").job_id == "job-found"
     assert (launcher.submitted, len(launcher.tries_s)) == ([], 1)
 
 
 def test_a_scheduler_that_stays_away_is_an_error_with_its_own_words(clock: Clock) -> None:
     launcher = AwayLauncher(clock)
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor = started(launcher, "ab")
     for name in "ab":
         with pytest.raises(SchedulerUnreachableError, match=r"not known|Unable to contact slurm controller"):
             executor.result_of(name)
@@ -872,10 +865,9 @@ def test_a_submission_that_an_earlier_session_lost_is_looked_for_first(clock: Cl
 
 
 def test_interrupting_waits_for_no_log(launcher: FakeLauncher, clock: Clock) -> None:
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
     launcher.script = {"a": [COMPLETED], "b": [RUNNING]}
     launcher.log_at_s = {"a": None}
-    executor.submit({"a": spec("a"), "b": spec("b")})
+    executor = started(launcher, "ab")
     executor._wait()  # the moment at which Ctrl-C hits
     assert executor.interrupt(detach=False) == 1
     before_s = clock.now_s
@@ -923,24 +915,20 @@ class FullDisk:
 
 
 def test_nothing_is_submitted_that_the_journal_cannot_tell_of(
-    launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    executor = Executor(launcher, POLL_S, journal=cast("Journal", FullDisk(0)), clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", journal=cast("Journal", FullDisk(0)))
     with pytest.raises(SubmissionError) as error:
         executor.result_of("a")
     assert error.value.fact == "nothing was submitted: the run's journal cannot be written: No space left on device"
     assert launcher.submitted == []
 
 
-def test_a_disk_that_gets_full_costs_no_result(
-    launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_gets_full_costs_no_result(launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FullDisk(1)
     for name in ("submitted", "ended"):
         monkeypatch.setattr(Journal, name, lambda _, *facts: disk.write(*facts))
-    executor = Executor(launcher, POLL_S, journal=cast("Journal", disk), clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", journal=cast("Journal", disk))
     assert executor.result_of("a").status is COMPLETED
     assert executor.journal_problem == "No space left on device"
 
@@ -960,8 +948,7 @@ class ManyThreads(FakeLauncher):
 @pytest.mark.parametrize("problem", [None, JobError("jobs may still run: scancel failed")])
 def test_interrupted_jobs_are_cancelled_while_rows_are_reported(clock: Clock, problem: JobError | None) -> None:
     launcher = ManyThreads(clock, script={"a": [RUNNING]}, problem=problem)
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a")
     while executor.status("a") is not RUNNING:
         executor._pump()
         executor._wait()
@@ -973,15 +960,12 @@ def test_interrupted_jobs_are_cancelled_while_rows_are_reported(clock: Clock, pr
     assert launcher.cancelled == ([["a"], ["a"]] if problem else [["a"]])
 
 
-def test_a_row_whose_repetition_is_interrupted_is_judged_by_the_job_that_it_had(
-    launcher: FakeLauncher, clock: Clock
-) -> None:
+def test_a_row_whose_repetition_is_interrupted_is_judged_by_the_job_that_it_had(launcher: FakeLauncher) -> None:
     def ctrl_c(*_: object) -> None:
         raise KeyboardInterrupt
 
     launcher.script = {"a": [LOST_NODE]}
-    executor = Executor(launcher, POLL_S, retries=2, on_repeat=ctrl_c, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", retries=2, on_repeat=ctrl_c)
     with pytest.raises(KeyboardInterrupt):
         executor.result_of("a")
     assert executor.interrupt(detach=False) == 0
@@ -989,15 +973,14 @@ def test_a_row_whose_repetition_is_interrupted_is_judged_by_the_job_that_it_had(
 
 
 def test_ctrl_c_while_an_ended_jobs_files_are_looked_for_loses_no_row(
-    launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(job: Job) -> Path | None:
         monkeypatch.undo()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(launcher, "batch_output", interrupted)
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a")
     with pytest.raises(KeyboardInterrupt):
         executor.next_finished()
     executor.interrupt(detach=False)
@@ -1023,14 +1006,13 @@ def test_a_file_system_that_is_away_for_a_moment_costs_nothing(
     assert executor.result_of("a").log == Path("/stage/job-a.out")
 
 
-def test_a_log_format_that_fails_while_a_job_runs_costs_only_its_progress(launcher: FakeLauncher, clock: Clock) -> None:
+def test_a_log_format_that_fails_while_a_job_runs_costs_only_its_progress(launcher: FakeLauncher) -> None:
     class Faulty:
         def look(self, log: Path | None, now_s: float) -> Sample:
             raise AttributeError("shows_progress")
 
-    executor = Executor(launcher, POLL_S, watcher=lambda _: cast("Watch", Faulty()), clock=clock, sleep=clock.sleep)
     launcher.script = {"a": [RUNNING, RUNNING, COMPLETED]}
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", watcher=lambda _: cast("Watch", Faulty()))
     assert executor.result_of("a").status is COMPLETED
 
 
@@ -1043,7 +1025,7 @@ def test_a_suspended_job_is_not_watched(launcher: FakeLauncher, clock: Clock) ->
 
 
 def test_a_cancellation_that_failed_is_tried_again_at_the_end(
-    launcher: FakeLauncher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cancel = launcher.cancel
 
@@ -1052,8 +1034,7 @@ def test_a_cancellation_that_failed_is_tried_again_at_the_end(
         raise JobError("one does not end")
 
     monkeypatch.setattr(launcher, "cancel", refuse_once)
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a")
     with pytest.raises(JobError, match="one does not end"):
         executor.interrupt(detach=False)
     assert (executor.close(), launcher.cancelled) == (1, [["a"]])
@@ -1061,8 +1042,7 @@ def test_a_cancellation_that_failed_is_tried_again_at_the_end(
 
 def test_what_an_away_scheduler_may_have_taken_is_looked_for_at_the_end(clock: Clock) -> None:
     launcher = AwayLauncher(clock, back_at_s=clock.now_s + 1, took_it=True)
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a")
     executor.interrupt(detach=False)
     with pytest.raises(JobError, match="interrupted: whether it was submitted is not known"):
         executor.result_of("a")
@@ -1079,20 +1059,12 @@ def test_a_retry_never_takes_its_own_failed_attempt_for_its_job(clock: Clock) ->
 
 
 def test_what_a_log_says_of_a_secret_reaches_no_journal(
-    launcher: FakeLauncher, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    launcher: FakeLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "not-for-the-journal")
     watch = FakeWatch([Sample(stop=EarlyStop("not finite: loss: nan not-for-the-journal"))])
-    executor = Executor(
-        launcher,
-        POLL_S,
-        journal=Journal(tmp_path),
-        watcher=lambda _: cast("Watch", watch),
-        clock=clock,
-        sleep=clock.sleep,
-    )
     launcher.script = {"a": [RUNNING, JobStatus(JobState.CANCELLED)]}
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", journal=Journal(tmp_path), watcher=lambda _: cast("Watch", watch))
     assert executor.result_of("a").stopped == EarlyStop("not finite: loss: nan ***")
     assert "not-for-the-journal" not in (tmp_path / "journal.jsonl").read_text()
 
@@ -1118,8 +1090,7 @@ class ForgetfulLauncher(FakeLauncher):
 def test_an_id_that_two_rows_have_makes_errors_of_both_and_their_jobs_are_ended(clock: Clock) -> None:
     launcher = ForgetfulLauncher(clock)
     launcher.ids = ("7", "8", "7")
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({name: spec(name) for name in "abc"})
+    executor = started(launcher, "abc")
     assert {executor.next_finished() for _ in "ac"} == {"a", "c"}
     for row in "ac":
         with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to a and c\n"):
@@ -1130,8 +1101,7 @@ def test_an_id_that_two_rows_have_makes_errors_of_both_and_their_jobs_are_ended(
 
 def test_a_row_that_was_handed_out_keeps_its_end_where_its_id_is_given_out_again(clock: Clock) -> None:
     launcher = ForgetfulLauncher(clock)
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a")
     assert executor.result_of("a").status is COMPLETED
     executor.submit({"b": spec("b")})
     with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to a and b\n"):
@@ -1142,8 +1112,7 @@ def test_a_row_that_was_handed_out_keeps_its_end_where_its_id_is_given_out_again
 def test_a_row_whose_next_job_has_its_last_ones_id_is_an_error(clock: Clock) -> None:
     launcher = ForgetfulLauncher(clock)
     launcher.script = {"a": [JobStatus(JobState.NODE_FAIL, exit_code=0)]}
-    executor = Executor(launcher, POLL_S, retries=1, clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", retries=1)
     with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
         executor.result_of("a")
 
@@ -1151,8 +1120,7 @@ def test_a_row_whose_next_job_has_its_last_ones_id_is_an_error(clock: Clock) -> 
 def test_a_log_that_two_rows_have_makes_errors_of_both(clock: Clock) -> None:
     launcher = ForgetfulLauncher(clock)
     launcher.shared_log, launcher.ids = True, ("7", "8")
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({name: spec(name) for name in "ab"})
+    executor = started(launcher, "ab")
     for row in "ab":
         with pytest.raises(LogError, match=r"^one log is that of two jobs, of a and b\n"):
             executor.result_of(row)

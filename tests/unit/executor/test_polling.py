@@ -14,7 +14,7 @@ from pytest_gsw.executor import executor as executor_module
 from pytest_gsw.executor.executor import SETTLE_S, Executor
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
-from tests.unit.executor.test_executor import COMPLETED, POLL_S, RUNNING, Clock, FakeLauncher, spec
+from tests.unit.executor.test_executor import COMPLETED, POLL_S, RUNNING, Clock, FakeLauncher, spec, started
 
 ROWS = [f"r{number:02}" for number in range(60)]
 
@@ -83,8 +83,7 @@ def assert_nothing_is_asked() -> None:
 
 def test_submissions_go_on_while_the_scheduler_takes_its_time_to_answer(clock: Clock) -> None:
     launcher = UntilSubmitted(clock)
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.submit({row: spec(row) for row in ROWS[:1]})
+    executor = started(launcher, ROWS[:1])
     go_on_until_asked(executor, launcher)
     executor.submit({row: spec(row) for row in ROWS[1:]})
     assert sorted(executor.next_finished() for _ in ROWS) == ROWS
@@ -156,8 +155,7 @@ def test_a_log_that_shows_its_end_meanwhile_brings_the_next_question_forward(clo
 
     finished = threading.Event()
     launcher = Hanging(clock, script={"a": [RUNNING, RUNNING, COMPLETED]})
-    executor = Executor(launcher, POLL_S, watcher=lambda _: cast("Watch", Last()), clock=clock, sleep=clock.sleep)
-    executor.submit({"a": spec("a")})
+    executor = started(launcher, "a", watcher=lambda _: cast("Watch", Last()))
     launcher.let_go.set()
     while executor.status("a") is not RUNNING:
         executor._pump()

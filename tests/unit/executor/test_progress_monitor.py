@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_gsw.executor import progress_monitor as watch_module
@@ -518,7 +518,6 @@ LINES: dict[str, Callable[[int, float], bytes]] = {
 FRAMEWORKS = {name: name.split("'")[0].split(" ")[0] for name in LINES}
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     name=st.sampled_from(sorted(LINES)),
     start_s=st.floats(0.0, 1200.0),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import random
-import time
 from dataclasses import replace
+from multiprocessing.pool import Pool
 from pathlib import Path
 
 import pytest
@@ -408,10 +408,8 @@ class WriterBehaviour:
 
     def test_writers_at_the_same_time_lose_nothing(self, place: str) -> None:
         # They make the schema and the same series, and write each other's records: all that can collide does.
-        context = multiprocessing.get_context("spawn")
-        start_s = time.time() + 2.0
-        with context.Pool(WRITERS) as pool:
-            taken = pool.starmap(write_runs, [(place, seed, start_s) for seed in range(WRITERS)])
+        with at_once() as pool:
+            taken = pool.starmap(write_runs, [(place, seed) for seed in range(WRITERS)], chunksize=1)
         assert sum(taken) == 60  # each was new to one of them
         with open_history(place) as history:
             assert len(history.series()) == 3
@@ -422,27 +420,29 @@ class WriterBehaviour:
         spool = Spool(tmp_path / "spool")
         for number in range(40):
             spool.put(run_record(number))
-        context = multiprocessing.get_context("spawn")
-        start_s = time.time() + 2.0
-        with context.Pool(WRITERS) as pool:
-            left = pool.starmap(deliver, [(place, tmp_path / "spool", start_s)] * WRITERS)
+        with at_once() as pool:
+            left = pool.starmap(deliver, [(place, tmp_path / "spool")] * WRITERS, chunksize=1)
         assert left == [0] * WRITERS
         assert list((tmp_path / "spool").iterdir()) == []
         with open_history(place) as history:
             assert len(stored_points(history, KEY)) == 40
 
 
-def write_runs(place: str, seed: int, start_s: float) -> int:
+def at_once() -> Pool:
+    """Processes that take up their tasks once all of them are there."""
+    context = multiprocessing.get_context("spawn")
+    return context.Pool(WRITERS, context.Barrier(WRITERS).wait)
+
+
+def write_runs(place: str, seed: int) -> int:
     """One of several sessions that write the same 60 records, each in an order of its own; how many were new."""
     numbers = random.Random(seed).sample(range(60), 60)  # noqa: S311
-    time.sleep(max(0.0, start_s - time.time()))
     with open_history(place) as history:
         return sum(history.add([run_record(number, row=f"row{number % 3}")]) for number in numbers)
 
 
-def deliver(place: str, spool: Path, start_s: float) -> int:
+def deliver(place: str, spool: Path) -> int:
     """One of several sessions that deliver the same spool; how many it thinks are left."""
-    time.sleep(max(0.0, start_s - time.time()))
     with open_history(place) as history:
         return Spool(spool).deliver(history).left
 

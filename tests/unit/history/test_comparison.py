@@ -97,7 +97,7 @@ def test_two_equal_runs_of_thirty_rows_are_equal() -> None:
     # With an interval of 95 % for each row alone, 105 of 200 such pairs had a row that was slower.
     rng, sigma = random.Random(16), 0.02  # noqa: S311 - noise, not cryptography
     slower = changed = 0
-    for _ in range(80):
+    for _ in range(40):
         noises = {  # as thirty runs tell it
             key_of(record): noise_of([math.exp(rng.gauss(0, sigma)) for _ in range(30)])
             for record in rows([1.0] * 30, 0)
@@ -106,8 +106,8 @@ def test_two_equal_runs_of_thirty_rows_are_equal() -> None:
         words = {one.change for one in compare_runs(before, after, noises).rows}
         slower += "slower" in words
         changed += words != {"same"}
-    assert slower <= 7  # of 2 that are expected
-    assert changed <= 11  # of 4
+    assert slower <= 4  # of 1 that is expected
+    assert changed <= 6  # of 2
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_two_equal_runs_of_thirty_rows_are_equal() -> None:
 def test_two_equal_runs_whose_times_have_few_digits_are_equal(usual_s: float, digits: int, sigma: float) -> None:
     # Where most runs show the same number, their distances alone say that jobs hardly differ: 80 to 100 of 100 pairs.
     rng, changed = random.Random(7), 0  # noqa: S311 - noise, not cryptography
-    for _ in range(40):
+    for _ in range(20):
         levels_s = [usual_s * rng.uniform(0.98, 1.02) for _ in range(30)]
 
         def printed(level_s: float) -> float:
@@ -128,7 +128,7 @@ def test_two_equal_runs_whose_times_have_few_digits_are_equal(usual_s: float, di
             for record, level_s in zip(before, levels_s, strict=True)
         }
         changed += any(one.change != "same" for one in compare_runs(before, after, noises).rows)
-    assert changed <= 5  # of 2 that are expected
+    assert changed <= 3  # of 1 that is expected
 
 
 def test_a_row_that_is_slower_is_found_among_thirty_all_the_same() -> None:

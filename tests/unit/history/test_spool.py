@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.history import open_history
@@ -230,7 +230,6 @@ def test_more_than_one_batch_is_delivered(spool: Spool, place: str, monkeypatch:
     assert len(runs(place)) == 10
 
 
-@settings(deadline=None, max_examples=60)
 @given(deaths=st.lists(st.integers(0, 60), min_size=1, max_size=4), count=st.integers(1, 5))
 def test_nothing_is_lost_whenever_a_session_is_killed(
     tmp_path_factory: pytest.TempPathFactory, deaths: list[int], count: int

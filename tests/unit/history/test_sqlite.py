@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.history import open_history
@@ -49,7 +49,6 @@ RECORDS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     records=st.lists(RECORDS, max_size=12, unique_by=lambda record: (record.run.id, record.run.recorded_s)),
     seed=st.randoms(use_true_random=False),

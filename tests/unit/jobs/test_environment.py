@@ -154,7 +154,7 @@ def _restless_environment() -> Iterator[None]:
 @pytest.mark.usefixtures("_restless_environment")
 def test_an_environment_that_changes_meanwhile_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "_run", lambda *_, **__: Output(0, "7\n", ""))
-    for _ in range(100):
+    for _ in range(30):
         launcher = SlurmLauncher()
         for _ in range(5):
             assert launcher.submit(spec()).id == "7"

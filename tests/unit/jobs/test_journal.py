@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import ConfigurationError
@@ -331,7 +331,6 @@ def job_ids(past: RunState) -> set[tuple[str, str]]:
     return found
 
 
-@settings(max_examples=100, deadline=None)
 @given(events=EVENTS, data=st.data())
 def test_any_beginning_of_a_journal_is_readable_and_tells_of_no_job_that_was_not_written(
     events: list[tuple[str, str, str]], data: st.DataObject

@@ -273,7 +273,7 @@ def one_takes(directory: Path, holders: list[Holder]) -> None:
     for holder in holders:
         holder.tell("take")
     answers = [holder.answer() for holder in holders]
-    assert sorted(answers) == ["refused"] * 5 + ["taken"]
+    assert sorted(answers) == ["refused"] * 3 + ["taken"]
     assert holders[answers.index("taken")].ask("check") == "owned"
     assert files(directory) == [NAME]
 
@@ -282,7 +282,7 @@ def test_of_many_that_take_a_dead_ones_place_at_once_exactly_one_succeeds(
     tmp_path: Path, hold: Callable[..., Holder]
 ) -> None:
     leave(tmp_path, 1.0)
-    one_takes(tmp_path, [hold(tmp_path, 1.0, 0.1) for _ in range(6)])
+    one_takes(tmp_path, [hold(tmp_path, 1.0, 0.1) for _ in range(4)])
 
 
 def test_of_many_that_take_a_killed_ones_place_at_once_exactly_one_succeeds(
@@ -292,7 +292,7 @@ def test_of_many_that_take_a_killed_ones_place_at_once_exactly_one_succeeds(
     assert killed.ask("take") == "taken"
     killed.process.kill()
     killed.process.wait()
-    one_takes(tmp_path, [hold(tmp_path) for _ in range(6)])
+    one_takes(tmp_path, [hold(tmp_path) for _ in range(4)])
 
 
 def test_signs_of_life(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ def test_a_figure_that_was_cut_never_counts(write_log: WriteLog, name: str, end:
 IMPOSSIBLE = ("nan", "inf", "-inf", "NaN", "1e999", "-4.5", "1.#INF00", "-1.#IND", "Infinity")
 
 
+@pytest.mark.sampled(150)
 @pytest.mark.parametrize(
     ("name", "figure"),
     [(name, figure) for name in STEPS for figure in IMPOSSIBLE[: 9 if "json" in name or "mlperf" in name else 8]],

@@ -260,6 +260,7 @@ LAST_WORDS = [
 ]
 
 
+@pytest.mark.sampled(150)
 @pytest.mark.parametrize("line", LAST_WORDS)
 @pytest.mark.parametrize("head", [b"", b"[rank5]: ", b"5: ", b"ining-demo/0 [default0]:[rank0]: "])
 def test_last_words(write_log: WriteLog, head: bytes, line: bytes) -> None:
@@ -278,6 +279,7 @@ def test_a_known_cause_behind_last_words_is_named(write_log: WriteLog) -> None:
     assert name(write_log(steps(0, 12) + b"KeyboardInterrupt\n" + RAISED)) == "an exception"
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("line", LAST_WORDS)
 def test_last_words_in_the_batch_shells_output(write_log: WriteLog, tmp_path: Path, line: bytes) -> None:
     log, output = write_log(steps(0, 12)), tmp_path / "slurm-77.out"

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError
@@ -430,9 +430,6 @@ def test_hundreds_of_notes_before_the_first_step(tmp_path: Path) -> None:
     assert log.add(summary("95.5")).last == Step(None, samples_per_s=95.5, offset=300 * 32)
 
 
-FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
 def grow(content: bytes, cuts: Iterable[int], read_bytes: int) -> None:
     """The follower says the same as the reader, for every format, however the log grew."""
     with tempfile.TemporaryDirectory() as folder:
@@ -460,7 +457,6 @@ def grow_by(pieces: list[int], content: bytes, log_format: LogFormat) -> None:
         assert_same(log, log_format)
 
 
-@FEW
 @given(CONTENTS, st.lists(st.integers(0, 8000), max_size=12), st.sampled_from([300, 1 << 20]))
 @example(b"".join(EXAMPLES.values()), list(range(0, 2000, 13)), 1 << 20)
 @example(maxtext(1, "9.125") + b"GSW: MODEL=m JOB_ID=4711\r", [150, 160], 1 << 20)
@@ -468,7 +464,6 @@ def test_any_content_however_it_grows(content: bytes, cuts: list[int], read_byte
     grow(content, cuts, read_bytes)
 
 
-@settings(FEW, max_examples=20)
 @given(
     st.sampled_from(sorted(GROWING)),
     st.lists(st.tuples(st.integers(0, 30), st.integers(1, 60)), min_size=1, max_size=4),
@@ -480,7 +475,6 @@ def test_attempts_however_they_grow(name: str, attempts: list[tuple[int, int]], 
     grow_by(pieces, content, FORMATS[format_name])
 
 
-@settings(FEW, max_examples=20)
 @given(
     st.sampled_from(sorted(GROWING)),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), min_size=1, max_size=5),
@@ -498,7 +492,6 @@ def test_runs_that_say_who_they_are_however_they_grow(
     grow_by(pieces, content, FORMATS[format_name])
 
 
-@FEW
 @given(CONTENTS, st.sampled_from(["0: ", " 7: "]), st.lists(st.integers(0, 8000), max_size=12), st.data())
 def test_broken_by_srun_and_truncated(content: bytes, label: str, cuts: list[int], data: st.DataObject) -> None:
     broken = labelled(label, content)

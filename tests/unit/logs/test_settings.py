@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.logs.identity import PRINTED, identity_markers, with_identity
@@ -387,6 +387,5 @@ SENTENCES = (
 
 
 @given(st.lists(st.sampled_from(SENTENCES), max_size=5), st.sampled_from(sorted(PRINTED)), st.integers(0, 12))
-@settings(max_examples=200, deadline=None)
 def test_sentences_about_settings_say_nothing(lines: list[str], format_name: str, indent: int) -> None:
     assert said(format_name, "\n".join(" " * indent + line for line in lines)) == {}

@@ -122,6 +122,7 @@ def test_an_incident_is_beyond_its_noise_and_beyond_the_least_effect() -> None:
     assert not Effect(LEAST_EFFECT - 1e-9, Noise(0.0001, 30), 30, 30).is_incident
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("runs", [8, 15, 30])
 def test_with_few_runs_incidents_are_as_seldom(runs: int) -> None:
     rng, false = rng_of(runs), 0
@@ -138,6 +139,7 @@ def test_half_of_the_rows_make_no_incident() -> None:
     assert is_incident(lost(30, 0.0, **dict.fromkeys(ROWS[:16], 0.3)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("run_sd", "job_sd"), [(0.0, 0.03), (0.01, 0.03), (0.02, 0.02), (0.03, 0.02)])
 def test_quiet_runs_are_seldom_incidents_and_a_loss_of_the_cluster_is_one(run_sd: float, job_sd: float) -> None:
     rng, false, found = rng_of((run_sd, job_sd)), 0, 0
@@ -276,6 +278,7 @@ def test_a_usual_row_is_settled_once_more_than_half_of_the_others_are_there() ->
     assert [settled(ended) for ended in (1, 8, 15, 17, 30)] == [False, False, False, True, True]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_settled_row_comes_out_as_at_the_end_of_the_run(seed: int) -> None:
     rng = rng_of(seed)

@@ -52,6 +52,7 @@ def test_a_step_is_found_and_where_it_was() -> None:
     assert found.first_suspect == CHANGE
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("slower", "sigma"), [(step, 0.01), (step, 0.02), (creep, 0.01), (creep, 0.02)])
 def test_the_first_suspect_run_is_near_the_change(slower: Callable[[int], float], sigma: float) -> None:
     suspects = []
@@ -107,6 +108,7 @@ def test_single_slow_runs_are_no_drift() -> None:
     assert first_alarm(times_s) is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("sigma", "slower"), [(0.005, 0.045), (0.01, 0.03), (0.02, 0.05), (0.01, 0.1)])
 def test_a_warning_stays_until_the_level_is_back(sigma: float, slower: float) -> None:
     for seed in range(3):
@@ -126,6 +128,7 @@ def test_a_warning_goes_when_the_level_is_back() -> None:
     assert drift(times_s) is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("back", [65, 100])
 def test_what_comes_back_is_found_as_it_was_at_first(back: int) -> None:
     again = back + 40
@@ -147,6 +150,7 @@ def test_each_run_is_asked_with_those_up_to_it() -> None:
     assert warned == tuple(run for run in range(len(times_s)) if drift(times_s[: run + 1]))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("begin", [0, 12, 25])
 def test_a_slow_spell_in_the_reference_is_no_part_of_its_level(begin: int) -> None:
     def later(run: int) -> float:
@@ -170,6 +174,7 @@ def level_and_jobs(seed: int, count: int, sigma: float, decay: float) -> list[fl
     return [time_s * math.exp(rng.gauss(0, sigma / math.sqrt(2))) for time_s in level]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("decay", [0.8, 0.85])
 def test_a_level_that_wanders_below_the_noise_of_jobs_is_seldom_a_drift(decay: float) -> None:
     # A rule that knows lag-1 autocorrelation alone warns of 15 and 33 rows of a hundred.
@@ -185,6 +190,7 @@ def test_a_warning_of_a_noisy_row_does_not_fall_silent() -> None:
     assert silent <= 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sigma", [0.005, 0.01])
 def test_a_large_change_right_after_the_reference_is_found_at_once(sigma: float) -> None:
     for seed in range(10):
@@ -199,12 +205,14 @@ def test_what_is_no_run(bad: float) -> None:
 
 
 # The measured figures are in docs/notes/decisions.md; these few series notice a rule that is broken.
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("sigma", "rho"), [(0.01, 0.0), (0.03, 0.0), (0.02, 0.5)])
 def test_false_alarms_in_180_runs_are_rare(sigma: float, rho: float) -> None:
     series = [runs(seed, 210, sigma, rho=rho) for seed in range(1000, 1030)]
     assert sum(first_alarm(times_s) is not None for times_s in series) <= 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("sigma", "within", "share"), [(0.01, 24, 0.9), (0.02, 28, 0.45)])
 def test_a_creep_of_one_percent_a_week_is_found_within_four_weeks(sigma: float, within: int, share: float) -> None:
     alarms = [first_alarm(runs(seed, CHANGE + 28, sigma, creep), CHANGE + 1) for seed in range(2000, 2040)]
@@ -228,6 +236,7 @@ def changed(seed: int, share: float, decay: float, step: float, runs: int = 160)
     return change_in(normal_scores(values), 30)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("share", "decay"), [(0.0, 0.5), (1.0, 0.5), (0.5, 0.8), (1.0, 0.8)])
 def test_what_runs_have_in_common_beside_a_change_is_about_right(share: float, decay: float) -> None:
     found = [changed(seed, share, decay, 3.0) for seed in range(30)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.stats.drift import Autocorrelation, _log_likelihoods, normal_scores, rank_sum
-from pytest_gsw.stats.noise import deviations, median_interval, median_sd
+from pytest_gsw.stats.noise import deviations, median_sd
 from pytest_gsw.stats.slow_nodes import log_tail
 
 stats: Any = pytest.importorskip("scipy.stats", exc_type=ImportError)
@@ -93,10 +93,3 @@ def test_spread_of_a_median(jobs: int) -> None:
 @pytest.mark.parametrize("rows", [1, 2, 10, 141, 5000])
 def test_deviations_of_so_many_rows(rows: int) -> None:
     assert deviations(rows) == near(max(deviations(1), stats.norm.isf(0.01 / rows)))
-
-
-@pytest.mark.parametrize("jobs", [1, 2, 5, 6, 20, 101, 1200])
-def test_confidence_of_a_median(jobs: int) -> None:
-    found = median_interval([float(time_s) for time_s in range(1, jobs + 1)])
-    outside = stats.binom.cdf(found.low_s - 1, jobs, 0.5)
-    assert found.confidence == near(1 - 2 * outside if jobs > 1 else 0.0)

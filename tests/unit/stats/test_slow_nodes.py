@@ -79,6 +79,7 @@ def test_and_where_there_is_no_history_before() -> None:
     assert found.count([(17,)]) >= 9
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("noise", [gaussian, heavy_tails, skewed, odd_jobs])
 def test_sound_nodes_are_not_named(noise: Noise) -> None:
     assert [one for seed in range(4) for one in culprits(history(seed, 60, noise=noise))] == []

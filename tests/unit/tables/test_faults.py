@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import FileError
@@ -388,7 +388,6 @@ FRAGMENTS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     edits=st.lists(
         st.tuples(st.integers(0, len(TINY)), st.integers(0, 12), st.sampled_from(FRAGMENTS)), min_size=1, max_size=5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,10 @@ tables:
   - dtype: fp8
     rows: [{{gpus: 8, step_time_s: 0.5}}]
 """
+
+
+#: The tables of several releases are the same.
+bundled = cache(load_table)
 
 
 def written(directory: Path, releases: str) -> Path:
@@ -93,7 +98,7 @@ def test_a_releases_tables_are_those_that_hold_for_it() -> None:
     assert grok in bundled_releases()["25.03"]
     assert grok not in bundled_releases()["25.01"]
     for release, paths in bundled_releases().items():
-        assert all(release in row.source.releases for path in paths for row in load_table(path))
+        assert all(release in row.source.releases for path in paths for row in bundled(path))
 
 
 def test_a_releases_own_table_takes_the_place_of_a_documents() -> None:
@@ -150,7 +155,7 @@ def test_releases_are_ordered_by_year_and_month_whichever_kind_they_are_of() -> 
 @pytest.mark.parametrize("accelerator", ["H100", "V100", "V100-16GB", "B200", "B300", "GB200", "GB300", "CPU", "H200"])
 def test_the_releases_for_an_accelerator_are_those_with_a_row_that_can_run(accelerator: str) -> None:
     def have(paths: Sequence[Path]) -> bool:
-        return any(is_same(row.accelerator, accelerator) for path in paths for row in load_table(path))
+        return any(is_same(row.accelerator, accelerator) for path in paths for row in bundled(path))
 
     found = [release for release, paths in bundled_releases().items() if have(paths)]
     own = [""] if have(table_files(bundled_baselines())) else []

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.measurement import Measurement
@@ -42,6 +45,15 @@ def measured(log: Path, row: Baseline = LLAMA2_FP8_X128, status: JobStatus = GOO
     log_format = FORMATS[row.log_format]
     steps = read_steps(row, of, log_format)
     return measure(row, of, steps, peak_flops=peak_flops, steps=row.recipe.steps, first_index=log_format.first_index)
+
+
+def refused(
+    log: Path, row: Baseline = LLAMA2_FP8_X128, status: JobStatus = GOOD, peak_flops: float | None = 1979e12
+) -> str:
+    """Why a log is not measured."""
+    with pytest.raises(LogError) as caught:
+        measured(log, row, status, peak_flops)
+    return caught.value.fact
 
 
 def of_bytes(baseline: Baseline, log: bytes, folder: Path) -> Measurement:
