@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import pytest_gsw.demo
+from pytest_gsw.jobs.local import LocalLauncher
 from tests.integration.flux import end_all, install
 from tests.unit.tables.texts import HEAD
 
@@ -32,6 +33,7 @@ def tiny_table(*rows: str, framework: str = "maxtext") -> str:
 @pytest.fixture(autouse=True)
 def _quick_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let simulated steps take no time, and keep the machine's own settings out."""
+    monkeypatch.setattr(LocalLauncher, "poll_interval_s", 0.02)
     monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
     monkeypatch.setenv("GSW_DEMO_SEED", "20")  # the same noise in every run
     monkeypatch.setenv("NO_COLOR", "1")
@@ -98,7 +100,7 @@ RunOnce = Callable[[pytest.Pytester, Callable[[], object]], Path]
 
 @pytest.fixture(scope="module")
 def run_once(tmp_path_factory: pytest.TempPathFactory) -> RunOnce:
-    """For tests of a file that look at what one session has left: each has a copy, in which records name its own logs."""
+    """For tests of a file that look at what one session has left: each has a copy, whose files name its own logs."""
     kept = tmp_path_factory.mktemp("kept")
     origins: list[str] = []
 
@@ -106,8 +108,8 @@ def run_once(tmp_path_factory: pytest.TempPathFactory) -> RunOnce:
         here = pytester.path / ".gsw"
         if origins:
             shutil.copytree(kept / ".gsw", here)
-            for record in here.glob("runs/*/records/*.json"):
-                record.write_text(record.read_text().replace(origins[0], f"{here}/"))
+            for file in (*here.glob("runs/*/records/*.json"), *here.glob("runs/*/journal.jsonl")):
+                file.write_text(file.read_text().replace(origins[0], f"{here}/"))
         else:
             run()
             shutil.copytree(here, kept / ".gsw")

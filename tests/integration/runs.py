@@ -10,6 +10,7 @@ from typing import Any
 from pytest_gsw.history import open_history
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.stats.figures import figures
+from pytest_gsw.tables.bundled import accepted_file
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import definition_hash
 from tests.unit.results.records import JOB, SLOW, varied
@@ -81,3 +82,15 @@ def write_runs(results: Path, table: Path, seconds: tuple[float, ...] = SECONDS,
         directories.append(results / "runs" / one.run.id)
         write_record(directories[-1], one)
     return directories
+
+
+def accept(table: Path, seconds: float, image: str | None = IMAGE, cluster: str = "demo") -> str:
+    """Let a cluster accept a time for the first row of a table; returns the definition that it counts under."""
+    row = load_table(table)[0]
+    definition = definition_hash(row, image)
+    named = "" if image is None else f"    image: {image}\n"
+    accepted_file(table).write_text(
+        f"accepted:\n  - row: {row.id}\n    cluster: {cluster}\n    step_time_s: {seconds}\n    jobs: 7\n"
+        f'    spread: 0.83%\n    job_ids: "481220, 481221"\n{named}    date: 2026-11-20\n    definition: "{definition}"\n'
+    )
+    return definition

@@ -125,25 +125,21 @@ def test_metrics_of_a_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert found["first_step_time_s"] == 9.0
     assert found["median_step_time_s"] == 2.45
     assert found["global_batch_size"] == 256
-
-
-def test_metrics_with_a_statistic(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    log = tmp_path / "run.log"
-    log.write_text(MEGATRON)
-    assert metrics(capsys, str(log), "--statistic=mean[2:3]")["step_time_s"] == 2.45
-    assert main(["metrics", str(log), "--statistic=average"]) == 2
-    assert capsys.readouterr().err.startswith(
-        "pytest-gsw metrics: --statistic: got 'average', wanted last, mean or median"
-    )
-    assert main(["metrics", str(log), "--statistic="]) == 2
-    assert capsys.readouterr().err.startswith("pytest-gsw metrics: --statistic: got '', wanted last, mean or median")
-
-
-def test_metrics_of_the_last_step_only(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    log = tmp_path / "run.log"
-    log.write_text(MEGATRON)
     found = metrics(capsys, str(log), "--last")
     assert (found["step"], found["step_time_s"]) == (5, 2.41)
+    assert metrics(capsys, str(log), "--statistic=mean[2:3]")["step_time_s"] == 2.45
+    for given in ("average", ""):
+        assert main(["metrics", str(log), f"--statistic={given}"]) == 2
+        said = f"pytest-gsw metrics: --statistic: got '{given}', wanted last, mean or median"
+        assert capsys.readouterr().err.startswith(said)
+    assert main(["metrics", str(log), "--row", "llama2_70b_fp8[H100x65]"]) == 2
+    assert capsys.readouterr().err == (
+        "pytest-gsw metrics: there is no row 'llama2_70b_fp8[H100x65]'; did you mean 'llama2_70b_fp8[H100x64]'?\n"
+        "next: pytest-gsw rows\n"
+    )
+    log.write_text("")
+    assert main(["metrics", str(log)]) == 1
+    assert str(log) in capsys.readouterr().err
 
 
 def test_metrics_as_a_run_of_a_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -168,23 +164,6 @@ def test_a_log_whose_stderr_tells_of_a_bad_end(capsys: pytest.CaptureFixture[str
     errors.write_text("NVRM: Xid (PCI:0000:41:00): 79, pid=42, GPU has fallen off the bus.\n")
     assert main(["metrics", str(log), "--row", row]) == 1
     assert f"said at    {errors}:1" in capsys.readouterr().err
-
-
-def test_an_unknown_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    log = tmp_path / "run.log"
-    log.write_text(MEGATRON)
-    assert main(["metrics", str(log), "--row", "llama2_70b_fp8[H100x65]"]) == 2
-    assert capsys.readouterr().err == (
-        "pytest-gsw metrics: there is no row 'llama2_70b_fp8[H100x65]'; did you mean 'llama2_70b_fp8[H100x64]'?\n"
-        "next: pytest-gsw rows\n"
-    )
-
-
-def test_a_log_that_cannot_be_measured(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    log = tmp_path / "empty.log"
-    log.write_text("")
-    assert main(["metrics", str(log)]) == 1
-    assert str(log) in capsys.readouterr().err
 
 
 def test_a_log_as_a_run_of_a_row_is_of_no_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.junit import counts, junit_text, read_run, rebuild_junit
 from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import junit, properties, suite_properties
-from tests.integration.test_junit import assert_valid
+from tests.integration.test_junit import assert_says_all_of_a_session, assert_valid
 from tests.unit.results.records import JOB, SLOW, varied
 
 OUTCOMES = {
@@ -82,6 +82,8 @@ def test_the_same_as_pytests_own(pytester: pytest.Pytester, capsys: pytest.Captu
     again = rebuilt(directory.relative_to(pytester.path), "--strict")
     assert capsys.readouterr().out == f"{again}: 8 tests, 3 failures, 2 errors, 1 skipped\n"
     assert_alike(own, again)
+    assert_valid(own)
+    assert_says_all_of_a_session(own, directory)
     outcomes = {properties(case)["gsw_outcome"] for case in junit(again).values()}
     assert outcomes == set(OUTCOMES) - {"profiled"}
     for name, case in junit(own).items():

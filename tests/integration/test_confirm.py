@@ -11,6 +11,7 @@ from tests.integration.conftest import junit, properties, records
 
 ONE_ROW = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "--junitxml=junit.xml")
 NAME = "llama2_70b_fp8[H100x64]"
+GOOD, ONCE, SLOW, FAST = (f"llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 256, 512))
 
 
 def record(pytester: pytest.Pytester) -> dict[str, Any]:
@@ -19,81 +20,58 @@ def record(pytester: pytest.Pytester) -> dict[str, Any]:
     return records(pytester.path)[-1]
 
 
-def shown(pytester: pytest.Pytester) -> dict[str, str]:
-    return properties(junit(pytester.path / "junit.xml")[NAME])
+def test_jobs_until_the_median_of_all_decides(pytester: pytest.Pytester) -> None:
+    faults = (f"--gsw-demo={ONCE}=slow-once:12%", f"--gsw-demo={SLOW}=slow:12%", f"--gsw-demo={FAST}=fast:15%")
+    result = pytester.runpytest(
+        *("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128 or x256 or x512)", "--junitxml=junit.xml"),
+        *("--gsw-confirm=2", "-ogsw_strict=true", *faults),
+    )
+    result.assert_outcomes(passed=2, failed=2, deselected=137)
+    found, cases = {one["row"]: one for one in records(pytester.path)}, junit(pytester.path / "junit.xml")
+    assert set(cases) == {GOOD, ONCE, SLOW, FAST}  # a row stays one test case, however many jobs it had
+    assert (found[GOOD]["repeats"], found[GOOD]["verdict"]["given_reason"]) == ([], "within tolerance")
 
-
-def test_a_row_that_is_fast_enough_has_one_job(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2")
-    result.assert_outcomes(passed=1, deselected=140)
-    found = record(pytester)
-    assert (found["repeats"], found["verdict"]["given_reason"]) == ([], "within tolerance")
-
-
-def test_a_row_that_is_slow_by_chance_passes_by_the_median_of_all_its_jobs(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow-once:12%")
-    result.assert_outcomes(passed=1, deselected=140)
     result.stdout.re_match_lines([r"gsw: .* to be confirmed \(1 of 2\); submitted again, without localhost where .*"])
-    found = record(pytester)
-    slow, second = (job["judged_s"] for job in found["repeats"])
-    third = found["job"]["judged_s"]
-    assert slow == pytest.approx(4.322 * 1.12, rel=0.02)
-    assert found["measured"]["step_time_s"] == sorted((slow, second, third))[1]
-    assert len({*(job["id"] for job in found["repeats"]), found["job"]["id"]}) == 3
-    assert (shown(pytester)["gsw_jobs"], shown(pytester)["gsw_outcome"]) == ("3", "passed")
-    assert shown(pytester)["gsw_job_1"] == f"{found['repeats'][0]['id']} {slow:.4g} s on localhost"
+    once, seen = found[ONCE], properties(cases[ONCE])
+    slow, second = (job["judged_s"] for job in once["repeats"])
+    assert slow == pytest.approx(4.556 * 1.12, rel=0.02)
+    assert once["measured"]["step_time_s"] == sorted((slow, second, once["job"]["judged_s"]))[1]
+    assert len({*(job["id"] for job in once["repeats"]), once["job"]["id"]}) == 3
+    assert (seen["gsw_jobs"], seen["gsw_outcome"]) == ("3", "passed")
+    assert seen["gsw_job_1"] == f"{once['repeats'][0]['id']} {slow:.4g} s on localhost"
 
-
-def test_a_row_that_is_slow_every_time_fails(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow:12%")
-    result.assert_outcomes(failed=1, deselected=140)
     result.stdout.re_match_lines(
         [
-            r"throughput \d+,\d+ tokens/s, the median of 2 jobs, is 1\d\.\d % below the documented 121,\d+ \(allowed 5 %\)",
-            r"job 1      \d+ 4\.8\d+ s on localhost",
-            r"job 2      \d+ 4\.8\d+ s on localhost",
-            r"median     4\.8\d+ s; 4\.8\d+ to 4\.8\d+ s with 50 % confidence",
+            r"throughput \d+,\d+ tokens/s, the median of 2 jobs, is 1\d\.\d % below the documented .* \(allowed 5 %\)",
+            r"job 1      \d+ \d\.\d+ s on localhost",
+            r"job 2      \d+ \d\.\d+ s on localhost",
+            r"median     \d\.\d+ s; \d\.\d+ to \d\.\d+ s with 50 % confidence",
         ]
     )
     # Two of three are beyond the limit: the third could not bring the median back.
-    assert len(record(pytester)["repeats"]) == 1
+    assert (found[SLOW]["outcome"], len(found[SLOW]["repeats"])) == ("regressed", 1)
+    assert (found[FAST]["outcome"], len(found[FAST]["repeats"])) == ("improved", 2)  # which fails with strict
 
 
-def test_with_strict_a_row_that_is_too_fast_is_confirmed_as_well(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "-ogsw_strict=true", "--gsw-demo=*=fast:15%")
-    result.assert_outcomes(failed=1, deselected=140)
-    assert len(record(pytester)["repeats"]) == 2
-
-
-def test_a_replay_of_several_jobs_comes_to_the_same(pytester: pytest.Pytester) -> None:
+def test_a_replay_of_several_jobs_comes_to_the_same_as_long_as_their_logs_do(pytester: pytest.Pytester) -> None:
     pytester.runpytest(*ONE_ROW, "--gsw-repeat=3", "--gsw-demo=*=slow-once:12%").assert_outcomes(
         passed=1, deselected=140
     )
     first = record(pytester)
     (run,) = pytester.path.glob(".gsw/runs/*")
-    result = pytester.runpytest(f"--gsw-replay={run}", "--junitxml=junit.xml")
-    result.assert_outcomes(passed=1)
+    replay = (f"--gsw-replay={run}", "--junitxml=junit.xml")
+    pytester.runpytest(*replay).assert_outcomes(passed=1)
     again = record(pytester)
     assert again["run_id"] != first["run_id"]
     kept = ("outcome", "fact", "measured", "repeats", "job", "series_s", "verdict")
     assert {name: again[name] for name in kept} == {name: first[name] for name in kept}
-
-
-def test_a_replay_whose_earlier_logs_are_gone_is_an_error(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*ONE_ROW, "--gsw-repeat=2")
-    Path(record(pytester)["repeats"][0]["log"]).unlink()
-    (run,) = pytester.path.glob(".gsw/runs/*")
-    pytester.runpytest(f"--gsw-replay={run}").assert_outcomes(errors=1)
-
-
-def test_a_replay_notices_that_an_earlier_jobs_log_has_changed(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*ONE_ROW, "--gsw-repeat=2")
-    log = Path(record(pytester)["repeats"][0]["log"])
+    log = Path(first["repeats"][0]["log"])
     log.write_text(log.read_text() + "one line more\n")
-    (run,) = pytester.path.glob(".gsw/runs/*")
-    result = pytester.runpytest(f"--gsw-replay={run}")
-    result.assert_outcomes(errors=1)
-    result.stdout.re_match_lines([r"the log has changed since the run was recorded: [\d,]+ bytes then, [\d,]+ now"])
+    changed = pytester.runpytest(*replay)
+    changed.assert_outcomes(errors=1)
+    changed.stdout.re_match_lines([r"the log has changed since the run was recorded: [\d,]+ bytes then, [\d,]+ now"])
+    log.unlink()
+    pytester.runpytest(*replay).assert_outcomes(errors=1)
 
 
 def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytester) -> None:

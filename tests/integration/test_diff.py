@@ -63,9 +63,6 @@ def test_the_whole_text(releases: tuple[str, str], capsys: pytest.CaptureFixture
         "added: tiny_1b_bf16[H100x48]\n"
         "5 rows before, 5 after: 1 slower, 1 faster, 2 otherwise changed, 1 removed, 1 added\n"
     )
-
-
-def test_json(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rows", "--json", "--diff", *releases]) == 1
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert (found["before"], found["after"]) == (5, 5)

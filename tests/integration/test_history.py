@@ -186,15 +186,6 @@ def test_what_others_wrote_is_shown_without_control_characters_and_secrets(capsy
     ("arguments", "message"),
     [
         (
-            ["--history=none.sqlite"],
-            "there is no history none.sqlite\nnext: run rows, pytest --gsw-cluster=NAME, or name",
-        ),
-        (["--cluster=moon"], "--cluster: the history .gsw/history.sqlite is of eos, not of moon"),
-        (
-            ["llama2_70b_fp8[H100x12]"],
-            "the history .gsw/history.sqlite has no row 'llama2_70b_fp8[H100x12]'; did you mean",
-        ),
-        (
             ["--history=postgresql://u:hunt@er2@h/d"],
             "the history is named by no URL of PostgreSQL (its text is not shown",
         ),

@@ -13,37 +13,42 @@ ROW = "llama2_70b_fp8[H100x128]"
 OTHER = "llama2_70b_fp8[H100x64]"
 TWO = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (H100x64 or H100x128)", "--junitxml=junit.xml")
 
-#: Each hook that raises for one of two rows, and what the row's record says of it.
+#: By the number of GPUs of the row for which it raises, each hook, and what tells it the row.
 RAISING = {
-    "pytest_gsw_judge(baseline)": "if baseline.gpus == 128: return {}['rule']",
-    "pytest_gsw_make_job_spec(baseline)": "if baseline.gpus == 128: return {}['rule']",
-    "pytest_gsw_log_format(baseline)": "if baseline.gpus == 128: return {}['rule']",
-    "pytest_gsw_job_state_changed(baseline)": "if baseline.gpus == 128: return {}['rule']",
-    "pytest_gsw_evidence(log)": "if '128' in log.name: return {}['rule']",
-    "pytest_gsw_run_recorded(record)": "if record.row.gpus == 128: return {}['rule']",
+    64: ("pytest_gsw_judge", "baseline"),
+    128: ("pytest_gsw_make_job_spec", "baseline"),
+    256: ("pytest_gsw_log_format", "baseline"),
+    512: ("pytest_gsw_job_state_changed", "baseline"),
+    1024: ("pytest_gsw_evidence", "log"),
+    2048: ("pytest_gsw_run_recorded", "record"),
 }
+WHOSE = {"baseline": "baseline.gpus == {}", "log": "'_{}_' in log.name", "record": "record.row.gpus == {}"}
 
 
 def by_row(pytester: pytest.Pytester) -> dict[str, dict[str, Any]]:
     return {record["row"]: record for record in records(pytester.path)}
 
 
-@pytest.mark.parametrize("hook", RAISING)
-def test_a_hook_that_raises_is_an_error_of_its_row_alone(pytester: pytest.Pytester, hook: str) -> None:
-    pytester.makeconftest(f"def {hook}:\n    {RAISING[hook]}\n")
-    result = pytester.runpytest(*TWO)
-    result.assert_outcomes(passed=1, errors=1, deselected=139)
-    found = by_row(pytester)
-    name = hook.partition("(")[0]
-    fact = f"{name} of conftest.py raised KeyError: 'rule'"
-    assert (found[ROW]["outcome"], found[ROW]["fact"], found[OTHER]["outcome"]) == ("error", fact, "passed")
-    result.stdout.fnmatch_lines([fact, "at         conftest.py:2, in pytest_gsw_*"])
-    case = junit(pytester.path / "junit.xml")[ROW]
-    assert [child.tag for child in case if child.tag != "properties"] == ["error"]
+def test_a_hook_that_raises_is_an_error_of_its_row_alone(pytester: pytest.Pytester) -> None:
+    hooks = [
+        f"def {hook}({given}):\n    if {WHOSE[given].format(gpus)}: return {{}}['rule']\n"
+        for gpus, (hook, given) in RAISING.items()
+    ]
+    pytester.makeconftest("".join(hooks))
+    result = pytester.runpytest(
+        "--gsw-cluster=demo", "-k", "llama2_70b_fp8 or (405b_bf16 and x96)", "--junitxml=junit.xml"
+    )
+    result.assert_outcomes(passed=1, errors=6, deselected=134)
+    found, cases = by_row(pytester), junit(pytester.path / "junit.xml")
     (live,) = pytester.path.glob(".gsw/runs/*/live.jsonl")
     lines = [json.loads(line) for line in live.read_text().splitlines()]
     told = [line["record"] for line in lines if line["event"] == "row"]
-    assert [record["outcome"] for record in told if record["row"] == ROW] == ["error"]
+    for number, (gpus, (hook, _)) in enumerate(RAISING.items(), 1):
+        row, fact = f"llama2_70b_fp8[H100x{gpus}]", f"{hook} of conftest.py raised KeyError: 'rule'"
+        assert (found[row]["outcome"], found[row]["fact"]) == ("error", fact)
+        assert [child.tag for child in cases[row] if child.tag != "properties"] == ["error"], hook
+        assert f"at         conftest.py:{2 * number}, in pytest_gsw_" in (cases[row][-1].text or ""), hook
+        assert [record["outcome"] for record in told if record["row"] == row] == ["error"], hook
 
 
 def test_a_peak_that_raises_and_a_format_that_raises(pytester: pytest.Pytester) -> None:

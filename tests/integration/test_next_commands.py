@@ -26,31 +26,23 @@ def told(result: pytest.RunResult, name: str) -> list[str]:
     return [line.removeprefix(name).strip() for line in result.outlines if line.startswith(f"{name} ")]
 
 
-@pytest.fixture
-def broken(pytester: pytest.Pytester) -> pytest.RunResult:
+def test_the_commands_of_a_session_find_its_rows_as_they_were(pytester: pytest.Pytester) -> None:
     """A session of three broken rows and three sound ones."""
-    result = pytester.runpytest(*BROKEN, "-k", "llama2_70b_fp8", "--junitxml=junit.xml", "--gsw-report=report")
-    result.assert_outcomes(failed=2, errors=1, passed=3, deselected=135)
-    return result
+    broken = pytester.runpytest(*BROKEN, "-k", "llama2_70b_fp8", "--junitxml=junit.xml", "--gsw-report=report")
+    broken.assert_outcomes(failed=2, errors=1, passed=3, deselected=135)
+    assert main(["report", "--format=junit", "last", "-o", "rebuilt.xml"]) == 0
+    by_session, rebuilt = (commands_in(pytester.path / name) for name in ("junit.xml", "rebuilt.xml"))
+    assert by_session == rebuilt
+    assert by_session == sorted(f"{name} {line}" for name in ("again", "offline") for line in told(broken, name))
 
-
-def test_a_row_that_is_run_again_is_broken_as_it_was(pytester: pytest.Pytester, broken: pytest.RunResult) -> None:
     (again,) = (line for line in told(broken, "again") if line.endswith(f"{ONE}'"))
     assert again.startswith("pytest --gsw-cluster=demo '--gsw-demo=*x64]=slow:12%' ")
     typed(pytester, again).assert_outcomes(failed=1)
-
-
-def test_a_log_that_is_judged_again_needs_no_fault(pytester: pytest.Pytester, broken: pytest.RunResult) -> None:
     (offline,) = (line for line in told(broken, "offline") if line.endswith(f"{ONE}'"))
-    typed(pytester, offline).assert_outcomes(failed=1)
+    typed(pytester, offline).assert_outcomes(failed=1)  # a log that is judged again needs no fault
 
-
-def test_the_next_commands_of_a_run_find_the_rows_as_they_were(
-    pytester: pytest.Pytester, broken: pytest.RunResult
-) -> None:
     slow, error = (line.partition(": ")[2] for line in told(broken, "next:"))
-    page = html.unescape((pytester.path / "report" / "index.html").read_text())
-    assert slow in page
+    assert slow in html.unescape((pytester.path / "report" / "index.html").read_text())
     assert f"`{error}`" in (pytester.path / "report" / "summary.md").read_text()
     typed(pytester, error).assert_outcomes(errors=1)
     typed(pytester, slow).assert_outcomes(failed=2)
@@ -62,15 +54,6 @@ def test_a_row_of_another_release_is_run_again_by_that_release(pytester: pytest.
     result.assert_outcomes(failed=1)
     (again,) = told(result, "again")
     typed(pytester, again).assert_outcomes(failed=1)
-
-
-def test_the_rebuilt_file_and_the_session_s_name_the_same_commands(
-    pytester: pytest.Pytester, broken: pytest.RunResult
-) -> None:
-    assert main(["report", "--format=junit", "last", "-o", "rebuilt.xml"]) == 0
-    by_session, rebuilt = (commands_in(pytester.path / name) for name in ("junit.xml", "rebuilt.xml"))
-    assert by_session == rebuilt
-    assert by_session == sorted(f"{name} {line}" for name in ("again", "offline") for line in told(broken, name))
 
 
 def commands_in(path: Path) -> list[str]:

@@ -2,31 +2,67 @@
 
 from __future__ import annotations
 
-import json
 import re
+import xml.etree.ElementTree as ET
 
 import pytest
 
-from tests.integration.conftest import junit, properties
+from tests.integration.conftest import junit, properties, records
 
 ROW = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]"
 NAME = "llama2_70b_fp8[H100x128]"
+FAST = "gpt3_175b_fp8[H100x128]"
+OOM = "gpt2_52b_fp16[V100-32GBx64-{}]".format
+#: By row, what breaks it, and the fact that its error begins with.
+BROKEN = {
+    "llama2_70b_fp8[H100x64]": ("fail", r"job \d+ failed with exit code 1"),
+    "llama2_70b_fp8[H100x256]": ("oom", r"job \d+ failed with exit code 1: .*out of memory"),
+    "llama2_70b_fp8[H100x512]": ("oom-kill", r"job \d+ .*memory"),
+    "llama2_70b_fp8[H100x1024]": ("exit:3", r"job \d+ failed with exit code 3"),
+    "llama2_70b_fp8[H100x2048]": ("cancel", r"job \d+ (ended CANCELLED|failed)"),
+    "llama2_70b_bf16[H100x64]": ("nan", r"the loss or a step time is not finite at step \d+: .*nan"),
+    "llama2_70b_bf16[H100x128]": ("short", r"the log holds 30 steps, 45 of 50 needed"),
+    "llama2_70b_bf16[H100x256]": ("wrong-identity", r"the log belongs to another run, by its model size"),
+    "llama2_70b_bf16[H100x512]": (
+        "wrong-settings",
+        r"the run was not the row's: sequence length 2048 in the log, 4096 in the row",
+    ),
+    "llama2_70b_bf16[H100x1024]": ("truncated", r"the log ends at step 48, the run's last step is 49"),
+    "llama2_70b_bf16[H100x2048]": ("no-log", r".*no log"),
+    OOM("zero-id11"): (
+        "fail",
+        r"job \d+ failed with exit code 1",
+    ),  # and not by the memory that it is documented to need
+}
 
 
-def run(pytester: pytest.Pytester, fault: str, *options: str, row: str = ROW) -> pytest.RunResult:
-    name = row.partition("::")[2]
-    return pytester.runpytest("--gsw-cluster=demo", f"--gsw-demo={name}={fault}", row, "--junitxml=junit.xml", *options)
+def run(pytester: pytest.Pytester, fault: str, *options: str) -> pytest.RunResult:
+    return pytester.runpytest("--gsw-cluster=demo", f"--gsw-demo={NAME}={fault}", ROW, *options)
 
 
-def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def kinds(case: ET.Element) -> list[str]:
+    return [child.tag for child in case]
+
+
+def test_a_session_with_every_fault(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")  # pytest then does not cut the summary's lines to the terminal's width
-    result = run(pytester, "slow:12%")
+    faults = {NAME: "slow:12%", FAST: "fast:12%"} | {row: fault for row, (fault, _) in BROKEN.items()}
+    result = pytester.runpytest(
+        *("--gsw-cluster=demo", "--junitxml=junit.xml", "-rfEx"),
+        *("-k", f"llama2_70b or zero-id11 or hf-zero2-offload] or {FAST.replace('[', ' and ')[:-1]}"),
+        *(f"--gsw-demo={row}={fault}" for row, fault in faults.items()),
+    )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(passed=1, failed=1, errors=len(BROKEN), xfailed=1, deselected=126)
+    cases = junit(pytester.path / "junit.xml")
+    for row, (fault, fact) in BROKEN.items():
+        assert kinds(cases[row]) == ["properties", "error"], fault
+        assert properties(cases[row])["gsw_outcome"] == "error"
+        assert re.match(fact, properties(cases[row])["gsw_fact"]), fault
+        assert re.search(r"^next +\w", cases[row][-1].text or "", re.MULTILINE), fault
+
     result.stdout.re_match_lines(
         [
-            r"llama2_70b_fp8\[H100x128\]  REGRESSED  throughput -1\d\.\d %  5\.\d+ s/step  MFU 3\d\.\d % .*\[100%\]",
-            r"_+ llama2_70b_fp8\[H100x128\] +_+",
             r"throughput 20\d,\d{3} tokens/s is 1\d\.\d % below the documented 230,153 \(allowed 5 %\)",
             r"throughput \(tokens/s\) +20\d,\d{3} +230,153 +-1\d\.\d % +-5\.0 % +regressed",
             (
@@ -37,45 +73,23 @@ def test_a_slow_row_fails_with_the_whole_story(pytester: pytest.Pytester, monkey
             r"FAILED baselines/maxtext/llama2_70b\.yaml::llama2_70b_fp8\[H100x128\] - throughput .* is 1\d\.\d % below .*",
         ],
     )
-    case = junit(pytester.path / "junit.xml")[NAME]
-    assert [child.tag for child in case] == ["properties", "failure"]
-    facts = properties(case)
-    assert facts["gsw_outcome"] == "regressed"
+    result.stdout.re_match_lines(
+        [r"llama2_70b_fp8\[H100x128\] +REGRESSED  throughput -1\d\.\d %  5\.\d+ s/step  MFU 3\d\.\d % .*%\]"]
+    )
+    result.stdout.no_re_match_line(r"since .*")  # no other run is known
+    facts = properties(cases[NAME])
+    assert (kinds(cases[NAME]), facts["gsw_outcome"]) == (["properties", "failure"], "regressed")
     assert facts["gsw_documented_step_time_s"] == "4.556"
     assert float(facts["gsw_measured_step_time_s"]) == pytest.approx(4.556 * 1.12, rel=0.02)
 
-
-def test_a_failure_says_since_when_it_is_so(pytester: pytest.Pytester) -> None:
-    run(pytester, "slow:0%", "--gsw-history=history.sqlite").assert_outcomes(passed=1)
-    first = run(pytester, "slow:12%", "--gsw-history=history.sqlite")
-    first.stdout.re_match_lines([r"throughput .* below .*", r"since      this run", r"baseline   .*"])
-    again = run(pytester, "slow:12%", "--gsw-history=history.sqlite")
-    again.stdout.re_match_lines(
-        [r"throughput .* below .*", r"since      \d{4}-\d\d-\d\d \d\d:\d\d, 2 runs", r"baseline   .*"]
-    )
-    # A row of which no other run is known says nothing.
-    run(pytester, "slow:12%", "--gsw-history=none").stdout.no_re_match_line(r"since .*")
-
-
-def test_a_fast_row_passes_and_is_listed(pytester: pytest.Pytester) -> None:
-    result = run(pytester, "fast:12%")
-    result.assert_outcomes(passed=1)
     result.stdout.re_match_lines(
-        [r"=+ faster than documented =+", rf"{re.escape(NAME)}  IMPROVED   throughput \+1\d\.\d %  [34]\.\d+ s/step .*"]
+        [r"=+ faster than documented =+", rf"{re.escape(FAST)}  IMPROVED   throughput \+1\d\.\d %  .* s/step .*"]
     )
-    assert properties(junit(pytester.path / "junit.xml")[NAME])["gsw_outcome"] == "improved"
+    assert properties(cases[FAST])["gsw_outcome"] == "improved"
+    result.stdout.fnmatch_lines(["XFAIL * - ran out of memory, as documented"])
+    assert kinds(cases[OOM("hf-zero2-offload")]) == ["properties", "skipped"]
 
-
-def test_a_fast_row_fails_when_strict(pytester: pytest.Pytester) -> None:
-    result = run(pytester, "fast:12%", "-ogsw_strict=true")
-    result.assert_outcomes(failed=1)
-    result.stdout.re_match_lines([r"throughput .* is 1\d\.\d % above the documented 230,153 \(allowed 5 %\)"])
-
-
-def test_the_record_says_what_log_and_row_agree_on(pytester: pytest.Pytester) -> None:
-    run(pytester, "slow:0%").assert_outcomes(passed=1)
-    (path,) = pytester.path.glob(".gsw/runs/*/records/*.json")
-    compared = json.loads(path.read_text())["compared"]
+    compared = next(one for one in records(pytester.path) if one["row"] == NAME)["compared"]
     assert compared.pop("job").isdigit()
     assert compared == {
         "model": "llama2",
@@ -91,39 +105,13 @@ def test_the_record_says_what_log_and_row_agree_on(pytester: pytest.Pytester) ->
         "precision": "fp8",
         "steps": "50",
     }
-    said = properties(junit(pytester.path / "junit.xml")[NAME])["gsw_compared"]
-    assert "sequence length 4096, layers 80, hidden size 8192, FSDP 128, precision fp8, steps 50" in said
+    assert "layers 80, hidden size 8192, FSDP 128, precision fp8, steps 50" in facts["gsw_compared"]
 
 
-@pytest.mark.parametrize(
-    ("fault", "fact"),
-    [
-        ("fail", r"job \d+ failed with exit code 1.*"),
-        ("oom", r"job \d+ failed with exit code 1: .*out of memory.*"),
-        ("oom-kill", r"job \d+ .*memory.*"),
-        ("exit:3", r"job \d+ failed with exit code 3"),
-        ("cancel", r"job \d+ (ended CANCELLED|failed).*"),
-        ("nan", r"the loss or a step time is not finite at step \d+: .*nan.*"),
-        ("short", r"the log holds 30 steps, 45 of 50 needed"),
-        ("wrong-identity", r"the log belongs to another run, by its model size"),
-        ("wrong-settings", r"the run was not the row's: sequence length 2048 in the log, 4096 in the row"),
-        ("truncated", r"the log ends at step 48, the run's last step is 49"),
-    ],
-)
-def test_what_keeps_a_row_from_being_measured_is_an_error(pytester: pytest.Pytester, fault: str, fact: str) -> None:
-    result = run(pytester, fault)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(errors=1)
-    result.stdout.re_match_lines([fact, r"next +\w.*"])
-    case = junit(pytester.path / "junit.xml")[NAME]
-    assert [child.tag for child in case] == ["properties", "error"]
-    assert properties(case)["gsw_outcome"] == "error"
-
-
-def test_a_log_that_never_appears_is_an_error(pytester: pytest.Pytester) -> None:
-    result = run(pytester, "no-log")
-    result.assert_outcomes(errors=1)
-    result.stdout.re_match_lines([r".*no log.*"])
+def test_a_failure_says_since_when_it_is_so(pytester: pytest.Pytester) -> None:
+    run(pytester, "slow:0%").assert_outcomes(passed=1)
+    for since in (r"since      this run", r"since      \d{4}-\d\d-\d\d \d\d:\d\d, 2 runs"):
+        run(pytester, "slow:12%").stdout.re_match_lines([r"throughput .* below .*", since, r"baseline   .*"])
 
 
 def test_a_stalled_job_ends_at_its_time_limit(pytester: pytest.Pytester) -> None:
@@ -137,27 +125,6 @@ def test_a_stalled_job_ends_at_its_time_limit(pytester: pytest.Pytester) -> None
     )
 
 
-def test_a_documented_out_of_memory_is_expected(pytester: pytest.Pytester) -> None:
-    row = "baselines/deepspeed/gpt2.yaml::gpt2_52b_fp16[V100-32GBx64-zero-id11]"
-    result = pytester.runpytest("--gsw-cluster=demo", row, "-rx", "--junitxml=junit.xml")
-    result.assert_outcomes(xfailed=1)
-    result.stdout.fnmatch_lines(["XFAIL * - ran out of memory, as documented"])
-    case = next(iter(junit(pytester.path / "junit.xml").values()))
-    assert [child.tag for child in case] == ["properties", "skipped"]
-
-
-def test_an_out_of_memory_that_does_not_come_is_a_failure(pytester: pytest.Pytester) -> None:
-    row = "baselines/deepspeed/gpt2.yaml::gpt2_52b_fp16[V100-32GBx64-zero-id11]"
-    result = run(pytester, "slow:0%", row=row)
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["is documented to run out of memory, but its job completed"])
-
-
-def test_a_row_of_an_expected_failure_that_fails_otherwise_is_an_error(pytester: pytest.Pytester) -> None:
-    row = "baselines/deepspeed/gpt2.yaml::gpt2_52b_fp16[V100-32GBx64-zero-id11]"
-    run(pytester, "fail", row=row).assert_outcomes(errors=1)
-
-
 def test_the_first_failure_ends_the_session_and_the_other_jobs(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(
         "--gsw-cluster=demo", "--gsw-demo=*=stall", "--gsw-demo=*x2048]=slow:20%", "-k", "llama2_70b_fp8", "-x"
@@ -166,18 +133,23 @@ def test_the_first_failure_ends_the_session_and_the_other_jobs(pytester: pytest.
     result.stdout.re_match_lines([r"gsw: \d jobs? (was|were) still pending or running, and cancelled"])
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "'PASSED'",
-        "Verdict(Outcome.PASSED, float('nan'), float('nan'), 0.05)",
-        "Verdict(Outcome.PASSED, 0.0, 1.0, 0.05)",
-    ],
-)
-def test_what_a_hook_makes_up_does_not_pass(pytester: pytest.Pytester, answer: str) -> None:
-    pytester.makeconftest(f"from pytest_gsw import Outcome, Verdict\n\ndef pytest_gsw_judge():\n    return {answer}\n")
-    result = run(pytester, "slow:50%")
-    result.assert_outcomes(errors=1)
-    is_none = "an implementation of pytest_gsw_judge returned 'PASSED', which is no Verdict"
-    is_odd = "pytest_gsw_judge of conftest.py raised ValueError: 'verdict.measured_s' is *, wanted a number above 0"
-    result.stdout.fnmatch_lines([is_none if answer == "'PASSED'" else is_odd])
+def test_what_a_hook_makes_up_does_not_pass(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """\
+from pytest_gsw import Outcome, Verdict
+
+def pytest_gsw_judge(baseline):
+    if baseline.gpus == 64:
+        return "PASSED"
+    measured_s = 0.0 if baseline.gpus == 128 else float("nan")
+    return Verdict(Outcome.PASSED, measured_s, 1.0, 0.05)
+"""
+    )
+    rows = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128 or x256)", "--gsw-demo=*=slow:50%")
+    pytester.runpytest(*rows).assert_outcomes(errors=3, deselected=138)
+    facts = {one["gpus"]: one["fact"] for one in records(pytester.path)}
+    assert facts.pop(64) == "an implementation of pytest_gsw_judge returned 'PASSED', which is no Verdict"
+    odd = (
+        "pytest_gsw_judge of conftest.py raised ValueError: 'verdict.measured_s' is {}, wanted a number above 0".format
+    )
+    assert facts == {128: odd("0.0"), 256: odd("nan")}

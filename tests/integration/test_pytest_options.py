@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-BROKEN = ("--gsw-cluster=demo", "-k", "gpt3_175b", "--gsw-demo=*x256]=slow:10%", "--gsw-demo=*x512]=fail")
+ROWS = ("--gsw-cluster=demo", "-k", "gpt3_175b and not x128 and not x2048")
+BROKEN = (*ROWS, "--gsw-demo=*x256]=slow:10%", "--gsw-demo=*x512]=fail")
 ONE_AT_A_TIME = "-ogsw_max_jobs=1"  # the largest row first, so that the order is known
 
 
 def test_lf_runs_what_failed(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*BROKEN).assert_outcomes(passed=3, failed=1, errors=1, deselected=136)
+    pytester.runpytest(*BROKEN).assert_outcomes(passed=1, failed=1, errors=1, deselected=138)
     pytester.runpytest("--gsw-cluster=demo", "--lf").assert_outcomes(passed=2, deselected=139)
 
 
 def test_sw_stops_at_the_first_failure_and_goes_on_from_it(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*BROKEN, "--sw", ONE_AT_A_TIME).assert_outcomes(passed=2, errors=1, deselected=136)
-    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "--sw")
-    assert result.parseoutcomes()["passed"] == 3
+    pytester.runpytest(*BROKEN, "--sw", ONE_AT_A_TIME).assert_outcomes(passed=1, errors=1, deselected=138)
+    assert pytester.runpytest(*ROWS, "--sw").parseoutcomes()["passed"] == 2
 
 
-def test_quiet_is_quiet(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "-q")
-    assert next(line for line in result.outlines if line.strip()).startswith(".....")
-    assert len([line for line in result.outlines if line.strip()]) == 2
+def test_quiet_is_quiet_and_pytests_own_junit_report_may_be_left_out(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b and (x128 or x256)", "-q", "-p", "no:junitxml")
+    assert result.ret == pytest.ExitCode.OK
+    lines = [line for line in result.outlines if line.strip()]
+    assert (lines[0][:3], len(lines)) == (".. ", 2)
 
 
 def test_a_plan_without_a_terminal(pytester: pytest.Pytester) -> None:
@@ -41,21 +42,15 @@ def test_a_mark_of_a_conftest_skips_a_row(pytester: pytest.Pytester) -> None:
                     item.add_marker(pytest.mark.skip(reason="rack 7 is down"))
         """
     )
-    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b", "-rs")
-    result.assert_outcomes(passed=4, skipped=1, deselected=136)
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b and (x128 or x256)", "-rs")
+    result.assert_outcomes(passed=1, skipped=1, deselected=139)
     result.stdout.fnmatch_lines(["SKIPPED * rack 7 is down"])
-    assert len(list(pytester.path.glob(".gsw/runs/*/batch/*.out"))) == 4
+    assert len(list(pytester.path.glob(".gsw/runs/*/batch/*.out"))) == 1
 
 
 def test_a_session_that_waits_says_where_it_stands(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_gsw.session.progress.HEARTBEAT_S", 0.2)
-    arguments = ("--gsw-cluster=demo", "-k", "gpt3_175b and H100x128", "--gsw-demo=*=stall", "--gsw-timeout=0.05")
+    arguments = ("--gsw-cluster=demo", "-k", "gpt3_175b and H100x128", "--gsw-demo=*=stall", "--gsw-timeout=0.02")
     result = pytester.runpytest(*arguments)
     result.stdout.re_match_lines([r"gsw: 0 of 1 done, 1 running on 128 GPUs.*"])
     assert "running on" not in pytester.runpytest(*arguments, "-q").stdout.str()
-
-
-def test_without_pytests_own_junit_report(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b and x128", "-p", "no:junitxml")
-    assert result.parseoutcomes()["passed"] >= 1
-    assert result.ret == pytest.ExitCode.OK

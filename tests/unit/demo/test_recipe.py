@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,11 +14,20 @@ from pytest_gsw.demo import recipe
 from pytest_gsw.demo.recipe import find_row, play, train
 from pytest_gsw.demo.writers import Event
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.stats.verdict import Outcome, judge
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.measure import measure_as_documented
+from pytest_gsw.validation.run import Run, ran_out_of_memory
 from tests.unit.demo.conftest import ENVIRONMENT, Trained
 
 Train = Callable[..., Trained]
 Rows = Mapping[str, Baseline]
+BUNDLED = load_tables([bundled_baselines()])
 NAMES = (
     "paxml",
     "nemo",
@@ -163,3 +173,22 @@ def test_a_format_without_a_writer(rows: Rows, trained: Train) -> None:
 def test_a_job_without_a_row() -> None:
     with pytest.raises(ConfigurationError, match=r"^GSW_BASELINE_FILE is not set"):
         find_row({})
+
+
+@pytest.mark.parametrize("table", sorted({row.location.path for row in BUNDLED}), ids=lambda path: path.stem)
+def test_every_bundled_row_comes_to_what_is_documented(table: Path, trained: Train, tmp_path: Path) -> None:
+    """As a session measures and judges it, but for the job."""
+    log = tmp_path / "run.log"
+    for row in (one for one in BUNDLED if one.location.path == table):
+        variables = {"JOB_TOTAL_GPUS": str(row.gpus), "SLURM_JOB_NUM_NODES": str(row.nodes)}
+        run = trained(row, GPUS_PER_NODE=str(row.gpus_per_node), GSW_DEMO_SEED="20", **variables)
+        log.write_bytes(run.log)
+        ended = Run("481220", JobStatus(JobState.COMPLETED, exit_code=run.exit_code), log)
+        if row.expected_failure:
+            assert run.exit_code == 1, row.id
+            assert ran_out_of_memory(replace(ended, status=JobStatus(JobState.FAILED, exit_code=1))), row.id
+            continue
+        check_job(ended, row.recipe.may_fail)
+        log_format = FORMATS[row.log_format]
+        measurement = measure_as_documented(row, ended, read_steps(row, ended, log_format), log_format)
+        assert judge(row, measurement, row.tolerance).outcome is Outcome.PASSED, row.id

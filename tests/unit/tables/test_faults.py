@@ -93,6 +93,7 @@ CASE = "wanted a short name of a-z, 0-9, '.' and '-', at most 60 characters"
         ("mfu", "0%", f"got '0%', {PERCENTAGE}"),
         ("mfu", "-5%", f"got '-5%', {PERCENTAGE}"),
         ("mfu", "100.1%", f"got '100.1%', {PERCENTAGE}"),
+        ("mfu", "nan%", f"got 'nan%', {PERCENTAGE}"),
         ("mfu", "[5%]", PERCENTAGE),
         ("tolerance", "101%", f"got '101%', {PERCENTAGE}"),
         ("tolerance", "100%", "got '100%', wanted a percentage above 0% and below 100%, such as 5%"),
