@@ -28,20 +28,20 @@ def run(asked: argparse.Namespace) -> Answer:
         raise ConfigurationError("--json is of the list; leave it out")
     now_s = time.time()
     with opened(asked) as history:
-        found = _found(history, asked, now_s)
+        found = _read_alarms(history, asked, now_s)
         if asked.action is not None:
-            return Answer(_decide(history, asked, _named(found, asked.alarm), now_s))
+            return Answer(_decide(history, asked, _find_alarm(found, asked.alarm), now_s))
     status = 1 if any(one.stands for one in found) else 0
     return quoted_answer(asked, [_facts(one) for one in found], _text(found), status)
 
 
-def _found(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
+def _read_alarms(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
     accepted = accepted_figures(asked.ini.tables(asked.baselines))
     found = [one for name in clusters_of(history, asked) for one in alarms_of(history, name, accepted, now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))
 
 
-def _named(found: Sequence[Alarm], given: str | None) -> Alarm:
+def _find_alarm(found: Sequence[Alarm], given: str | None) -> Alarm:
     if not given:
         raise ConfigurationError("name an alarm\nnext: pytest-gsw alarms")
     same = [one for one in found if one.id == given] or [one for one in found if one.id.startswith(given)]

@@ -35,7 +35,7 @@ def run(asked: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     before, after = _of_directory(asked.ini, asked.before), _of_directory(asked.ini, asked.after)
     if before is not None and after is not None:
-        noises = _known_noises(asked, before, after)
+        noises = _read_noises(asked, before, after)
     else:
         with known_history(asked) as history:
             before = records_in(asked.ini, history, asked.before) if before is None else before
@@ -47,7 +47,7 @@ def run(asked: argparse.Namespace) -> Answer:
     return Answer(_csv(compared) if asked.csv else _text(compared), compared.status)
 
 
-def _known_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
+def _read_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
     """The noise of each row by the history; nothing without one: directories are compared all the same.
 
     Raises:

@@ -70,7 +70,11 @@ def run(asked: argparse.Namespace) -> Answer:
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
     if asked.csv:
         return Answer(_csv(points))
-    lines = [_table(points, noises, hidden=len(histories) - len(shown)), *_redefined(histories), *_changes(shown)]
+    lines = [
+        _table(points, noises, hidden=len(histories) - len(shown)),
+        *_definition_changes(histories),
+        *_changes(shown),
+    ]
     lines += [f"not counted: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
     facts = [_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()]
     return quoted_answer(asked, facts, "\n".join(lines))
@@ -91,16 +95,16 @@ def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKe
     return "\n".join(lines)
 
 
-def _redefined(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
+def _definition_changes(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
     """The onset of each row's newest definition, with the changes that the environment of its jobs shows."""
     of_rows: dict[tuple[str, str], list[RowHistory]] = {}
     for key, past in histories.items():
         of_rows.setdefault((key.row, key.cluster), []).append(past)
-    told = {of: _redefined_text(newest, earlier) for of, (newest, *earlier) in of_rows.items() if earlier}
+    told = {of: _definition_change_text(newest, earlier) for of, (newest, *earlier) in of_rows.items() if earlier}
     return [f"{row} on {cluster}: {text}" for (row, cluster), text in told.items() if text]
 
 
-def _redefined_text(newest: RowHistory, earlier: Iterable[RowHistory]) -> str:
+def _definition_change_text(newest: RowHistory, earlier: Iterable[RowHistory]) -> str:
     before = max((past.points[-1] for past in earlier), key=lambda point: point.time_s)
     since = next((point for point in newest.points if point.time_s > before.time_s), None)
     changed = "" if since is None else changes_text(changes_of(before, since))
@@ -112,11 +116,11 @@ def _changes(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
     return [
         f"{key.row} on {key.cluster}: {change_text(change)}"
         for key, past in histories.items()
-        for change in _told(past.changes)
+        for change in _notable_changes(past.changes)
     ]
 
 
-def _told(changes: Sequence[Change]) -> list[Change]:
+def _notable_changes(changes: Sequence[Change]) -> list[Change]:
     """The newest change with an effect, and the newest one."""
     beyond_noise = next((change for change in reversed(changes) if change.is_beyond_noise), None)
     return [change for change in changes if change is beyond_noise or change is changes[-1]]
@@ -219,7 +223,7 @@ def _import(asked: argparse.Namespace) -> Answer:
     if asked.csv or asked.json or asked.all:
         raise ConfigurationError("an import prints what it has added; leave out --csv, --json and --all")
     with opened(asked, make=True) as history:
-        found = _imported(asked, history)
+        found = _import_runs(asked, history)
         for what, lines in (("left out", found.left_out), ("note", found.notes)):
             for line in lines:
                 sys.stderr.write(f"pytest-gsw history: {what}: {redact(line, os.environ)}\n")
@@ -244,7 +248,7 @@ def _counts(found: Imported, added: int) -> str:
     return ", ".join(counts)
 
 
-def _imported(asked: argparse.Namespace, history: History) -> Imported:
+def _import_runs(asked: argparse.Namespace, history: History) -> Imported:
     if asked.add:
         if asked.rows or asked.cluster:
             raise ConfigurationError("--add takes whole runs; leave out rows and --cluster")

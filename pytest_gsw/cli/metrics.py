@@ -59,7 +59,9 @@ def run(asked: argparse.Namespace) -> Answer:
             raise LogError(f"{name} is {value:g}: the numbers in {asked.log} cannot be measured")
     if asked.json:
         return json_answer(facts)
-    return Answer("\n".join(f"{name:<24} {_shown(name, value)}" for name, value in facts.items() if value is not None))
+    return Answer(
+        "\n".join(f"{name:<24} {_format_value(name, value)}" for name, value in facts.items() if value is not None)
+    )
 
 
 def _facts(asked: argparse.Namespace, log_format: LogFormat, row: Baseline | None) -> dict[str, Any]:
@@ -205,7 +207,7 @@ def _row_metrics(
     }
 
 
-def _shown(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     if name in {"change", "throughput_change"}:
         return percent(value)
     if name in metrics.PERCENTAGES | {"tolerance"}:

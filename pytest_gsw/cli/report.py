@@ -47,7 +47,7 @@ def run(asked: argparse.Namespace) -> Answer:
         return _as_text(asked)
     # A run can be shown without others.
     with known_history(asked) as history:
-        found = [_asked(asked.ini, given, history) for given in dict.fromkeys(asked.runs)]
+        found = [_read_run(asked.ini, given, history) for given in dict.fromkeys(asked.runs)]
         directory = asked.output or _default_output([run for _, run in found])
         records = [record for of_run, _ in found for record in of_run]
         runs = {records[0].run.id if records else run.directory.name: run for records, run in found}
@@ -57,7 +57,7 @@ def run(asked: argparse.Namespace) -> Answer:
             index = write_report(run_reports(records, reader, runs), directory, history)
         except OSError as error:
             raise ConfigurationError(f"the report cannot be written: {error.strerror}: {error.filename}") from None
-    return Answer(f"{index}: {_said(found)}")
+    return Answer(f"{index}: {_counts_text(found)}")
 
 
 def _as_text(asked: argparse.Namespace) -> Answer:
@@ -89,7 +89,7 @@ def report_of(asked: argparse.Namespace, records: Sequence[Record], run: Run) ->
     return run_report(records, run)
 
 
-def _asked(ini: Ini, given: str, history: History | None) -> tuple[tuple[Record, ...], Run]:
+def _read_run(ini: Ini, given: str, history: History | None) -> tuple[tuple[Record, ...], Run]:
     """A run of a directory, or of the history; a ConfigurationError if there is none, or nothing in it."""
     found = run_directory(ini, given)
     if found is None:
@@ -109,7 +109,7 @@ def _default_output(runs: Sequence[Run]) -> Path:
     return directory / NAME
 
 
-def _said(found: Sequence[tuple[tuple[Record, ...], Run]]) -> str:
+def _counts_text(found: Sequence[tuple[tuple[Record, ...], Run]]) -> str:
     if len(found) > 1:
         return plural(len(found), "run")
     ((records, run),) = found

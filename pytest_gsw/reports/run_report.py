@@ -412,7 +412,7 @@ class RunReport:
         """Its rows without a record: each is an error."""
         recorded = {record.row.node_id for record in self.records}
         missing = ((name, why) for name, why in self.run.missing.items() if name not in recorded)
-        return tuple(Unrecorded(name, why, _facts_of(self.run.noted.rows.get(name, {}))) for name, why in missing)
+        return tuple(Unrecorded(name, why, _manifest_facts(self.run.noted.rows.get(name, {}))) for name, why in missing)
 
     @property
     def left(self) -> int:
@@ -519,7 +519,7 @@ def advice_of(fact: str) -> str:
     return _ADVICE.get(fact.rpartition(": ")[2], "")
 
 
-def _facts_of(noted: Mapping[str, str]) -> Mapping[str, str]:
+def _manifest_facts(noted: Mapping[str, str]) -> Mapping[str, str]:
     is_whole = set(FACTS) <= set(noted) and noted["gpus"].isascii() and noted["gpus"].isdigit()
     return {name: noted[name] for name in FACTS} if is_whole else {}
 
@@ -668,7 +668,7 @@ def run_report(
     """
     listed = list(records)
     run_id = listed[0].run.id if listed else "" if run is None else run.directory.name
-    (found,) = _reports({run_id: listed}, {} if run is None else {run_id: run}, history)
+    (found,) = _build_reports({run_id: listed}, {} if run is None else {run_id: run}, history)
     return found
 
 
@@ -681,26 +681,28 @@ def run_reports(
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs or {}}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
-    found = _reports(by_run, {run_id: (runs or {}).get(run_id) or Run(RUNS / run_id) for run_id in by_run}, history)
+    found = _build_reports(
+        by_run, {run_id: (runs or {}).get(run_id) or Run(RUNS / run_id) for run_id in by_run}, history
+    )
     return tuple(sorted(found, key=lambda one: (one.begin_s or 0.0, one.run_id), reverse=True))
 
 
-def _reports(
+def _build_reports(
     by_run: Mapping[str, Sequence[Record]], runs: Mapping[str, Run], history: History | HistoryReader | None
 ) -> list[RunReport]:
     reader = HistoryReader(history) if isinstance(history, History) else history
     # A session redacts its records; a file may hold anything.
     shown = {run_id: [redact(record, os.environ) for record in of_run] for run_id, of_run in by_run.items()}
-    begun_runs = {run_id: _begun(run) for run_id, run in runs.items()}
+    begun_runs = {run_id: _with_manifest(run) for run_id, run in runs.items()}
     if reader is not None:
         reader.read([record for of_run in shown.values() for record in of_run], begun_runs.values())
     return [
-        _report(redact(name, os.environ), of_run, begun_runs.get(name) or Run(Path()), reader)
+        _build_report(redact(name, os.environ), of_run, begun_runs.get(name) or Run(Path()), reader)
         for name, of_run in shown.items()
     ]
 
 
-def _begun(run: Run) -> Run:
+def _with_manifest(run: Run) -> Run:
     """A run with what its session wrote down before it began."""
     known = begun(run.directory)
     noted = redact(read_noted(run.directory), os.environ)
@@ -708,8 +710,8 @@ def _begun(run: Run) -> Run:
     return replace(run, missing=missing, noted=noted, begun_s=None if known is None else known.begun_s or None)
 
 
-def _report(run_id: str, records: Sequence[Record], run: Run, reader: HistoryReader | None) -> RunReport:
-    rows, broken = _rows(records, reader)
+def _build_report(run_id: str, records: Sequence[Record], run: Run, reader: HistoryReader | None) -> RunReport:
+    rows, broken = _build_rows(records, reader)
     run = replace(run, missing={**run.missing, **broken})
     if reader is None:
         return RunReport(run_id, run, rows, alarms=run.alarms or ())
@@ -741,7 +743,7 @@ def _row_history(record: Record, histories: Mapping[SeriesKey, RowHistory]) -> R
     return histories.get(key, RowHistory()).without(record.run.id, until_s, current_run).including_run(current_run)
 
 
-def _rows(records: Sequence[Record], reader: HistoryReader | None) -> tuple[tuple[Row, ...], dict[str, str]]:
+def _build_rows(records: Sequence[Record], reader: HistoryReader | None) -> tuple[tuple[Row, ...], dict[str, str]]:
     """The rows of a run, and by node id why a record cannot be shown."""
     names = page_names(record.row.node_id for record in records)
     rows, broken = [], {}
@@ -772,7 +774,7 @@ def judged_by(rows: Iterable[Row], history: History) -> dict[tuple[str, str], di
     wanted: dict[str, set[str]] = {}
     for row in rows:
         newest = row.past.measured[-LISTED_RUNS:]
-        if any(_is_unlike(row, point) for point in newest):
+        if any(_differs_from_current(row, point) for point in newest):
             for point in newest:
                 wanted.setdefault(point.run_id, set()).add(row.record.row.id)
     found: dict[tuple[str, str], dict[str, float]] = {}
@@ -804,12 +806,12 @@ def current_reference(row: Row) -> tuple[float | None, str]:
 def reference_at(row: Row, point: Point, known: Mapping[str, float]) -> float | None:
     """The reference of a run of the row in seconds; ``None`` if it is unknown, and not the current one."""
     found = known.get(point.run_id)
-    if found is not None or (point.run_id != row.record.run.id and _is_unlike(row, point)):
+    if found is not None or (point.run_id != row.record.run.id and _differs_from_current(row, point)):
         return found
     return current_reference(row)[0]
 
 
-def _is_unlike(row: Row, point: Point) -> bool:
+def _differs_from_current(row: Row, point: Point) -> bool:
     """True if the outcome of a run is not the one by the current reference and tolerance."""
     held_s, _ = current_reference(row)
     if held_s is None or point.outcome not in _BY_FIGURE:

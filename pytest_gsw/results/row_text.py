@@ -103,10 +103,10 @@ def verdict_fact(
         # The table's throughput if it has one; the comparison itself rests on the step time.
         documented = f"{record_documented.get(metrics.TOKENS_PER_S.key) or per_second / verdict.documented_s:,.0f}"
         reference = f"{per_second / verdict.reference_s:,.0f}" if is_accepted else documented
-    compared = f"{_changed(verdict.throughput_change, words)} the {kind} {reference}{unit}{of_whom}"
-    fact = f"{measured} is {compared} ({_allowed(verdict)}){_ranks(verdict.ranks)}"
+    compared = f"{_change_words(verdict.throughput_change, words)} the {kind} {reference}{unit}{of_whom}"
+    fact = f"{measured} is {compared} ({_limit_text(verdict)}){_ranks(verdict.ranks)}"
     if is_accepted:
-        fact += f", {_changed(verdict.documented_throughput_change, words)} the documented {documented}{unit}"
+        fact += f", {_change_words(verdict.documented_throughput_change, words)} the documented {documented}{unit}"
     return f"{fact}{_beside_others(verdict)}{_statistic_gap(verdict)}"
 
 
@@ -122,7 +122,7 @@ def _beside_others(verdict: Verdict) -> str:
 def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:
     """The measured value of a site's metric, its reference and its tolerance, in one clause."""
     metric = found.metric
-    more = _changed(found.change, ("below", "above"))
+    more = _change_words(found.change, ("below", "above"))
     against = f"the documented {found.documented:.4g} {metric.unit}"
     fact = f"{metric.label} {found.measured:.4g} {metric.unit}{_of_jobs(jobs)} is {more} {against}"
     allowed = f"allowed {found.tolerance * 100:g} %, {metric.direction.value}"
@@ -151,7 +151,7 @@ def _of_jobs(jobs: int) -> str:
     return f", the median of {jobs} jobs," if jobs > 1 else ""
 
 
-def _allowed(verdict: Verdict) -> str:
+def _limit_text(verdict: Verdict) -> str:
     """The allowed change, and the limit with its reason if that is another."""
     allowed = f"allowed {verdict.tolerance * 100:g} %"
     if verdict.reason is Reason.TOO_GOOD and verdict.max_gain is not None:
@@ -214,7 +214,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
         case Reason.INCIDENT:
             return f"{fact}; it is part of the cluster's incident, which has failed"
         case Reason.TOO_GOOD:
-            return f"{fact}; {_too_good(record, verdict)}"
+            return f"{fact}; {_too_good_text(record, verdict)}"
         case Reason.RANKS_DIFFER:
             return f"{fact}; {_RANKS_WAIT}"
         case Reason.STEPS_SLOWER:
@@ -229,7 +229,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
     return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat)"
 
 
-def _too_good(record: Record, verdict: Verdict) -> str:
+def _too_good_text(record: Record, verdict: Verdict) -> str:
     """The text of an implausible gain: where its cause may be, and how it is accepted."""
     gain = verdict.greatest_gain
     fastest = f": one of its jobs took {min(verdict.jobs_s):.4g} s" if gain > verdict.throughput_change else ""
@@ -241,7 +241,7 @@ def _too_good(record: Record, verdict: Verdict) -> str:
     return f"that is too good to be true{fastest}; {look}; if it is true, {accept} accepts it"
 
 
-def _changed(throughput_change: float, words: tuple[str, str]) -> str:
+def _change_words(throughput_change: float, words: tuple[str, str]) -> str:
     """``10.8 % below``."""
     return f"{abs(throughput_change) * 100:.1f} % {words[0] if throughput_change < 0 else words[1]}"
 
@@ -342,7 +342,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         facts.append(("newer jobs", record.passed_over))
     if record.timing.steps:
         facts.append(("steps", _steps_text(record)))
-    if doubt := _doubt(record):
+    if doubt := _contradiction_text(record):
         facts.append(("doubt", doubt))
     flops = record.figures.calibration_flops
     if flops is not None and flops > 0:  # a record may hold any number
@@ -382,7 +382,7 @@ def _steps_text(record: Record) -> str:
     return f"{used}; {spread}{spikes}{warm_up}"
 
 
-def _doubt(record: Record) -> str:
+def _contradiction_text(record: Record) -> str:
     """The contradiction of log and scheduler on the (last) job's time; empty if there is none.
 
     Simulated jobs take no time of their own, and a job on this machine may be a script that prints a log.
@@ -546,7 +546,8 @@ def figures(record: Record) -> tuple[str, ...]:
     parts = (
         change_text(record),
         *(
-            f"{one.metric.label} {one.measured:.4g} {one.metric.unit} ({percent(one.change)}){_unusual(one.tolerance)}"
+            f"{one.metric.label} {one.measured:.4g} {one.metric.unit} ({percent(one.change)})"
+            f"{_tolerance_text(one.tolerance)}"
             for one in record.metrics
         ),
         _reason(record),
@@ -569,14 +570,14 @@ def change_text(record: Record) -> str:
     verdict = record.verdict
     if verdict is None:
         return ""
-    change, allowed = percent(verdict.throughput_change), _unusual(record.row.tolerance)
+    change, allowed = percent(verdict.throughput_change), _tolerance_text(record.row.tolerance)
     if verdict.accepted_s is None:
         return f"throughput {change}{allowed}"
     # Both, always: a slow cluster with an accepted figure must not look like a fast one.
     return f"throughput {change} to accepted, {percent(verdict.documented_throughput_change)} to documented{allowed}"
 
 
-def _unusual(tolerance: float) -> str:
+def _tolerance_text(tolerance: float) -> str:
     """The tolerance of a row, or of a metric, in parentheses; empty for the usual one."""
     return "" if tolerance == TOLERANCE else f" (allowed {tolerance * 100:g} %)"
 

@@ -59,7 +59,7 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     classes = {item.nodeid: class_of_item(item) for item in rows}
     release = "" if settings.release is None else settings.release
     errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
-    known = {item.nodeid: _row_of(item.baseline) for item in rows if isinstance(item, BaselineItem)}
+    known = {item.nodeid: _row_facts(item.baseline) for item in rows if isinstance(item, BaselineItem)}
     replay, replayed = settings.replay, ""
     if replay is not None:  # the run, or the place of the logs
         replayed = replay.resolve().name if (replay / "records").is_dir() else str(relative_path(replay))
@@ -67,7 +67,7 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     write_noted(settings.run_directory, redact(noted, os.environ))
 
 
-def _row_of(row: Baseline) -> dict[str, str]:
+def _row_facts(row: Baseline) -> dict[str, str]:
     """The facts of a row, for metrics and the report if it has no record."""
     return {name: str(getattr(row, name)) for name in ("workload", "framework", "dtype", "accelerator", "gpus")}
 
@@ -96,7 +96,7 @@ def cluster_of(settings: Settings) -> str:
 
 
 #: The elements of a test case with a message.
-_TOLD = frozenset({"failure", "error", "skipped"})
+_WITH_MESSAGE = frozenset({"failure", "error", "skipped"})
 
 
 class JunitCases:
@@ -132,7 +132,7 @@ class JunitCases:
         yield
         if report.when != "teardown":  # a failure then is not the row's own
             for element in test.nodes:
-                if element.tag in _TOLD and (message or element.tag != "skipped"):
+                if element.tag in _WITH_MESSAGE and (message or element.tag != "skipped"):
                     element.set("message", _message(element.text or "", message) or element.get("message", ""))
         for reporter in ordered[known:]:  # the test case of a teardown, added to one that has failed already
             case = reporter.to_xml()

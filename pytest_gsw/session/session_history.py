@@ -62,7 +62,7 @@ class SessionHistory:
         self.not_kept = ""
         #: Why the history is unavailable; empty if it is not.
         self.problem = ""
-        self._lines: ClusterSeries | None = None
+        self._series: ClusterSeries | None = None
         #: The nodes that make jobs slow, once the history was read.
         self.known_slow: tuple[SlowNode, ...] = ()
 
@@ -81,19 +81,19 @@ class SessionHistory:
             accepted: Its accepted figure: the runs that count begin with it.
             run_id: The session's run, whose jobs are left out: a resumed session has some there already.
         """
-        lines = self._known_lines()
+        lines = self._read_series()
         return RowHistory() if lines is None else lines.past(row, definition, experiment, accepted).without(run_id)
 
     @property
     def slow(self) -> tuple[SlowNode, ...]:
         """The nodes that make jobs slow; none if the history is unavailable."""
-        self._known_lines()
+        self._read_series()
         return self.known_slow
 
     @property
     def slow_before(self) -> tuple[SlowNode, ...] | None:
         """The slow nodes before the session; ``None`` if the history was not read."""
-        return None if self._lines is None else self.known_slow
+        return None if self._series is None else self.known_slow
 
     @cached_property
     def acknowledged(self) -> tuple[Acknowledgement, ...]:
@@ -125,22 +125,22 @@ class SessionHistory:
     @property
     def failing(self) -> tuple[FailingNode, ...]:
         """The nodes on which more jobs fail than by chance; none if the history was not read."""
-        return () if self._lines is None or self._lines.nodes is None else self._lines.nodes.failing
+        return () if self._series is None or self._series.nodes is None else self._series.nodes.failing
 
     @property
     def sound(self) -> KnownGoodNodes | None:
         """The other nodes; ``None`` if the history was not read."""
-        return None if self._lines is None or self._lines.nodes is None else self._lines.nodes.sound
+        return None if self._series is None or self._series.nodes is None else self._series.nodes.sound
 
-    def _known_lines(self) -> ClusterSeries | None:
+    def _read_series(self) -> ClusterSeries | None:
         """The runs of the cluster, read when they are first needed."""
-        if self._lines is None and self._history is not None and self._cluster is not None and not self.problem:
+        if self._series is None and self._history is not None and self._cluster is not None and not self.problem:
             try:
-                self._lines = series_of_cluster(self._history, self._cluster)
-                self.known_slow = tuple(one for one in self._lines.slow if not one.mended)
+                self._series = series_of_cluster(self._history, self._cluster)
+                self.known_slow = tuple(one for one in self._series.slow if not one.mended)
             except HistoryError as error:
                 self.problem = str(error)
-        return self._lines
+        return self._series
 
     def keep(self, record: Record, written: Path) -> None:
         """Put a record into the spool; if that fails, the run's directory still has it."""
@@ -188,7 +188,7 @@ class ClusterPeers:
         self._first_s: dict[str, float] = {}
         self._left_out: set[str] = set()
         #: Rows that are adjusted, and do not count themselves: their first job had a slow node.
-        self._listening: set[str] = set()
+        self._only_adjusted: set[str] = set()
 
     @cached_property
     def together(self) -> ClusterHistory:
@@ -211,14 +211,14 @@ class ClusterPeers:
         if first_s is None:
             self._left_out.add(row)
         elif had_slow_node:
-            self._listening.add(row)
+            self._only_adjusted.add(row)
         else:
             self._first_s.setdefault(row, first_s)
 
     def now(self, row: str, tolerance: float) -> ClusterEffect | None:
         """The effect on a row by the jobs so far; ``None`` if there is none."""
         current_run = self._current_run
-        return None if current_run is None or not self._hears(row) else current_run.beside(row, tolerance)
+        return None if current_run is None or not self._is_adjusted(row) else current_run.beside(row, tolerance)
 
     def beside(self, cluster_effect: ClusterEffect | None) -> ClusterAdjustment:
         """The adjustment of earlier runs and of this one."""
@@ -231,12 +231,12 @@ class ClusterPeers:
             ``None`` alone if there will be no effect; nothing at all if it is too early to compute any.
         """
         current_run = self._current_run
-        if current_run is None or not self._hears(row):
+        if current_run is None or not self._is_adjusted(row):
             return (None,)
         return current_run.bounds(row, tolerance)
 
-    def _hears(self, row: str) -> bool:
-        is_there = row in self._first_s or row in self._listening
+    def _is_adjusted(self, row: str) -> bool:
+        is_there = row in self._first_s or row in self._only_adjusted
         return is_there and row not in self._left_out and row in self.together.before.levels
 
     @property
@@ -244,7 +244,7 @@ class ClusterPeers:
         before = self.together.before
         if before.noise is None:
             return None
-        silent = self._left_out | self._listening
+        silent = self._left_out | self._only_adjusted
         first_s: Mapping[str, float] = {row: one for row, one in self._first_s.items() if row not in silent}
         missing = sum(row not in first_s and row not in silent and not self._is_over(row) for row in before.levels)
         current_run = self.together.current_run(first_s, missing)

@@ -41,7 +41,7 @@ class OutcomeCounts:
         #: By node id, the fact of each row that is an error without a record.
         self._facts: dict[str, str] = {}
         #: Node ids of rows that were reported to pytest as not passed.
-        self._told: set[str] = set()
+        self._not_passed: set[str] = set()
         #: By node id, the record of each row that was reported with one.
         self.reported: dict[str, Record] = {}
         #: By node id, the exit status of a session with the row.
@@ -63,7 +63,7 @@ class OutcomeCounts:
             return
         node_id = report.nodeid
         if report.failed or report.skipped:
-            self._told.add(node_id)
+            self._not_passed.add(node_id)
         record = getattr(report, "gsw_record", None)
         outcome = "" if record is None else record.outcome
         self._outcomes[node_id] = outcome or self._outcomes.get(node_id, "")
@@ -81,7 +81,7 @@ class OutcomeCounts:
 
     def hides(self, node_id: str) -> bool:
         """True if a row has failed by its record, and passed by its reports."""
-        return self._statuses.get(node_id) == outcomes.FAILED and node_id not in self._told
+        return self._statuses.get(node_id) == outcomes.FAILED and node_id not in self._not_passed
 
     @property
     def rows(self) -> int:
@@ -185,18 +185,18 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     reporter.ensure_newline()
     told = config.stash.get(CLUSTER_TEXT, None)
     where = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
-    _tell_section(reporter, "accepted figures", accepted_line)
-    _tell_section(reporter, outcomes.INCONCLUSIVE.text, inconclusive_line)
-    _tell_section(reporter, "not judged by the newest job", lambda record: record.passed_over)
+    _write_section(reporter, "accepted figures", accepted_line)
+    _write_section(reporter, outcomes.INCONCLUSIVE.text, inconclusive_line)
+    _write_section(reporter, "not judged by the newest job", lambda record: record.passed_over)
     of_cluster = [f"{where}  {told.drift}"] if told is not None and told.drift else []
-    _tell_section(reporter, "drift", lambda record: record.drift, of_cluster)
-    _tell_improved(reporter)
-    _tell_slow_nodes(reporter, config)
-    _tell_run(reporter, config)
+    _write_section(reporter, "drift", lambda record: record.drift, of_cluster)
+    _write_improved(reporter)
+    _write_slow_nodes(reporter, config)
+    _write_run(reporter, config)
     slow = [one.name for one in config.stash[SESSION_HISTORY].known_slow] if SESSION_HISTORY in config.stash else []
     alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
-    _tell_lines(reporter, "alarms", alarms)
-    _tell_lines(reporter, "suite", config.stash.get(CRITERION, ()))
+    _write_lines(reporter, "alarms", alarms)
+    _write_lines(reporter, "suite", config.stash.get(CRITERION, ()))
     tally = config.stash[OUTCOME_COUNTS]
     if tally.without_cluster:
         reporter.ensure_newline()
@@ -208,13 +208,13 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
         reporter.write_line(f"gsw: {what} skipped (-rs tells why)")
     if config.getoption("verbose") < 0 or settings.cluster is None or not tally.rows:
         return
-    _tell_cost(reporter, tally, settings, settings.cluster)
+    _write_cost(reporter, tally, settings, settings.cluster)
     if settings.cluster.simulated:
         reporter.section("simulation")
         reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
 
 
-def _tell_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[str, ...]) -> None:
+def _write_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[str, ...]) -> None:
     """Write a section; none if there is no line."""
     if lines:
         reporter.section(section)
@@ -229,7 +229,7 @@ def wrapped(line: str, width: int = WIDEST) -> list[str]:
     return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
-def _tell_improved(reporter: pytest.TerminalReporter) -> None:
+def _write_improved(reporter: pytest.TerminalReporter) -> None:
     """Write the rows that are faster than their reference, and advice."""
     reports = [report for report in reporter.getreports("passed") if hasattr(report, "gsw_record")]
     improved = [report for report in reports if report.gsw_record.outcome == outcomes.IMPROVED.word]
@@ -239,17 +239,17 @@ def _tell_improved(reporter: pytest.TerminalReporter) -> None:
     reporter.section("faster than documented" if by_document else "faster than documented or accepted")
     for report in improved[:_MOST]:
         reporter.write_line(line_of_report(report).text(WIDEST))
-    _tell_more(reporter, len(improved))
+    _write_more(reporter, len(improved))
     reporter.write_line(f"{'This row' if len(improved) == 1 else 'These rows'} passed. If the gain stays, a tighter")
     reporter.write_line("baseline keeps it (pytest-gsw baseline propose); gsw_strict makes such rows fail.")
 
 
-def _tell_more(reporter: pytest.TerminalReporter, count: int, where: str = "each with its line above") -> None:
+def _write_more(reporter: pytest.TerminalReporter, count: int, where: str = "each with its line above") -> None:
     if count > _MOST:
         reporter.write_line(f"and {plural(count - _MOST, 'more row')}, {where}")
 
 
-def _tell_section(
+def _write_section(
     reporter: pytest.TerminalReporter,
     section: str,
     text_of: Callable[[Record], str | None],
@@ -260,11 +260,11 @@ def _tell_section(
     recorded = [(report.nodeid, report.gsw_record) for report in reports if hasattr(report, "gsw_record")]
     found = [(node_id, text) for node_id, record in recorded if (text := text_of(record))]
     of_rows = (f"{node_id.rpartition('::')[2]}  {text}" for node_id, text in found[:_MOST])
-    _tell_lines(reporter, section, tuple(part for line in (*of_cluster, *of_rows) for part in wrapped(line)))
-    _tell_more(reporter, len(found), "in the report (pytest-gsw report)")
+    _write_lines(reporter, section, tuple(part for line in (*of_cluster, *of_rows) for part in wrapped(line)))
+    _write_more(reporter, len(found), "in the report (pytest-gsw report)")
 
 
-def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def _write_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the nodes that make jobs of the cluster slow or fail them, a line each."""
     session_history = config.stash.get(SESSION_HISTORY, None)
     if session_history is None or not (session_history.failing or session_history.known_slow):
@@ -287,7 +287,7 @@ def _tell_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -
     reporter.write_line("pytest-gsw nodes tells by which jobs that is known.")
 
 
-def _tell_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, settings: Settings, cluster: Cluster) -> None:
+def _write_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, settings: Settings, cluster: Cluster) -> None:
     """Write the rows that ran again, and the session's GPU-hours."""
     records = tally.reported.values()
     if any(record.jobs.attempts for record in records):
@@ -302,7 +302,7 @@ def _tell_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, settings
         reporter.write_line(gpu_hours(used, sum(stopped), len(stopped)))
 
 
-def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the table of several rows; not with -q, nor of a single row, whose line has all of it."""
     settings, tally = config.stash[SETTINGS], config.stash[OUTCOME_COUNTS]
     if config.getoption("verbose") < 0 or tally.rows < 2:
@@ -328,12 +328,12 @@ def _tell_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for line in (*table, "", summary.counts_line(records, len(missing), incident), *bad, *causes):
         for part in wrapped(line, width):
             reporter.write_line(part)
-    _tell_crowd(reporter, settings.cluster, records)
+    _write_crowd(reporter, settings.cluster, records)
     for what, command in next_commands(records, relative_path(settings.run_directory), incident):
         reporter.write_line(f"next: {what}: {command}")
 
 
-def _tell_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, records: Sequence[Record]) -> None:
+def _write_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, records: Sequence[Record]) -> None:
     """Write that rows have shared nodes, which makes healthy rows slow."""
     if cluster is None or cluster.simulated or cluster.gpus_per_node is None:
         return

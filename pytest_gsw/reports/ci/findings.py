@@ -82,7 +82,7 @@ def findings(report: RunReport) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
     known = {(one.spell.kind, one.spell.subject, one.spell.cluster): one for one in report.alarms if one.stands}
     of_rows = (row for row in report.rows if report.incident is None or row.record.reason != Reason.INCIDENT.value)
-    found = [*_of_cluster(report), *(_with_alarm(one, known) for row in of_rows for one in _of_row(row))]
+    found = [*_cluster_findings(report), *(_with_alarm(one, known) for row in of_rows for one in _row_findings(row))]
     found += [
         Finding(severity.ERROR.kind, one.id, one.node_id, report.run.noted.cluster, one.why)
         for one in report.unrecorded
@@ -104,7 +104,7 @@ def _with_alarm(finding: Finding, known: Mapping[tuple[Kind, str, str], Alarm]) 
     return replace(finding, alarm=known.get((kind, finding.row, cluster_of(finding.record))))
 
 
-def _of_cluster(report: RunReport) -> Iterator[Finding]:
+def _cluster_findings(report: RunReport) -> Iterator[Finding]:
     """The findings of whole clusters; rows that are part of an incident are no findings of their own."""
     incident = report.incident
     table = report.records[0].row.node_id.partition("::")[0] if report.records else ""
@@ -124,7 +124,7 @@ def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
     return KINDS.index(finding.kind), change or 0.0, by_number(finding.node_id)
 
 
-def _of_row(row: Row) -> Iterator[Finding]:
+def _row_findings(row: Row) -> Iterator[Finding]:
     record, since = row.record, since_line(row.since)
     outcome = outcomes.of(record.outcome)
     if outcome.attention.level is not None:

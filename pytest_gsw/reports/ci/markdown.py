@@ -38,13 +38,13 @@ def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
     head = _head(report, found)
     room = limit_bytes - _size(head)
     rows = _overview(report.records, room // 2)
-    alarms = _alarms(report.alarms, room // 4)
-    attention = _attention(found, room - _size(rows) - _size(alarms))
+    alarms = _alarms_table(report.alarms, room // 4)
+    attention = _findings_table(found, room - _size(rows) - _size(alarms))
     return "\n".join([*head, *attention, *alarms, *rows]).rstrip("\n")
 
 
 def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
-    title = f"{_what(found)} attention"
+    title = f"{_attention_text(found)} attention"
     where = ", ".join(map(_code, report.clusters[:10]))
     names = sorted({record.run.id for record in report.records}) or [report.run.directory.name]
     runs = ", ".join(map(_code, names[:10]))
@@ -53,22 +53,22 @@ def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
     head = [f"### pytest-gsw: {title}", "", ", ".join(filter(None, parts)), ""]
     if any(record.run.simulated for record in report.records):
         head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
-    return [*head, *_turned(report)]
+    return [*head, *_changes_list(report)]
 
 
-def _turned(report: RunReport) -> list[str]:
+def _changes_list(report: RunReport) -> list[str]:
     """The new, ongoing and fixed alarms; nothing if there are none."""
     if not any(report.turned.values()):
         return []
-    return [*(f"- **{state}** ({len(alarms)}){_names(alarms)}" for state, alarms in report.turned.items()), ""]
+    return [*(f"- **{state}** ({len(alarms)}){_alarm_names(alarms)}" for state, alarms in report.turned.items()), ""]
 
 
-def _names(alarms: Sequence[Alarm]) -> str:
-    names = [_code(_cut(f"{one.spell.kind.value} of {one.spell.subject}", _LONGEST_FACT)) for one in alarms]
+def _alarm_names(alarms: Sequence[Alarm]) -> str:
+    names = [_code(_shorten(f"{one.spell.kind.value} of {one.spell.subject}", _LONGEST_FACT)) for one in alarms]
     return f": {named(names, _NAMED)}" if names else ""
 
 
-def _what(found: Sequence[Finding]) -> str:
+def _attention_text(found: Sequence[Finding]) -> str:
     """The numbers of what needs attention: ``1 cluster and 2 rows need``."""
     rows = {finding.node_id for finding in found if finding.needs.is_urgent}
     clusters = {name for name in rows if name.startswith(OF_CLUSTER)}
@@ -77,21 +77,21 @@ def _what(found: Sequence[Finding]) -> str:
     return f"{' and '.join(parts)} {'needs' if len(rows) == 1 else 'need'}" if parts else "no row needs"
 
 
-def _attention(found: Sequence[Finding], room_bytes: int) -> list[str]:
+def _findings_table(found: Sequence[Finding], room_bytes: int) -> list[str]:
     """The findings, a line each, as far as there is room."""
     if not found:
         return []
-    return _bounded(_heading(_HEADERS, "llrrlll"), map(_finding_line, found), len(found), room_bytes, "finding")
+    return _fit_table(_heading(_HEADERS, "llrrlll"), map(_finding_line, found), len(found), room_bytes, "finding")
 
 
-def _alarms(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
+def _alarms_table(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
     """The alarms, a line each, as far as there is room."""
     if not alarms:
         return []
     heads = [column.removeprefix(">") for column in COLUMNS]
     align = "".join("r" if column.startswith(">") else "l" for column in COLUMNS)
-    lines = (_line(_code(_cut(cell, _LONGEST_FACT)) for cell in cells(one)) for one in alarms)
-    return _bounded(_heading(heads, align), lines, len(alarms), room_bytes, "alarm")
+    lines = (_line(_code(_shorten(cell, _LONGEST_FACT)) for cell in cells(one)) for one in alarms)
+    return _fit_table(_heading(heads, align), lines, len(alarms), room_bytes, "alarm")
 
 
 def _finding_line(finding: Finding) -> str:
@@ -106,14 +106,14 @@ def _finding_line(finding: Finding) -> str:
         change, allowed, told = percent(whole.change), percent(whole.allowed), whole.fact
         since = finding.text.partition("\n")[0].removeprefix(whole.fact).removeprefix(", since ")
     says_it_all = bool(change) and by_throughput and finding.kind in {REGRESSED.kind, IMPROVED.kind}
-    text = "" if says_it_all else f" {_code(_cut(told, _LONGEST_FACT))}"
+    text = "" if says_it_all else f" {_code(_shorten(told, _LONGEST_FACT))}"
     cells = (
-        _code(_cut(finding.row, _LONGEST_FACT)),
+        _code(_shorten(finding.row, _LONGEST_FACT)),
         f"{_bold(finding.kind, finding.needs)}{text}",
         change,
         allowed,
-        _code(_cut(nodes, _LONGEST_NODES)),
-        since if whole is None else _code(_cut(since, _LONGEST_FACT)),
+        _code(_shorten(nodes, _LONGEST_NODES)),
+        since if whole is None else _code(_shorten(since, _LONGEST_FACT)),
         # A cut command would be another one.
         _code(finding.next) if len(finding.next) <= _LONGEST_COMMAND else "",
     )
@@ -132,11 +132,14 @@ def _overview(records: Sequence[Record], room_bytes: int) -> list[str]:
     headers = ("workload", "dtype", "accelerator", *(_column(number, records) for number in gpus))
     shown = (
         _line(
-            (*(_code(_cut(part, _LONGEST_FACT)) for part in key), *(_cell(of_line.get(number, ())) for number in gpus))
+            (
+                *(_code(_shorten(part, _LONGEST_FACT)) for part in key),
+                *(_cell(of_line.get(number, ())) for number in gpus),
+            )
         )
         for key, of_line in lines.items()
     )
-    return _bounded(_heading(headers, "lll" + "r" * len(gpus)), shown, len(lines), room_bytes, "workload")
+    return _fit_table(_heading(headers, "lll" + "r" * len(gpus)), shown, len(lines), room_bytes, "workload")
 
 
 def _cell(records: Sequence[Record]) -> str:
@@ -176,7 +179,7 @@ def _bold(word: str, needs: Attention) -> str:
     return f"**{word}**" if needs.is_urgent else word
 
 
-def _bounded(table: Sequence[str], lines: Iterable[str], count: int, room_bytes: int, noun: str) -> list[str]:
+def _fit_table(table: Sequence[str], lines: Iterable[str], count: int, room_bytes: int, noun: str) -> list[str]:
     """A table with as many lines as there is room for, and the number of those left out."""
     room_bytes -= 100  # for the sentence below
     kept = list(table) if _size(table) <= room_bytes else []
@@ -206,7 +209,7 @@ def _size(lines: Iterable[str]) -> int:
     return sum(len(line.encode("utf-8", "replace")) + 1 for line in lines)
 
 
-def _cut(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 

@@ -43,7 +43,7 @@ def _of_job(name: str) -> Callable[[Record], float | None]:
     return lambda record: None if record.jobs.last is None else getattr(record.jobs.last, name)
 
 
-def _allowed(record: Record) -> float:
+def _allowed_loss(record: Record) -> float:
     return record.row.tolerance if record.limit is None else record.limit
 
 
@@ -72,7 +72,7 @@ FAMILIES = (
         "Measured throughput against what the outcome rests on, less one.",
         lambda record: record.throughput_change,
     ),
-    _Metric("gsw_allowed_loss_ratio", "Loss of throughput beyond which the row is a regression.", _allowed),
+    _Metric("gsw_allowed_loss_ratio", "Loss of throughput beyond which the row is a regression.", _allowed_loss),
     _Metric("gsw_drift", "Whether the newest runs differ from the first ones.", lambda record: bool(record.drift)),
     _Metric("gsw_queue_seconds", "Time that the last job waited.", _of_job("queue_s")),
     _Metric("gsw_run_seconds", "Time that the last job ran.", _of_job("run_s")),
@@ -95,8 +95,8 @@ def openmetrics(report: RunReport) -> str:
 def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
     """A family: its help and type, its labels with their values; nothing if it has none."""
     # One format escapes a quote, and the other does not.
-    escaped = _escaped(text.replace('"', "'"))
-    lines = [f"{name}{{{_listed(labels)}}} {float(value)!r}" for labels, value in samples]
+    escaped = _escape(text.replace('"', "'"))
+    lines = [f"{name}{{{_label_text(labels)}}} {float(value)!r}" for labels, value in samples]
     return [f"# HELP {name} {escaped}", f"# TYPE {name} gauge", *lines] if lines else []
 
 
@@ -195,9 +195,9 @@ def _each_node(found: Mapping[str, Sequence[_Found]]) -> Iterator[tuple[dict[str
             yield {"cluster": cluster, "node": node, "one_of": str(len(one.nodes))}, one
 
 
-def _listed(labels: _Labels) -> str:
-    return ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+def _label_text(labels: _Labels) -> str:
+    return ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -322,7 +322,7 @@ def steps_plot(record: Record) -> Plot | None:
         svg.insert(0, band(x(window[0] + 0.5), x(window[1] + 1.5), "window"))
         legend.append(key(f"{unit}s that are judged ({statistic})", "window", "band"))
     places = [(x(number), y(seconds)) for number, seconds in enumerate(series_s, 1)]
-    svg.append(line(_thinned(places), "one"))
+    svg.append(line(_thin_out(places), "one"))
     if len(series_s) <= _DOTTED_STEPS:
         svg.extend(
             point(*place, f"{unit} {number}: {seconds:.4g} s")
@@ -374,7 +374,7 @@ def _judged_s(record: Record) -> float | None:
     return None if record.jobs.repeats else record.judged_s
 
 
-def _thinned(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
+def _thin_out(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
     """The places of a line; of very many, the highest and the lowest of each few."""
     if len(places) <= _SHOWN_STEPS:
         return places
@@ -685,7 +685,7 @@ def _curves(rows: Sequence[Row]) -> tuple[Curve, ...]:
         for batch, of_batch in _by_batch(of_experiment, rule).items()
         if len(one_of_each := tuple({row.record.row.gpus: row for row in reversed(of_batch)}.values())[::-1]) > 1
     ]
-    varies = _varying([experiment(of_curve[0]) for _, _, of_curve in found])
+    varies = _varying_names([experiment(of_curve[0]) for _, _, of_curve in found])
     listed = [
         Curve(rule, _name(of_curve[0], varies), of_curve, batch)
         for rule, batch, of_curve in sorted(found, key=lambda one: (one[2][0].record.row.id, one[0].value))
@@ -706,7 +706,7 @@ def _by_batch(rows: Iterable[Row], rule: Rule) -> Mapping[Fraction, list[Row]]:
     return found
 
 
-def _varying(experiments: Sequence[Mapping[str, str]]) -> list[str]:
+def _varying_names(experiments: Sequence[Mapping[str, str]]) -> list[str]:
     """The names of properties that differ between experiments."""
     names = dict.fromkeys(name for one in experiments for name in one)
     return [name for name in names if len({one.get(name) for one in experiments}) > 1]

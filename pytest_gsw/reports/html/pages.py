@@ -157,14 +157,14 @@ def run_page(
         turned_section(report),
         _strip(report, address_of),
         section("next", "What to type next", _next(report)),
-        section("cluster", "The cluster", _incident(report), *_drifting(report), *_nodes(report)),
+        section("cluster", "The cluster", _incident(report), *_drift_cards(report), *_nodes(report)),
         _attention(report),
-        _improved(report),
+        _faster_rows(report),
         section("alarms", "Alarms", *_alarms(report)),
         section("verdicts", "Verdicts", *verdict_tables([*report.worst_first, *report.unrecorded])),
         section("scaling", "Scaling", *_scaling(report)),
         section("rows", "All rows", _all_rows(report)),
-        section("runs", "Other runs", _others(others)),
+        section("runs", "Other runs", _other_runs(others)),
     ]
     return page(title, main, links, here="" if root else INDEX, root=root)
 
@@ -219,12 +219,12 @@ def _nodes(report: RunReport) -> list[ET.Element | None]:
     slow = [signed(suspect_text(one)) for of_cluster in report.slow_nodes.values() for one in of_cluster]
     failing = [failing_text(one) for of_cluster in report.blamed_nodes.values() for one in of_cluster]
     return [
-        _told("slow: ", slow, severity.REGRESSED.kind, "jobs.html#slow"),
-        _told("fails jobs: ", failing, severity.ERROR.kind, "jobs.html#failing"),
+        _nodes_card("slow: ", slow, severity.REGRESSED.kind, "jobs.html#slow"),
+        _nodes_card("fails jobs: ", failing, severity.ERROR.kind, "jobs.html#failing"),
     ]
 
 
-def _told(what: str, nodes: Sequence[str], kind: str, where: str) -> ET.Element | None:
+def _nodes_card(what: str, nodes: Sequence[str], kind: str, where: str) -> ET.Element | None:
     if not nodes:
         return None
     told = element("a", what, named(nodes, _NAMED), href=where)
@@ -250,7 +250,7 @@ def _incident(report: RunReport) -> ET.Element | None:
     )
 
 
-def _drifting(report: RunReport) -> list[ET.Element]:
+def _drift_cards(report: RunReport) -> list[ET.Element]:
     """The drifts of whole clusters."""
     kind = severity.DRIFT.kind
     told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in report.told.items() if one.drift]
@@ -291,7 +291,7 @@ def _attention(report: RunReport) -> ET.Element | None:
     return element("p", sign(severity.PASSED.kind), *told, class_="well")
 
 
-def _improved(report: RunReport) -> ET.Element | None:
+def _faster_rows(report: RunReport) -> ET.Element | None:
     """Rows that are faster than their documents."""
     groups = [_group(report, one.kind) for one in _HEADED if not one.is_urgent and one.kind in report.counts]
     return section("faster", "Faster than allowed", *groups)
@@ -303,7 +303,7 @@ def _group(report: RunReport, kind: str) -> ET.Element:
         shown = enumerate(report.causes[:_CAUSES], 1)
         causes = [_cause_card(number, cause, report.run.directory) for number, cause in shown]
         left = sum(len(cause.rows) for cause in report.causes[_CAUSES:])
-        return element("div", heading, *causes, _more(left), _missing(report), class_="group")
+        return element("div", heading, *causes, _more(left), _unrecorded_card(report), class_="group")
     parts = frozenset(() if report.incident is None else report.incident.parts)
     rows = [row for row in report.of(kind) if row.record.row.node_id not in parts]
     told = len(report.of(kind)) - len(rows)
@@ -366,7 +366,7 @@ def _error_row(row: Row) -> ET.Element:
     return element("li", row_link(row), f": {words}" if words else None)
 
 
-def _missing(report: RunReport) -> ET.Element | None:
+def _unrecorded_card(report: RunReport) -> ET.Element | None:
     missing = report.unrecorded
     if not missing:
         return None
@@ -438,7 +438,7 @@ def _list_line(row: Row) -> list[Content]:
     ]
 
 
-def _others(others: Sequence[tuple[RunReport, str]]) -> ET.Element | None:
+def _other_runs(others: Sequence[tuple[RunReport, str]]) -> ET.Element | None:
     if not others:
         return None
     entries = [
@@ -451,7 +451,7 @@ def _others(others: Sequence[tuple[RunReport, str]]) -> ET.Element | None:
 
 
 #: The most entries of one list; the table of alarms has all.
-_TURNED = 8
+_CHANGES = 8
 
 #: By the kind of an alarm, the address of its details, its word and its class.
 _OF_ALARMS = {
@@ -466,14 +466,14 @@ def turned_section(report: RunReport) -> ET.Element | None:
     """Short lists of new, ongoing and fixed alarms; nothing if there are none."""
     if not any(report.turned.values()):
         return None
-    cards = [_turned_card(state, alarms, report) for state, alarms in report.turned.items()]
+    cards = [_changes_card(state, alarms, report) for state, alarms in report.turned.items()]
     return section("lately", "New, ongoing and fixed", element("div", *cards, class_="turned"))
 
 
-def _turned_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.Element:
-    left = len(alarms) - _TURNED
+def _changes_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.Element:
+    left = len(alarms) - _CHANGES
     more = element("li", f"and {left} more, ", element("a", "in the list of alarms", href="#alarms"))
-    shown = [*(_turned_alarm(one, report) for one in alarms[:_TURNED]), *([more] if left > 0 else [])]
+    shown = [*(_changes_entry(one, report) for one in alarms[:_CHANGES]), *([more] if left > 0 else [])]
     return element(
         "div",
         element("h3", f"{state.capitalize()} ({len(alarms)})"),
@@ -482,7 +482,7 @@ def _turned_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.E
     )
 
 
-def _turned_alarm(alarm: Alarm, report: RunReport) -> ET.Element:
+def _changes_entry(alarm: Alarm, report: RunReport) -> ET.Element:
     address, what, kind = _OF_ALARMS[alarm.spell.kind]
     spell = alarm.spell
     name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
@@ -642,8 +642,8 @@ def jobs_page(report: RunReport, shown: Plot | None, links: Sequence[tuple[str, 
         fact_list(_sums(report)),
         section("line", "Time line", figure(shown)),
         section("causes", "Failures by cause", _causes(report)),
-        section("failing", "Failures by node", _failing(report), _blamed(report)),
-        section("slow", "Slow nodes", _slow(report), *_sound(report)),
+        section("failing", "Failures by node", _failed_nodes_table(report), _failing_nodes_table(report)),
+        section("slow", "Slow nodes", _slow_nodes_table(report), *_known_good_nodes(report)),
         section("jobs", "All jobs", _jobs(report)),
     ]
     return page(title, main, links, here=JOBS)
@@ -682,14 +682,14 @@ def _cause(cause: Cause) -> Sequence[Content]:
     return cause.fact, f"{len(cause.rows)}", nodes, advice
 
 
-def _failing(report: RunReport) -> ET.Element | None:
+def _failed_nodes_table(report: RunReport) -> ET.Element | None:
     nodes = report.failing_nodes
     lines = [[node, f"{failed}", f"{ran}"] for node, failed, ran in nodes[:_NODES]]
     caption = f"{plural(len(nodes), 'node')} with failed jobs, the most failures among its jobs first"
     return table("failing", caption, ["node", "failed jobs", "of jobs"], lines)
 
 
-def _blamed(report: RunReport) -> ET.Element | None:
+def _failing_nodes_table(report: RunReport) -> ET.Element | None:
     """The nodes on which jobs fail more often than by chance, by all jobs of the history."""
     lines = [
         [one.name, cluster, f"{one.failed}", f"{one.of}", share(one.usual)]
@@ -701,7 +701,7 @@ def _blamed(report: RunReport) -> ET.Element | None:
     return table("blamed", caption, heads, lines[:_NODES])
 
 
-def _slow(report: RunReport) -> ET.Element | None:
+def _slow_nodes_table(report: RunReport) -> ET.Element | None:
     """The nodes that make jobs slow, by all jobs of the history."""
     lines: list[list[Content]] = [
         [
@@ -715,7 +715,7 @@ def _slow(report: RunReport) -> ET.Element | None:
     return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
 
 
-def _sound(report: RunReport) -> Iterator[ET.Element]:
+def _known_good_nodes(report: RunReport) -> Iterator[ET.Element]:
     """The number of nodes that are known good: without it, no slow node may mean no data."""
     for cluster, sound in report.sound_nodes.items():
         slow = "" if cluster in report.slow_nodes else "no node is known to make jobs slow; "
@@ -865,7 +865,7 @@ def row_page(
         element("h1", record.row.id),
         element("p", badge, " ", change(row), class_="headline"),
         element("p", fact_text(row), class_="fact"),
-        _beside(row, pages),
+        _run_links(row, pages),
         fact_list([*_at_once(row, ends), *since_facts(row), *_notes(row)]),
         simulated_note([record]),
         first,
@@ -880,7 +880,7 @@ def row_page(
     return page(f"{record.row.id}: {word} on {record.run.cluster}, {minute(report.begin_s)}", main, links, root="../")
 
 
-def _beside(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
+def _run_links(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
     """The pages of the row in the runs before and after this one, if the report has them."""
     runs = list(pages)
     if row.record.run.id not in runs or len(runs) < 2:
@@ -1218,7 +1218,7 @@ def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
 
 def link_rows(directory: Path, clusters: Sequence[str], rows: Container[str]) -> None:
     """Link kept pages to the pages of rows that were just written, if both are of the same clusters."""
-    here = f'{_KEPT_MAIN}{escape(_named(clusters))}"'
+    here = f'{_KEPT_MAIN}{escape(_cluster_names(clusters))}"'
     for path in (directory / FOLDER).glob("*.html"):
         text = path.read_text(encoding="utf-8", errors="replace")
         if _KEPT_MAIN not in text:
@@ -1229,7 +1229,7 @@ def link_rows(directory: Path, clusters: Sequence[str], rows: Container[str]) ->
             write_whole(path, linked)
 
 
-def _named(clusters: Sequence[str]) -> str:
+def _cluster_names(clusters: Sequence[str]) -> str:
     return plain(", ".join(clusters))
 
 
@@ -1242,7 +1242,7 @@ def kept_text(root: ET.Element, run_id: str, clusters: Sequence[str]) -> str:
         elif target.startswith(("jobs.html", FOLDER)):
             del link.attrib["href"]
     main = next(root.iter("main"))
-    main.set(_CLUSTERS, _named(clusters))
+    main.set(_CLUSTERS, _cluster_names(clusters))
     said = element("p", "Rows lead to their newest pages here; all pages of this run are written by", class_="run")
     again = command_line(command("pytest-gsw", "report", run_id, "-o", f"report-{folder_of(run_id)}"))
     main.extend([said, again])
