@@ -25,9 +25,9 @@ _FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject
 
 @dataclass(frozen=True)
 class Ini:
-    """What sessions that start here take from their ini file."""
+    """The values of the ini file of sessions that start here."""
 
-    #: The directory of the file, to which its paths are relative; the working directory where there is none.
+    #: The directory of the file, to which its paths are relative; the working directory if there is none.
     directory: Path = Path()
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -43,7 +43,7 @@ class Ini:
 
     @property
     def baselines(self) -> tuple[Path, ...]:
-        """The tables, none where it names none."""
+        """The tables that it names."""
         given = self._given("baselines") or ()
         return tuple(relative_path(self.directory / at_home(path)) for path in _words(given))
 
@@ -65,11 +65,11 @@ class Ini:
         return history_place(self._given("history"), self.results, base=self.directory, option="gsw_history")
 
     def tables(self, given: Sequence[Path] | None) -> Sequence[Path] | None:
-        """The tables that an option names, else those of sessions; ``None`` where these are the bundled ones."""
+        """The tables that an option names, else those of sessions; ``None`` for the bundled ones."""
         return given or self.baselines or None
 
     def fill(self, asked: argparse.Namespace, *names: str) -> None:
-        """Give options of a subcommand the values of sessions, where the command line has none."""
+        """Give options of a subcommand that the command line lacks the values of sessions."""
         for name in names:
             if not getattr(asked, name):
                 setattr(asked, name, getattr(self, name))
@@ -105,7 +105,7 @@ def read_ini() -> Ini:
 
 
 def _values(path: Path) -> Mapping[str, Any] | None:
-    """Pytest's section of a file, ``None`` where the file is none of pytest's."""
+    """Pytest's section of a file, ``None`` if the file has none."""
     if not path.is_file():
         return None
     try:

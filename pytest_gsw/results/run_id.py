@@ -1,4 +1,4 @@
-"""The ids of runs, and where runs are."""
+"""The ids and directories of runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import uuid
 from datetime import datetime
 from pathlib import Path
 
-#: Where sessions keep their results, and the runs among them, where nobody says otherwise.
+#: Default directories of results, and of the runs among them.
 RESULTS = Path(".gsw")
 RUNS = RESULTS / "runs"
-#: What names the newest run wherever a run is named.
+#: The word for the newest run.
 LAST = "last"
-#: The files of a run, below its directory, that tell what its rows came to.
+#: The files of a run, below its directory, that have its results.
 RECORDS = "records/*.json"
 
 #: How the id of a session's run begins: with the local time at which it began.
@@ -31,7 +31,7 @@ def new_run_id() -> str:
 
 
 def begin_of(run_id: str, known_s: float) -> float:
-    """When a run began, seconds since the epoch: by its id, as it is told wherever a run is named by a time.
+    """Start of a run, seconds since the epoch: by its id, as texts name a run by its time.
 
     Args:
         run_id: The run.
