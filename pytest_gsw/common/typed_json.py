@@ -76,6 +76,11 @@ def shapes(kind: type) -> Mapping[str, Shape]:
     }
 
 
+def facts(kind: type, value: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name; a subclass of it may have more."""
+    return {name: getattr(value, name) for name in shapes(kind)}
+
+
 def _as_it_is(value: Any, *_: object) -> Any:
     return value
 

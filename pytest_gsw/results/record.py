@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pytest_gsw.clusters.model import clusters_option
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.common.text import by_number
-from pytest_gsw.common.typed_json import check_known, plain, read, shapes, shown
+from pytest_gsw.common.typed_json import check_known, facts, plain, read, shapes, shown
 from pytest_gsw.jobs.job_steps import limited_steps
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
@@ -45,9 +45,14 @@ class JobFacts(JobStatus):
     @classmethod
     def of(cls, job_id: str, launcher: str, status: JobStatus, log: Path | None = None, **measured: Any) -> JobFacts:
         """A job by its last status; ``measured`` are further fields."""
-        facts = {**vars(status), "steps": limited_steps(status.steps), **measured}
+        known = {**facts(JobStatus, status), "steps": limited_steps(status.steps), **measured}
         size = log.stat().st_size if log is not None and log.is_file() else None
-        return cls(**facts, id=job_id, launcher=launcher, log=None if log is None else str(log), log_bytes=size)
+        return cls(**known, id=job_id, launcher=launcher, log=None if log is None else str(log), log_bytes=size)
+
+    @property
+    def status(self) -> JobStatus:
+        """The status alone, for a replay."""
+        return JobStatus(**facts(JobStatus, self))
 
     @property
     def known_end_s(self) -> float | None:
@@ -415,9 +420,9 @@ def content(record: Record) -> dict[str, Any]:
         **vars(record.timing),
         **vars(jobs),
         "job": jobs.last,
-        **{name: getattr(record, name) for name in shapes(ResultText)},
+        **facts(ResultText, record),
         # A site's own rule may keep further attributes in its verdict.
-        "verdict": record.verdict and {name: getattr(record.verdict, name) for name in shapes(Verdict)},
+        "verdict": record.verdict and facts(Verdict, record.verdict),
         "schema": SCHEMA,
     }
     del found["id"], found["last"]
