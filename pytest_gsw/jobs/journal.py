@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import make_directory, write_new
-from pytest_gsw.common.typed_json import plain, read
+from pytest_gsw.common.typed_json import facts, plain, read
 from pytest_gsw.errors import ConfigurationError, SubmissionError
 from pytest_gsw.jobs.job_steps import limited_steps
 from pytest_gsw.jobs.model import Attempt, EarlyStop, FoundJob, Job, JobSpec, JobState, JobStatus, LogBefore, scancel
@@ -156,6 +156,13 @@ class RunState:
     damage: tuple[str, ...] = ()
     #: Start of the run, seconds since the epoch; 0 if unknown.
     begun_s: float = field(default=0.0, compare=False)
+    #: The run's directory.
+    directory: Path = field(default=Path(), compare=False)
+
+    @property
+    def row_ids(self) -> tuple[str, ...]:
+        """The ids of its rows."""
+        return tuple(node_id.partition("::")[2] for node_id in self.rows)
 
 
 class Journal:
@@ -269,8 +276,8 @@ def _submitted_event(job: Job) -> dict[str, Any]:
 
 
 def _ended_event(job: Job, status: JobStatus) -> dict[str, Any]:
-    facts = {**vars(status), "steps": limited_steps(status.steps)}
-    return {"event": "ended", "row": job.spec.row_id, "job": job.id, **facts}
+    known = {**facts(JobStatus, status), "steps": limited_steps(status.steps)}
+    return {"event": "ended", "row": job.spec.row_id, "job": job.id, **known}
 
 
 def read_journal(directory: Path) -> RunState:
@@ -327,7 +334,8 @@ def run_state_of(content: bytes, copy: bytes, directory: Path) -> RunState:
         raise ConfigurationError(f"no run to resume in {directory}: {path.name} names no session")
     rows = tuple(dict.fromkeys(row for session in sessions for row in session.rows))
     begun_s = min(session.begun_s for session in sessions)
-    return replace(sessions[-1], rows=rows, submissions=submissions, damage=faults, begun_s=begun_s)
+    known = replace(sessions[-1], rows=rows, begun_s=begun_s, directory=directory)
+    return replace(known, submissions=submissions, damage=faults)
 
 
 def _session_state(event: Mapping[str, Any]) -> RunState:
@@ -340,15 +348,13 @@ def _session_state(event: Mapping[str, Any]) -> RunState:
 def _next_submission(before: Submission | None, kind: str, event: Mapping[str, Any]) -> Submission | None:
     """A row's submission after one more event, ``None`` if none is left."""
     if kind == "intent":
-        defined = {name: event[name] for name in ("name", "definition", "image", "documented", "variables")}
-        if before is None or before.job_id is not None:
-            return Submission(event["time_s"], attempts=before.attempts if before else (), **defined)
-        if not before.intended_s:
-            return replace(before, intended_s=event["time_s"], **defined)
+        new = read(Submission, {**event, "intended_s": event["time_s"]})
+        if before is None or before.job_id is not None or not before.intended_s:
+            return replace(new, attempts=before.attempts if before else ())
         # The answer of the one before was lost too, and it may have got through.
-        is_same = (before.definition, before.image) == (defined["definition"], defined["image"])
+        is_same = (before.definition, before.image) == (new.definition, new.image)
         known = before if is_same else replace(before, definition="", image=None)
-        return known if known.variables == defined["variables"] else replace(known, variables=None)
+        return known if known.variables == new.variables else replace(known, variables=None)
     if before is None or (kind == "refused" and not before.attempts):
         return None
     if kind == "refused":
@@ -359,7 +365,7 @@ def _next_submission(before: Submission | None, kind: str, event: Mapping[str, A
         new = replace(before, intended_s=event["time_s"], job_id=event["job"], logs_before=logs_before)
         return replace(new, ended=None, stopped=None, cancelled=False, other_name=event["other_name"])
     if kind == "stopped":
-        return replace(before, stopped=EarlyStop(event["fact"], event["advice"], event["saved_s"]))
+        return replace(before, stopped=read(EarlyStop, event))
     if kind == "cancelled" and event["job"] == before.job_id:
         return replace(before, cancelled=True)
     if kind == "ended":

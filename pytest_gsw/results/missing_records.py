@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.common.text import command
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.journal import COPY, read_journal, run_state_of
+from pytest_gsw.jobs.journal import COPY, RunState, read_journal, run_state_of
 from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.run_id import RUNS
 
 #: Why a row has no record while its session runs.
 WAITS = "this row is not judged yet: its session goes on"
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A run as its session planned it."""
-
-    directory: Path
-    cluster: str
-    #: Its start, seconds since the epoch; 0 if unknown.
-    begun_s: float
-    #: The ids of its rows.
-    rows: tuple[str, ...]
 
 
 def is_owned(directory: Path) -> bool:
@@ -65,17 +52,16 @@ def never_judged(directory: Path, judged: Container[str], *, goes_on: bool) -> d
     return {node_id: known.get(node_id, why) for node_id in past.rows if node_id not in judged}
 
 
-def begun(directory: Path) -> Begun | None:
-    """A run as planned; ``None`` if unknown."""
+def begun(directory: Path) -> RunState | None:
+    """A run as its first session planned it; ``None`` if unknown."""
     path = directory / COPY
     try:
-        past = run_state_of(b"", path.read_bytes() if path.is_file() else b"", directory)
+        return run_state_of(b"", path.read_bytes() if path.is_file() else b"", directory)
     except (ConfigurationError, OSError):
         return None
-    return Begun(directory, past.cluster, past.begun_s, tuple(one.rpartition("::")[2] for one in past.rows))
 
 
-def newest_begun(runs: Path, last: int) -> tuple[Begun, ...]:
+def newest_begun(runs: Path, last: int) -> tuple[RunState, ...]:
     """The last runs in a directory of runs as planned, the oldest first; none of a directory of another name.
 
     A run may have been copied to a directory with other contents.

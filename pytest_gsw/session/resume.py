@@ -243,7 +243,7 @@ def leave_run(config: pytest.Config) -> None:
 
 def take_over(
     executor: Executor, past: RunState | None, specs: dict[str, JobSpec | RunError], tell: Callable[[str], None]
-) -> tuple[dict[str, Submission], dict[str, Submission]]:
+) -> dict[str, Submission]:
     """Take over the jobs of a resumed run; only the rest is submitted.
 
     Args:
@@ -253,20 +253,19 @@ def take_over(
         tell: Writes a line on the screen.
 
     Returns:
-        The submissions of rows that are still to be submitted: earlier attempts, and submissions that may
-        have got through while the scheduler does not answer. And those of rows that have a job.
+        The latest submission of each row: its job's; or, if it is still to be submitted, its earlier attempts and
+        a submission that may have got through while the scheduler does not answer.
 
     Raises:
         pytest.UsageError: The journal is damaged, and the scheduler does not answer.
     """
     if past is None:
-        return {}, {}
+        return {}
     plan = _ResumePlan(executor, past, tell)
     wanted = [spec for spec in specs.values() if isinstance(spec, JobSpec)]
     _report_damage(past, tell)
     plan.ask(wanted)
-    left: dict[str, Submission] = {}
-    attached: dict[str, Submission] = {}
+    taken: dict[str, Submission] = {}
     for spec in wanted:
         row_id = spec.row_id
         try:
@@ -279,15 +278,15 @@ def take_over(
         specs[row_id] = standing.spec
         if job is not None and (submission.ended is not None or executor.launcher.jobs_outlive_session):
             executor.attach(job, submission)
-            attached[row_id] = dataclasses.replace(submission, job_id=job.id)
+            taken[row_id] = dataclasses.replace(submission, job_id=job.id)
             del specs[row_id]
             if changed := changes(submission, spec):
                 tell(f"gsw: {row_id}: its table has changed since its job was submitted: {'; '.join(changed)}")
         elif submission.job_id is None:
-            left[row_id] = submission
+            taken[row_id] = submission
         else:  # its job ended with its session; those before it did not
-            left[row_id] = dataclasses.replace(submission, job_id=None, intended_s=0.0)
-    return left, attached
+            taken[row_id] = dataclasses.replace(submission, job_id=None, intended_s=0.0)
+    return taken
 
 
 class _ResumePlan:
