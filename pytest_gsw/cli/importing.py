@@ -48,7 +48,7 @@ def _facts(asked: argparse.Namespace) -> AllFacts:
 
 def _import(asked: argparse.Namespace) -> Answer:
     directory: Path = asked.output
-    imported = _imported(asked)
+    imported = _import_documents(asked)
     schema = _schema(directory)
     texts = _texts(imported, directory, schema)
     written = {name: _write(directory / name, text, overwrite=asked.overwrite) for name, (text, _) in texts.items()}
@@ -76,7 +76,7 @@ def _import(asked: argparse.Namespace) -> Answer:
     return Answer("\n".join(lines), 1 if kept or empty or unnamed or (asked.strict and left) else 0)
 
 
-def _imported(asked: argparse.Namespace) -> list[Imported]:
+def _import_documents(asked: argparse.Namespace) -> list[Imported]:
     """The imported documents; those of a directory without rows are left out."""
     if asked.cards:
         paths = [path for given in asked.documents for path in (sorted(given.rglob(_CARD)) or [given])]

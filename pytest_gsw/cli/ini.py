@@ -44,13 +44,13 @@ class Ini:
     @property
     def baselines(self) -> tuple[Path, ...]:
         """The tables that it names."""
-        given = self._given("baselines") or ()
+        given = self._value_of("baselines") or ()
         return tuple(relative_path(self.directory / at_home(path)) for path in _words(given))
 
     @property
     def cluster(self) -> str | None:
         """The cluster that rows run on."""
-        given: str | None = self._given("cluster")
+        given: str | None = self._value_of("cluster")
         return given
 
     @property
@@ -62,7 +62,7 @@ class Ini:
         """The history that an option names, else the one of sessions, see :func:`~.history_place`."""
         if given:
             return history_place(given, self.results)
-        return history_place(self._given("history"), self.results, base=self.directory, option="gsw_history")
+        return history_place(self._value_of("history"), self.results, base=self.directory, option="gsw_history")
 
     def tables(self, given: Sequence[Path] | None) -> Sequence[Path] | None:
         """The tables that an option names, else those of sessions; ``None`` for the bundled ones."""
@@ -75,10 +75,10 @@ class Ini:
                 setattr(asked, name, getattr(self, name))
 
     def _path(self, name: str) -> Path | None:
-        given = self._given(name)
+        given = self._value_of(name)
         return relative_path(self.directory / at_home(given)) if given else None
 
-    def _given(self, name: str) -> Any:
+    def _value_of(self, name: str) -> Any:
         """A value: of ``addopts`` first, which is the command line's."""
         words = _words(self.values.get("addopts") or ())
         flag = f"--gsw-{name}"

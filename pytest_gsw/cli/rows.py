@@ -52,7 +52,7 @@ def run(asked: argparse.Namespace) -> Answer:
             f"{row.documented.tflops_per_gpu:g}" if row.documented.tflops_per_gpu else "",
             f"{row.tolerance * 100:g} %",
             at_line(row.source.document, row.source.line),
-            *([] if asked.cluster is None else [_accepted(row, asked.cluster)]),
+            *([] if asked.cluster is None else [_accepted_text(row, asked.cluster)]),
         )
         for row in rows
     ]
@@ -109,7 +109,7 @@ def _blank_facts(row: BlankRow) -> dict[str, Any]:
     }
 
 
-def _accepted(row: Baseline, cluster: str) -> str:
+def _accepted_text(row: Baseline, cluster: str) -> str:
     """A cluster's accepted figure for a row: seconds and date, and why it is not used."""
     accepted = row.accepted.get(cluster)
     if accepted is None:
@@ -137,8 +137,8 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         **{name: getattr(row, name) for name in ("metric", "statistic", "tolerance", "max_gain")},
         "metrics": {key: asdict(stated) for key, stated in row.metrics.items()},
         STEP_TIME.key: row.documented.step_time_s,
-        "documented": _derived(row.documented),
-        "computed": _derived(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
+        "documented": _derived_figures(row.documented),
+        "computed": _derived_figures(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
         "mfu_note": mfu_note(row),
         **{name: getattr(row, name) for name in ("model_flops_per_sample", "proxy", "canary", "expected_failure")},
         "notes": row.notes,
@@ -155,7 +155,7 @@ def row_facts(row: Baseline) -> dict[str, Any]:
     }
 
 
-def _derived(of: Any) -> dict[str, float | None]:
+def _derived_figures(of: Any) -> dict[str, float | None]:
     found = asdict(of)
     del found[STEP_TIME.key]
     return {name: value if value is None or math.isfinite(value) else None for name, value in found.items()}

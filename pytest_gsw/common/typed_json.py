@@ -89,7 +89,7 @@ def _as_tuple(value: Any, *_: object) -> Any:
     return tuple(value)
 
 
-def _nested(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
+def _read_nested(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
     check_known(value, shapes(kind), prefix)
     return read(kind, value, prefix)
 
@@ -129,7 +129,7 @@ def _shape(hint: Any) -> tuple[_Fits, _Reader]:
     if hasattr(origin, "of_text"):
         return lambda value: isinstance(value, str), lambda value, *_: origin.of_text(value)
     if is_dataclass(origin):
-        return lambda value: isinstance(value, dict), partial(_nested, origin)
+        return lambda value: isinstance(value, dict), partial(_read_nested, origin)
     if isinstance(origin, type) and issubclass(origin, enum.Enum):
         words = frozenset(one.value for one in origin)
         return lambda value: isinstance(value, str) and value in words, lambda value, *_: origin(value)

@@ -139,7 +139,7 @@ class ExperimentInfo:
     problem: str = ""
     #: Every job that is named, whatever is wrong.
     job_ids: tuple[str, ...] = ()
-    #: The jobs that it waits for, as one that imports a checkpoint, and where their files are.
+    #: The jobs that it waits for, as one that imports a checkpoint, with the directories of their files.
     waits_for: tuple[tuple[str, Path], ...] = ()
 
 

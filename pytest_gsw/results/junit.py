@@ -161,7 +161,7 @@ def rebuild_junit(
     recorded = {record.row.node_id for record in rows}
     begun = since or {}
     by_id = [(record.row.node_id, record) for record in rows]
-    cases = [_recorded(record, directory, strict, begun.get(name, ())) for name, record in by_id]
+    cases = [_case_of(record, directory, strict, begun.get(name, ())) for name, record in by_id]
     cases += [_missing(node_id, why, noted) for node_id, why in (missing or {}).items() if node_id not in recorded]
     incident = incident_of(rows)
     cases += [] if incident is None else [_incident(redact(incident, os.environ))]
@@ -218,7 +218,7 @@ def read_whole_run(
 
 
 def junit_text(root: ET.Element) -> str:
-    """The file's text, plain ASCII, so that it is right in whatever encoding it is written."""
+    """The file's text in plain ASCII, which is right in any encoding."""
     text: bytes = ET.tostring(root, encoding="us-ascii")
     return f'<?xml version="1.0" encoding="utf-8"?>{text.decode("ascii")}'
 
@@ -229,7 +229,7 @@ def counts(root: ET.Element) -> dict[str, int]:
     return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
 
 
-def _recorded(record: Record, directory: Path, strict: bool, since: Sequence[tuple[str, str]]) -> ET.Element:
+def _case_of(record: Record, directory: Path, strict: bool, since: Sequence[tuple[str, str]]) -> ET.Element:
     case = _case(class_of(record), record.row.id, run_seconds(record), properties(record))
     element = _outcome(record, strict, partial(_facts, record, directory, since))
     if element is not None:

@@ -28,7 +28,7 @@ def expand(nodes: str) -> tuple[str, ...]:
     names: list[str] = []
     for part in _PART.findall(nodes):
         match = _RANGED.fullmatch(part)
-        names.extend([part] if match is None else _ranged(match[1], match[2], match[3], _MOST_NODES - len(names)))
+        names.extend([part] if match is None else _expand(match[1], match[2], match[3], _MOST_NODES - len(names)))
     return tuple(names)
 
 
@@ -39,10 +39,10 @@ def compressed(names: Iterable[str]) -> str:
         match = _NUMBERED.fullmatch(name)
         prefix, number = match.groups() if match else (name, "")
         numbers.setdefault((prefix, match is None), []).append(number)
-    return ",".join(f"{prefix}{_written(of_prefix)}" for (prefix, _), of_prefix in numbers.items())
+    return ",".join(f"{prefix}{_format_numbers(of_prefix)}" for (prefix, _), of_prefix in numbers.items())
 
 
-def _written(numbers: Sequence[str]) -> str:
+def _format_numbers(numbers: Sequence[str]) -> str:
     ranges: list[list[str]] = []
     for number in numbers:
         last = ranges[-1][-1] if ranges else ""
@@ -103,7 +103,7 @@ class NodeSets:
         for piece in match[2].split(","):
             key = (match[1], piece, match[3])
             if key not in self._ranges:
-                names = [*_ranged(*key, left)]
+                names = [*_expand(*key, left)]
                 self._ranges[key] = functools.reduce(operator.or_, map(self._bit, names), 0)
                 left -= len(names)
             found |= self._ranges[key]
@@ -120,7 +120,7 @@ def number_of(nodes: str) -> int | None:
     return None if not names or len(names) >= _MOST_NODES or any("[" in name for name in names) else len(names)
 
 
-def _ranged(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:
+def _expand(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:
     for piece in ranges.split(","):
         numbers = _numbers_of(piece, most)
         if numbers is None:

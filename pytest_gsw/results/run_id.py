@@ -23,7 +23,7 @@ _STAMP = re.compile(r"(\d{8}-\d{6})(?:-|$)", re.ASCII)
 def new_run_id() -> str:
     """An id for a run that begins now: day, time, and six hexadecimal digits that no other run has.
 
-    The first three count within the second, so that runs of one machine are by name in the order in which they began.
+    The first three count within the second, which sorts the runs of one machine by their start.
     """
     now_s = time.time()
     begun = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
@@ -35,8 +35,8 @@ def begin_of(run_id: str, known_s: float) -> float:
 
     Args:
         run_id: The run.
-        known_s: The first time that is known of it, 0 where none is. It is the answer where the id names no time, and
-            where that is later: on a clock of another zone.
+        known_s: The first known time of it, 0 if there is none. It is the answer if the id has no time, or a later one
+            by the clock of another zone.
     """
     stamp_s = _stamp_s(run_id)
     return known_s if stamp_s is None or 0 < known_s < stamp_s else stamp_s

@@ -93,7 +93,7 @@ def test_a_run_that_diverged_has_the_advice_of_the_screen() -> None:
 
 def test_when_it_was_and_what_it_cost() -> None:
     run = report_of(PASSED, SLOW)
-    assert run.begin_s == FIRST_S + CURRENT_RUN * DAY_S - 4000
+    assert run.begin_s == FIRST_S + CURRENT_RUN * DAY_S - 3630
     assert run.end_s == FIRST_S + CURRENT_RUN * DAY_S
     assert run.gpu_hours == 64 + 128
     assert report_of().begin_s == begin_of(RUN_ID, 0.0)
