@@ -1,7 +1,7 @@
-"""``pytest-gsw``: what there is to know of tables and logs, and of runs; nothing here runs on a cluster.
+"""``pytest-gsw``: facts of tables, logs and runs; nothing here runs on a cluster.
 
-What a subcommand takes is in :mod:`pytest_gsw.cli.arguments`; its module is imported when it is called: ``run`` takes
-what was asked, and returns the :class:`~pytest_gsw.cli.output.Answer`.
+The arguments of a subcommand are in :mod:`pytest_gsw.cli.arguments`. Its module is imported when it is called: ``run``
+takes the parsed arguments, and returns the :class:`~pytest_gsw.cli.output.Answer`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand.
 
     Returns:
-        0 when it did what was asked; 1 when a log could not be measured, something was found (by
-        a check or a comparison), or not all could be written or proposed; 2 when
-        what was asked is wrong.
+        0 if it succeeded; 1 if a log could not be measured, a check or a comparison found something, or
+        not all could be written or proposed; 2 if the arguments are wrong.
     """
     parser, commands = _parser()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks for words
         from pytest_gsw.cli.completion import complete
 
         complete(parser)
-    asked = _asked(parser, commands, sys.argv[1:] if arguments is None else arguments)
+    asked = _parse(parser, commands, sys.argv[1:] if arguments is None else arguments)
     name = f"pytest-gsw {asked.command}" if asked.command else "pytest-gsw"
     try:
         asked.ini = read_ini()
@@ -62,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return answer.status
 
 
-def _asked(
+def _parse(
     parser: argparse.ArgumentParser, commands: Mapping[str, argparse.ArgumentParser], words: Sequence[str]
 ) -> argparse.Namespace:
-    """What is asked for; where a command or an option is misspelt, the process ends with the nearest one."""
+    """Parse the arguments; for a misspelt command or option, exit with a message that names the nearest one."""
     first = words[0] if words else "-"
     if first not in commands and not first.startswith("-"):
         near = nearest(first, commands) or f"; there are {enumerated(commands)}"
@@ -80,20 +79,20 @@ def _asked(
 
 
 def _encodable(text: str) -> str:
-    """A text with a question mark for every letter that the output cannot take."""
+    """A text with a question mark for every letter that the output cannot encode."""
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "replace").decode(encoding)
 
 
 def _drop_output() -> None:
-    """Let go of what could not be written, or Python would try it again when it exits, and complain."""
+    """Drop unwritten output, which Python would else try to write again at its exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 class _Version(argparse.Action):
-    """Prints the version; what knows it is imported when it is asked for."""
+    """Print the version, with its import only on demand."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""What each subcommand of ``pytest-gsw`` takes. Help is shown from here: it imports nothing that a subcommand does."""
+"""The arguments of each subcommand of ``pytest-gsw``. Help is shown from here, without a subcommand's imports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ path = partial(_read, at_home)
 
 
 def day_begin_s(text: str, days_on: int = 0) -> float:
-    """When a day of this machine's calendar begins, or one so many days later, in seconds since the epoch."""
+    """Start of a day of this machine's calendar, or of one some days later, in seconds since the epoch."""
     try:
         day = datetime.strptime(text, "%Y-%m-%d").astimezone().date() + timedelta(days=days_on)
         return datetime.combine(day, datetime.min.time()).astimezone().timestamp()
@@ -195,7 +195,7 @@ def _alarms(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
 
 
-#: Every subcommand in the order in which help lists them: its module, its line of help, what it takes.
+#: Every subcommand in the order in which help lists them: its module, its line of help, its arguments.
 COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], Any]]] = {
     "rows": ("rows", "list the documented rows", _rows),
     "metrics": ("metrics", "measure one log", _metrics),
@@ -204,8 +204,8 @@ COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], Any]]] =
     "report": ("report", "write runs as pages, or one as JUnit, Markdown or OpenMetrics", _report),
     "history": ("history", "show what rows took, run by run, and which drift; import older runs", _history),
     "compare": ("compare", "compare two runs row by row", _compare),
-    "nodes": ("nodes", "tell which nodes make jobs slow or fail them, and by which jobs", _nodes),
-    "alarms": ("alarms", "tell what is wrong, since when, and who looks after it", _alarms),
+    "nodes": ("nodes", "list nodes that make jobs slow or fail, with these jobs", _nodes),
+    "alarms": ("alarms", "list alarms: what is wrong, since when, and the owner", _alarms),
 }
 
 

@@ -66,7 +66,7 @@ def run(asked: argparse.Namespace) -> Answer:
 
 
 def _not_recorded(asked: argparse.Namespace, records: Iterable[Record]) -> str:
-    """That nothing of what was recorded is asked for, and what was."""
+    """The error for a cluster or row without records, with those that have some."""
     if asked.cluster is not None and asked.cluster not in {record.run.cluster for record in records}:
         clusters = sorted({record.run.cluster for record in records})
         near = nearest(asked.cluster, clusters)
@@ -86,7 +86,7 @@ def _check_one_cluster(proposed: Iterable[Proposal]) -> None:
 
 
 def _read_runs(ini: Ini, runs: Sequence[str], history: History | None) -> tuple[list[Record], list[LeftOut]]:
-    """The records of all runs, and what cannot be read; a run without a directory is one of the history."""
+    """The records of all runs, and those that cannot be read; a run without a directory is from the history."""
     records: list[Record] = []
     left_out: list[LeftOut] = []
     for run in runs:

@@ -1,4 +1,4 @@
-"""What a shell completes behind ``pytest-gsw``: rows, clusters and runs, by argcomplete.
+"""Completion in shells behind ``pytest-gsw``: rows, clusters and runs, by argcomplete.
 
 A shell that completes runs the command itself, with a variable set; no other call comes here.
 """
@@ -22,7 +22,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
     """Answer the shell, and end the process; without argcomplete nothing happens.
 
     Args:
-        parser: What the command line is read with.
+        parser: The parser of the command line.
     """
     try:
         import argcomplete
@@ -36,7 +36,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
 
 
 def words_for(action: argparse.Action) -> Callable[..., list[str]] | None:
-    """What knows the words of an argument; ``None`` for those that are files, or that nobody knows."""
+    """The completer of an argument; ``None`` for files and free text."""
     metavar = str(action.metavar)
     if metavar.startswith("RUN"):
         return _runs
@@ -62,14 +62,14 @@ def _rows(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str
         rows, blanks = read_tables(_ini().tables(getattr(parsed_args, "baselines", None)))
     except (GswError, OSError):
         return []
-    return _beginning(prefix, sorted({*(row.id for row in rows), *(row.id for row in blanks)}))
+    return _starting_with(prefix, sorted({*(row.id for row in rows), *(row.id for row in blanks)}))
 
 
 def _rows_or_runs(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
-    """Rows of ``pytest-gsw history``, the words that stand in their place, and the runs behind these."""
+    """Rows of ``pytest-gsw history``, its words in place of rows, and the runs behind these."""
     if parsed_args.rows and parsed_args.rows[0] in WORDS:
         return _runs(prefix)
-    return [*_beginning(prefix, () if parsed_args.rows else WORDS), *_rows(prefix, parsed_args)]
+    return [*_starting_with(prefix, () if parsed_args.rows else WORDS), *_rows(prefix, parsed_args)]
 
 
 def _runs(prefix: str, **_: object) -> list[str]:
@@ -77,14 +77,14 @@ def _runs(prefix: str, **_: object) -> list[str]:
     from argcomplete.completers import DirectoriesCompleter
 
     ids = sorted((path.name for path in _ini().runs.glob("*")), reverse=True)
-    return [*_beginning(prefix, [LAST, *ids]), *DirectoriesCompleter()(prefix)]
+    return [*_starting_with(prefix, [LAST, *ids]), *DirectoriesCompleter()(prefix)]
 
 
 def _clusters(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """The clusters that a session which is started here would find."""
     try:
         files = cluster_files(getattr(parsed_args, "clusters", None) or _ini().clusters, (Path.cwd(),), os.environ)
-        return _beginning(prefix, known_clusters(files))
+        return _starting_with(prefix, known_clusters(files))
     except (GswError, OSError):
         return []
 
@@ -97,5 +97,5 @@ def _ini() -> Ini:
         return Ini()
 
 
-def _beginning(prefix: str, words: Iterable[str]) -> list[str]:
+def _starting_with(prefix: str, words: Iterable[str]) -> list[str]:
     return [word for word in words if word.startswith(prefix)]

@@ -48,19 +48,19 @@ def _facts(asked: argparse.Namespace) -> AllFacts:
 
 def _import(asked: argparse.Namespace) -> Answer:
     directory: Path = asked.output
-    imported = _imported(asked)
+    imported = _import_documents(asked)
     schema = _schema(directory)
     texts = _texts(imported, directory, schema)
     written = {name: _write(directory / name, text, overwrite=asked.overwrite) for name, (text, _) in texts.items()}
     if texts and schema.parent == directory:
         _write(schema, schema_text(), overwrite=True)  # as the tables name it, in their first lines
     kept = [name for name, state in written.items() if state == "differs"]
-    lines = [line for one in imported for line in _told(one)]
-    unnamed = [line for one in imported for line in _unnamed(one)]
+    lines = [line for one in imported for line in _document_lines(one)]
+    unnamed = [line for one in imported for line in _missing_names(one)]
     lines += unnamed
     for name, (_, rows) in texts.items():
         lines.append(f"{directory / name}: {plural(len(rows), 'row')}, {_STATES[written[name]]}")
-    alike = list(_called_alike(directory, {name: rows for name, (_, rows) in texts.items()}))
+    alike = list(_duplicate_ids(directory, {name: rows for name, (_, rows) in texts.items()}))
     lines += alike
     blanks = [blank for one in imported for blank in one.blanks]
     if kept:
@@ -76,8 +76,8 @@ def _import(asked: argparse.Namespace) -> Answer:
     return Answer("\n".join(lines), 1 if kept or empty or unnamed or (asked.strict and left) else 0)
 
 
-def _imported(asked: argparse.Namespace) -> list[Imported]:
-    """What the documents give; of a directory, those without rows are left out."""
+def _import_documents(asked: argparse.Namespace) -> list[Imported]:
+    """The imported documents; those of a directory without rows are left out."""
     if asked.cards:
         paths = [path for given in asked.documents for path in (sorted(given.rglob(_CARD)) or [given])]
         cards = [import_card(path) for path in paths]
@@ -87,7 +87,7 @@ def _imported(asked: argparse.Namespace) -> list[Imported]:
     paths, chosen = [], {*asked.documents}
     for given in asked.documents:
         paths += list(_documents_in(given, facts)) if given.is_dir() else [given]
-    for path, name in _named(dict.fromkeys(paths), facts):
+    for path, name in _unique_names(dict.fromkeys(paths), facts):
         one = import_document(path, facts.of(name, asked.labels, asked.release))
         found += [one] if one.rows or path in chosen else []
     if not found:
@@ -96,14 +96,14 @@ def _imported(asked: argparse.Namespace) -> list[Imported]:
 
 
 def _documents_in(directory: Path, facts: AllFacts) -> Iterator[Path]:
-    """The documents of a directory: those that facts name, or its READMEs where they name none of it."""
+    """The documents of a directory: those that facts name, or else its READMEs."""
     named = [directory / name for name in facts.documents if (directory / name).is_file()]
     readmes = (path for path in sorted(directory.rglob("*.md")) if path.name.lower().startswith("readme"))
     yield from named or readmes
 
 
-def _named(paths: Iterable[Path], facts: AllFacts) -> Iterator[tuple[Path, str]]:
-    """The documents, each with the end of its path that facts name, or that tells it from others of its name."""
+def _unique_names(paths: Iterable[Path], facts: AllFacts) -> Iterator[tuple[Path, str]]:
+    """The documents, each with the end of its path in the facts, or with the shortest unique end."""
     parts = {path: path.resolve().parts for path in paths}
     for path, own in parts.items():
         ends = ["/".join(own[-count:]) for count in range(1, len(own) + 1)]
@@ -114,7 +114,7 @@ def _named(paths: Iterable[Path], facts: AllFacts) -> Iterator[tuple[Path, str]]
 
 
 def _schema(directory: Path) -> Path:
-    """Where the tables' JSON Schema is to be: beside them, or in the directory of tables that this one is part of."""
+    """The path of the tables' JSON Schema: next to them, or in the directory of tables that contains this one."""
     above = (place / SCHEMA_FILE for place in directory.absolute().parents)
     found = next((path for path in above if path.is_file()), None)
     return found if found is not None else directory / SCHEMA_FILE
@@ -139,23 +139,23 @@ def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[
 
 
 def _is_named(file: RowFile) -> bool:
-    """Whether its rows have a model and a framework, which a table and its directory are called after."""
+    """True if its rows have a model and a framework, the names of a table and its directory."""
     first = file.tables[0].rows[0]
     return bool(first.text("model") and first.text("framework"))
 
 
-def _unnamed(one: Imported) -> Iterator[str]:
-    """What to declare so that all rows of a document get a table."""
+def _missing_names(one: Imported) -> Iterator[str]:
+    """Lines on the facts that rows of a document need for a table."""
     rows = [row for file in one.files if not _is_named(file) for table in file.tables for row in table.rows]
     missing = [key for key in ("model", "framework") if any(not row.text(key) for row in rows)]
     if missing:
-        said = enumerated(missing)
-        yield f"{one.name}: {plural(len(rows), 'row')}, NOT written: no cell and no fact says the {said}"
+        names = enumerated(missing)
+        yield f"{one.name}: {plural(len(rows), 'row')}, NOT written: no cell and no fact has the {names}"
         yield f"             add documents: [{{document: {one.name}, {', '.join(f'{key}: NAME' for key in missing)}}}]"
 
 
-def _called_alike(directory: Path, written: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """What to say of rows that are called as rows of another table: a session would refuse both tables."""
+def _duplicate_ids(directory: Path, written: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Lines on rows with the ids of another table's rows: a session would refuse both tables."""
     tables = {directory / name: rows for name, rows in written.items()}
     taken = {row: path for path in _others(directory, set(tables)) for row in _ids(path)}
     for path, rows in tables.items():
@@ -164,15 +164,15 @@ def _called_alike(directory: Path, written: Mapping[str, Sequence[str]]) -> Iter
             if taken.setdefault(row, path) != path:
                 alike.setdefault(taken[row], []).append(row)
         for other, same in alike.items():
-            said = f"{plural(len(same), 'row')} called as in {other}, such as {same[0]}"
-            yield f"look at {path}: {said}: a session takes one of these tables, not both"
+            which = f"{plural(len(same), 'row')} called as in {other}, such as {same[0]}"
+            yield f"look at {path}: {which}: a session takes one of these tables, not both"
 
 
 def _others(directory: Path, written: Collection[Path]) -> Sequence[Path]:
     try:
         return [path for path in table_files(directory) if path not in written]
     except ConfigurationError:
-        return []  # a session says what is wrong there
+        return []  # a session reports its faults
 
 
 def _ids(path: Path) -> Sequence[str]:
@@ -198,8 +198,8 @@ def _write(path: Path, text: str, *, overwrite: bool) -> str:
     return "written" if there is None else "replaced"
 
 
-def _told(one: Imported) -> Iterator[str]:
-    """What a reader must know of one document: what is not read, what is refused, what is missing."""
+def _document_lines(one: Imported) -> Iterator[str]:
+    """Lines on one document: parts that are not read, refused or missing."""
     yield f"{one.name}: {plural(len(one.rows), 'row')}"
     for part in one.left_out:
         yield f"  left out   line {part.line}: {shortened(part.text, 200)}"
@@ -248,6 +248,6 @@ def _rows_of(asked: argparse.Namespace) -> Iterator[StatedRow]:
         documents += [] if is_table else _documents_in(given, facts) if given.is_dir() else [given]
     for path in tables:
         yield from stated_rows(path)
-    for path, name in _named(dict.fromkeys(documents), facts):
+    for path, name in _unique_names(dict.fromkeys(documents), facts):
         of = facts.of(name, asked.labels, asked.release)
         yield from import_document(path, of, checked=False).rows

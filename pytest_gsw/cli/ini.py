@@ -25,9 +25,9 @@ _FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject
 
 @dataclass(frozen=True)
 class Ini:
-    """What sessions that start here take from their ini file."""
+    """The values of the ini file of sessions that start here."""
 
-    #: The directory of the file, to which its paths are relative; the working directory where there is none.
+    #: The directory of the file, to which its paths are relative; the working directory if there is none.
     directory: Path = Path()
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -43,14 +43,14 @@ class Ini:
 
     @property
     def baselines(self) -> tuple[Path, ...]:
-        """The tables, none where it names none."""
-        given = self._given("baselines") or ()
+        """The tables that it names."""
+        given = self._value_of("baselines") or ()
         return tuple(relative_path(self.directory / at_home(path)) for path in _words(given))
 
     @property
     def cluster(self) -> str | None:
         """The cluster that rows run on."""
-        given: str | None = self._given("cluster")
+        given: str | None = self._value_of("cluster")
         return given
 
     @property
@@ -62,23 +62,23 @@ class Ini:
         """The history that an option names, else the one of sessions, see :func:`~.history_place`."""
         if given:
             return history_place(given, self.results)
-        return history_place(self._given("history"), self.results, base=self.directory, option="gsw_history")
+        return history_place(self._value_of("history"), self.results, base=self.directory, option="gsw_history")
 
     def tables(self, given: Sequence[Path] | None) -> Sequence[Path] | None:
-        """The tables that an option names, else those of sessions; ``None`` where these are the bundled ones."""
+        """The tables that an option names, else those of sessions; ``None`` for the bundled ones."""
         return given or self.baselines or None
 
     def fill(self, asked: argparse.Namespace, *names: str) -> None:
-        """Give options of a subcommand the values of sessions, where the command line has none."""
+        """Give options of a subcommand that the command line lacks the values of sessions."""
         for name in names:
             if not getattr(asked, name):
                 setattr(asked, name, getattr(self, name))
 
     def _path(self, name: str) -> Path | None:
-        given = self._given(name)
+        given = self._value_of(name)
         return relative_path(self.directory / at_home(given)) if given else None
 
-    def _given(self, name: str) -> Any:
+    def _value_of(self, name: str) -> Any:
         """A value: of ``addopts`` first, which is the command line's."""
         words = _words(self.values.get("addopts") or ())
         flag = f"--gsw-{name}"
@@ -105,7 +105,7 @@ def read_ini() -> Ini:
 
 
 def _values(path: Path) -> Mapping[str, Any] | None:
-    """Pytest's section of a file, ``None`` where the file is none of pytest's."""
+    """Pytest's section of a file, ``None`` if the file has none."""
     if not path.is_file():
         return None
     try:

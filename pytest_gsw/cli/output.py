@@ -1,4 +1,4 @@
-"""What a subcommand answers, and how it writes a file that it was asked for."""
+"""Answers of subcommands, and the files that they write."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from pytest_gsw.errors import ConfigurationError
 
 
 class Answer(NamedTuple):
-    """What to print, and the exit status."""
+    """The printed text, and the exit status."""
 
     text: str
     status: int = 0
 
 
 def json_answer(facts: Any, status: int = 0) -> Answer:
-    """Facts as JSON for people and programs to read."""
+    """Facts as indented JSON."""
     return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
 
 
 def quoted_answer(asked: argparse.Namespace, facts: Any, text: str, status: int = 0) -> Answer:
-    """Facts as JSON where that is asked for, else a text; without secrets."""
+    """Facts as JSON with ``--json``, else a text; without secrets."""
     if asked.json:
         return json_answer(redact(facts, os.environ), status)
     return Answer(redact(text, os.environ), status)
 
 
 def changes_facts(changes: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:
-    """What of the environment changed, by name, as JSON has it."""
+    """Changes of the environment by name, as JSON has them."""
     return {name: {"before": before, "after": after} for name, (before, after) in changes.items()}
 
 
@@ -49,18 +49,18 @@ def csv_text(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
     return text.getvalue().removesuffix("\n")
 
 
-def answer_to(path: Path | None, text: str, said: str, status: int = 0) -> Answer:
-    """A text as the answer; where a file was asked for, it holds the text, and the answer is what is said of it."""
+def answer_to(path: Path | None, text: str, line: str, status: int = 0) -> Answer:
+    """A text as the answer; or, with a path, a file with the text, and a line about the file."""
     if path is None:
         return Answer(text, status)
     write_answer(path, text)
-    return Answer(f"{path}: {said}", status)
+    return Answer(f"{path}: {line}", status)
 
 
 def write_answer(path: Path, text: str) -> None:
     """Write a file and its directory, whole, with a line feed at the end; a ConfigurationError if that fails.
 
-    A pipe and what is in ``/dev`` are written to: a file in their place would be the end of ``/dev/null``.
+    Pipes and files in ``/dev`` are written in place: a new file would replace ``/dev/null``.
     """
     try:
         if path.is_fifo() or path.parent == Path("/dev"):

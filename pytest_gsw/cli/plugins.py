@@ -1,4 +1,4 @@
-"""What does not come with pytest-gsw, as a site's plugins have it."""
+"""Tables, clusters and log formats of a site and its plugins."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cluster_of(name: str | None, given: Path | None, others: Iterable[str] = ())
 
 
 def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:
-    """How logs of a row are read: as pytest-gsw does, else as a site's plugins do; ``None`` where neither does."""
+    """The log format of a row: pytest-gsw's, else a site plugin's; ``None`` if neither has it."""
     known = FORMATS.get(row.log_format)
     if known is not None:
         return known
@@ -57,15 +57,15 @@ def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:
 
 
 def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
-    """The log format of this name; a ConfigurationError where there is none."""
+    """The log format of this name; a ConfigurationError if there is none."""
     if name in FORMATS:
         return FORMATS[name]
-    # Plugins are asked about rows; of this one they are to look at the format alone.
+    # The hook takes a row; here plugins look at its format alone.
     row = load_tables()[0]
     found = format_of(replace(row, framework=name, log_format=name), plugins)
     if found is None:
         raise ConfigurationError(
-            f"nobody reads logs of the format '{name}'{nearest(name, FORMATS)}\n"
+            f"unknown log format '{name}'{nearest(name, FORMATS)}\n"
             f"known: {', '.join(sorted(FORMATS))}, and what the plugins of {Path.cwd()} add\n"
             "next: name the plugin that brings it with -p MODULE"
         )

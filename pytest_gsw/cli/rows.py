@@ -1,4 +1,4 @@
-"""``pytest-gsw rows``: the documented rows, as a list or as JSON; with ``--diff A B``, what differs between tables."""
+"""``pytest-gsw rows``: list the documented rows, or print them as JSON; with ``--diff A B``, compare tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_gsw.tables.load import blank_error, facts_of, read_tables
 from pytest_gsw.tables.metrics import PERCENTAGES, STEP_TIME, Series
 from pytest_gsw.tables.model import Accepted, Baseline, BlankRow, counts_with_its_image, definition_facts, image_name
 
-#: What a row runs, by the names of its fields.
+#: The workload of a row, by the names of its fields.
 _RUN = (
     *("id", "workload", "framework", "dtype", "accelerator", "gpus", "nodes", "sequence_length"),
     *("global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "layers"),
@@ -52,7 +52,7 @@ def run(asked: argparse.Namespace) -> Answer:
             f"{row.documented.tflops_per_gpu:g}" if row.documented.tflops_per_gpu else "",
             f"{row.tolerance * 100:g} %",
             at_line(row.source.document, row.source.line),
-            *([] if asked.cluster is None else [_accepted(row, asked.cluster)]),
+            *([] if asked.cluster is None else [_accepted_text(row, asked.cluster)]),
         )
         for row in rows
     ]
@@ -71,7 +71,7 @@ def _mfu(row: Baseline) -> str:
 
 
 def _check_cluster(rows: Sequence[Baseline], asked: argparse.Namespace) -> None:
-    """Make sure that somebody knows the cluster: a file of clusters, or a table that has what it accepted."""
+    """Raise a ConfigurationError for a cluster that no file of clusters and no accepted figure names."""
     accepting = {name for row in rows for name in row.accepted}
     if asked.cluster is None or asked.cluster in accepting:
         return
@@ -80,7 +80,7 @@ def _check_cluster(rows: Sequence[Baseline], asked: argparse.Namespace) -> None:
 
 
 def _blank_lines(rows: Sequence[BlankRow]) -> list[str]:
-    """The rows that cannot run, and what fills in their blanks."""
+    """Lines on the rows that cannot run, and the facts that fill in their blanks."""
     if not rows:
         return []
     table = [
@@ -100,7 +100,7 @@ def _blank_lines(rows: Sequence[BlankRow]) -> list[str]:
 
 
 def _blank_facts(row: BlankRow) -> dict[str, Any]:
-    """A row that cannot run, as far as it is known: ``blanks`` are its keys without a value."""
+    """The known facts of a row that cannot run: ``blanks`` are its keys without a value."""
     return {
         **{name: row.known.get(name) for name in _RUN},
         "id": row.id,
@@ -109,8 +109,8 @@ def _blank_facts(row: BlankRow) -> dict[str, Any]:
     }
 
 
-def _accepted(row: Baseline, cluster: str) -> str:
-    """What a cluster has accepted for a row: seconds and date, and whether the row is another one by now."""
+def _accepted_text(row: Baseline, cluster: str) -> str:
+    """A cluster's accepted figure for a row: seconds and date, and why it is not used."""
     accepted = row.accepted.get(cluster)
     if accepted is None:
         return ""
@@ -124,21 +124,21 @@ def _accepted(row: Baseline, cluster: str) -> str:
 
 
 def _is_of_its_image(row: Baseline, accepted: Accepted) -> bool:
-    """Whether a figure is of the image that the table names, if it names one."""
+    """True if a figure is of the image that the table names, or the table names none."""
     named = row.recipe.image
     return named is None or image_name(accepted.image or named) == image_name(named)
 
 
 def row_facts(row: Baseline) -> dict[str, Any]:
-    """One row as ``pytest-gsw rows --json`` lists it; ``None`` where there is no such figure."""
+    """One row as ``pytest-gsw rows --json`` lists it; ``None`` for a missing figure."""
     return {
         **{name: getattr(row, name) for name in _RUN},
         "parallelism": asdict(row.parallelism),
         **{name: getattr(row, name) for name in ("metric", "statistic", "tolerance", "max_gain")},
         "metrics": {key: asdict(stated) for key, stated in row.metrics.items()},
         STEP_TIME.key: row.documented.step_time_s,
-        "documented": _derived(row.documented),
-        "computed": _derived(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
+        "documented": _derived_figures(row.documented),
+        "computed": _derived_figures(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
         "mfu_note": mfu_note(row),
         **{name: getattr(row, name) for name in ("model_flops_per_sample", "proxy", "canary", "expected_failure")},
         "notes": row.notes,
@@ -155,24 +155,24 @@ def row_facts(row: Baseline) -> dict[str, Any]:
     }
 
 
-def _derived(of: Any) -> dict[str, float | None]:
+def _derived_figures(of: Any) -> dict[str, float | None]:
     found = asdict(of)
     del found[STEP_TIME.key]
     return {name: value if value is None or math.isfinite(value) else None for name, value in found.items()}
 
 
-# -- what differs between two sets of tables -------------------------------------------------------
+# -- differences between two sets of tables --------------------------------------------------------
 
 #: Fractions that people read as percentages.
 _PERCENTAGES = PERCENTAGES | {"tolerance", "max_gain", "spread"}
-#: Variables of a job, whose names tell secrets.
+#: Prefixes of a job's variables, which may be secrets by their names.
 _VARIABLES = ("recipe.environment.", "attributes.")
 _KINDS = ("changed", "removed", "added")
 
 
 @dataclass(frozen=True)
 class Change:
-    """One value before and after; ``None`` where there is none."""
+    """One value before and after; ``None`` if there is none."""
 
     before: Any
     after: Any
@@ -184,18 +184,18 @@ class RowChange:
 
     id: str
     kind: Literal["changed", "removed", "added"]
-    #: What the verdict rests on, seconds.
+    #: The judged figure, seconds.
     judged_s: Change
     #: Documented figures that differ, by name.
     figures: Mapping[str, Change] = field(default_factory=dict)
     #: Configuration keys that differ, by name.
     configuration: Mapping[str, Change] = field(default_factory=dict)
-    #: Documented throughput after over before, less one: -0.05 is 5 % less; ``None`` where they cannot be compared.
+    #: Documented throughput after over before, less one: -0.05 is 5 % less; ``None`` if they cannot be compared.
     throughput_change: float | None = None
 
 
 def _compare(before: Iterable[Baseline], after: Iterable[Baseline]) -> tuple[RowChange, ...]:
-    """What differs, the greatest loss of documented throughput first, then removed rows, then added ones.
+    """The differences, the greatest loss of documented throughput first, then removed rows, then added ones.
 
     Raises:
         ConfigurationError: Two rows of one set have the same id.
@@ -222,7 +222,7 @@ def _compare(before: Iterable[Baseline], after: Iterable[Baseline]) -> tuple[Row
 def _rank(change: RowChange) -> tuple[int, float, str]:
     throughput = change.throughput_change
     if throughput is None:
-        # A row that has no figure any more has lost all of it; of one that is judged by another, nobody can say.
+        # A row that has no figure any more has lost all of it; one with another metric cannot be compared.
         before, after = change.judged_s.before, change.judged_s.after
         throughput = 0.0 if before and after else -math.inf if before else math.inf
     return _KINDS.index(change.kind), throughput, change.id
@@ -240,7 +240,7 @@ def _by_id(rows: Iterable[Baseline]) -> dict[str, Baseline]:
 
 
 def _throughput_change(before: Baseline, after: Baseline) -> float | None:
-    """By tokens per second where a step is not the same work any more."""
+    """Change of throughput, by tokens per second if a step is not the same work any more."""
     if before.metric != after.metric or not before.judged_s or not after.judged_s:
         return None
     work = [(row.sequence_length, row.global_batch_size) for row in (before, after)]
@@ -262,7 +262,7 @@ def _tokens_per_s(row: Baseline) -> float | None:
 
 
 def _accepted_changes(before: Baseline, after: Baseline) -> dict[str, Change]:
-    """What differs of figures that a cluster has accepted in both; that one is new, or gone, its time says."""
+    """Differences of figures that a cluster has accepted in both; the time shows a new or removed one."""
     return {
         f"accepted.{cluster}.{name}": change
         for cluster in sorted({*before.accepted} & {*after.accepted})
@@ -272,7 +272,7 @@ def _accepted_changes(before: Baseline, after: Baseline) -> dict[str, Change]:
 
 
 def _configuration(row: Baseline) -> dict[str, Any]:
-    """All that is not a figure, but for where and in what words it is written."""
+    """All keys but the figures, and but the place and wording of the row."""
     facts = definition_facts(row)
     facts.pop("release", None)  # each of two documents has its own
     return {
@@ -294,7 +294,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, C
 
 
 def _compare_tables(first: Path, second: Path, *, as_json: bool) -> Answer:
-    """What differs between the rows of two tables, or of two directories of tables; the exit status is 1 if any does.
+    """Compare the rows of two tables, or of two directories of tables; the exit status is 1 if any differ.
 
     Raises:
         ConfigurationError: A row has a blank: one that is left out would look as if it were gone.
@@ -317,7 +317,7 @@ def _rows(path: Path) -> tuple[Baseline, ...]:
 
 
 def _without_secrets(change: RowChange) -> RowChange:
-    """A change that may be printed: a secret has changed, and that is all that is said of it."""
+    """A change with its secrets masked."""
     configuration = {
         name: Change(*(MASK if value else value for value in (one.before, one.after)))
         if name.startswith(_VARIABLES) and is_secret(name.rpartition(".")[2])

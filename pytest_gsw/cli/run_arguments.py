@@ -24,17 +24,17 @@ from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import row_matches
 from pytest_gsw.tables.value_types import nearest
 
-#: What stands below a table in which :func:`noise_cell` has marked a row.
+#: The note below a table in which :func:`noise_cell` has marked a row.
 NOISE_NOTE = "* too few jobs to tell the row's own noise: the usual one is taken"
 
 
 @contextlib.contextmanager
 def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History]:
-    """The history that is asked for; it is made where there is none, if it may be.
+    """The history that the arguments name; with ``make``, a missing one is created.
 
     Raises:
         ConfigurationError: There is none.
-        RunError: It did not do what it was asked.
+        RunError: An operation on it failed.
     """
     place = asked.ini.history(asked.history)
     if place is None:
@@ -54,19 +54,19 @@ def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History
 
 
 def _next(ini: Ini) -> str:
-    """How a history comes to its first runs."""
+    """The next command for a history without runs."""
     has_runs = any(ini.runs.glob("*"))
     return f"next: pytest-gsw history --add {ini.runs}/*" if has_runs else "next: run rows, pytest --gsw-cluster=NAME"
 
 
 def exists(place: str | Path | None) -> bool:
-    """Whether there is a history at a place, as far as that can be told without asking a server."""
+    """True if there is a history at a place; a server is not asked."""
     return isinstance(place, str) or (place is not None and os.path.lexists(place))
 
 
 @contextlib.contextmanager
 def known_history(asked: argparse.Namespace) -> Iterator[History | None]:
-    """The history, ``None`` if there is none; one that is asked for by name has to be there, see :func:`opened`."""
+    """The history, ``None`` if there is none; one that is given by name has to exist, see :func:`opened`."""
     place = asked.ini.history(asked.history)
     if exists(place) or (place is not None and asked.history is not None):
         with opened(asked) as history:
@@ -76,10 +76,10 @@ def known_history(asked: argparse.Namespace) -> Iterator[History | None]:
 
 
 def run_directory(ini: Ini, given: str, holding: str = "") -> Path | None:
-    """The directory of a run: named itself, by the run's id, or as the last; ``None`` where none holds this.
+    """The directory of a run, by its path, its id, or as the last; ``None`` if none has this file.
 
     Raises:
-        ConfigurationError: Nobody knows the home that it begins with.
+        ConfigurationError: It begins with an unknown home directory.
     """
     if given == LAST:
         return newest_run(ini.runs, JOURNAL, RECORDS)
@@ -91,7 +91,7 @@ def run_directory(ini: Ini, given: str, holding: str = "") -> Path | None:
 
 
 def whole_run(ini: Ini, directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
-    """The records of a run, and why rows of it have none; a ConfigurationError where nothing tells of any row."""
+    """The records of a run, and why rows of it have none; a ConfigurationError if it has no row at all."""
     records, missing = read_whole_run(directory, goes_on=is_owned(directory))
     if not records and not missing:
         raise ConfigurationError(f"there are no records in {directory}\nnext: ls {ini.runs}")
@@ -99,7 +99,7 @@ def whole_run(ini: Ini, directory: Path) -> tuple[tuple[Record, ...], dict[str, 
 
 
 def records_in(ini: Ini, history: History | None, given: str) -> tuple[Record, ...]:
-    """The records of a run that has no directory; a ConfigurationError where no history has it."""
+    """The records of a run without a directory; a ConfigurationError if the history lacks it."""
     runs = [] if history is None else [one.run_id for one in history.runs()]
     run = runs[-1] if given == LAST and runs else given
     if history is None or run not in runs:
@@ -108,19 +108,19 @@ def records_in(ini: Ini, history: History | None, given: str) -> tuple[Record, .
 
 
 def no_run(ini: Ini, given: str, history: History | None = None, in_history: Sequence[str] = ()) -> ConfigurationError:
-    """What is told where nothing here, and nothing in the history that was asked, is the run that is named."""
-    where = "" if history is None else f", and none in the history {history.shown}"
+    """The error for a run that is neither here nor in the history."""
+    also = "" if history is None else f", and none in the history {history.shown}"
     if given == LAST:
-        return ConfigurationError(f"there is no run in {ini.runs}{where}")
+        return ConfigurationError(f"there is no run in {ini.runs}{also}")
     if "/" in given:
-        return ConfigurationError(f"there is no directory {given}{where}\nnext: ls {ini.runs}")
+        return ConfigurationError(f"there is no directory {given}{also}\nnext: ls {ini.runs}")
     here = [path.name for path in ini.runs.glob("*")]
     near = nearest(given, sorted({*here, *in_history}, reverse=True))
-    return ConfigurationError(f"there is no run '{given}' in {ini.runs}{where}{near}\nnext: ls {ini.runs}")
+    return ConfigurationError(f"there is no run '{given}' in {ini.runs}{also}{near}\nnext: ls {ini.runs}")
 
 
 def clusters_of(history: History, asked: argparse.Namespace) -> Sequence[str]:
-    """The clusters of a history, or the one that is asked for; a ConfigurationError where it has none, or not this."""
+    """The clusters of a history, or the one of the arguments; a ConfigurationError if it lacks it."""
     known = sorted({key.cluster for key in history.series()})
     if not known:
         raise ConfigurationError(f"the history {history.shown} has no measured job\n{_next(asked.ini)}")
@@ -134,7 +134,7 @@ def clusters_of(history: History, asked: argparse.Namespace) -> Sequence[str]:
 
 
 def series_of(history: History, asked: argparse.Namespace) -> Sequence[SeriesKey]:
-    """The series of rows, by patterns, and of a cluster; a ConfigurationError where one of them names nothing."""
+    """The series of rows, by patterns, and of a cluster; a ConfigurationError if one of them matches nothing."""
     clusters_of(history, asked)
     known = sorted({key.row for key in history.series((), asked.cluster)})
     for pattern in asked.rows:
@@ -147,5 +147,5 @@ def series_of(history: History, asked: argparse.Namespace) -> Sequence[SeriesKey
 
 
 def noise_cell(noise: Noise) -> str:
-    """Noise as tables show it, with a mark where it is what is usual."""
+    """Noise as tables show it, with a mark if it is the usual value."""
     return f"{noise.sigma * 100:.1f} %{'' if noise.jobs else '*'}"

@@ -18,12 +18,12 @@ _Reader = Callable[[Any, str], Any]
 
 @dataclass(frozen=True)
 class Shape:
-    """How JSON has one field of a dataclass."""
+    """The JSON of one field of a dataclass."""
 
     required: bool
-    #: Whether a value of JSON is one of the field's.
+    #: True if a value of JSON is one of the field's.
     fits: _Fits
-    #: Makes the field's value of it; what stands before the names of its keys in messages.
+    #: Makes the field's value of it; its second argument is the prefix of keys in messages.
     read: _Reader
 
 
@@ -35,13 +35,13 @@ def plain(value: Any) -> Any:
 
 
 def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", **names: str) -> Kind:
-    """A dataclass from JSON, in which other keys may stand beside its own, and none in what is nested.
+    """A dataclass from JSON, which may have further keys; nested objects may not.
 
     Args:
         kind: The dataclass.
         content: An object of JSON.
-        prefix: What stands before the names of its keys in messages.
-        names: By the name of a field, its key where that is not its name.
+        prefix: Prefix of its keys in messages.
+        names: By field, its key if that differs from its name.
 
     Raises:
         ValueError: A key is missing, or its value is not of the field's type; the message names the first.
@@ -60,7 +60,7 @@ def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", **names
 
 
 def check_known(content: Mapping[str, Any], known: Mapping[str, Any] | frozenset[str], prefix: str = "") -> None:
-    """Raise a ValueError where JSON has a key that is not read."""
+    """Raise a ValueError if JSON has an unknown key."""
     for key in content:
         if key not in known:
             raise ValueError(f"it has an unknown key '{prefix}{key}'")
@@ -68,12 +68,17 @@ def check_known(content: Mapping[str, Any], known: Mapping[str, Any] | frozenset
 
 @cache
 def shapes(kind: type) -> Mapping[str, Shape]:
-    """By the name of each field of a dataclass, how JSON has it."""
+    """The JSON of each field of a dataclass, by name."""
     hints = get_type_hints(kind)
     return {
         known.name: Shape(known.default is MISSING and known.default_factory is MISSING, *_shape(hints[known.name]))
         for known in fields(kind)
     }
+
+
+def facts(kind: type, value: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name; a subclass of it may have more."""
+    return {name: getattr(value, name) for name in shapes(kind)}
 
 
 def _as_it_is(value: Any, *_: object) -> Any:
@@ -84,13 +89,13 @@ def _as_tuple(value: Any, *_: object) -> Any:
     return tuple(value)
 
 
-def _nested(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
+def _read_nested(kind: Any, value: Mapping[str, Any], prefix: str) -> Any:
     check_known(value, shapes(kind), prefix)
     return read(kind, value, prefix)
 
 
 def _shape(hint: Any) -> tuple[_Fits, _Reader]:
-    """Tells whether a value of JSON is what a field holds, and makes the field's of it; made once for each field."""
+    """The check and the reader of a field's JSON; made once for each field."""
     arguments, origin = get_args(hint), get_origin(hint) or hint
     if origin is UnionType:
         kinds = {argument: _shape(argument) for argument in arguments}
@@ -124,7 +129,7 @@ def _shape(hint: Any) -> tuple[_Fits, _Reader]:
     if hasattr(origin, "of_text"):
         return lambda value: isinstance(value, str), lambda value, *_: origin.of_text(value)
     if is_dataclass(origin):
-        return lambda value: isinstance(value, dict), partial(_nested, origin)
+        return lambda value: isinstance(value, dict), partial(_read_nested, origin)
     if isinstance(origin, type) and issubclass(origin, enum.Enum):
         words = frozenset(one.value for one in origin)
         return lambda value: isinstance(value, str) and value in words, lambda value, *_: origin(value)

@@ -1,8 +1,8 @@
-"""What a session has submitted, written down before and after each submission.
+"""The journal of a run: what its sessions submit, written before and after each submission.
 
-One JSON object a line (:mod:`pytest_gsw.jobs.journal`), appended and synced to the disk, so that a session
-that is killed at any moment leaves at most one line cut, the last. A later session reads which jobs there are,
-which submissions never got their answer, which rows were still waiting, and whether something was lost.
+One JSON object a line, appended and synced to the disk: a session that is killed at any moment leaves at most the
+last line incomplete. A later session reads from it which jobs there are, which submissions got no answer, which rows
+were still waiting, and whether something was lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import make_directory, write_new
-from pytest_gsw.common.typed_json import plain, read
+from pytest_gsw.common.typed_json import facts, plain, read
 from pytest_gsw.errors import ConfigurationError, SubmissionError
 from pytest_gsw.jobs.job_steps import limited_steps
 from pytest_gsw.jobs.model import Attempt, EarlyStop, FoundJob, Job, JobSpec, JobState, JobStatus, LogBefore, scancel
@@ -27,9 +27,8 @@ from pytest_gsw.jobs.scripts import cluster_of
 
 # -- Lines of a journal -----------------------------------------------------------------------------
 #
-# Each has a number and a checksum, so that what was damaged or lost is seen. A sealed line is a JSON object whose
-# first key is ``n``, counted from 1 over the life of the file, and whose last is ``crc``, the CRC-32 of all that
-# stands before it.
+# Each has a number and a checksum, which show damage and loss. A sealed line is a JSON object whose first key is
+# ``n``, counted from 1 over the life of the file, and whose last is ``crc``, the CRC-32 of all before it.
 
 
 _JSON = json.JSONEncoder(default=plain, allow_nan=False)
@@ -44,9 +43,9 @@ class ParsedJournal:
 
     #: Each event with the number of its line, from 1.
     readable: tuple[tuple[int, Mapping[str, Any]], ...] = ()
-    #: What is wrong, each with the number of a line: ``(17, "is not readable")``.
+    #: Faults, each with the number of a line: ``(17, "is not readable")``.
     damage: tuple[tuple[int, str], ...] = ()
-    #: The number that the next line is to bear.
+    #: The number of the next line.
     next_number: int = 1
     #: Bytes up to the end of the last whole line.
     whole_bytes: int = 0
@@ -59,7 +58,7 @@ def seal(event: Mapping[str, Any], number: int) -> bytes:
 
 
 def read_lines(content: bytes) -> ParsedJournal:
-    """What a journal's bytes hold, however damaged they are."""
+    """The lines of a journal's bytes, however damaged they are."""
     pieces = content.split(b"\n")
     whole_bytes = len(content) - len(pieces[-1])
     readable: list[tuple[int, Mapping[str, Any]]] = []
@@ -68,7 +67,7 @@ def read_lines(content: bytes) -> ParsedJournal:
     for place, piece in enumerate(pieces, 1):
         if not piece:
             continue  # the end
-        event = _unsealed(piece)
+        event = _unseal(piece)
         if event is None:
             cut = place == len(pieces)
             damage.append((place, "is cut: its session ended while it was written" if cut else "is not readable"))
@@ -88,8 +87,8 @@ def read_lines(content: bytes) -> ParsedJournal:
     return ParsedJournal(tuple(readable), tuple(damage), number + 1, whole_bytes)
 
 
-def _unsealed(piece: bytes) -> dict[str, Any] | None:
-    """The event of a sealed line, ``None`` where the seal is broken or was never there."""
+def _unseal(piece: bytes) -> dict[str, Any] | None:
+    """The event of a sealed line, ``None`` if the seal is broken or missing."""
     body, mark = piece[:-_SEAL_BYTES], piece[-_SEAL_BYTES:]
     if mark != _BEFORE_SUM + b"%08x" % zlib.crc32(body) + _AFTER_SUM:
         return None
@@ -102,47 +101,47 @@ def _unsealed(piece: bytes) -> dict[str, Any] | None:
 
 #: Name of the file in a run's directory.
 NAME = "journal.jsonl"
-#: A copy of the line that names the run's rows, which nothing else tells.
+#: A copy of the line that names the run's rows, the only source of them.
 COPY = "session.jsonl"
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What a journal says of one row's latest submission."""
+    """One row's latest submission, by the journal."""
 
-    #: When it was about to be submitted, seconds since the epoch; 0 where it was not yet (again).
+    #: Time just before the submission, seconds since the epoch; 0 before that.
     intended_s: float
-    #: The scheduler's id; ``None`` where no answer was written down.
+    #: The scheduler's id; ``None`` if no answer was written down.
     job_id: str | None = None
-    #: How the job ended, once that was seen.
+    #: The job's end, once known.
     ended: JobStatus | None = None
-    #: Why the session ended the job early, where it did.
+    #: Why the session ended the job early; ``None`` if it did not.
     stopped: EarlyStop | None = None
-    #: Whether the session cancelled the job because it ended itself; only the job's end tells whether that came first.
+    #: True if the session cancelled the job at its own end; the job may have ended before that.
     cancelled: bool = field(default=False, kw_only=True)
     #: The row's jobs before this one.
     attempts: tuple[Attempt, ...] = ()
-    #: The row's definition when it was submitted, and the image that was known by then; empty where that is not told.
+    #: The row's definition at the submission, and the image as known by then; empty if unknown.
     definition: str = ""
     image: str | None = None
     #: As :attr:`~pytest_gsw.jobs.model.JobSpec.variables`.
     variables: Mapping[str, str] | None = field(default=None, kw_only=True)
-    #: What had the name of its job's log before it; ``None`` where that was not noted.
+    #: Files with the name of its job's log before it; ``None`` if unknown.
     logs_before: tuple[LogBefore, ...] | None = None
     #: As :attr:`~pytest_gsw.jobs.model.Job.other_name`.
     other_name: str = field(default="", kw_only=True)
-    #: The name of the job as it was submitted, and the figures that were documented for the row then.
+    #: The name of the job, and the row's documented figures at the submission.
     name: str = field(default="", compare=False)
     documented: Mapping[str, float] = field(default_factory=dict)
 
     def is_of(self, job_id: str) -> bool:
-        """Whether a job may be this submission's: its own, or any where its answer was lost."""
+        """True if a job may be this submission's: its own, or any if its answer was lost."""
         return self.job_id == job_id or (self.job_id is None and self.intended_s > 0)
 
 
 @dataclass(frozen=True)
 class RunState:
-    """What a journal says of a whole session."""
+    """A run by its journal: the one form in which later sessions and reports read it."""
 
     cluster: str
     #: Node ids of all rows that were to run, in whichever of the run's sessions.
@@ -151,20 +150,27 @@ class RunState:
     submissions: Mapping[str, Submission] = field(default_factory=dict)
     #: The release of the recipes whose bundled rows they are; ``None``: those of the documents, or of other tables.
     release: str | None = None
-    #: By option, what of its command line holds for a session that goes on with it: paths, and how rows are judged.
+    #: By option, values of its command line for a session that resumes it: paths, and the rules of judging.
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: What of the journal cannot be relied on, a line each: ``…/journal.jsonl:17 is not readable``.
+    #: Damage of the journal, a line each: ``…/journal.jsonl:17 is not readable``.
     damage: tuple[str, ...] = ()
-    #: When the run began, seconds since the epoch; 0 where that is not known.
+    #: Start of the run, seconds since the epoch; 0 if unknown.
     begun_s: float = field(default=0.0, compare=False)
+    #: The run's directory.
+    directory: Path = field(default=Path(), compare=False)
+
+    @property
+    def row_ids(self) -> tuple[str, ...]:
+        """The ids of its rows."""
+        return tuple(node_id.partition("::")[2] for node_id in self.rows)
 
 
 class Journal:
     """Writes the journal of one run; every method returns only when its lines are on the disk.
 
-    A sync takes milliseconds, and much longer on a shared file system: what is known at the same time is written
-    with one call. One thread alone may write. Before each submission, ``check`` is asked, which raises an OSError where
-    the run belongs to another session by now.
+    A sync takes milliseconds, and much longer on a shared file system: facts of the same moment are written with one
+    call. Only one thread may write. ``check`` is called before each submission, and raises an OSError if the run
+    belongs to another session by now.
 
     Raises:
         OSError: The journal cannot be written, or is no file of this user's own.
@@ -176,13 +182,13 @@ class Journal:
         self._check = check
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         self._descriptor = os.open(directory / NAME, flags, 0o600)
-        #: Whether the last line was cut; it must not swallow the next.
+        #: True if the last line is incomplete; the next must not continue it.
         self._is_torn = False
         content = (directory / NAME).read_bytes()
         lines = read_lines(content)
         self._number = lines.next_number
         if len(content) > lines.whole_bytes:
-            # A line that a killed session left cut says nothing, because nothing was done before it was whole.
+            # A killed session's incomplete line is dropped: nothing was done before it was whole.
             os.ftruncate(self._descriptor, lines.whole_bytes)
         elif content and not content.endswith(b"\n"):
             self._append(b"\n")
@@ -194,7 +200,7 @@ class Journal:
         release: str | None = None,
         paths: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """A session starts, with these rows (node ids) of a release, by these options."""
+        """Note the start of a session with these rows (node ids) of a release, by these options."""
         options = {name: list(given) for name, given in (paths or {}).items()}
         of = {"cluster": cluster, "rows": list(rows), "release": release, "paths": options}
         event = {"event": "session", **of, "time_s": int(time.time())}
@@ -203,36 +209,36 @@ class Journal:
             write_new(self._directory / COPY, seal(event, 1))
 
     def intents(self, specs: Iterable[JobSpec], now_s: float) -> None:
-        """Rows are about to be submitted; none of them may be before this returns.
+        """Note rows before their submission; none may be submitted before this returns.
 
         Raises:
             OSError: It cannot be written, or the run belongs to another session by now.
         """
         self._check()
-        self._write(*(_intent(spec, now_s) for spec in specs))
+        self._write(*(_intent_event(spec, now_s) for spec in specs))
 
     def submitted(self, *jobs: Job) -> None:
-        """The scheduler has answered with these jobs."""
-        self._write(*(_submitted(job) for job in jobs))
+        """Note jobs that the scheduler has answered with."""
+        self._write(*(_submitted_event(job) for job in jobs))
 
     def refused(self, *row_ids: str) -> None:
-        """The scheduler has refused these rows, or was not asked after all: there is no job to look for."""
+        """Note rows that have no job: refused by the scheduler, or not submitted after all."""
         self._write(*({"event": "refused", "row": row_id} for row_id in row_ids))
 
     def ended(self, *ends: tuple[Job, JobStatus]) -> None:
-        """Jobs were seen to have ended; the scheduler may soon forget them."""
-        self._write(*(_ended(job, status) for job, status in ends))
+        """Note ended jobs, which the scheduler may soon forget."""
+        self._write(*(_ended_event(job, status) for job, status in ends))
 
     def stopped(self, job: Job, stop: EarlyStop) -> None:
-        """A job is about to be ended early."""
+        """Note a job before it is ended early."""
         self._write({"event": "stopped", "row": job.spec.row_id, "job": job.id, **asdict(stop)})
 
     def cancelled(self, *jobs: Job) -> None:
-        """Jobs are about to be cancelled because the session ends."""
+        """Note jobs before they are cancelled at the session's end."""
         self._write(*({"event": "cancelled", "row": job.spec.row_id, "job": job.id} for job in jobs))
 
     def repeated(self, row_id: str, attempt: Attempt) -> None:
-        """A job that ended is not the row's last: the row is about to be submitted again."""
+        """Note an ended job whose row is about to be submitted again."""
         facts = {"job": attempt.job_id, "why": attempt.why, "without": list(attempt.excluded_nodes)}
         self._write({"event": "repeated", "row": row_id, **facts, "measured": attempt.measured})
 
@@ -256,29 +262,29 @@ class Journal:
         self._is_torn = False
 
 
-def _intent(spec: JobSpec, now_s: float) -> dict[str, Any]:
+def _intent_event(spec: JobSpec, now_s: float) -> dict[str, Any]:
     variables = None if spec.variables is None else dict(spec.variables)
     defined = {"definition": spec.definition, "image": spec.image, "documented": dict(spec.documented)}
     names = {"event": "intent", "row": spec.row_id, "name": spec.name, "time_s": now_s}
     return {**names, **defined, "variables": variables}
 
 
-def _submitted(job: Job) -> dict[str, Any]:
+def _submitted_event(job: Job) -> dict[str, Any]:
     logs = None if job.logs_before is None else [astuple(log) for log in job.logs_before]
     facts = {"row": job.spec.row_id, "job": job.id, "other_name": job.other_name, "time_s": job.submitted_s}
     return {"event": "submitted", **facts, "logs_before": logs}
 
 
-def _ended(job: Job, status: JobStatus) -> dict[str, Any]:
-    facts = {**vars(status), "steps": limited_steps(status.steps)}
-    return {"event": "ended", "row": job.spec.row_id, "job": job.id, **facts}
+def _ended_event(job: Job, status: JobStatus) -> dict[str, Any]:
+    known = {**facts(JobStatus, status), "steps": limited_steps(status.steps)}
+    return {"event": "ended", "row": job.spec.row_id, "job": job.id, **known}
 
 
 def read_journal(directory: Path) -> RunState:
-    """What the journal of a run's directory says, and what of it cannot be relied on.
+    """The state of the run in a directory, by its journal.
 
     Raises:
-        ConfigurationError: There is no journal, or nothing in it, or beside it, names the run's rows.
+        ConfigurationError: There is no journal, or neither it nor its copy names the run's rows.
     """
     path = directory / NAME
     try:
@@ -293,10 +299,10 @@ def read_journal(directory: Path) -> RunState:
 
 
 def run_state_of(content: bytes, copy: bytes, directory: Path) -> RunState:
-    """What a journal's bytes say, and those of the copy of its first session's line, which may be empty.
+    """The state of a run by its journal's bytes, and those of the copy of its first line, which may be empty.
 
     Raises:
-        ConfigurationError: Nothing names the run's rows.
+        ConfigurationError: Neither names the run's rows.
     """
     path, lines = directory / NAME, read_lines(content)
     damage = list(lines.damage)
@@ -305,51 +311,50 @@ def run_state_of(content: bytes, copy: bytes, directory: Path) -> RunState:
     for place, event in (*copied, *lines.readable):
         try:
             if event["event"] == "session":
-                sessions.append(_session(event))
+                sessions.append(_session_state(event))
                 continue
             row = event["row"]
             if row in submissions or event["event"] == "intent":
-                after = _after(submissions.get(row), event["event"], event)
+                after = _next_submission(submissions.get(row), event["event"], event)
                 if after is None:
                     submissions.pop(row, None)
                 else:
                     submissions[row] = after
         except (ValueError, TypeError, KeyError, AttributeError) as error:  # of another release
             damage.append((place, f"is not readable: {error}"))
-    # Nothing is said of a copy that is damaged or missing.
-    told = tuple(f"{path}:{place} {what}" for place, what in sorted(damage) if place)
-    if not sessions and told:
+    # A damaged or missing copy is no damage of the journal.
+    faults = tuple(f"{path}:{place} {what}" for place, what in sorted(damage) if place)
+    if not sessions and faults:
         raise ConfigurationError(
-            f"the run {directory.name} cannot be resumed: which rows it had is not known: {told[0]}\n"
+            f"the run {directory.name} cannot be resumed: which rows it had is not known: {faults[0]}\n"
             f"next: squeue --me lists its jobs, whose names have {directory.name} in them; end them with scancel, "
             "and run the rows anew"
         )
     if not sessions:
-        raise ConfigurationError(f"no run to resume in {directory}: {path.name} says nothing of a session")
+        raise ConfigurationError(f"no run to resume in {directory}: {path.name} names no session")
     rows = tuple(dict.fromkeys(row for session in sessions for row in session.rows))
     begun_s = min(session.begun_s for session in sessions)
-    return replace(sessions[-1], rows=rows, submissions=submissions, damage=told, begun_s=begun_s)
+    known = replace(sessions[-1], rows=rows, begun_s=begun_s, directory=directory)
+    return replace(known, submissions=submissions, damage=faults)
 
 
-def _session(event: Mapping[str, Any]) -> RunState:
+def _session_state(event: Mapping[str, Any]) -> RunState:
     paths = {name: tuple(given) for name, given in event["paths"].items()}
     return RunState(
         event["cluster"], tuple(event["rows"]), release=event["release"], paths=paths, begun_s=event["time_s"]
     )
 
 
-def _after(before: Submission | None, kind: str, event: Mapping[str, Any]) -> Submission | None:
-    """A row's submission after one more event, ``None`` where none is left."""
+def _next_submission(before: Submission | None, kind: str, event: Mapping[str, Any]) -> Submission | None:
+    """A row's submission after one more event, ``None`` if none is left."""
     if kind == "intent":
-        defined = {name: event[name] for name in ("name", "definition", "image", "documented", "variables")}
-        if before is None or before.job_id is not None:
-            return Submission(event["time_s"], attempts=before.attempts if before else (), **defined)
-        if not before.intended_s:
-            return replace(before, intended_s=event["time_s"], **defined)
+        new = read(Submission, {**event, "intended_s": event["time_s"]})
+        if before is None or before.job_id is not None or not before.intended_s:
+            return replace(new, attempts=before.attempts if before else ())
         # The answer of the one before was lost too, and it may have got through.
-        is_same = (before.definition, before.image) == (defined["definition"], defined["image"])
+        is_same = (before.definition, before.image) == (new.definition, new.image)
         known = before if is_same else replace(before, definition="", image=None)
-        return known if known.variables == defined["variables"] else replace(known, variables=None)
+        return known if known.variables == new.variables else replace(known, variables=None)
     if before is None or (kind == "refused" and not before.attempts):
         return None
     if kind == "refused":
@@ -360,7 +365,7 @@ def _after(before: Submission | None, kind: str, event: Mapping[str, Any]) -> Su
         new = replace(before, intended_s=event["time_s"], job_id=event["job"], logs_before=logs_before)
         return replace(new, ended=None, stopped=None, cancelled=False, other_name=event["other_name"])
     if kind == "stopped":
-        return replace(before, stopped=EarlyStop(event["fact"], event["advice"], event["saved_s"]))
+        return replace(before, stopped=read(EarlyStop, event))
     if kind == "cancelled" and event["job"] == before.job_id:
         return replace(before, cancelled=True)
     if kind == "ended":
@@ -374,14 +379,13 @@ def _after(before: Submission | None, kind: str, event: Mapping[str, Any]) -> Su
     return before
 
 
-# -- What a session that goes on with another does with each row ------------------------------------
+# -- Rows of a resumed run, by the journal and by the scheduler's jobs ------------------------------
 #
-# By the journal, and by what the scheduler has. The journal may lack its end, or lines in its midst. The scheduler
-# knows every job by its row's own name, so what it lists is added to what the journal says before anything is
-# submitted. Pure functions.
+# The journal may lack its end, or lines in its midst. The scheduler has every job by its row's own name: its list
+# completes the journal before anything is submitted. Pure functions.
 
 
-#: Why a job is not its row's last where the journal does not say so any more.
+#: Why a job is not its row's last, if the journal has lost the reason.
 LOST = "the journal has lost why the row was run again"
 
 _AGAIN = re.compile(r"again([0-9]{1,6})\.(.+)", re.DOTALL)
@@ -389,15 +393,15 @@ _AGAIN = re.compile(r"again([0-9]{1,6})\.(.+)", re.DOTALL)
 
 @dataclass(frozen=True)
 class ResumeState:
-    """Where a row stands when its session is taken up."""
+    """A row at the start of a resumed session."""
 
-    #: How its next job is to be started, or how its last one was.
+    #: The spec of its next job, or of its last one.
     spec: JobSpec
-    #: What is known of its last submission; one that was not yet intended where it has had none.
+    #: Its last submission; one that was not yet intended if it has had none.
     past: Submission
-    #: Its job, which goes on or has ended; ``None`` where it is to be submitted.
+    #: Its job, which runs or has ended; ``None`` if it is to be submitted.
     job: Job | None = None
-    #: The jobs that the scheduler has and the journal lacks, in words.
+    #: Ids of jobs that the scheduler has and the journal lacks.
     unknown: tuple[str, ...] = ()
 
 
@@ -408,7 +412,7 @@ def attempt_of(name: str) -> tuple[str, int]:
 
 
 def by_row(specs: Iterable[JobSpec], named: Iterable[FoundJob]) -> dict[str, list[FoundJob]]:
-    """Jobs by the id of the row whose name they bear, whichever attempt they are; other users' names are left out."""
+    """Jobs by the id of the row whose name they have, whichever attempt they are; other names are left out."""
     rows = {attempt_of(spec.name)[0]: spec.row_id for spec in specs if spec.unique_name}
     found: dict[str, list[FoundJob]] = {}
     for job in named:
@@ -419,23 +423,23 @@ def by_row(specs: Iterable[JobSpec], named: Iterable[FoundJob]) -> dict[str, lis
 
 
 def take_up(spec: JobSpec, past: Submission | None, named: Sequence[FoundJob]) -> ResumeState:
-    """Where a row stands, by how its first job is started, its journal, and all jobs that the scheduler has of it.
+    """The state of a row, by the spec of its first job, its journal, and all its jobs at the scheduler.
 
     Raises:
         SubmissionError: Two jobs have a name that only one can have, or the journal and the scheduler name two.
     """
     past = past or Submission(0.0)
     found = _by_attempt(spec, named)
-    placed = _placed(spec, past, found)
+    placed = _place_jobs(spec, past, found)
     ids = {number: job.id for number, job in found.items()} | placed
     over = {attempt.job_id: attempt for attempt in past.attempts}
     top = max(ids, default=0)
-    # The journal tells of the last one that another was to follow.
+    # By the journal, another job was to follow the last one.
     now = top + 1 if not top or ids[top] in over else top
     attempts: list[Attempt] = []
     for number in range(1, now):
         job_id = ids.get(number)
-        attempt = None if job_id is None else over.get(job_id) or _lost(past, job_id, found.get(number))
+        attempt = None if job_id is None else over.get(job_id) or _lost_attempt(past, job_id, found.get(number))
         spec = spec.again() if attempt is None else attempt.after(spec)
         attempts += [] if attempt is None else [attempt]
     known = set(placed.values())
@@ -457,16 +461,16 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[FoundJob]) -
 
 
 def is_next(job: Job, attempts: Iterable[Attempt]) -> bool:
-    """Whether a job that was found by its name is the one that follows these attempts.
+    """True if a job that was found by its name is the one that follows these attempts.
 
-    A name that is the row's own is that of one attempt. Its id tells nothing more: a scheduler that lost its state
-    gives ids out again, and :class:`~pytest_gsw.executor.row_state.UniqueJobs` says so.
+    A name that is the row's own is that of one attempt. Its id proves nothing: a scheduler that lost its state
+    reuses ids, which :class:`~pytest_gsw.executor.row_state.UniqueJobs` detects.
     """
     return job.has_unique_name or not any(job.id == attempt.job_id for attempt in attempts)
 
 
 def changes(past: Submission, spec: JobSpec) -> tuple[str, ...]:
-    """Which documented figures differ from those at the submission: ``step_time_s was 1.0, and is 1.2``."""
+    """Documented figures that differ from those at the submission: ``step_time_s was 1.0, and is 1.2``."""
     then, now = past.documented, spec.documented
     names = sorted({*then, *now})
     return tuple(
@@ -495,8 +499,8 @@ def _by_attempt(spec: JobSpec, named: Sequence[FoundJob]) -> dict[int, FoundJob]
     return found
 
 
-def _placed(spec: JobSpec, past: Submission, found: Mapping[int, FoundJob]) -> dict[int, str]:
-    """Which attempt each job is that the journal knows; it may have lost those before it.
+def _place_jobs(spec: JobSpec, past: Submission, found: Mapping[int, FoundJob]) -> dict[int, str]:
+    """The journal's jobs by attempt; it may have lost those before.
 
     Raises:
         SubmissionError: The scheduler has another job in the place of one, or by its id.
@@ -529,16 +533,16 @@ def _placed(spec: JobSpec, past: Submission, found: Mapping[int, FoundJob]) -> d
 
 
 def _is_after(job: FoundJob, ended_s: float | None) -> bool:
-    """Whether a job was submitted after another one's end, by the scheduler's own clock."""
+    """True if a job was submitted after another one's end, by the scheduler's own clock."""
     return ended_s is not None and job.status.submit_s is not None and job.status.submit_s > ended_s
 
 
-def _lost(past: Submission, job_id: str, job: FoundJob | None) -> Attempt:
-    """One job that is not its row's last, of which the journal does not say so."""
+def _lost_attempt(past: Submission, job_id: str, job: FoundJob | None) -> Attempt:
+    """A job that is not its row's last, whose reason the journal has lost."""
     if job_id == past.job_id and past.ended is not None:
         status = past.ended
     else:
         status = JobStatus(JobState.UNKNOWN) if job is None else job.status
-    # One that ended well is followed by another only where a row has several jobs, all of which count.
+    # A job that ended well is followed by another only if a row has several jobs, all of which count.
     is_good = status.state is JobState.COMPLETED and not status.exit_code
     return Attempt(job_id, status, LOST, measured=is_good)

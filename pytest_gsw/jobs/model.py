@@ -1,4 +1,4 @@
-"""What a launcher is told (:class:`JobSpec`), what it answers (:class:`JobStatus`), and its contract."""
+"""A launcher's input (:class:`JobSpec`), its answers (:class:`JobStatus`), and its contract."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class JobState(enum.Enum):
     """The closed table of job states. *Unknown* is a state of its own and never means "done".
 
-    The names are Slurm's, so that users read the words they know from ``squeue`` and ``sacct``.
+    The names are Slurm's, which users know from ``squeue`` and ``sacct``.
     """
 
     PENDING = "PENDING"
@@ -35,7 +35,7 @@ class JobState(enum.Enum):
     REVOKED = "REVOKED"
     #: A log that existed already is read; no job was run, so no state can be known.
     REPLAYED = "REPLAYED"
-    #: The scheduler did not say, or said a word that is not in this table.
+    #: The scheduler did not answer, or with a word that is not in this table.
     UNKNOWN = "UNKNOWN"
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ TABLE: dict[str, JobState] = {
     **dict.fromkeys(("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"), JobState.PENDING),
     **dict.fromkeys(("RESV_DEL_HOLD", "SPECIAL_EXIT", "POWER_UP_NODE"), JobState.PENDING),
     **dict.fromkeys(("LAUNCH_FAILED", "RECONFIG_FAIL"), JobState.PENDING),
-    # Has started and still holds its nodes, or may go on. COMPLETING: the epilog runs; how it ended is told afterwards.
+    # Has started and still holds its nodes, or may go on. COMPLETING: the epilog runs; its end is reported afterwards.
     **dict.fromkeys(("RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED"), JobState.RUNNING),
     **dict.fromkeys(("SUSPENDED", "UPDATE_DB", "EXPEDITING"), JobState.RUNNING),
     # Will not run any more.
@@ -73,11 +73,11 @@ _SHORTEST_CUT = 3
 
 
 def job_state(text: str) -> JobState:
-    """The state that Slurm's text stands for; a word that is not in the table is UNKNOWN, never an end."""
+    """The state of Slurm's text; a word that is not in the table is UNKNOWN, never an end."""
     words = text.upper().split()
     if not words:
         return JobState.UNKNOWN
-    # "CANCELLED by 1000" says who did it; nothing else follows a state after a blank.
+    # "CANCELLED by 1000" names the user; nothing else follows a state after a blank.
     if len(words) > 1 and words[:2] != ["CANCELLED", "BY"]:
         return JobState.UNKNOWN
     word = words[0]
@@ -96,7 +96,7 @@ def _of_cut_word(start: str) -> JobState:
 
 
 def _of_flags(words: list[str]) -> JobState:
-    """``FAILED+COMPLETING``: as long as one of the words says that the job is not over, it is not."""
+    """The state of ``FAILED+COMPLETING``: open as long as one of the words is."""
     states = {TABLE.get(word, JobState.UNKNOWN) for word in words}
     for state in (JobState.UNKNOWN, JobState.PENDING, JobState.RUNNING):
         if state in states:
@@ -110,13 +110,13 @@ def exit_and_signal(code: str) -> tuple[int | None, int]:
     return (None, 0) if match is None else (int(match[1]), int(match[2]))
 
 
-#: What the recipes' stderr has in the place of the log's ``.out``.
+#: Suffix of the recipes' stderr in place of the log's ``.out``.
 ERROR_SUFFIX = ".err"
 
 #: Slurm's reason of a job that waits for one which has failed: it stays pending for ever.
 NEVER_STARTS = "DependencyNeverSatisfied"
 
-#: Tells a job that its row had others before it in this session; unset in the first.
+#: The variable with the number of a row's job in this session; unset in the first.
 ATTEMPT = "GSW_ATTEMPT"
 
 #: In the place of vboost in a record's environment, and as texts have it.
@@ -129,17 +129,17 @@ VIRTUAL_ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 @dataclass(frozen=True)
 class ExperimentInfo:
-    """What a launch script's output says of the jobs that it has submitted."""
+    """The jobs that a launch script has submitted, by its output."""
 
     #: The job that trains; ``None`` for none, for several of which no one is it, and for one without a directory.
     job_id: str | None = None
-    #: Where its files are; ``None`` where the output does not say so.
+    #: The directory of its files; ``None`` if the output does not name it.
     directory: Path | None = None
-    #: Why there is no such job, in words; empty where there is one.
+    #: Why there is no such job; empty if there is one.
     problem: str = ""
     #: Every job that is named, whatever is wrong.
     job_ids: tuple[str, ...] = ()
-    #: The jobs that it waits for, as one that imports a checkpoint, and where their files are.
+    #: The jobs that it waits for, as one that imports a checkpoint, with the directories of their files.
     waits_for: tuple[tuple[str, Path], ...] = ()
 
 
@@ -148,32 +148,32 @@ class Launch:
 
     #: As ``launcher`` of a table or a cluster names it.
     name = "sbatch"
-    #: What has to be on the PATH.
+    #: The program that has to be on the PATH.
     program = "sbatch"
-    #: Whether what is run here submits the job, and is not sbatch: then its output tells which job that is.
+    #: True if a program other than sbatch submits the job; its output names the job.
     submits_itself = False
-    #: Whether it is the recipe's launch script that runs, and whether its scripts are told of the row by variables.
+    #: True if the recipe's launch script runs, and if its scripts read the row from variables.
     runs_script = True
     reads_variables = True
-    #: Whether a job writes into a directory of its own, where its files are found by its id.
+    #: True if a job writes into a directory of its own, found by its id.
     has_directory = False
-    #: The variable that names where jobs write in place of the staging area.
+    #: The variable with the jobs' directory in place of the staging area.
     home = ""
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
-        """What is run in the recipe's directory, where that submits the job itself."""
+        """The command in the recipe's directory that submits the job, if that is not sbatch."""
         raise NotImplementedError
 
     def variables(self, spec: JobSpec) -> dict[str, str]:
-        """What it is told there by variables that sbatch is told by its options.
+        """The variables in place of sbatch's options.
 
         Raises:
-            RefusedError: An option cannot be told so.
+            RefusedError: An option has no such variable.
         """
         return {}
 
     def options(self, spec: JobSpec) -> tuple[str, ...]:
-        """Options of sbatch that Slurm knows since 24.05."""
+        """Further options of sbatch, for Slurm from 24.05 on."""
         return ()
 
     def environment(self, environment: Mapping[str, str], spec: JobSpec) -> dict[str, str]:
@@ -181,7 +181,7 @@ class Launch:
         return dict(environment)
 
     def told_by(self, output: str) -> ExperimentInfo:
-        """What the output says of the jobs that it has submitted."""
+        """The submitted jobs, by the output."""
         return ExperimentInfo()
 
     def log_in(self, directory: Path, job_id: str) -> Path:
@@ -193,19 +193,19 @@ class Launch:
         raise LogError(f"no log of job {job_id}", (("searched", str(directory)),))
 
     def batch_output_in(self, directory: Path, job_id: str) -> Path | None:
-        """The batch shell's output of a job in its directory; ``None`` where there is none."""
+        """The batch shell's output of a job in its directory; ``None`` if there is none."""
         return None
 
     def job_id_of(self, log: str) -> str | None:
-        """The job's id in the name of a log; ``None`` where that is not named so."""
+        """The job's id in the name of a log; ``None`` if the name has none."""
         return None
 
     def logs_below(self, place: Path) -> Sequence[FoundLog]:
-        """The logs of the row's jobs below a directory that is replayed, where the recipe's own layout has none."""
+        """The logs of the row's jobs below a replayed directory that does not have the recipe's layout."""
         return ()
 
     def problem(self, spec: JobSpec) -> SubmissionError | None:
-        """Why a row cannot be submitted so, as far as that is certain by what its recipe says of itself."""
+        """Why a row certainly cannot be submitted so, by its recipe's own files."""
         return None
 
 
@@ -235,34 +235,34 @@ class JobSpec:
     options: tuple[str, ...] = field(default=(), repr=False)
     #: Limit on the run time (queue wait does not count), ``None`` for the script's own.
     time_limit_s: float | None = None
-    #: Where the batch shell's output goes on Slurm, with ``%j`` for the job's id; ``None``: where the script has it,
-    #: or else to the directory that it is submitted from.
+    #: File of the batch shell's output on Slurm, with ``%j`` for the job's id; ``None``: the script's own, or one in
+    #: the directory of the submission.
     batch_output: str | None = None
     #: How the job is submitted to Slurm.
     launch: Launch = field(default=SBATCH, repr=False)
-    #: What the launch script is told by arguments, where it takes any.
+    #: Arguments of the launch script, if it takes any.
     arguments: tuple[str, ...] = ()
     #: Where the job's log is, as a glob below :attr:`stage`; ``{job_id}`` is the job's id.
     log_glob: str = ""
-    #: No job of another session ever has this name.
+    #: True if no job of another session ever has this name.
     unique_name: bool = False
     #: Nodes that the job must not get, because an earlier attempt failed on them.
     excluded_nodes: tuple[str, ...] = ()
-    #: Nodes that the job is to do without where that is possible, because an earlier one was measured on them.
+    #: Nodes that the job avoids if possible, because an earlier one was measured on them.
     avoided_nodes: tuple[str, ...] = ()
     #: Which attempt at the row this is, from 1.
     attempt: int = 1
-    #: What the row's definition is when the job is submitted, and the image that is known by then.
+    #: The row's definition at the submission, and the image as known by then.
     definition: str = ""
     image: str | None = None
-    #: Its variables as a record keeps them, by name; ``None`` where they are not told.
+    #: Its variables as a record keeps them, by name; ``None`` if unknown.
     variables: Mapping[str, str] | None = field(default=None, repr=False)
-    #: The figures that are documented for the row then, by their names.
+    #: The row's documented figures at the submission, by name.
     documented: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def submits_itself(self) -> bool:
-        """Whether what is run here submits the job, and is not sbatch: then its output tells which job that is."""
+        """True if a program other than sbatch submits the job; its output names the job."""
         return self.launch.submits_itself
 
     @property
@@ -271,12 +271,12 @@ class JobSpec:
         return self.script if self.script.is_absolute() else self.directory / self.script
 
     def again(self, without: tuple[str, ...] = (), avoiding: tuple[str, ...] = ()) -> JobSpec:
-        """The next job of the row, which has to do without, and where possible avoids, these nodes as well."""
+        """The next job of the row, which excludes, and if possible avoids, these nodes as well."""
         attempt = self.attempt + 1
         base = self.name if self.attempt == 1 else self.name.partition(".")[2]
         return replace(
             self,
-            # In front, where no row's own name can have it.
+            # In front: no row's own name begins so.
             name=f"again{attempt}.{base}" if self.unique_name else self.name,
             excluded_nodes=tuple(dict.fromkeys((*self.excluded_nodes, *without))),
             avoided_nodes=tuple(dict.fromkeys((*self.avoided_nodes, *avoiding))),
@@ -309,9 +309,9 @@ class Job:
     spec: JobSpec
     #: Seconds since the epoch, by this machine's clock, just before the submission.
     submitted_s: float
-    #: What had the name of its log before the submission; ``None`` where that was not noted.
+    #: Files with the name of its log before the submission; ``None`` if unknown.
     logs_before: tuple[LogBefore, ...] | None = None
-    #: The scheduler's name for it, where its launch script has given it another than the spec's.
+    #: The scheduler's name for it, if the launch script has given it another than the spec's.
     other_name: str = ""
 
     @property
@@ -321,7 +321,7 @@ class Job:
 
     @property
     def has_unique_name(self) -> bool:
-        """Whether no other job ever has its name."""
+        """True if no other job ever has its name."""
         return self.spec.unique_name and not self.other_name
 
 
@@ -363,12 +363,12 @@ class JobStep:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """What is known of a job at one moment. Times are seconds since the epoch."""
+    """A job at one moment. Times are seconds since the epoch."""
 
     state: JobState
-    #: The scheduler's own word, or the text that could not be understood.
+    #: The scheduler's own word, or the text that could not be parsed.
     raw_state: str = ""
-    #: Exit code of the batch script, ``None`` while it is not known.
+    #: Exit code of the batch script, ``None`` while unknown.
     exit_code: int | None = None
     #: The signal that ended the batch script, 0 for none.
     signal: int = 0
@@ -379,11 +379,11 @@ class JobStatus:
     submit_s: float | None = None
     start_s: float | None = None
     end_s: float | None = None
-    #: The steps of a job that has ended; ``None`` where they are not told.
+    #: The steps of a job that has ended; ``None`` if unknown.
     steps: tuple[JobStep, ...] | None = None
-    #: The worst end of the steps that ended before the batch script, as Slurm writes it (``1:0``); empty if not told.
+    #: The worst end of the steps that ended before the batch script, as Slurm writes it (``1:0``); empty if unknown.
     derived_exit_code: str = ""
-    #: What could not be asked of a job's end, and why; one line, empty where all was told.
+    #: Which facts of a job's end could not be queried, and why; one line, empty if all are known.
     unchecked: str = ""
     #: Ids of further jobs behind the same submission; there must be none.
     siblings: tuple[str, ...] = ()
@@ -411,25 +411,25 @@ class Attempt:
     status: JobStatus
     #: Why the row was run again, in a few words: ``node failure``.
     why: str
-    #: Nodes that its later jobs did without; after a measured job, where that was possible.
+    #: Nodes that its later jobs excluded; after a measured job, if possible.
     excluded_nodes: tuple[str, ...] = ()
     #: It did not fail: its figure counts beside those of the later jobs.
     measured: bool = False
 
     def after(self, spec: JobSpec) -> JobSpec:
-        """How the row's next job is started, by how this one was."""
+        """The row's next job, by the spec of this one."""
         return spec.again(avoiding=self.excluded_nodes) if self.measured else spec.again(self.excluded_nodes)
 
 
 @dataclass(frozen=True)
 class EarlyStop:
-    """Why the session ended a job early."""
+    """The reason for which the session ended a job early."""
 
-    #: What its log showed, one line: ``stalled at step 17 of 50: no new step for 10m00s``.
+    #: The fact by its log, one line: ``stalled at step 17 of 50: no new step for 10m00s``.
     fact: str
-    #: What to do about it.
+    #: The advice to the user.
     advice: str = ""
-    #: Run time that the job would have gone on for, ``None`` where that is not known.
+    #: Remaining run time of the job at that moment, ``None`` if unknown.
     saved_s: float | None = None
 
 
@@ -443,7 +443,7 @@ class FoundJob:
 
 
 class Launcher(Protocol):
-    """How jobs start on one cluster. One object serves a whole session."""
+    """The way jobs start on one cluster. One object serves a whole session."""
 
     @property
     def name(self) -> str:
@@ -457,15 +457,15 @@ class Launcher(Protocol):
 
     @property
     def log_wait_s(self) -> float:
-        """How long a finished job's log may take to appear (shared file systems are slow to tell)."""
+        """Seconds that a finished job's log may take to appear on a shared file system."""
 
     @property
     def poll_interval_s(self) -> float:
-        """Seconds between two questions about all jobs that its scheduler bears well."""
+        """Seconds between two polls of all jobs that do not burden its scheduler."""
 
     @property
     def parallel_submissions(self) -> int:
-        """How many threads may call :meth:`submit` at once; 1 where it must be the session's own."""
+        """Number of threads that may call :meth:`submit` at once; 1 if it must be the session's own."""
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, for ``--gsw-plan``."""
@@ -474,28 +474,28 @@ class Launcher(Protocol):
         """Start one job.
 
         Raises:
-            SchedulerUnreachableError: The scheduler gave no answer, and may have the job all the same; :meth:`find`
-            tells. SubmissionError: The scheduler refused it.
+            SchedulerUnreachableError: The scheduler gave no answer, but may have the job, see :meth:`find`.
+            SubmissionError: The scheduler refused it.
             LogError: A log is replayed, and there is none, or more than one.
         """
 
     @property
     def jobs_outlive_session(self) -> bool:
-        """Whether a later session can ask about the jobs of an earlier one."""
+        """True if a later session can poll the jobs of an earlier one."""
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job that was submitted for this spec at or after a time (seconds since the epoch), by its name.
 
-        Asked for submissions whose answer was lost: the scheduler was out of reach, or the session
-        that submitted did not live to read it. ``None`` where there is no such job, or where jobs do
+        Called for submissions whose answer was lost: the scheduler was out of reach, or the session
+        that submitted did not live to read it. ``None`` if there is no such job, or if jobs do
         not outlive their session.
 
         Raises:
-            SchedulerUnreachableError: It cannot be told now.
+            SchedulerUnreachableError: The scheduler does not answer.
         """
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
-        """The status of each job by its row's id (``job.spec.row_id``), with one question for all of them.
+        """The status of each job by its row's id (``job.spec.row_id``), with one query for all of them.
 
         An answer is a job's own by more than its id, which a scheduler that lost its state gives out again:
         two rows of one session may have the same, and then each is answered for itself.
@@ -508,7 +508,7 @@ class Launcher(Protocol):
         """End all these jobs with one request; those that have ended already are no error.
 
         Raises:
-            JobError: The request failed, so that jobs may go on; the advice is how to end them by hand.
+            JobError: The request failed and jobs may go on; the advice is how to end them by hand.
         """
 
     def find_log(self, job: Job) -> Path:
@@ -519,7 +519,7 @@ class Launcher(Protocol):
         """
 
     def batch_output(self, job: Job) -> Path | None:
-        """The batch shell's own output, where failures before training show; ``None`` if there is none."""
+        """The batch shell's own output, which has failures before training; ``None`` if there is none."""
 
     def close(self) -> None:
-        """Let go of what is held. Jobs of a scheduler that still run are not touched; processes are ended."""
+        """Release resources and end processes; a scheduler's jobs that still run are left alone."""

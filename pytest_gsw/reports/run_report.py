@@ -33,10 +33,11 @@ from pytest_gsw.history.row_history import (
     series_of_cluster,
 )
 from pytest_gsw.history.store import EXCLUDE, History
+from pytest_gsw.jobs.journal import RunState
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
 from pytest_gsw.results import outcomes, severity
 from pytest_gsw.results.junit_names import RunManifest, read_noted
-from pytest_gsw.results.missing_records import WAITS, Begun, begun, is_owned, left_text, newest_begun
+from pytest_gsw.results.missing_records import WAITS, begun, is_owned, left_text, newest_begun
 from pytest_gsw.results.node_lists import expand
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
@@ -635,7 +636,7 @@ class HistoryReader:
 
 
 def _with_never_judged(
-    recorded: Mapping[str, tuple[RowOutcome, ...]], there: Iterable[Begun]
+    recorded: Mapping[str, tuple[RowOutcome, ...]], there: Iterable[RunState]
 ) -> Mapping[str, tuple[RowOutcome, ...]]:
     """By row, the outcomes of a cluster's runs, with an error for each row that one of them never judged."""
     found = {row: {one.run_id: one for one in of_row} for row, of_row in recorded.items()}
@@ -644,7 +645,7 @@ def _with_never_judged(
         times_s[one.run_id] = max(one.time_s, times_s.get(one.run_id, one.time_s))
     for run in there:
         name = run.directory.name
-        missing = [row for row in run.rows if name not in found.get(row, {})]
+        missing = [row for row in run.row_ids if name not in found.get(row, {})]
         # A run with records that the history lacks was to be kept from it.
         if not missing or (name not in times_s and any(run.directory.glob(RECORDS))) or is_owned(run.directory):
             continue

@@ -34,12 +34,12 @@ from pytest_gsw.results.suggested_commands import again, offline
 from pytest_gsw.results.summary import ClusterResult, incident_of
 from pytest_gsw.stats.verdict import Reason
 
-#: What pytest, pytest-xdist and JUnit can all carry.
+#: A value that pytest, pytest-xdist and JUnit can all carry.
 Property = str | int | float | bool
 
 
 def properties(record: Record) -> list[tuple[str, Property]]:
-    """The facts of one run as ``(name, value)`` pairs; what is not known is left out.
+    """The known facts of one run as ``(name, value)`` pairs.
 
     Times are in seconds, MFU and tolerance are fractions; the names carry the units.
     """
@@ -99,19 +99,19 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_document": at_line(record.row.document, record.row.document_line),
         "gsw_source": record.row.source or None,
     }
-    # What a session records is quoted already; a record of an earlier release may not be.
+    # A session redacts what it records; a record from elsewhere may hold anything.
     shown = redact({name: value for name, value in facts.items() if value is not None}, os.environ)
-    # Microseconds and parts per million; what stands behind is noise of the arithmetic.
+    # Microseconds and parts per million; further digits are noise of the arithmetic.
     return [(name, round(value, 6) if isinstance(value, float) else value) for name, value in shown.items()]
 
 
 def run_seconds(record: Record) -> float:
-    """Seconds that the row's last job ran, which JUnit has as the time of its test case; 0 where that is not known."""
+    """Run time of the row's last job, JUnit's time of the test case; 0 if unknown."""
     return (record.jobs.last and record.jobs.last.run_s) or 0.0
 
 
 def _site_metrics(record: Record) -> dict[str, Any]:
-    """What was measured of the site's metrics, each by its key."""
+    """The site's metrics of a record, by key."""
     found: dict[str, Any] = {"gsw_own_outcome": record.own_outcome or None}
     for one in record.metrics:
         key = one.metric.key
@@ -125,7 +125,7 @@ def _site_metrics(record: Record) -> dict[str, Any]:
 
 
 def _repeats(record: Record) -> dict[str, Any]:
-    """Each job that the figure is the median of, where there are several."""
+    """The jobs whose median the figure is, if there are several."""
     if not record.jobs.repeats:
         return {}
     jobs = record.measured_jobs or record.jobs.repeats
@@ -150,9 +150,9 @@ def rebuild_junit(
 ) -> ET.Element:
     """The root element of the JUnit file.
 
-    ``missing`` says by node id why a row of the run has no record, which is an error; if it has one, that counts. If
+    ``missing`` has by node id why a row of the run has no record, which is an error; if it has one, that counts. If
     ``strict``, rows faster than the tolerance allows have failed, as with ``gsw_strict``.
-    ``since`` says since when rows are too slow, by node id.
+    ``since`` has the lines on when rows became too slow, by node id.
     """
     rows = list(records)
     noted = read_noted(directory)
@@ -161,7 +161,7 @@ def rebuild_junit(
     recorded = {record.row.node_id for record in rows}
     begun = since or {}
     by_id = [(record.row.node_id, record) for record in rows]
-    cases = [_recorded(record, directory, strict, begun.get(name, ())) for name, record in by_id]
+    cases = [_case_of(record, directory, strict, begun.get(name, ())) for name, record in by_id]
     cases += [_missing(node_id, why, noted) for node_id, why in (missing or {}).items() if node_id not in recorded]
     incident = incident_of(rows)
     cases += [] if incident is None else [_incident(redact(incident, os.environ))]
@@ -208,29 +208,29 @@ def read_whole_run(
 ) -> tuple[tuple[Record, ...], dict[str, str]]:
     """The records of a run's directory, and why rows of the run have none.
 
-    By node id, or by the path of a record that cannot be read where nobody knows of which row it is. For ``known`` see
-    :func:`read_run`; ``goes_on`` says that the run's session has not ended.
+    By node id, or by the path of a record that cannot be read and is of an unknown row. For ``known`` see
+    :func:`read_run`; ``goes_on`` is true if the run's session has not ended.
     """
     records, unreadable = read_run(directory, known)
     missing = never_judged(directory, {record.row.node_id for record in records}, goes_on=goes_on)
-    # What cannot be read was judged: one error, and not a second one of a row that nobody came to.
+    # A record that cannot be read was judged: one error, and not a second one for a missing record.
     missing |= {name: why for name in missing if (why := unreadable.pop(f"records/{record_name(name)}", ""))}
     return records, {**missing, **unreadable}
 
 
 def junit_text(root: ET.Element) -> str:
-    """The file's text, plain ASCII, so that it is right in whatever encoding it is written."""
+    """The file's text in plain ASCII, which is right in any encoding."""
     text: bytes = ET.tostring(root, encoding="us-ascii")
     return f'<?xml version="1.0" encoding="utf-8"?>{text.decode("ascii")}'
 
 
 def counts(root: ET.Element) -> dict[str, int]:
-    """How many tests, failures, errors and skipped ones a JUnit file has."""
+    """Counts of tests, failures, errors and skipped tests in a JUnit file."""
     (suite,) = root.iter("testsuite")
     return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
 
 
-def _recorded(record: Record, directory: Path, strict: bool, since: Sequence[tuple[str, str]]) -> ET.Element:
+def _case_of(record: Record, directory: Path, strict: bool, since: Sequence[tuple[str, str]]) -> ET.Element:
     case = _case(class_of(record), record.row.id, run_seconds(record), properties(record))
     element = _outcome(record, strict, partial(_facts, record, directory, since))
     if element is not None:
@@ -253,7 +253,7 @@ def _incident(incident: ClusterResult) -> ET.Element:
 
 
 def _outcome(record: Record, strict: bool, facts: Callable[[], Sequence[tuple[str, str]]]) -> ET.Element | None:
-    """The element of an outcome; what is not known is an error, never a pass."""
+    """The element of an outcome; an unknown one is an error, never a pass."""
     row = told(record, facts, strict=strict)
     match row.outcome.pytest:
         case "passed":
@@ -287,7 +287,7 @@ def _properties(listed: Iterable[tuple[str, Property]]) -> ET.Element:
 
 
 def _span(records: Iterable[Record]) -> dict[str, str]:
-    """When the first job was submitted, and the seconds until the last one ended, as far as is known."""
+    """Time of the first submission, and seconds until the last job's end, as far as is known."""
     jobs = [record.jobs.last for record in records if record.jobs.last is not None]
     starts = [job.submit_s for job in jobs if job.submit_s is not None]
     ends = [job.end_s for job in jobs if job.end_s is not None]
@@ -309,5 +309,5 @@ def _element(tag: str, text: str | None = None, /, **attributes: object) -> ET.E
 
 
 def _safe(value: object) -> str:
-    # A session quotes what it records; a record of an earlier release may hold anything.
+    # A session redacts what it records; a record from elsewhere may hold anything.
     return redact(str(value), os.environ)

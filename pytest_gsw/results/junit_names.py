@@ -1,7 +1,7 @@
-"""What rows are called in JUnit, and the properties of a suite: the same in each file of a run.
+"""Names of rows in JUnit, and the properties of a suite: the same in each file of a run.
 
-A session notes beside its records what these do not tell: the names of rows that may never have a record, what they
-are, and what ran the session.
+A session notes next to its records what these lack: the rows that may never have a record, with their names and
+facts, and the versions that ran the session.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _NAME = "junit.json"
 
 @dataclass(frozen=True)
 class RunManifest:
-    """What a session notes of its rows."""
+    """A session's notes on its rows."""
 
     cluster: str = ""
     #: The release of the recipes; empty for the rows of the documents, and of other tables.
     release: str = ""
-    #: What ran the session, by its name.
+    #: Versions of the software that ran the session, by name.
     versions: Mapping[str, str] = field(default_factory=dict)
     #: By node id, the class name of each row.
     classes: Mapping[str, str] = field(default_factory=dict)
     #: By node id, why rows cannot run that never have a record: a cell of theirs is blank.
     errors: Mapping[str, str] = field(default_factory=dict)
-    #: The run that was replayed, or the place of logs that were; empty where the session ran jobs of its own.
+    #: The run that was replayed, or the place of logs that were; empty if the session ran jobs of its own.
     replay_of: str = ""
-    #: By node id, what each row is: its ``workload``, ``framework``, ``dtype``, ``accelerator`` and ``gpus``.
+    #: By node id, the facts of each row: its ``workload``, ``framework``, ``dtype``, ``accelerator`` and ``gpus``.
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def class_of(self, node_id: str) -> str:
-        """The class name of a row without a record; one that nobody noted is called by the path of its table."""
+        """The class name of a row without a record; by the path of its table if it was not noted."""
         table = PurePosixPath(node_id.partition("::")[0])
         return self.classes.get(node_id) or class_name(self.cluster or NO_CLUSTER, table.parent.name, table.stem)
 
@@ -77,7 +77,7 @@ def suite_properties(noted: RunManifest, run_id: str, records: Iterable[Record])
 
 
 def write_noted(directory: Path, noted: RunManifest) -> None:
-    """Note it in a run's directory; what an earlier session of the run has noted of other rows stays.
+    """Write the notes to a run's directory; those of an earlier session on other rows stay.
 
     Raises:
         OSError: Nothing can be written there.
@@ -88,7 +88,7 @@ def write_noted(directory: Path, noted: RunManifest) -> None:
 
 
 def read_noted(directory: Path) -> RunManifest:
-    """What a run's sessions have noted; nothing where it is not there, or cannot be read."""
+    """The notes of a run's sessions; empty if there are none that can be read."""
     try:
         return read(RunManifest, json.loads((directory / _NAME).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, RecursionError):

@@ -1,7 +1,4 @@
-"""From what is known of an ended row to its record: values in, a :class:`Record` out.
-
-To write it down and to tell it are later steps.
-"""
+"""Make the :class:`Record` of an ended row; it is written and reported elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from pytest_gsw.validation.run import Run
 
 @dataclass(frozen=True, kw_only=True)
 class RowResult(ResultText):
-    """What came of a row; without a measurement it was not measured, and without a verdict not judged."""
+    """The result of a row; without a measurement it was not measured, and without a verdict not judged."""
 
     measurement: Measurement | None = None
     verdict: Verdict | None = None
@@ -31,11 +28,11 @@ def record_of(
 
     Args:
         baseline: The row.
-        row: What is recorded of it, see :func:`row_facts`.
+        row: Its recorded facts, see :func:`row_facts`.
         run: Its run, but for the log, which is that of its last job.
         jobs: Its jobs.
-        found: What came of them.
-        peak_flops: Peak FLOP/s of the row's accelerator, ``None`` where it is not known.
+        found: Their result.
+        peak_flops: Peak FLOP/s of the row's accelerator, ``None`` if unknown.
     """
     measurement, last = found.measurement, jobs.last
     peak_flops = documented_peak_flops(baseline, peak_flops)
@@ -59,7 +56,7 @@ def record_of(
 
 
 def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: str, experiment: str) -> RowFacts:
-    """What is recorded of a row; its definition, with image and release and without, is that of when it was started."""
+    """The recorded facts of a row; ``definition`` and ``experiment`` are the hashes at its start."""
     return RowFacts(
         id=baseline.id,
         node_id=node_id,
@@ -104,14 +101,14 @@ def _timing(measurement: Measurement) -> Timing:
 
 
 def job_facts(job_id: str, launcher: str, status: JobStatus, run: Run | None, found: Measurement | None) -> JobFacts:
-    """A job of a row, with what was measured of it by itself."""
+    """A job of a row with its own measurement."""
     judged_s = found.judged_s if found else None
     metrics = {key: values[-1] for key, values in found.metrics.items()} if found else {}
     return JobFacts.of(job_id, launcher, status, run.log if run else None, judged_s=judged_s, metrics=metrics)
 
 
 def saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:
-    """GPU-hours that ending a row's last job early has saved, where it was ended early and that is known."""
+    """GPU-hours saved because a row's last job was ended early; ``None`` if it was not, or unknown."""
     if run is None or run.stopped is None or run.status.state is JobState.COMPLETED:
         return None  # one that completed all the same was not ended by us
     return baseline.gpus * (run.stopped.saved_s or 0.0) / 3600

@@ -1,37 +1,24 @@
-"""Rows of a run that were never judged: what its session wrote down before it began says which rows it was to have."""
+"""Rows of a run that were never judged: those of its journal without a record."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Container
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.common.text import command
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.journal import COPY, read_journal, run_state_of
+from pytest_gsw.jobs.journal import COPY, RunState, read_journal, run_state_of
 from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.run_id import RUNS
 
-#: Why a row has no record whose session has not come to it yet.
+#: Why a row has no record while its session runs.
 WAITS = "this row is not judged yet: its session goes on"
 
 
-@dataclass(frozen=True)
-class Begun:
-    """What a run was to be, by what its session wrote down before it began."""
-
-    directory: Path
-    cluster: str
-    #: When it began, seconds since the epoch; 0 where that is not known.
-    begun_s: float
-    #: The ids of its rows.
-    rows: tuple[str, ...]
-
-
 def is_owned(directory: Path) -> bool:
-    """Whether a session still has a run; one of which that cannot be told is over."""
+    """True if a session still owns a run; false if that is unknown."""
     try:
         return not RunLock(directory).is_free()
     except OSError:
@@ -39,22 +26,22 @@ def is_owned(directory: Path) -> bool:
 
 
 def resume_command(directory: Path) -> str:
-    """What goes on with a run whose session ended before all its rows were judged."""
+    """The command that resumes a run whose session ended before all its rows were judged."""
     return command("pytest", f"--gsw-resume={directory.name}")
 
 
 def left_text(directory: Path) -> str:
-    """Why a row has no record whose session has ended."""
+    """Why a row has no record after its session."""
     return f"the session ended before this row was judged; {resume_command(directory)} goes on with it"
 
 
 def never_judged(directory: Path, judged: Container[str], *, goes_on: bool) -> dict[str, str]:
-    """By node id, the rows that a run's journal has and its records have not, and why that is an error.
+    """Rows of a run's journal without a record, by node id, with the reason.
 
     Args:
         directory: The run's.
         judged: The node ids of its records.
-        goes_on: Whether its session has not ended.
+        goes_on: True if its session has not ended.
     """
     try:
         past = read_journal(directory)
@@ -65,20 +52,19 @@ def never_judged(directory: Path, judged: Container[str], *, goes_on: bool) -> d
     return {node_id: known.get(node_id, why) for node_id in past.rows if node_id not in judged}
 
 
-def begun(directory: Path) -> Begun | None:
-    """What a run was to be; ``None`` where nothing tells that."""
+def begun(directory: Path) -> RunState | None:
+    """A run as its first session planned it; ``None`` if unknown."""
     path = directory / COPY
     try:
-        past = run_state_of(b"", path.read_bytes() if path.is_file() else b"", directory)
+        return run_state_of(b"", path.read_bytes() if path.is_file() else b"", directory)
     except (ConfigurationError, OSError):
         return None
-    return Begun(directory, past.cluster, past.begun_s, tuple(one.rpartition("::")[2] for one in past.rows))
 
 
-def newest_begun(runs: Path, last: int) -> tuple[Begun, ...]:
-    """What the last runs in a directory of runs were to be, the oldest first; nothing of a directory of another name.
+def newest_begun(runs: Path, last: int) -> tuple[RunState, ...]:
+    """The last runs in a directory of runs as planned, the oldest first; none of a directory of another name.
 
-    Beside a run that was copied somewhere lies what is nobody's run.
+    A run may have been copied to a directory with other contents.
     """
     if runs.name != RUNS.name:
         return ()
@@ -87,13 +73,11 @@ def newest_begun(runs: Path, last: int) -> tuple[Begun, ...]:
 
 
 def newest_run(runs: Path, *holding: str) -> Path | None:
-    """The newest run in a directory of runs that has a file, not empty, of one of these names; ``None`` where none has.
+    """The newest run in a directory of runs with a non-empty file of one of these names; ``None`` if there is none.
 
-    A replay is no run of a cluster: one is the answer only where all are replays.
-
-    One that may not be read counts: what is asked of it is told then, and not of an older one.
-
-    A session that ended before it began leaves a directory as well, and an empty file in it.
+    A replay is no run of a cluster and counts only if all are replays. A run without permission to read counts: the
+    caller reports it and does not take an older one. A session that fails at its start leaves a directory with an
+    empty file.
     """
     newest_replay = None
     for run in sorted(runs.glob("*"), key=lambda path: path.name, reverse=True):

@@ -16,7 +16,7 @@ _MOST_DIGITS = 200
 #: A message names nodes in so many letters; of more nodes, so many.
 _LONGEST_NAMED = 60
 _NAMED = 6
-#: A prefix and one bracket; a list in which brackets stand elsewhere stays as it is.
+#: A prefix and one bracket; a list with other brackets stays as it is.
 _RANGED = re.compile(r"([^\[\],]{0,200})\[([0-9,-]{1,20000})\]([^\[\],]{0,200})")
 #: A name that ends with a number.
 _NUMBERED = re.compile(r"([^\[\],]*?)([0-9]{1,18})")
@@ -24,25 +24,25 @@ _PART = re.compile(r"(?:[^\[\],]|\[[^\[\]]*\])+")
 
 
 def expand(nodes: str) -> tuple[str, ...]:
-    """The names in a node list as Slurm writes it, ``n[1-3,7],m2``; what is no list is one name."""
+    """The names in a node list of Slurm, ``n[1-3,7],m2``; other text is one name."""
     names: list[str] = []
     for part in _PART.findall(nodes):
         match = _RANGED.fullmatch(part)
-        names.extend([part] if match is None else _ranged(match[1], match[2], match[3], _MOST_NODES - len(names)))
+        names.extend([part] if match is None else _expand(match[1], match[2], match[3], _MOST_NODES - len(names)))
     return tuple(names)
 
 
 def compressed(names: Iterable[str]) -> str:
-    """Names as Slurm writes them, ``m2,n[1-3,7]``: what :func:`expand` takes apart."""
+    """Names as a node list of Slurm, ``m2,n[1-3,7]``: the inverse of :func:`expand`."""
     numbers: dict[tuple[str, bool], list[str]] = {}
     for name in sorted(set(names), key=by_number):
         match = _NUMBERED.fullmatch(name)
         prefix, number = match.groups() if match else (name, "")
         numbers.setdefault((prefix, match is None), []).append(number)
-    return ",".join(f"{prefix}{_written(of_prefix)}" for (prefix, _), of_prefix in numbers.items())
+    return ",".join(f"{prefix}{_format_numbers(of_prefix)}" for (prefix, _), of_prefix in numbers.items())
 
 
-def _written(numbers: Sequence[str]) -> str:
+def _format_numbers(numbers: Sequence[str]) -> str:
     ranges: list[list[str]] = []
     for number in numbers:
         last = ranges[-1][-1] if ranges else ""
@@ -76,7 +76,7 @@ def _with_counts(counts: Mapping[str, int]) -> str:
 
 
 class NodeSets:
-    """Node lists as sets: bit i of each stands for the same node.
+    """Node lists as sets: bit i is the same node in each.
 
     A history has thousands of lists, of mostly the same ranges: each range is taken apart once.
     """
@@ -103,7 +103,7 @@ class NodeSets:
         for piece in match[2].split(","):
             key = (match[1], piece, match[3])
             if key not in self._ranges:
-                names = [*_ranged(*key, left)]
+                names = [*_expand(*key, left)]
                 self._ranges[key] = functools.reduce(operator.or_, map(self._bit, names), 0)
                 left -= len(names)
             found |= self._ranges[key]
@@ -115,12 +115,12 @@ class NodeSets:
 
 
 def number_of(nodes: str) -> int | None:
-    """How many nodes a list names; ``None`` of one that cannot be taken apart without a doubt."""
+    """Number of nodes in a list; ``None`` if the list is ambiguous."""
     names = expand(nodes)
     return None if not names or len(names) >= _MOST_NODES or any("[" in name for name in names) else len(names)
 
 
-def _ranged(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:
+def _expand(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:
     for piece in ranges.split(","):
         numbers = _numbers_of(piece, most)
         if numbers is None:
@@ -132,7 +132,7 @@ def _ranged(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:
 
 
 def _numbers_of(piece: str, most: int) -> range | None:
-    """The numbers of ``17`` or ``17-19``, ``None`` of what is neither."""
+    """The numbers of ``17`` or ``17-19``; ``None`` for other text."""
     first, _, last = piece.partition("-")
     if not first.isdigit() or (last and not last.isdigit()) or len(piece) > _MOST_DIGITS:
         return None

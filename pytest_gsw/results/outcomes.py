@@ -1,4 +1,4 @@
-"""Every outcome that a record can have: what pytest, JUnit, the screen, the report and exports make of it."""
+"""All outcomes of a record, and how pytest, JUnit, the screen, the report and exports show them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class Outcome:
 
     #: As records have it.
     word: str
-    #: As what pytest reports the row.
+    #: The row's outcome in pytest.
     pytest: Literal["passed", "failed", "skipped", "xfailed", "error"]
     #: The element that JUnit has in the row's test case; empty for none.
     junit: Literal["", "failure", "skipped", "error"]
     #: How bad it is: of several the greatest counts.
     severity: int
-    #: What a row needs for which a run is read.
+    #: The reader's task for such a row.
     attention: Attention
-    #: What stands behind a number of such rows on the screen, where that is not the word.
+    #: The label behind a number of such rows on the screen; the word by default.
     counted: str = ""
-    #: What a text calls it, where that is not the word.
+    #: Its name in texts; the word by default.
     named: str = ""
-    #: What stands on a row's line, where that is not the word.
+    #: Its name on a row's line; the word by default.
     on_line: str = ""
 
     def of_rows(self, count: int) -> str:
@@ -45,7 +45,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """What a text calls it."""
+        """Its name in texts."""
         return self.named or self.word.replace("_", " ")
 
     @property
@@ -103,12 +103,12 @@ SLOW = frozenset(one.word for one in (REGRESSED, INCONCLUSIVE))
 
 
 def of(word: str) -> Outcome:
-    """What is known of a record's outcome."""
+    """The entry of a record's outcome."""
     return BY_WORD[word]
 
 
 def counts(words: Iterable[str], missing: int = 0) -> dict[Outcome, int]:
-    """How many rows have each outcome, in the order of :data:`OUTCOMES`.
+    """Counts of rows by outcome, in the order of :data:`OUTCOMES`.
 
     Args:
         words: The outcomes of records.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 def plain_table(rows: Iterable[Sequence[object]], *columns: str, style: str = "plain") -> str:
     """Cells as lines of text.
 
-    A column is what stands above it; one that begins with ``>`` is aligned to the right. With the style ``simple``
+    A column is given by its heading; one that begins with ``>`` is aligned to the right. With the style ``simple``
     there is a line below the headers.
     """
     from tabulate import tabulate  # a session that only collects writes no table

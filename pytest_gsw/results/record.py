@@ -1,4 +1,4 @@
-"""Everything known of one run of one row, in parts and as JSON: what reports, replays and history are made of."""
+"""All facts of one run of one row, in parts and as JSON: the input of reports, replays and history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pytest_gsw.clusters.model import clusters_option
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.common.text import by_number
-from pytest_gsw.common.typed_json import check_known, plain, read, shapes, shown
+from pytest_gsw.common.typed_json import check_known, facts, plain, read, shapes, shown
 from pytest_gsw.jobs.job_steps import limited_steps
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
@@ -28,57 +28,62 @@ NO_CLUSTER = "replay"
 
 @dataclass(frozen=True, kw_only=True)
 class JobFacts(JobStatus):
-    """A job of a record: its last status, and what was measured of it."""
+    """A job of a record: its last status and its measurement."""
 
     id: str
     launcher: str
     #: Why the row was run again after this job, in a few words; empty for its last.
     why_repeated: str = ""
-    #: What was measured of this job by itself, seconds; ``None`` if it was not measured.
+    #: The figure of this job by itself, seconds; ``None`` if it was not measured.
     judged_s: float | None = None
     log: str | None = None
     #: Size of the log when it was measured, by which a replay notices that it has changed.
     log_bytes: int | None = None
-    #: What was measured of the site's metrics in this job, by key.
+    #: The site's metrics in this job, by key.
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, job_id: str, launcher: str, status: JobStatus, log: Path | None = None, **measured: Any) -> JobFacts:
         """A job by its last status; ``measured`` are further fields."""
-        facts = {**vars(status), "steps": limited_steps(status.steps), **measured}
+        known = {**facts(JobStatus, status), "steps": limited_steps(status.steps), **measured}
         size = log.stat().st_size if log is not None and log.is_file() else None
-        return cls(**facts, id=job_id, launcher=launcher, log=None if log is None else str(log), log_bytes=size)
+        return cls(**known, id=job_id, launcher=launcher, log=None if log is None else str(log), log_bytes=size)
+
+    @property
+    def status(self) -> JobStatus:
+        """The status alone, for a replay."""
+        return JobStatus(**facts(JobStatus, self))
 
     @property
     def known_end_s(self) -> float | None:
-        """When it ended, or the nearest time to that which is known."""
+        """Its end, or the known time nearest to it."""
         return self.end_s or self.start_s or self.submit_s
 
 
 @dataclass(frozen=True)
 class ResultText:
-    """What came of a row, by a word of :mod:`~pytest_gsw.results.outcomes` and in texts of one line each."""
+    """The result of a row, by a word of :mod:`~pytest_gsw.results.outcomes` and in texts of one line each."""
 
     outcome: str
-    #: What happened.
+    #: The fact in one line.
     fact: str
-    #: Why the figures cannot be compared, where they cannot.
+    #: Why the figures cannot be compared; ``None`` if they can.
     not_comparable: str | None = None
-    #: Whose the accepted figure is and what it is made of, or why it does not count.
+    #: The accepted figure's cluster and jobs, or why it does not count.
     accepted_note: str | None = None
-    #: That newest runs differ from the accepted ones although none has failed.
+    #: The drift of the newest runs, of which none has failed.
     drift: str | None = None
-    #: What slow nodes have to do with the outcome: that one explains it, or that later jobs were to do without it.
+    #: The part of slow nodes in the outcome: one explains it, or later jobs avoided it.
     slow_nodes: str | None = None
-    #: The newer jobs that a replay passed over, each with the reason, and the age of the one that it judged.
+    #: The newer jobs that a replay passed over, each with the reason, and the age of the judged one.
     passed_over: str | None = None
-    #: The alarms that stood for the row on that run, each with its id, and who looked after it.
+    #: The row's active alarms in that run, each with its id and owner.
     alarms: str | None = None
 
 
 @dataclass(frozen=True)
 class RowFacts:
-    """The row as its table had it when it was run."""
+    """The row of the table at the time of the run."""
 
     id: str
     node_id: str
@@ -93,29 +98,29 @@ class RowFacts:
     gpus: int
     #: Accepted loss (and gain) of throughput in this run, a fraction.
     tolerance: float
-    #: Hash of what must be the same for results to be compared.
+    #: Hash of the settings that must be equal for results to be compared.
     definition: str = ""
-    #: What the outcome rests on, see :data:`~pytest_gsw.tables.model.JudgedMetric`.
+    #: The judged metric, see :data:`~pytest_gsw.tables.model.JudgedMetric`.
     metric: str = metrics.STEP_TIME.name
-    #: The row says whether the cluster is in its usual state, and not how fast a workload is.
+    #: True if the row checks the cluster's state instead of a workload's speed.
     canary: bool = False
     #: The document's table, release and section in words.
     source: str = ""
-    #: Hash of the definition without image and release; empty where the row's table has changed since its job was
+    #: Hash of the definition without image and release; empty if the row's table has changed since its job was
     #: submitted.
     experiment: str = ""
-    #: Samples of a step, and transformer layers; ``None`` where the table gives none.
+    #: Samples of a step, and transformer layers; ``None`` if the table gives none.
     batch: int | None = None
     layers: int | None = None
-    #: The row stands for a larger model, of which it has fewer layers.
+    #: True if the row represents a larger model with more layers.
     proxy: bool = False
-    #: How else it is trained, by name: ``micro-batch``, degrees of parallelism, further columns of its document.
+    #: Further settings of the training, by name: ``micro-batch``, degrees of parallelism, further columns.
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The run: where and when it was, what it ran with, and its log."""
+    """The run: place, time, environment and log."""
 
     id: str
     cluster: str
@@ -125,57 +130,56 @@ class RunFacts:
     log: str | None = None
     #: Size of the log when it was judged, by which a replay notices that it has changed.
     log_bytes: int | None = None
-    #: What else the job wrote: what went to stderr, where the recipe keeps it apart, and the batch shell's output.
+    #: The job's other outputs: its stderr, if the recipe keeps it apart, and the batch shell's output.
     outputs: tuple[str, ...] = ()
-    #: The container image that was run, as far as log, environment or table tell it, and which of the three did.
+    #: The container image by log, environment or table, and which of the three names it.
     image: str | None = None
     image_from: str = ""
-    #: What the job ran with, as far as its log and its scheduler tell: ``driver``, ``nccl``, ``slurm`` and the like.
+    #: Versions and settings by log and scheduler: ``driver``, ``nccl``, ``slurm`` and the like.
     environment: Mapping[str, str] = field(default_factory=dict)
-    #: The variables that table, cluster and session gave the job, by name; a secret's value is hidden. ``None`` where
-    #: they are not known, as of logs without a session.
+    #: The variables that table, cluster and session gave the job, by name; a secret's value is hidden. ``None`` if
+    #: unknown, as for logs without a session.
     variables: Mapping[str, str] | None = None
-    #: What the log stated as the row does, by name: ``{"sequence length": "8192"}``; empty where it stated nothing, or
-    #: was not measured.
+    #: Settings that the log states in agreement with the row, by name: ``{"sequence length": "8192"}``.
     compared: Mapping[str, str] = field(default_factory=dict)
-    #: The file that defines the cluster, where it was named on the command line.
+    #: The file that defines the cluster, if the command line names it.
     clusters_file: str | None = None
     #: Options of the session without which its rows are others: ``--gsw-release=25.01``, ``--gsw-suite=FILE``.
     options: tuple[str, ...] = ()
-    #: What the session's simulated rows were broken by, in its order: ``*x128]=slow:12%``.
+    #: The faults of the session's simulated rows, in its order: ``*x128]=slow:12%``.
     simulated_faults: tuple[str, ...] = ()
 
     @property
     def cluster_options(self) -> tuple[str, ...]:
-        """What names the cluster in a command; nothing where logs were replayed without one."""
+        """Options that name the cluster in a command; none for logs that were replayed without one."""
         if self.cluster == NO_CLUSTER:
             return ()
         return (f"--gsw-cluster={self.cluster}", *clusters_option(self.clusters_file))
 
     @property
     def row_options(self) -> tuple[str, ...]:
-        """What a command is to give so that it finds the row, and judges it as in this run."""
+        """Options with which a command finds the row, and judges it as in this run."""
         return (*self.cluster_options, *self.options)
 
 
 class RanWith(Protocol):
-    """What says what a job ran with: the facts of a run, or a point of the history."""
+    """A source of a job's environment: the facts of a run, or a point of the history."""
 
     @property
     def image(self) -> str | None:
-        """The container image, ``None`` where it is not known."""
+        """The container image, ``None`` if unknown."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What log and scheduler tell, by name."""
+        """Versions and settings by log and scheduler."""
 
     @property
     def variables(self) -> Mapping[str, str] | None:
-        """The variables that the job was given, ``None`` where they are not known."""
+        """The variables that the job was given, ``None`` if unknown."""
 
 
 def ran_with(*jobs: RanWith) -> list[dict[str, str]]:
-    """What each of some jobs ran with, by name, and nothing of what is not known of it.
+    """The known environment of each job, by name.
 
     A variable that one of them had was not set in another, if its variables are known.
     """
@@ -203,7 +207,7 @@ class Jobs:
     #: How many jobs the row was to have in any case, and at most after these; see ``--gsw-repeat``, ``--gsw-confirm``.
     first_jobs: int = 1
     confirm_jobs: int = 0
-    #: GPU-hours that ending the job early has saved, where it was ended early and that is known.
+    #: GPU-hours saved because the job was ended early; ``None`` if it was not, or unknown.
     saved_gpu_hours: float | None = None
 
     @property
@@ -213,13 +217,13 @@ class Jobs:
 
     @property
     def failed(self) -> tuple[JobFacts, ...]:
-        """Its attempts without those that were cancelled, which nothing has failed."""
+        """Its attempts that failed; cancelled ones did not."""
         return tuple(job for job in self.attempts if job.state is not JobState.CANCELLED)
 
     def measured(self, judged_s: float | None) -> tuple[JobFacts, ...]:
         """The jobs whose median is the run's figure, in the order in which they ran, each with its ``judged_s``.
 
-        Empty where nothing was measured, or where it is not known which job it was.
+        Empty if nothing was measured, or if it is unknown which job was.
         """
         if self.last is None or judged_s is None:
             return ()
@@ -229,21 +233,21 @@ class Jobs:
 
 @dataclass(frozen=True)
 class FigureFacts:
-    """What the document states, what follows from its step time, and what was measured, by the names of Figures."""
+    """Documented figures, those implied by the step time, and measured ones, by the names of Figures."""
 
     documented: Mapping[str, float | None]
     implied: Mapping[str, float | None] = field(default_factory=dict)
     measured: Mapping[str, float | None] = field(default_factory=dict)
-    #: The cluster's accepted figure and what follows from it; empty where the outcome does not rest on it.
+    #: The cluster's accepted figure and those implied by it; empty if the outcome does not rest on it.
     accepted: Mapping[str, float | None] = field(default_factory=dict)
-    #: FLOP/s that a matrix product reached on one GPU or core in the (last) job, where the MFU is of that and not of
-    #: the accelerator's peak.
+    #: FLOP/s of a matrix product on one GPU or core in the (last) job, if the MFU is of that and not of the
+    #: accelerator's peak.
     calibration_flops: float | None = None
-    #: What is to be known of the MFU, or why there is none; empty where it is of the row's own FLOPs.
+    #: A note on the MFU, or why there is none; empty if it is of the row's own FLOPs.
     mfu_note: str = ""
 
     def stated(self, key: str) -> float | None:
-        """A documented figure, or what follows from the documented step time."""
+        """A documented figure, or one implied by the documented step time."""
         return self.documented.get(key) or self.implied.get(key)
 
 
@@ -286,8 +290,8 @@ SCHEMA = 1
 class Record(ResultText):
     """One run of one row.
 
-    ``outcome`` is one of passed, improved, regressed (judged), ``inconclusive`` (judged, and what was
-    measured does not tell which), ``profiled`` (measured and not judged), ``expected_failure`` (documented to
+    ``outcome`` is one of passed, improved, regressed (judged), ``inconclusive`` (judged, and the
+    measurement is within noise or doubtful), ``profiled`` (measured, not judged), ``expected_failure`` (documented to
     run out of memory, and did), ``unexpected_success`` (documented to, and did not), ``error`` (not measured).
     """
 
@@ -296,7 +300,7 @@ class Record(ResultText):
     figures: FigureFacts
     jobs: Jobs = field(default_factory=Jobs)
     timing: Timing = field(default_factory=Timing)
-    #: What the rule decided, also where the outcome is another: the run was profiled, or its record could not be told.
+    #: The decision of the rule, even if the outcome is another: the run was profiled, or an error followed.
     verdict: Verdict | None = None
 
     @cached_property
@@ -306,12 +310,12 @@ class Record(ResultText):
 
     @property
     def judged(self) -> Verdict | None:
-        """The verdict that the outcome is of, ``None`` where it is of none."""
+        """The verdict behind the outcome, ``None`` if there is none."""
         return self.verdict if self.outcome in outcomes.JUDGED else None
 
     @property
     def throughput_change(self) -> float | None:
-        """Measured throughput over what the outcome rests on, less one; ``None`` where nothing was judged."""
+        """Measured throughput over the reference, less one; ``None`` if nothing was judged."""
         return None if self.judged is None else self.judged.throughput_change
 
     @property
@@ -326,13 +330,13 @@ class Record(ResultText):
 
     @property
     def reason(self) -> str:
-        """A :class:`~pytest_gsw.stats.verdict.Reason` of the outcome; empty where none was given."""
+        """A :class:`~pytest_gsw.stats.verdict.Reason` of the outcome; empty if none was given."""
         verdict = self.comparable
         return verdict.given_reason.value if verdict is not None and verdict.given_reason is not None else ""
 
     @property
     def limit(self) -> float | None:
-        """The loss (or gain) of throughput beyond which it was a regression (an improvement), where that is known."""
+        """The loss (or gain) of throughput beyond which it was a regression (an improvement), if known."""
         verdict = self.comparable
         is_known = verdict is not None and (verdict.limit is not None or verdict.given_reason is not None)
         return verdict.allowed if verdict is not None and is_known else None
@@ -350,22 +354,22 @@ class Record(ResultText):
 
     @property
     def status(self) -> int:
-        """The exit status of a session with this row: a job that newer ones stand behind shows nothing of these."""
+        """The exit status of a session with this row; a replay of an older job leaves the newer ones open."""
         return outcomes.exit_status((outcomes.of(self.outcome).status, outcomes.OPEN if self.passed_over else 0))
 
     @property
     def reference(self) -> str:
-        """What the outcome rests on: ``documented``, or ``accepted``, the cluster's own figure beside it."""
+        """``documented``, or ``accepted`` if the outcome rests on the cluster's own figure."""
         return "accepted" if self.figures.accepted else "documented"
 
     @property
     def judged_metric(self) -> Metric:
-        """What the outcome rests on."""
+        """The metric of the outcome."""
         return metrics.JUDGED[self.row.metric]
 
     @property
     def judged_s(self) -> float | None:
-        """The seconds that were measured of it."""
+        """Its measured seconds."""
         return self.figures.measured.get(self.judged_metric.key)
 
     @property
@@ -375,17 +379,17 @@ class Record(ResultText):
 
     @property
     def told_jobs(self) -> tuple[JobFacts, ...]:
-        """The jobs that the outcome is of: those whose median the figure is, or the one that came to nothing."""
+        """The jobs behind the outcome: those whose median the figure is, or the one that failed."""
         return self.measured_jobs or (() if self.jobs.last is None else (self.jobs.last,))
 
     @property
     def nodes(self) -> str:
-        """Where these ran: the lists of their nodes, each once."""
+        """The node lists of these jobs, each once."""
         return ", ".join(dict.fromkeys(job.nodes for job in self.told_jobs if job.nodes))
 
 
 def used_gpu_hours(record: Record) -> float:
-    """GPU-hours that the row's jobs ran for, as far as that is known."""
+    """Known GPU-hours of the row's jobs."""
     return record.row.gpus * sum(job.run_s or 0.0 for job in record.jobs.all) / 3600
 
 
@@ -416,9 +420,9 @@ def content(record: Record) -> dict[str, Any]:
         **vars(record.timing),
         **vars(jobs),
         "job": jobs.last,
-        **{name: getattr(record, name) for name in shapes(ResultText)},
-        # Without what a rule of the site's own keeps with its verdict.
-        "verdict": record.verdict and {name: getattr(record.verdict, name) for name in shapes(Verdict)},
+        **facts(ResultText, record),
+        # A site's own rule may keep further attributes in its verdict.
+        "verdict": record.verdict and facts(Verdict, record.verdict),
         "schema": SCHEMA,
     }
     del found["id"], found["last"]
@@ -426,7 +430,7 @@ def content(record: Record) -> dict[str, Any]:
 
 
 def of_content(content: Any) -> Record:
-    """A record of JSON; a ValueError where it is none."""
+    """A record from JSON; a ValueError if it is none."""
     check_known(content, _KEYS)
     run, row, jobs = read(RunFacts, content, **_RUN), read(RowFacts, content, **_ROW), read(Jobs, content, **_JOBS)
     figures, timing = read(FigureFacts, content), read(Timing, content)
@@ -468,7 +472,7 @@ def record_name(node_id: str) -> str:
 
 
 def read_record(path: Path) -> Record:
-    """Read one record; a ValueError where the file is none that this version can read."""
+    """Read one record; a ValueError if this version cannot read the file."""
     try:
         found: Any = json.loads(path.read_text())
     except OSError as error:
@@ -487,7 +491,7 @@ def read_record(path: Path) -> Record:
 
 
 def version_problem(version: object) -> str:
-    """Why this release does not read records of a version; empty where it does."""
+    """Why this release does not read records of a version; empty if it does."""
     return "" if version == SCHEMA else f"of version {version}, this pytest-gsw reads version {SCHEMA}"
 
 
@@ -497,7 +501,7 @@ def record_files(directory: Path) -> list[Path]:
 
 
 def read_records(directory: Path) -> tuple[Record, ...]:
-    """All records of a run's directory, by their names; a ValueError where one is none, or two are of one row."""
+    """All records of a run's directory, by their names; a ValueError if one is none, or two are of one row."""
     found: dict[str, tuple[Path, Record]] = {}
     for path in record_files(directory):
         record = read_record(path)

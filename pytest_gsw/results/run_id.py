@@ -1,4 +1,4 @@
-"""The ids of runs, and where runs are."""
+"""The ids and directories of runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import uuid
 from datetime import datetime
 from pathlib import Path
 
-#: Where sessions keep their results, and the runs among them, where nobody says otherwise.
+#: Default directories of results, and of the runs among them.
 RESULTS = Path(".gsw")
 RUNS = RESULTS / "runs"
-#: What names the newest run wherever a run is named.
+#: The word for the newest run.
 LAST = "last"
-#: The files of a run, below its directory, that tell what its rows came to.
+#: The files of a run, below its directory, that have its results.
 RECORDS = "records/*.json"
 
 #: How the id of a session's run begins: with the local time at which it began.
@@ -23,7 +23,7 @@ _STAMP = re.compile(r"(\d{8}-\d{6})(?:-|$)", re.ASCII)
 def new_run_id() -> str:
     """An id for a run that begins now: day, time, and six hexadecimal digits that no other run has.
 
-    The first three count within the second, so that runs of one machine are by name in the order in which they began.
+    The first three count within the second, which sorts the runs of one machine by their start.
     """
     now_s = time.time()
     begun = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
@@ -31,12 +31,12 @@ def new_run_id() -> str:
 
 
 def begin_of(run_id: str, known_s: float) -> float:
-    """When a run began, seconds since the epoch: by its id, as it is told wherever a run is named by a time.
+    """Start of a run, seconds since the epoch: by its id, as texts name a run by its time.
 
     Args:
         run_id: The run.
-        known_s: The first time that is known of it, 0 where none is. It is the answer where the id names no time, and
-            where that is later: on a clock of another zone.
+        known_s: The first known time of it, 0 if there is none. It is the answer if the id has no time, or a later one
+            by the clock of another zone.
     """
     stamp_s = _stamp_s(run_id)
     return known_s if stamp_s is None or 0 < known_s < stamp_s else stamp_s

@@ -1,4 +1,4 @@
-"""The rows of a suite, as a hook names them, and what a session of them comes to."""
+"""The rows of a suite, as a hook names them, and the result of a session of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pytest_gsw.tables.model import Baseline
 
 
 class Concluded(NamedTuple):
-    """What a session of a suite comes to."""
+    """The result of a suite's session."""
 
-    #: What the terminal shows of it.
+    #: Its lines on the terminal.
     lines: Sequence[str]
     is_met: bool
-    #: Whether a row was measured, and has not reached what the suite asks for.
+    #: True if a measured row has not reached the suite's criterion.
     is_missed: bool
 
 
@@ -27,10 +27,10 @@ class SuiteRows(Protocol):
         """The rows of one of the session's tables, in its order; none runs that is not among them."""
 
     def case_of(self, row: Baseline) -> str:
-        """What the suite calls a row, for JUnit."""
+        """The suite's name of a row, for JUnit."""
 
     def told(self) -> Sequence[str]:
-        """What is said of the suite before any row runs, a line each."""
+        """Lines about the suite before any row runs."""
 
     def conclude(self, records: Sequence[Record]) -> Concluded:
-        """What the records of all rows that were run come to; a suite that is not met makes the session fail."""
+        """The result of all rows that were run; a suite that is not met makes the session fail."""

@@ -19,7 +19,7 @@ from pytest_gsw.demo.faults import parse_faults
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.session.node_ids import node_id_below, row_of
+from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.release import bundled_rows
 from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings
 from pytest_gsw.tables.bundled import bundled_releases
@@ -526,7 +526,7 @@ def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunS
     """Keep only the rows of the run that is replayed or resumed."""
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if past is not None:
-        had = {row_of(node_id) for node_id in past.rows}
+        had = set(past.row_ids)
         _deselect(config, items, [item for item in rows if item.name not in had])
 
 

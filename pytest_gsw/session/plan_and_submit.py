@@ -392,11 +392,11 @@ class Start:
     unready: Sequence[BaselineItem]
     #: The specs of all other rows, and the submissions of an earlier session for some of them.
     specs: Mapping[str, JobSpec | RunError]
-    lost: Mapping[str, Submission]
+    taken: Mapping[str, Submission]
 
     def submit(self) -> None:
         """Submit the rows that can be submitted."""
-        self.executor.submit(self.specs, self.lost)
+        self.executor.submit(self.specs, self.taken)
 
 
 def plan_rows(session: pytest.Session, settings: Settings) -> Start:
@@ -435,9 +435,9 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     _note_rows(config, settings, journal, [*rows, *blank_rows(session.items)])
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
-    lost, attached = take_over(executor, settings.past, specs, lambda line: write(config, line))
+    taken = take_over(executor, settings.past, specs, lambda line: write(config, line))
     # A submission whose answer was lost may have a job already, whatever is wrong by now.
-    new = [item for item in rows if item.baseline.id not in lost or not lost[item.baseline.id].intended_s]
+    new = [item for item in rows if item.baseline.id not in taken or not taken[item.baseline.id].intended_s]
     specs |= check_rows(new, specs, launcher, settings, environ)
     report_differences(config, new, specs, settings)
     for row_id, row in by_row.items():
@@ -446,11 +446,11 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         if row_id in recorded:
             row.source = ReplayedRow(row.baseline, settings, launcher, session_history, environ, spec, recorded[row_id])
         else:
-            row.source.spec, row.source.submitted = spec, attached.get(row_id) or lost.get(row_id)
+            row.source.spec, row.source.submitted = spec, taken.get(row_id)
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
-    executor.submit(bad, lost)
+    executor.submit(bad, taken)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
-    return Start(executor, [item for item in rows if item.baseline.id in bad], ready, lost)
+    return Start(executor, [item for item in rows if item.baseline.id in bad], ready, taken)
 
 
 def _note_rows(
@@ -547,7 +547,7 @@ def make_launcher(
     """
     if settings.replay is not None:
         runs = {
-            row: RecordedRun(Path(record.run.log) if record.run.log else None, job.id, job)
+            row: RecordedRun(Path(record.run.log) if record.run.log else None, job.id, job.status)
             for row, record in recorded.items()
             if (job := record.jobs.last) is not None
         }

@@ -1,4 +1,4 @@
-"""A session takes a run, and what an earlier session of it has left: its jobs, and the rows that were still waiting."""
+"""Take over a run from an earlier session: its jobs, and the rows that were still waiting."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import SETTINGS, Settings
 from pytest_gsw.tables.model import BLANK
 
-# -- Rows of a run that a session which resumes or replays it does not have any more: they must not be forgotten
+# -- Rows of a run that vanished before it was resumed or replayed: they must not be forgotten
 
 
-#: What is to be said of jobs that are left alone on purpose.
+#: The line on jobs that are left alone on purpose.
 LEFT_ALONE = pytest.StashKey[str]()
 
 
 class LostRow(TellsFact, pytest.Item):
-    """A row that the run had and that is not there any more: an error, with its job."""
+    """A row of the run that has vanished: an error, with its job."""
 
     def __init__(self, *, text: str, path_: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._text = text
-        self._where = path_
+        self._place = path_
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
-        """Where the row was."""
-        return self._where, None, f"{self.name} "
+        """The row's former place."""
+        return self._place, None, f"{self.name} "
 
     def setup(self) -> NoReturn:
-        """Say that it is lost."""
+        """Fail with the fact and the job."""
         fail(self._text)
 
     def runtest(self) -> None:
-        """Nothing is left to be run."""
+        """Do nothing: the setup fails."""
 
 
 def find_lost(session: pytest.Session, past: RunState, runnable: Sequence[str]) -> list[LostRow]:
-    """An item for each row of the run that is not going to run; none where rows were left out on purpose."""
+    """An item for each vanished row of the run; none for rows that were left out on purpose."""
     there = set(runnable)
     missing = [node_id for node_id in past.rows if row_of(node_id) not in there]
     # The command line may choose among the rows of files.
@@ -72,14 +72,14 @@ def find_lost(session: pytest.Session, past: RunState, runnable: Sequence[str]) 
     selects = any(getattr(session.config.option, name, None) for name in names)
     left_out = [node_id for node_id in missing if selects or not _is_named(session.config, node_id)]
     if left_out:
-        session.config.stash[LEFT_ALONE] = _left_alone(past, left_out)
+        session.config.stash[LEFT_ALONE] = _left_alone_text(past, left_out)
     return [
         LostRow.from_parent(
             session,
             name=row_of(node_id),
             nodeid=node_id,
             path_=node_id.partition("::")[0],
-            text=_text(row_of(node_id), past.submissions.get(row_of(node_id)), session.config),
+            text=_vanished_text(row_of(node_id), past.submissions.get(row_of(node_id)), session.config),
         )
         for node_id in missing
         if node_id not in left_out
@@ -87,7 +87,7 @@ def find_lost(session: pytest.Session, past: RunState, runnable: Sequence[str]) 
 
 
 def _is_named(config: pytest.Config, node_id: str) -> bool:
-    """Whether the command line names no file, or the row's, or a directory above it: its row would be found there."""
+    """True if the command line names no file, or the row's, or a directory above it."""
     given: Sequence[str] = getattr(config.option, "file_or_dir", None) or ()
     table = node_id.partition("::")[0]
     file = Path(os.path.realpath(config.rootpath / table))
@@ -97,14 +97,14 @@ def _is_named(config: pytest.Config, node_id: str) -> bool:
         if f"{table}/".startswith(f"{argument.rstrip('/')}/"):
             return True
         place = os.path.realpath(config.invocation_params.dir / argument)
-        if file.is_relative_to(place) and file.exists():  # tables that stand elsewhere are none of a real directory's
+        if file.is_relative_to(place) and file.exists():  # tables elsewhere are none of a real directory's
             return True
     return not given
 
 
-def _left_alone(past: RunState, missing: Sequence[str]) -> str:
-    """What is said of the jobs of rows that were left out; empty where they have none."""
-    jobs = _going_on(past, map(row_of, missing))
+def _left_alone_text(past: RunState, missing: Sequence[str]) -> str:
+    """The line on the jobs of rows that were left out; empty if they have none."""
+    jobs = _active_submissions(past, map(row_of, missing))
     verb = "is" if len(jobs) == 1 else "are"
     return (
         f"gsw: {plural(len(jobs), 'job')} of rows that are not selected {verb} left alone: {_ids(jobs)}" if jobs else ""
@@ -112,26 +112,27 @@ def _left_alone(past: RunState, missing: Sequence[str]) -> str:
 
 
 def left_over(session: pytest.Session, executor: Executor | None) -> list[str]:
-    """What a session that was interrupted says of how to go on; nothing of any other."""
-    lines = _not_taken_over(session, executor)
+    """Lines on how to resume an interrupted session; none for any other."""
+    lines = _abandoned_lines(session, executor)
     if lines or executor is None or not executor.interrupted:
         return lines
-    # The files that are to tell of the whole run in the end.
+    # The files that are to cover the whole run in the end.
     named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"))
     files = [f"{flag}={value}" for flag, name in named if (value := session.config.getoption(name, None))]
-    going_on = command("pytest", f"--gsw-resume={session.config.stash[SETTINGS].run_id}", *files)
-    return [f"next: {going_on} goes on where this session was interrupted"]
+    resume = command("pytest", f"--gsw-resume={session.config.stash[SETTINGS].run_id}", *files)
+    return [f"next: {resume} goes on where this session was interrupted"]
 
 
-def _not_taken_over(session: pytest.Session, executor: Executor | None) -> list[str]:
-    """What a session says that Ctrl-C has ended before it has taken over all jobs of the run that it resumes."""
+def _abandoned_lines(session: pytest.Session, executor: Executor | None) -> list[str]:
+    """Lines on the run's jobs that a session did not take over before Ctrl-C ended it."""
     settings = session.config.stash[SETTINGS]
     ended_with_it = executor is not None and not executor.launcher.jobs_outlive_session
     if session.exitstatus != pytest.ExitCode.INTERRUPTED or settings.past is None or ended_with_it:
         return []
     rows = [item.baseline.id for item in session.items if isinstance(item, BaselineItem)]
     wanted = rows or settings.past.submissions  # Ctrl-C may have hit before any row was found
-    jobs = _going_on(settings.past, (row_id for row_id in wanted if executor is None or executor.phase(row_id) is None))
+    open_rows = (row_id for row_id in wanted if executor is None or executor.phase(row_id) is None)
+    jobs = _active_submissions(settings.past, open_rows)
     if not jobs:
         return []
     known = [one.job_id for one in jobs if one.job_id]
@@ -142,8 +143,8 @@ def _not_taken_over(session: pytest.Session, executor: Executor | None) -> list[
     ]
 
 
-def _going_on(past: RunState, row_ids: Iterable[str]) -> list[Submission]:
-    """Submissions of these rows whose jobs have not ended, as far as is known."""
+def _active_submissions(past: RunState, row_ids: Iterable[str]) -> list[Submission]:
+    """Submissions of these rows whose jobs are not known to have ended."""
     submissions = [past.submissions[row_id] for row_id in row_ids if row_id in past.submissions]
     return [one for one in submissions if one.ended is None and (one.job_id is not None or one.intended_s)]
 
@@ -158,7 +159,7 @@ def _scancel(config: pytest.Config, *ids: str) -> str:
     return scancel(value_of(() if cluster is None else cluster.sbatch, "clusters") or "", *ids)
 
 
-def _text(row_id: str, past: Submission | None, config: pytest.Config) -> str:
+def _vanished_text(row_id: str, past: Submission | None, config: pytest.Config) -> str:
     fact = f"{row_id} was a row of this run, and is not there any more: renamed, removed or skipped"
     if config.stash[SETTINGS].replay is not None:
         return f"{fact}\n\nnext       name the tables of that run: --gsw-baselines, --gsw-release or --gsw-suite"
@@ -170,7 +171,7 @@ def _text(row_id: str, past: Submission | None, config: pytest.Config) -> str:
         fate = "whether it was submitted is not known"
         end = f"look for its job: squeue --me --name={past.name}"
     elif past.ended is not None:
-        fate = f"its job {past.job_id} has ended {past.ended.state.value}, and is judged by nobody"
+        fate = f"its job {past.job_id} has ended {past.ended.state.value}, and was not judged"
         end = ""
     else:
         fate = f"its job {past.job_id} may still run"
@@ -179,13 +180,13 @@ def _text(row_id: str, past: Submission | None, config: pytest.Config) -> str:
     return f"{fact}; {fate}\n\nnext       {advice}"
 
 
-#: The session's hold of its run.
+#: The session's lock on its run.
 _LOCK = pytest.StashKey[RunLock]()
-_LINES_TOLD = 5
+_MOST_LINES = 5
 
 
 def resume_summary(directory: Path, past: RunState) -> str:
-    """With which run a session goes on, since when that has been there, and what of it is left to do; one line."""
+    """The line on the resumed run: its start, and the counts of its judged and remaining rows."""
     records, _ = read_run(directory)
     judged = {record.row.node_id for record in records if not is_interrupted(record)} & set(past.rows)
     rows, left = plural(len(past.rows), "row"), len(past.rows) - len(judged)
@@ -195,7 +196,7 @@ def resume_summary(directory: Path, past: RunState) -> str:
 
 
 def own_run(config: pytest.Config, settings: Settings, tell: Callable[[str], None]) -> tuple[Settings, Journal | None]:
-    """Take the run for this session; what is returned knows what an earlier session wrote until its very end.
+    """Lock the run for this session; the returned settings have the journal until the earlier session's very end.
 
     A replay, which submits nothing, has no journal, and owns nothing.
 
@@ -225,7 +226,7 @@ def own_run(config: pytest.Config, settings: Settings, tell: Callable[[str], Non
 
 
 def unwritable(directory: Path, error: OSError) -> pytest.UsageError:
-    """What a session says that cannot write down what it is about to do."""
+    """The error of a session that cannot write its journal."""
     room = "make room there, or " if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
     return pytest.UsageError(
         f"the results cannot be written to {directory}: {error.strerror}\n"
@@ -234,7 +235,7 @@ def unwritable(directory: Path, error: OSError) -> pytest.UsageError:
 
 
 def leave_run(config: pytest.Config) -> None:
-    """Let go of the run, at the session's end."""
+    """Release the run at the session's end."""
     lock = config.stash.get(_LOCK, None)
     if lock is not None:
         lock.release()
@@ -242,35 +243,33 @@ def leave_run(config: pytest.Config) -> None:
 
 def take_over(
     executor: Executor, past: RunState | None, specs: dict[str, JobSpec | RunError], tell: Callable[[str], None]
-) -> tuple[dict[str, Submission], dict[str, Submission]]:
-    """Of a session that is resumed: take its jobs over, so that only the rest is submitted.
+) -> dict[str, Submission]:
+    """Take over the jobs of a resumed run; only the rest is submitted.
 
     Args:
-        executor: What gets the jobs.
-        past: What the earlier session has left; ``None`` where there was none.
+        executor: The executor, which gets the jobs.
+        past: The run so far; ``None`` for a new one.
         specs: How each row is started, or why it cannot be; rows whose jobs are taken over are removed.
         tell: Writes a line on the screen.
 
     Returns:
-        What that session did for rows that are still to be submitted: earlier attempts, and submissions
-        of which the scheduler cannot say now whether they got through. And what it did for those that
-        have a job.
+        The latest submission of each row: its job's; or, if it is still to be submitted, its earlier attempts and
+        a submission that may have got through while the scheduler does not answer.
 
     Raises:
-        pytest.UsageError: The journal is damaged, and the scheduler does not tell what it lacks.
+        pytest.UsageError: The journal is damaged, and the scheduler does not answer.
     """
     if past is None:
-        return {}, {}
-    taking = _Taking(executor, past, tell)
+        return {}
+    plan = _ResumePlan(executor, past, tell)
     wanted = [spec for spec in specs.values() if isinstance(spec, JobSpec)]
-    _tell_damage(past, tell)
-    taking.ask(wanted)
-    left: dict[str, Submission] = {}
-    attached: dict[str, Submission] = {}
+    _report_damage(past, tell)
+    plan.ask(wanted)
+    taken: dict[str, Submission] = {}
     for spec in wanted:
         row_id = spec.row_id
         try:
-            standing = taking.standing(spec)
+            standing = plan.state_of(spec)
         except RunError as error:
             specs[row_id] = error
             executor.started[row_id] = spec
@@ -279,35 +278,35 @@ def take_over(
         specs[row_id] = standing.spec
         if job is not None and (submission.ended is not None or executor.launcher.jobs_outlive_session):
             executor.attach(job, submission)
-            attached[row_id] = dataclasses.replace(submission, job_id=job.id)
+            taken[row_id] = dataclasses.replace(submission, job_id=job.id)
             del specs[row_id]
             if changed := changes(submission, spec):
                 tell(f"gsw: {row_id}: its table has changed since its job was submitted: {'; '.join(changed)}")
         elif submission.job_id is None:
-            left[row_id] = submission
+            taken[row_id] = submission
         else:  # its job ended with its session; those before it did not
-            left[row_id] = dataclasses.replace(submission, job_id=None, intended_s=0.0)
-    return left, attached
+            taken[row_id] = dataclasses.replace(submission, job_id=None, intended_s=0.0)
+    return taken
 
 
-class _Taking:
-    """Where rows stand, by the journal and by what the scheduler says."""
+class _ResumePlan:
+    """The states of rows, by the journal and by the scheduler."""
 
     def __init__(self, executor: Executor, past: RunState, tell: Callable[[str], None]) -> None:
         self._launcher = executor.launcher
         self._past = past
         self._tell = tell
         self._since_s = past.begun_s
-        #: By row, its jobs as the scheduler has them; ``None`` where it was not asked about all of them at once.
+        #: By row, its jobs at the scheduler; ``None`` if the launcher cannot list all of them at once.
         self._named: Mapping[str, list[FoundJob]] | None = None
         self._away = False
         self._hangs: RunError | None = None
 
     def ask(self, specs: Iterable[JobSpec]) -> None:
-        """Ask for all jobs of these rows at once, if the launcher can do so.
+        """List all jobs of these rows at once, if the launcher can do so.
 
         Raises:
-            pytest.UsageError: The journal is damaged, and the scheduler does not tell what it lacks.
+            pytest.UsageError: The journal is damaged, and the scheduler does not answer.
         """
         named = getattr(self._launcher, "named", None)
         unique = [spec for spec in specs if spec.unique_name]
@@ -329,11 +328,11 @@ class _Taking:
                 "next: resume it again when the scheduler answers"
             )
 
-    def standing(self, spec: JobSpec) -> ResumeState:
-        """Where a row stands.
+    def state_of(self, spec: JobSpec) -> ResumeState:
+        """The state of a row.
 
         Raises:
-            RunError: That is not known, or it has two jobs.
+            RunError: It is unknown, or the row has two jobs.
         """
         past = self._past.submissions.get(spec.row_id)
         if self._named is not None and spec.unique_name:
@@ -343,18 +342,18 @@ class _Taking:
                 self._tell(f"gsw: {spec.row_id}: found {jobs} that the journal lacks: {', '.join(standing.unknown)}")
             submission = standing.past
             if submission.intended_s and standing.job is None and spec.submits_itself:
-                return self._looked_up(standing)  # by its script's answer: the job may have another name
+                return self._look_up(standing)  # by its script's answer: the job may have another name
             if submission.job_id is None:
-                # The scheduler has none of its jobs, so that nothing has to be looked for again.
+                # The scheduler has none of its jobs: nothing has to be looked up again.
                 standing = dataclasses.replace(standing, past=dataclasses.replace(submission, intended_s=0.0))
             return standing
         standing = take_up(spec, past, ())
         if standing.job is not None or not self._launcher.jobs_outlive_session:
             return standing
-        return self._looked_up(standing)
+        return self._look_up(standing)
 
-    def _looked_up(self, standing: ResumeState) -> ResumeState:
-        """A row without a job, once it was looked for by itself."""
+    def _look_up(self, standing: ResumeState) -> ResumeState:
+        """Look up a row's job by itself."""
         spec, past = standing.spec, standing.past
         if not (past.intended_s or spec.unique_name or self._past.damage):
             return standing  # other sessions' jobs have its name as well
@@ -374,10 +373,10 @@ class _Taking:
         return dataclasses.replace(standing, past=dataclasses.replace(past, intended_s=since_s), job=job)
 
 
-def _tell_damage(past: RunState, tell: Callable[[str], None]) -> None:
-    for line in past.damage[:_LINES_TOLD]:
+def _report_damage(past: RunState, tell: Callable[[str], None]) -> None:
+    for line in past.damage[:_MOST_LINES]:
         tell(f"gsw: {line}")
-    more = len(past.damage) - _LINES_TOLD
+    more = len(past.damage) - _MOST_LINES
     if more > 0:
         tell(f"gsw: and {plural(more, 'line')} more")
     if past.damage:

@@ -309,7 +309,7 @@ class ReplayedRow(LiveRow):
         jobs = self._record.jobs.repeats
         logs = [Path(job.log) if job.log else None for job in jobs]
         earlier = tuple(
-            Run(job.id, job, log, beside=() if log is None else errors_beside(log))
+            Run(job.id, job.status, log, beside=() if log is None else errors_beside(log))
             for job, log in zip(jobs, logs, strict=True)
         )
         return replace(run, earlier=earlier) if earlier else run

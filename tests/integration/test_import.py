@@ -148,7 +148,7 @@ def test_a_whole_release_is_one_command(tmp_path: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().out
     assert "llama3/README.md: 2 rows\n" in said
     assert (
-        "llama4/README.md: 2 rows, NOT written: no cell and no fact says the model and framework\n"
+        "llama4/README.md: 2 rows, NOT written: no cell and no fact has the model and framework\n"
         "             add documents: [{document: llama4/README.md, model: NAME, framework: NAME}]\n"
     ) in said
     assert "docs/README.md" not in said

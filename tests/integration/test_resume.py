@@ -110,7 +110,7 @@ def test_rows_that_are_gone_are_errors_with_their_jobs(pytester: pytest.Pytester
     case = junit(pytester.path / "junit.xml")[lost]
     assert case.attrib["classname"] == "demo.maxtext.tiny_1b"  # as its run has noted it
     (error,) = case.iter("error")
-    assert "has ended COMPLETED, and is judged by nobody" in "".join(error.itertext())
+    assert "has ended COMPLETED, and was not judged" in "".join(error.itertext())
 
 
 @pytest.mark.parametrize("named", ["site", "site/tiny.yaml", "."])

@@ -94,7 +94,7 @@ class Session:
         past = read_journal(self.directory)
         executor = self._executor()
         specs: dict[str, JobSpec | RunError] = {"a": spec()}
-        left, _ = take_over(executor, past, specs, self.told.append)
+        left = take_over(executor, past, specs, self.told.append)
         executor.submit(specs, left)
         problem = specs.get("a")
         return executor, problem if isinstance(problem, RunError) else None

@@ -281,7 +281,7 @@ def test_a_journal_of_no_session(tmp_path: Path) -> None:
     Journal(tmp_path).intents([spec()], 999.5)
     with pytest.raises(ConfigurationError) as error:
         read_journal(tmp_path)
-    assert str(error.value) == f"no run to resume in {tmp_path}: journal.jsonl says nothing of a session"
+    assert str(error.value) == f"no run to resume in {tmp_path}: journal.jsonl names no session"
 
 
 # -- any life of a journal ----------------------------------------------------------------
