@@ -160,8 +160,9 @@ class Session:
 
     def _row(self, life: Life, row: int, run: int, current_run: CurrentRun | None, failed_s: Sequence[float]) -> Judged:
         ran, name = [life.ran(row, run)], _id(row)
-        says_something = current_run is not None and current_run.says_something and name in self.together.before.levels
-        beside = current_run.beside(name, TOLERANCE) if current_run is not None and says_something else None
+        beside = None
+        if current_run is not None and current_run.may_have_effect and name in self.together.before.levels:
+            beside = current_run.effect_on(name, TOLERANCE)
         while True:
             verdict = _verdict([one.time_s for one in ran], life.usual_s, self._noises[name], beside)
             if not verdict.more or len(ran) == REPEATS.most or _is_known(verdict, failed_s):

@@ -559,7 +559,7 @@ def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]], lines: Rec
             places.pop(name, None)
     total = _first(numbers, _TOTAL_STEPS)
     total_steps = log.total_steps if log.total_steps is not None or total is None else total[0]
-    identity = Identity(**known, asked=requested, places={**places, **log.identity.places})
+    identity = Identity(**known, requested=requested, places={**places, **log.identity.places})
     return replace(log, identity=identity, total_steps=total_steps)
 
 

@@ -41,7 +41,7 @@ class Identity:
     #: The container image, as the recipe names it.
     image: str | None = None
     #: Values of the recipe's own line, by the names above, that differ from what the framework prints.
-    asked: Mapping[str, str | int] = field(default_factory=dict, compare=False)
+    requested: Mapping[str, str | int] = field(default_factory=dict, compare=False)
     #: Byte offset of the line that states a value, by the names above, if known.
     places: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -185,7 +185,7 @@ class StepLog:
         default=None, compare=False, repr=False
     )
     #: True if the log has the run's end marker after its last step; ``None`` if such a run prints none.
-    says_its_end: bool | None = None
+    has_end_marker: bool | None = None
     #: The last line if it has no line end: the log was cut inside it.
     open_line: str | None = None
     #: A fault in the steps that a format returned; they are not to be trusted.

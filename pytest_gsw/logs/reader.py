@@ -170,7 +170,7 @@ def _read(file: LogFile, log_format: LogFormat) -> StepLog:
             last = matching_records(file, (CALIBRATION,), start=behind)
             log = replace(
                 log,
-                says_its_end=says_its_end(file, log_format, log, runs.begin),
+                has_end_marker=has_end_marker(file, log_format, log, runs.begin),
                 open_line=open_line(file),
                 calibration_flops=calibration_flops(record for _, record in last),
             )
@@ -423,7 +423,7 @@ def before_step(first: int, begin: int = 0) -> tuple[tuple[int, int], tuple[int,
     return (begin, head), (max(head, first - _END_BYTES), first)
 
 
-def says_its_end(file: LogFile, log_format: LogFormat, log: StepLog, begin: int) -> bool | None:
+def has_end_marker(file: LogFile, log_format: LogFormat, log: StepLog, begin: int) -> bool | None:
     """True if the run's end marker follows its last step; ``None`` if its start marker is missing.
 
     Args:

@@ -218,7 +218,7 @@ class ClusterPeers:
     def now(self, row: str, tolerance: float) -> ClusterEffect | None:
         """The effect on a row by the jobs so far; ``None`` if there is none."""
         current_run = self._current_run
-        return None if current_run is None or not self._is_adjusted(row) else current_run.beside(row, tolerance)
+        return None if current_run is None or not self._is_adjusted(row) else current_run.effect_on(row, tolerance)
 
     def beside(self, cluster_effect: ClusterEffect | None) -> ClusterAdjustment:
         """The adjustment of earlier runs and of this one."""
@@ -248,4 +248,4 @@ class ClusterPeers:
         first_s: Mapping[str, float] = {row: one for row, one in self._first_s.items() if row not in silent}
         missing = sum(row not in first_s and row not in silent and not self._is_over(row) for row in before.levels)
         current_run = self.together.current_run(first_s, missing)
-        return current_run if current_run.says_something else None
+        return current_run if current_run.may_have_effect else None

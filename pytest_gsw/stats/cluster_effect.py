@@ -297,11 +297,11 @@ class CurrentRun:
         return Effect(found[0], noise, len(values), sum(value > 0 for value in values))
 
     @property
-    def says_something(self) -> bool:
+    def may_have_effect(self) -> bool:
         """True if it has, or may still get, an effect."""
         return self.before.noise is not None and len(self.over) + self.missing >= FEWEST_ROWS
 
-    def beside(self, row: str, tolerance: float, rest: float | None = None) -> ClusterEffect | None:
+    def effect_on(self, row: str, tolerance: float, rest: float | None = None) -> ClusterEffect | None:
         """The other rows' effect for a row with a level, counted or not; ``None`` if there is none."""
         effect = self.effect(rest)
         if effect is None or row not in self.before.levels:
@@ -335,5 +335,5 @@ class CurrentRun:
         if len(self.over) < FEWEST_ROWS:
             return ()
         rests = (-math.inf, math.inf) if self.missing else (None,)
-        effects = [effect for rest in rests if (effect := self.beside(row, tolerance, rest)) is not None]
+        effects = [effect for rest in rests if (effect := self.effect_on(row, tolerance, rest)) is not None]
         return tuple(effects) if all(math.isfinite(effect.effect) for effect in effects) else ()

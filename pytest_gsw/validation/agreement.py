@@ -118,7 +118,7 @@ def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: 
         *[(name.upper(), getattr(parallelism, name), name) for name in ("tp", "pp", "cp", "ep", "dp", "fsdp")],
     ):
         # The actual value first; if it is the row's, also the one that the recipe requested.
-        for found in (getattr(identity, field), identity.asked.get(field)):
+        for found in (getattr(identity, field), identity.requested.get(field)):
             if found is not None and wanted is not None:
                 agrees = str(found).lower() == str(wanted).lower()
                 yield Compared(name, str(found), str(wanted), field, agrees=agrees)

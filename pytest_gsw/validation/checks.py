@@ -616,7 +616,7 @@ def cut_problem(path: Path, log: StepLog, *, of_saves: bool) -> Problem | None:
     """
     if log.open_line is not None:
         return Problem("the log ends in the middle of a line", _LOOK, (("last line", log.open_line),))
-    if log.says_its_end is False:
+    if log.has_end_marker is False:
         return Problem(f"the log lacks what {log.format} prints when a run has ended", _LOOK)
     if of_saves and log.steps:
         found = matching_records(path, (_SAVE_ANNOUNCEMENT,), start=log.steps[0].offset or 0)

@@ -78,7 +78,7 @@ class _Parser(SeriesParser):
 
     def series(self) -> UnnumberedSteps:
         series = UnnumberedSteps(Unit.SAMPLES_PER_S)
-        # The block is exact where version 5 rounds the dictionary; both agree before.
+        # The block is exact; version 5 rounds the dictionary. Before, both agree.
         best = self._rates.get(b"exact") or self._rates.get(b"block") or self._rates.get(b"rounded")
         if best:
             finite = sorted(rate for rate in best if can_be(rate[0])) or best[:1]

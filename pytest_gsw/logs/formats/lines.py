@@ -89,7 +89,7 @@ TORCHTITAN = BuiltIn("torchtitan", ((b"tps: ",), (b"wps: ",)), _Torchtitan, firs
 #     … | Max iter time: 7.286123 seconds
 #
 # Source: NVIDIA-NeMo/Automodel, ``nemo_automodel/recipes/llm/benchmark.py``. The first rank prints; the time is the
-# slowest rank's, with six decimals, so that one with fewer was cut. Iterations count from 0; those of the warm-up are
+# slowest rank's, with six decimals: one with fewer was cut. Iterations count from 0; those of the warm-up are
 # among them. What its recipe for fine-tuning prints is another line, without the time of a step.
 
 

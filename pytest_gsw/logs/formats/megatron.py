@@ -29,7 +29,7 @@ from pytest_gsw.logs.steps import Record, Series, SingleRankSteps, UnnumberedSte
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
 _ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) {0,8}\|")
-#: Of "current/average" the current. More always follows, so that a number at the line's end was cut.
+#: The current one of "current/average". More text follows: a number at the line's end was cut.
 _ELAPSED = re.compile(rb"elapsed time per iteration \((ms|s)\): {0,12}(-?%b)(?=[\s|/])" % NUMBER)
 _ELAPSED_KEY = re.compile(rb"elapsed_time_per_iteration_(ms|s)= {0,12}(-?%b)(?=[\s|])" % NUMBER)
 _BRIDGE_BEGINS = (b"[after dataloaders are built]", b"Starting training loop at iteration ")

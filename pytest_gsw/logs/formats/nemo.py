@@ -121,7 +121,7 @@ class _Bars:
 def _global_step(step: re.Match[bytes], bar: re.Match[bytes]) -> int | None:
     """``global_step=49.00``; beyond 999 it is rounded (``2e+3``), and the counter is taken if it agrees."""
     shown = number(step[1])
-    if shown is None or not 0 <= shown < 1e12:  # also where it is NaN or absurd
+    if shown is None or not 0 <= shown < 1e12:  # also if it is NaN or absurd
         return None
     counter = int(bar[1])
     agrees = shown >= _EXACT_BELOW and abs(counter - shown) <= shown * _ROUNDING + _AHEAD

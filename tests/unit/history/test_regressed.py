@@ -47,7 +47,7 @@ def lived(pattern: str, rows: int, slow: Collection[int], sigma: float = 0.008) 
         together = ClusterHistory({f"{row}": past for row, past in enumerate(histories)})
         current_run = together.current_run({f"{row}": jobs[row][0] for row in range(rows)})
         for row, past in enumerate(histories):
-            beside = current_run.beside(f"{row}", 0.05)
+            beside = current_run.effect_on(f"{row}", 0.05)
             count, outcome, reason = 0, Outcome.INCONCLUSIVE, ""
             more = 1
             while more:

@@ -282,6 +282,6 @@ def test_what_changed_under_few_rows_is_not_what_changed() -> None:
 def test_rows_that_are_missing_current_run_are_waited_for() -> None:
     known = cluster(30)
 
-    assert known.current_run({"row0": 1.0}, missing=9).says_something
-    assert not known.current_run({"row0": 1.0}, missing=6).says_something
+    assert known.current_run({"row0": 1.0}, missing=9).may_have_effect
+    assert not known.current_run({"row0": 1.0}, missing=6).may_have_effect
     assert "new" not in known.current_run({"row0": 1.0, "new": 1.0}).over

@@ -154,14 +154,14 @@ def test_units(write_log: WriteLog) -> None:
     ],
 )
 def test_last_words(write_log: WriteLog, content: bytes, said: bool | None) -> None:
-    assert read_log(write_log(content), Tick()).says_its_end is said
+    assert read_log(write_log(content), Tick()).has_end_marker is said
 
 
 def test_last_words_before_megabytes_of_others(write_log: WriteLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_END_BYTES", 256)
     for before, behind in ((0, 99), (99, 0)):
         content = b"ticker starts\n" + ticks(1) + b"teardown\n" * before + b"ticker ends\n" + b"teardown\n" * behind
-        assert read_log(write_log(content), Tick()).says_its_end is True
+        assert read_log(write_log(content), Tick()).has_end_marker is True
 
 
 @pytest.mark.parametrize(

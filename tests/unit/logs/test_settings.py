@@ -355,7 +355,7 @@ def test_what_ran_counts_before_what_the_recipe_had_asked_for() -> None:
     asked = b"GSW: MODEL=m JOB_NUM_NODES=8 GPUS_PER_NODE=8 SEQ_LEN=4096"
     ran = b"using world size: 32, data-parallel-size: 8"
     found = with_identity(StepLog("megatron", (), attempts=0), [(0, asked), (60, ran)]).identity
-    assert (found.gpus, found.sequence_length, dict(found.asked)) == (32, 4096, {"gpus": 64})
+    assert (found.gpus, found.sequence_length, dict(found.requested)) == (32, 4096, {"gpus": 64})
     assert found.places["gpus"] == 60
 
 

@@ -101,7 +101,7 @@ def test_with_few_runs_or_rows_nothing_is_said(runs: int, rows: int) -> None:
 
     assert few.noise is None
     assert current_run.effect() is None
-    assert not current_run.says_something
+    assert not current_run.may_have_effect
     assert current_run.bounds("row0", TOLERANCE) == ()
 
 

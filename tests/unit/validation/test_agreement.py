@@ -87,13 +87,13 @@ def test_a_run_that_was_set_up_as_the_row_is() -> None:
 
 def test_what_ran_and_what_the_recipe_had_asked_for() -> None:
     wanted = ROW.gpus
-    assert differences(ROW, Identity(gpus=wanted, asked={"gpus": 2 * wanted})) == [
+    assert differences(ROW, Identity(gpus=wanted, requested={"gpus": 2 * wanted})) == [
         f"GPUs {2 * wanted} in the log, {wanted} in the row"
     ]
-    assert differences(ROW, Identity(gpus=2 * wanted, asked={"gpus": wanted})) == [
+    assert differences(ROW, Identity(gpus=2 * wanted, requested={"gpus": wanted})) == [
         f"GPUs {2 * wanted} in the log, {wanted} in the row"
     ]
-    assert len(differences(ROW, Identity(gpus=1, asked={"gpus": 2}))) == 1
+    assert len(differences(ROW, Identity(gpus=1, requested={"gpus": 2}))) == 1
 
 
 def test_what_a_log_does_not_say_is_not_compared() -> None:

@@ -187,9 +187,9 @@ def test_a_first_attempt_of_bridge_that_diverged(read: Read) -> None:
 @pytest.mark.parametrize("head", [BEGINS, STARTS])
 def test_bridge_says_its_end(read: Read, head: bytes) -> None:
     end = b"[after training is done] datetime: 2031-02-03 04:05:06 \n"
-    assert read("megatron", head + 3 * BRIDGE).says_its_end is False
-    assert read("megatron", head + 3 * BRIDGE + end).says_its_end
-    assert read("megatron", 3 * BRIDGE).says_its_end is None
+    assert read("megatron", head + 3 * BRIDGE).has_end_marker is False
+    assert read("megatron", head + 3 * BRIDGE + end).has_end_marker
+    assert read("megatron", 3 * BRIDGE).has_end_marker is None
 
 
 def test_bridge_says_in_its_configuration_how_many_steps_it_does(read: Read) -> None:
