@@ -101,7 +101,7 @@ def test_any_figures_are_read_as_what_was_written(
     rows = load_table(table)
     # The second time, some figures are new and one replaces another.
     for figures in (first, [*second, (first[0][0], replace(first[0][1], judged_s=3.25))]):
-        text = accept(table, *figures)
+        text = accepted_text(table, [(rows[number], figure) for number, figure in figures])
         accepted_file(table).write_text(text)
         rows = with_all(rows, figures)
         assert load_table(table) == rows

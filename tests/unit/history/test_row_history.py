@@ -279,6 +279,24 @@ def test_what_changed_under_few_rows_is_not_what_changed() -> None:
     assert slow.changed(slow.runs[37]) == {}
 
 
+def test_a_creep_that_rows_share_is_found_of_the_cluster() -> None:
+    found = cluster(80, lambda n: 1.01 ** (max(0, n - 40) / 7)).drifting
+
+    assert found is not None
+    assert found.drift.shift > 0.02
+    assert found.since.time_s >= run(36, 1.0).time_s
+
+
+@pytest.mark.parametrize(("runs", "rows"), [(7, 10), (40, 7)])
+def test_few_runs_or_rows_say_nothing(runs: int, rows: int) -> None:
+    few = cluster(runs, rows=rows)
+
+    assert few.before.noise is None
+    assert few.before.effect(runs - 1) is None
+    assert few.since() is None
+    assert few.drifting is None
+
+
 def test_rows_that_are_missing_current_run_are_waited_for() -> None:
     known = cluster(30)
 
