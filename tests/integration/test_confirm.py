@@ -100,19 +100,19 @@ def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytes
     pytester.makeconftest(
         """\
 import os, signal
-from pytest_gsw.executor.executor import Fleet
+from pytest_gsw.executor.executor import Executor
 
-find = Fleet._find_logs
+find = Executor._find_logs
 
 def interrupted(self):
-    Fleet._find_logs = find
+    Executor._find_logs = find
     if self._rows.ended:
         os.kill(os.getpid(), signal.SIGINT)  # the first job has ended, and its log is looked for
     else:
-        Fleet._find_logs = interrupted
+        Executor._find_logs = interrupted
     find(self)
 
-Fleet._find_logs = interrupted
+Executor._find_logs = interrupted
 """
     )
     result = pytester.runpytest_subprocess(*ONE_ROW, "--gsw-repeat=3")
