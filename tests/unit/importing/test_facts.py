@@ -47,7 +47,7 @@ def test_a_fact_takes_the_place_of_a_cell_that_the_row_contradicts(read: Read) -
     text = TEXT.replace("8.7  5", "8.75").replace("GBS=128", "GBS=182")
     rows = "    tables:\n      - line: 3\n        rows: [{line: 5, gpus: 16, global_batch_size: 128}]\n"
     own = DECLARED + "    micro_batch_size: 1\n    gradient_accumulation_steps: 8\n    tp: 1\n    pp: 1\n"
-    with pytest.raises(ConfigurationError, match="but line 3 of the document states 182; facts fill in what no cell"):
+    with pytest.raises(ConfigurationError, match="but line 3 of the document states 182; facts fill in missing cells"):
         read(text, own + rows)  # the batch alone contradicts nothing that its cells say
     text = text.replace("| Throughput", "| MBS | 1 | 1 |\n| GA | 8 | 8 |\n| DP | 8 | 16 |\n| Throughput")
     assert values(read(text, DECLARED + rows), 1)["global_batch_size"] == "128"
