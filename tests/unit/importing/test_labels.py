@@ -61,7 +61,11 @@ def test_what_a_cell_says_is_declared(tmp_path: Path) -> None:
     )
     assert said("Model: LLAMA3_70B", ours, "headings") == {"model": "llama3", "size": "70b"}
     assert said("Model: Our Own", ours, "headings") == {"model": "our-own"}
-    assert (ours.says("ds", "0"), ours.says("TP", "0"), ours.says("TP", "1")) == ({"framework": "megatron"}, {}, None)
+    assert (ours.declared_values("ds", "0"), ours.declared_values("TP", "0"), ours.declared_values("TP", "1")) == (
+        {"framework": "megatron"},
+        {},
+        None,
+    )
 
 
 def test_settings_of_a_title() -> None:
