@@ -49,7 +49,7 @@ def find_row(environment: Mapping[str, str]) -> Baseline:
     Raises:
         ConfigurationError: The variables name no row.
     """
-    path, row_id = (_required(environment, name) for name in ("GSW_BASELINE_FILE", "GSW_ROW"))
+    path, row_id = (_require(environment, name) for name in ("GSW_BASELINE_FILE", "GSW_ROW"))
     rows = load_table(Path(path))
     for baseline in rows:
         if baseline.id == row_id:
@@ -145,19 +145,19 @@ def _cancel_own_job(environment: Mapping[str, str]) -> NoReturn:
     if environment.get("GSW_LOCAL"):
         os.killpg(os.getpgrp(), signal.SIGTERM)
     else:
-        subprocess.run(["scancel", _required(environment, "SLURM_JOB_ID")], check=True)  # noqa: S607 - on every PATH of a Slurm node
+        subprocess.run(["scancel", _require(environment, "SLURM_JOB_ID")], check=True)  # noqa: S607 - on every PATH of a Slurm node
     _sleep_without_end()
 
 
 def _job(baseline: Baseline, environment: Mapping[str, str]) -> Job:
     def number(name: str) -> int:
-        text = _required(environment, name)
+        text = _require(environment, name)
         if not text.isdecimal():
             raise ConfigurationError(f"{name}: got '{text}', wanted a whole number")
         return int(text)
 
     return Job(
-        id=_required(environment, "SLURM_JOB_ID"),
+        id=_require(environment, "SLURM_JOB_ID"),
         nodes=number("SLURM_JOB_NUM_NODES"),
         gpus=number("JOB_TOTAL_GPUS"),
         gpus_per_node=number("GPUS_PER_NODE"),
@@ -170,7 +170,7 @@ def _job(baseline: Baseline, environment: Mapping[str, str]) -> Job:
     )
 
 
-def _required(environment: Mapping[str, str], name: str) -> str:
+def _require(environment: Mapping[str, str], name: str) -> str:
     value = environment.get(name, "")
     if not value:
         raise ConfigurationError(f"{name} is not set; launch.sh and pytest-gsw set it for every job")

@@ -339,7 +339,7 @@ def maxtext(run: Run) -> Iterator[Event]:
     tokens_per_step = run.sequence_length * run.global_batch_size
     flops_per_step = (row.model_flops_per_sample or 0.0) * run.global_batch_size
 
-    def completed(at_s: float, index: int, seconds: float, loss: float, step: int) -> Event:
+    def step_event(at_s: float, index: int, seconds: float, loss: float, step: int) -> Event:
         rates = f"TFLOP/s/device: {flops_per_step / seconds / gpus / 1e12:.3f}"
         rates += f", Tokens/s/device: {tokens_per_step / seconds / gpus:.3f}"
         after = f", {rates}, total_weights: {tokens_per_step}, loss: {loss:.3f}\n"
@@ -353,11 +353,11 @@ def maxtext(run: Run) -> Iterator[Event]:
         at_s += run.steps_s[source] * _PROFILING_SLOWDOWN
         loss = 11.8 if math.isnan(run.losses[source]) else run.losses[source]
         for rank_s in (run.steps_s, run.second_rank_s):
-            yield completed(at_s, index, rank_s[source] * _PROFILING_SLOWDOWN, loss, step=0)
+            yield step_event(at_s, index, rank_s[source] * _PROFILING_SLOWDOWN, loss, step=0)
     yield from lines(at_s + 20, "Generating '/tmp/nsys-report-demo.qdstrm'", *_parameters(run, len(run.steps_s)))
     for index, end_s in enumerate(step_ends_s(run.steps_s, at_s + 60)):
         for rank_s in (run.steps_s, run.second_rank_s):
-            yield completed(end_s, index, rank_s[index], run.losses[index], index + 1)
+            yield step_event(end_s, index, rank_s[index], run.losses[index], index + 1)
 
 
 # -- Megatron-LM: `training.py` --
@@ -660,18 +660,18 @@ def damage(healthy: Sequence[Event], run: Run, word: str) -> tuple[Event, ...]:
     count = run.logged_steps
     match word:
         case "oom":
-            return _ending(before_training(healthy), _out_of_memory(run))
+            return _append(before_training(healthy), _out_of_memory(run))
         case "fail":
-            return _ending(_until(healthy, min(_STEPS_BEFORE_FAILURE, count - 1)), _TRACEBACK)
+            return _append(_until(healthy, min(_STEPS_BEFORE_FAILURE, count - 1)), _TRACEBACK)
         case "oom-kill":
             killed = f"slurmstepd: error: Detected 1 oom_kill event in StepId={run.job.id}.0"
-            return _ending(_until(healthy, count // 3), (f"{killed}. Some of the step tasks have been OOM Killed.",))
+            return _append(_until(healthy, count // 3), (f"{killed}. Some of the step tasks have been OOM Killed.",))
         case "stall":
             return _until(healthy, count // 2)
         case "short":
             return _until(healthy, count * 6 // 10)
         case "truncated":
-            return tuple(_truncated(healthy, count))
+            return tuple(_truncate(healthy, count))
         case "no-log":
             return ()
         case _:
@@ -688,13 +688,13 @@ def _until(events: Sequence[Event], steps: int) -> tuple[Event, ...]:
     return tuple(takewhile(lambda event: event.step <= steps, events))
 
 
-def _ending(events: tuple[Event, ...], lines: Iterable[str]) -> tuple[Event, ...]:
+def _append(events: tuple[Event, ...], lines: Iterable[str]) -> tuple[Event, ...]:
     at_s = events[-1].at_s
     # A crash does not wait for a progress bar to end its line.
     return (*events, *(Event(at_s, f"{line}\n".encode()) for line in ("", *lines)))
 
 
-def _truncated(events: Sequence[Event], last: int) -> Iterator[Event]:
+def _truncate(events: Sequence[Event], last: int) -> Iterator[Event]:
     """All up to the last character of the last step's figure: the rest looks like a (smaller) number."""
     for event in events:
         if event.step == last and event.figure_end:

@@ -217,8 +217,8 @@ class _Row:
         if rate is not None and self.peak and rate.value * _TRILLION > self.peak * Fraction(101, 100):
             most = _short(self.peak / _TRILLION)
             yield self._finding(rate, TFLOPS_PER_GPU.key, f"the peak of a {self.text('accelerator')}", most)
-        yield from self._of_batch()
-        yield from self._of_gpus()
+        yield from self._check_batch()
+        yield from self._check_gpus()
 
     def _by_step_time(self, key: str, number: _Number, law: _Law, step: _Step) -> Iterator[Finding]:
         seconds = step.span
@@ -243,7 +243,7 @@ class _Row:
             percent = "%" if key == MFU.key else ""
             yield self._finding(number, key, formula, f"{_short(computed)}{percent}", is_contradiction=not small)
 
-    def _of_batch(self) -> Iterator[Finding]:
+    def _check_batch(self) -> Iterator[Finding]:
         """Global batch size = micro batch size * accumulation steps * ranks, for any way to count ranks."""
         number, micro = self.numbers.get("global_batch_size"), self.value("micro_batch_size")
         ranks = self._ranks()
@@ -273,7 +273,7 @@ class _Row:
             found += [(count, words)] if count.denominator == 1 else []
         return found
 
-    def _of_gpus(self) -> Iterator[Finding]:
+    def _check_gpus(self) -> Iterator[Finding]:
         """GPUs = TP * PP * CP * DP, with expert parallelism inside of DP or as a factor of its own."""
         number, fsdp = self.numbers.get("gpus"), self.value("fsdp")
         degrees = self._degrees("tp", "pp", "cp", "dp")

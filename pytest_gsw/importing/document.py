@@ -54,7 +54,7 @@ class Imported:
     def rows(self) -> tuple[StatedRow, ...]:
         """The rows with their places in the document."""
         rows = (row for file in self.files for table in file.tables for row in table.rows)
-        return tuple(row.stated(self.name, row.known) for row in rows)
+        return tuple(row.to_stated(self.name, row.known) for row in rows)
 
     @property
     def blanks(self) -> Iterator[tuple[str, str, str, str]]:
@@ -340,7 +340,7 @@ def _check_facts(facts: DocumentFacts, drafts: Sequence[Draft], settings: set[in
 
 def _contradictions(row: Row) -> Iterator[Finding]:
     """Contradictions between the row's figures that facts do not acknowledge."""
-    for finding in findings([row.stated("", row.known)]):
+    for finding in findings([row.to_stated("", row.known)]):
         if finding.is_contradiction and not finding.acknowledged:
             yield finding
 

@@ -206,12 +206,12 @@ def _template(text: str, values: Mapping[str, Value], where: str) -> Template:
         seen |= {key} - {""}
         word = WORDS.get(key) or ("[0-9]{1,12}" if key in COUNTS else ".+")
         group = f"(?P<{key}>{word})" if key else ".*"
-        pattern, end = pattern + _spaced(text[end : place.start()]) + group, place.end()
-    compiled = re.compile(pattern + _spaced(text[end:]), re.IGNORECASE)
+        pattern, end = pattern + _space_pattern(text[end : place.start()]) + group, place.end()
+    compiled = re.compile(pattern + _space_pattern(text[end:]), re.IGNORECASE)
     return Template(compiled, {key: value.value for key, value in values.items()})
 
 
-def _spaced(text: str) -> str:
+def _space_pattern(text: str) -> str:
     return r"\ ".join(map(re.escape, text.split(" ")))
 
 

@@ -85,7 +85,7 @@ class Read:
     remarks: list[Remark] = field(default_factory=list)
     left_out: list[Remark] = field(default_factory=list)
 
-    def undeclared(self, family: Family, kind: str, cell: Cell, what: str, value: str = "KEY") -> None:
+    def report_undeclared(self, family: Family, kind: str, cell: Cell, what: str, value: str = "KEY") -> None:
         """Report a label that is not declared, each once."""
         add = line_to_add(family, kind, without_settings(cell.text), value)
         if add not in {one.add for one in self.remarks}:
@@ -129,7 +129,7 @@ def _read_table(table: Table, facts: DocumentFacts, found: Read) -> None:
         return
     for cell in table.header:
         if cell.text.lower() not in family.names:
-            found.undeclared(family, "names", cell, "column")
+            found.report_undeclared(family, "names", cell, "column")
     for row in table.rows:
         if not any(cell.text for cell in row):
             continue
@@ -160,14 +160,14 @@ def _columns(
     family, title = facts.family, table.header[0]
     for at, run_values in runs:
         if run_values is None and table.header[at].text:
-            found.undeclared(family, "runs", table.header[at], "column", "{}")
+            found.report_undeclared(family, "runs", table.header[at], "column", "{}")
     of_title = read_text(family.titles, family, title)
     if of_title is None:
-        found.undeclared(family, "titles", title, "title", "{}")
+        found.report_undeclared(family, "titles", title, "title", "{}")
     labels = [(row, family.names.get(row[0].text.lower())) for row in table.rows]
     for row, _ in labels:
         if row[0].text and row[0].text.lower() not in family.names:
-            found.undeclared(family, "names", row[0], "row")
+            found.report_undeclared(family, "names", row[0], "row")
     for at, run_values in runs:
         if run_values is None:
             continue
@@ -193,7 +193,7 @@ def _settings(cell: Cell, family: Family, found: Read) -> dict[str, Stated | Non
     for name, value in settings_of(cell):
         label = family.names.get(name.lower())
         if name.lower() not in family.names:
-            found.undeclared(family, "names", Cell(name, cell.line, cell.column), "setting")
+            found.report_undeclared(family, "names", Cell(name, cell.line, cell.column), "setting")
         elif label is not None:
             draft.read(family, name, label, value)
     found.remarks += [
@@ -281,12 +281,12 @@ class Row:
         """A value as written; empty if there is none."""
         return self.values[key].text if key in self.values else ""
 
-    def stated(self, document: str, acknowledged: Mapping[str, str]) -> StatedRow:
+    def to_stated(self, document: str, acknowledged: Mapping[str, str]) -> StatedRow:
         """The row in the form for arithmetic; places count in the document."""
         values = {key: stated for key, stated in self.values.items() if stated.text}
         return StatedRow(self.id, document, {**values, "document": Stated(document, 1, 1)}, acknowledged)
 
-    def having(self, key: str, text: str, line: int = FACT) -> Row:
+    def with_value(self, key: str, text: str, line: int = FACT) -> Row:
         """The row with another value; an empty text removes it."""
         values = {name: stated for name, stated in self.values.items() if name != key}
         return replace(self, values={**values, key: Stated(text, line, 1)} if text else values)
@@ -328,9 +328,9 @@ def with_cases(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
     A case always contains the release from a heading, and the name from labels and facts. Rows that are equal in these
     get further words: settings first, then columns without a key.
     """
-    with_begin = [row.having("case", _case_begin(row), row.values.get("case", row.values["line"]).line) for row in rows]
+    drafts = [row.with_value("case", _case_begin(row), row.values.get("case", row.values["line"]).line) for row in rows]
     groups: dict[str, list[Row]] = {}
-    for row in with_begin:
+    for row in drafts:
         groups.setdefault(row.id, []).append(row)
     words = {
         id(row): words_of_group
@@ -338,20 +338,20 @@ def with_cases(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
         for row, words_of_group in zip(group, _distinguishing_words(group), strict=True)
     }
     lines: dict[str, list[str]] = {}
-    taken: set[str] = set()
-    for row in with_begin:
+    used_ids: set[str] = set()
+    for row in drafts:
         case = "-".join(filter(None, (row.text("case"), *words[id(row)])))[:LONGEST_NAME].strip("-.")
-        named = row.having("case", case, row.values["line"].line)
+        named = row.with_value("case", case, row.values["line"].line)
         alike = lines.setdefault(named.id, [])
         alike.append(row.text("line"))
         note = ""
-        if named.id in taken:
+        if named.id in used_ids:
             note = f"nothing distinguishes it from the row of line {alike[0]}: it is run {len(alike)} of these"
             runs = (
-                named.having("case", f"{case[: LONGEST_NAME - 8]}-run{run}".strip("-")) for run in count(len(alike))
+                named.with_value("case", f"{case[: LONGEST_NAME - 8]}-run{run}".strip("-")) for run in count(len(alike))
             )
-            named = next(one for one in runs if one.id not in taken)
-        taken.add(named.id)
+            named = next(one for one in runs if one.id not in used_ids)
+        used_ids.add(named.id)
         yield named, note
 
 

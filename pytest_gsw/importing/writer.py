@@ -51,9 +51,9 @@ def yaml_text(file: RowFile, document: str) -> str:
     elif file.release:
         lines.append(f"release: {_scalar(file.release)}")
     if file.releases:
-        lines.append(f"releases: [{', '.join(map(_quoted, file.releases))}]")
+        lines.append(f"releases: [{', '.join(map(_quote, file.releases))}]")
     lines += _recipe(recipe, "")
-    lines += _acknowledged(file.acknowledged, "")
+    lines += _acknowledgements(file.acknowledged, "")
     of_file = [key for key in _ORDER if key in shared and key not in {*_HEAD, "model_flops"}]
     if file.architecture:
         lines += ["", "architecture:", *(f"  {key}: {text}" for key, text in file.architecture.items())]
@@ -161,28 +161,28 @@ def _recipe(recipe: Mapping[str, RecipeKey], indent: str) -> Iterator[str]:
             blank = f"{BLANK_BEHIND}{UNSAID}"
             yield f"{indent}  {key}: {_scalar(value.text)}".rstrip() + (_source(key, value) if value.text else blank)
         elif isinstance(value, tuple):
-            yield f"{indent}  {key}: [{', '.join(map(_quoted, value))}]"
+            yield f"{indent}  {key}: [{', '.join(map(_quote, value))}]"
         elif value:
             yield f"{indent}  environment:"
-            yield from (f"{indent}    {name}: {_quoted(text)}" for name, text in value.items())
+            yield from (f"{indent}    {name}: {_quote(text)}" for name, text in value.items())
 
 
-def _acknowledged(acknowledged: Mapping[str, str], indent: str) -> Iterator[str]:
+def _acknowledgements(acknowledged: Mapping[str, str], indent: str) -> Iterator[str]:
     if acknowledged:
         yield f"{indent}acknowledged:"
-        yield from (f"{indent}  {name}: {_quoted(reason)}" for name, reason in acknowledged.items())
+        yield from (f"{indent}  {name}: {_quote(reason)}" for name, reason in acknowledged.items())
 
 
 def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, RecipeKey]) -> Iterator[str]:
     shared = {key: stated for key, stated in _common_values(table.rows, _TABLE_KEYS).items() if key not in of_file}
     own_recipe = {key: value for key, value in _common_recipe(table.rows).items() if key not in recipe}
     yield from _comment(table.comment, "  ")
-    yield f"  - title: {_quoted(table.title)}{TABLE_AT_LINE}{table.line}"
+    yield f"  - title: {_quote(table.title)}{TABLE_AT_LINE}{table.line}"
     if table.section:
-        yield f"    section: {_quoted(table.section)}"
+        yield f"    section: {_quote(table.section)}"
     yield from (f"    {_line(key, stated, table.rows)}" for key, stated in shared.items())
     yield from _recipe(own_recipe, "    ")
-    yield from _acknowledged(table.acknowledged, "    ")
+    yield from _acknowledgements(table.acknowledged, "    ")
     yield "    rows:"
     yield from _rows(table.rows, of_file | shared.keys())
 
@@ -234,26 +234,26 @@ def _pair(row: Row, key: str) -> str | None:
     if not stated.text:
         return "~"  # a blank: "key:," is no YAML
     # Between braces, a bracket begins a list: that of mean[5:20].
-    return _quoted(stated.text) if "[" in stated.text else _value(key, stated.text)
+    return _quote(stated.text) if "[" in stated.text else _value(key, stated.text)
 
 
 def _inline(key: str, texts: Mapping[str, str]) -> str:
     """A mapping of texts on one line; empty for an empty one."""
-    return f"{key}: {{{', '.join(f'{name}: {_quoted(text)}' for name, text in texts.items())}}}" if texts else ""
+    return f"{key}: {{{', '.join(f'{name}: {_quote(text)}' for name, text in texts.items())}}}" if texts else ""
 
 
 def _value(key: str, text: str) -> str:
     """A key's text; another reader of YAML would make the number 26.1 of the name 26.10."""
     is_name = key in {"case", "release"} and re.fullmatch(r"[\d.]+", text)
-    return _quoted(text) if key == "notes" or is_name else _scalar(text)
+    return _quote(text) if key == "notes" or is_name else _scalar(text)
 
 
 def _scalar(text: str) -> str:
     is_plain = not text or (_PLAIN.fullmatch(text) and text.lower() not in _AMBIGUOUS)
-    return text if is_plain else _quoted(text)
+    return text if is_plain else _quote(text)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(_printable(text), ensure_ascii=False)
 
 

@@ -527,22 +527,22 @@ def find_fatal(
     return None
 
 
-def find_fatal_unread(log: Path, beside: Sequence[Path] = (), batch_output: Path | None = None) -> FoundCause | None:
+def find_fatal_unread(log: Path, outputs: Sequence[Path] = (), batch_output: Path | None = None) -> FoundCause | None:
     """The same for a log that has not been read yet; it is read only if it holds a fatal line.
 
     Raises:
         LogError: A file cannot be read.
     """
-    if all(fatal_line(path, None) is None for path in (log, *_other_outputs(log, beside, batch_output))):
+    if all(fatal_line(path, None) is None for path in (log, *_other_outputs(log, outputs, batch_output))):
         return None
     log_format = detect_format(log)
-    return find_fatal(log, read_log(log, log_format), log_format, beside, batch_output)
+    return find_fatal(log, read_log(log, log_format), log_format, outputs, batch_output)
 
 
-def _other_outputs(log: Path | LogFile, beside: Sequence[Path], batch_output: Path | None) -> list[Path]:
+def _other_outputs(log: Path | LogFile, outputs: Sequence[Path], batch_output: Path | None) -> list[Path]:
     """The files of a job besides its log that are not empty."""
-    outputs = (*beside, *(() if batch_output is None else (batch_output,)))
-    return [path for path in outputs if _is_another(path, _path(log))]
+    files = (*outputs, *(() if batch_output is None else (batch_output,)))
+    return [path for path in files if _is_another(path, _path(log))]
 
 
 def _is_another(output: Path, log: Path) -> bool:

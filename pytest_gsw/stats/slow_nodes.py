@@ -116,9 +116,9 @@ def find(jobs: Sequence[JobTime]) -> SearchResult:
     if not jobs:
         return SearchResult()
     search = _Search(jobs)
-    culprits = tuple(search.culprits())
+    culprits = tuple(search.find_slow_nodes())
     slow = sum(1 << node for node in {node for one in culprits if not one.mended for node in one.nodes})
-    there, cleared = search.cleared()
+    there, cleared = search.find_known_good()
     return SearchResult(culprits, cleared & ~slow, there & ~cleared & ~slow)
 
 
@@ -140,7 +140,7 @@ class _Search:
         seen = functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count()
         self.enough = math.log(max(1, seen) / _FALSE)
 
-    def culprits(self) -> Iterator[SlowNodeGroup]:
+    def find_slow_nodes(self) -> Iterator[SlowNodeGroup]:
         """The slow nodes, after all suspects are found."""
         named: list[tuple[list[int], int, int, bool]] = []
         for number in range(_MOST_FOUND):
@@ -293,7 +293,7 @@ class _Search:
         clearing = tuple(index for index, value in theirs.items() if value <= excess / 2)
         return SlowNodeGroup(tuple(nodes), excess, since, last, mended, accusing, clearing)
 
-    def cleared(self) -> tuple[int, int]:
+    def find_known_good(self) -> tuple[int, int]:
         """The nodes of the newest runs, and the known good ones of them; valid after all slow nodes are found."""
         runs = [run for run in self.of_run if run > self.jobs[-1].run - NEWEST_RUNS]
         newest = [index for run in runs for index in self.of_run[run]]

@@ -193,7 +193,7 @@ def read_table(path: Path) -> Table:
     is_right = not faults
     rows: list[Baseline] = []
     found: list[_BlankEntry] = []
-    taken: dict[str, int] = {}
+    line_by_id: dict[str, int] = {}
     for number, table in _entries(values, "tables"):
         shared = _merge(values, table.value)
         # The file's, overridden key by key by the table's own.
@@ -207,16 +207,16 @@ def read_table(path: Path) -> Table:
                 unknown |= {key for key, value in stated.items() if value is None}
                 facts = {key: value for key, value in stated.items() if value is not None}
             metric = metrics.JUDGED[facts.get("metric", metrics.STEP_TIME.name)]
-            documented = _documented(facts, metric)
+            documented = _document_figures(facts, metric)
             problems = _row_problems(facts, metric, documented, recipe, unknown)
             if not problems:
                 location = Location(path, row.line, row.column)
                 name = row_id(stated) if is_right and not unknown else blank_id(stated)
-                if name in taken and BLANK in name:
+                if name in line_by_id and BLANK in name:
                     name = f"{name[:-1]}-line{location.line}]"  # filled in, it may be another row
-                if name in taken:
-                    problems = [f"has the id {name} of line {taken[name]}; give it a 'case' of its own"]
-                taken.setdefault(name, location.line)
+                if name in line_by_id:
+                    problems = [f"has the id {name} of line {line_by_id[name]}; give it a 'case' of its own"]
+                line_by_id.setdefault(name, location.line)
                 if unknown:
                     found.append(_BlankEntry(name, location, facts, (values, table.value, row.value), table.line))
                 elif is_right:
@@ -357,7 +357,7 @@ def _default_min_steps(row: Mapping[str, Any], metric: Metric, recipe: Mapping[s
     return math.ceil(min(logged, most or logged) * STEP_SHARE)
 
 
-def _documented(row: Mapping[str, Any], metric: Metric) -> Figures:
+def _document_figures(row: Mapping[str, Any], metric: Metric) -> Figures:
     """The documented figures, with the step time from a throughput if the document states only that.
 
     seconds per step = sequence length * global batch size / tokens/s = global batch size / samples/s.
@@ -600,7 +600,7 @@ def stated_rows(path: Path) -> tuple[StatedRow, ...]:
     for row, above in zip(rows, levels, strict=True):
         blank = blanks.get(row.id, ())
         values = {key: stated for key, stated in _values(above).items() if key not in blank}
-        found.append(StatedRow(row.id, str(path), values, _acknowledged(above)))
+        found.append(StatedRow(row.id, str(path), values, _acknowledgements(above)))
     return tuple(found)
 
 
@@ -624,7 +624,7 @@ def _values(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, Stated]:
     return values
 
 
-def _acknowledged(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, str]:
+def _acknowledgements(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, str]:
     reasons: dict[str, str] = {}
     for level in levels:
         spelt: Any = level.get("acknowledged", {})

@@ -495,9 +495,9 @@ def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, 
         "recipe.directory": recipe.directory,
         "recipe.script": recipe.script,
         "recipe.steps": recipe.steps,
-        **_prefixed("recipe.environment", recipe.environment),
+        **_add_prefix("recipe.environment", recipe.environment),
         "recipe.arguments": " ".join(recipe.arguments) or None,
-        **_prefixed("attributes", baseline.attributes),
+        **_add_prefix("attributes", baseline.attributes),
         "image": None if image_used is None else image_name(image_used),
         # Two releases have rows of one name and settings with different software: the image distinguishes them, if
         # known.
@@ -549,7 +549,7 @@ def _hash(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(_CANONICAL.encode(facts).encode("ascii")).hexdigest()[:_DIGITS]
 
 
-def _prefixed(prefix: str, texts: Mapping[str, str]) -> dict[str, str]:
+def _add_prefix(prefix: str, texts: Mapping[str, str]) -> dict[str, str]:
     return {f"{prefix}.{name}": text for name, text in texts.items()}
 
 

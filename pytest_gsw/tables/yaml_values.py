@@ -290,7 +290,7 @@ def _mapping(
         else:
             values[key] = _read(value_node, field, _below(path, key), faults) or _value(value_node, None)
         seen.add(key)
-    missing = [key for key in (_required(fields) if required is None else required) if key not in seen]
+    missing = [key for key in (_required_keys(fields) if required is None else required) if key not in seen]
     faults += [fault_at(node, path, f"missing '{key}'") for key in missing]
     return values
 
@@ -308,7 +308,7 @@ def _comma_fault(node: yaml.MappingNode, at: int, pieces: Collection[str], field
     return fault_at(value, _below(path, key.value), problem)
 
 
-def _required(fields: Fields) -> tuple[str, ...]:
+def _required_keys(fields: Fields) -> tuple[str, ...]:
     return tuple(key for key, field in fields.items() if field.required)
 
 
@@ -336,7 +336,7 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
         read = (_read(item, field.item, f"{path}[{number}]", faults) for number, item in enumerate(node.value))
         return _value(node, tuple(item for item in read if item is not None))
     items = []
-    required = _required(field.item or {})
+    required = _required_keys(field.item or {})
     for number, item in enumerate(node.value):
         item_path = f"{path}[{number}]"
         if field.item is None and isinstance(item, yaml.ScalarNode):

@@ -501,14 +501,14 @@ def stray_problem(
         values: list[int | None] = [getattr(step.setup, field) for step in steps]
         if wanted is None or set(values) <= {None, wanted}:
             continue
-        strays = [at for at in measured if _others(values, at, each_line, wanted)]
+        strays = [at for at in measured if _stray_values(values, at, each_line, wanted)]
         if not strays:
             continue
         of = plural(len(measured), "measured step" if each_line == 1 else "measured line")
         fact = f"{len(strays)} of {of} {'was' if len(strays) == 1 else 'were'} not the row's"
-        value = _others(values, strays[0], each_line, wanted)[-1]
+        value = _stray_values(values, strays[0], each_line, wanted)[-1]
         evidence = [("said at", place(steps[strays[0]]))]
-        changes = _change(values, measured)
+        changes = _find_change(values, measured)
         if changes is not None:
             step = f"step {_number(steps, changes)}: from {values[changes - 1]} to {values[changes]}"
             evidence = [("changes at", f"{place(steps[changes])}, {step}")]
@@ -520,13 +520,13 @@ def stray_problem(
     return None
 
 
-def _others(values: Sequence[int | None], at: int, each_line: int, wanted: int) -> list[int]:
+def _stray_values(values: Sequence[int | None], at: int, each_line: int, wanted: int) -> list[int]:
     """The values of the lines that a step may belong to, if they are not the row's."""
     lines = values[max(0, at - 1) : at + 1] if each_line > 1 else values[at : at + 1]
     return [value for value in lines if value is not None and value != wanted]
 
 
-def _change(values: Sequence[int | None], measured: Sequence[int]) -> int | None:
+def _find_change(values: Sequence[int | None], measured: Sequence[int]) -> int | None:
     """The position at which the lines' value first changes within the measured steps, or as they begin."""
     steps = range(max(measured[0], 1), measured[-1] + 1)
     return next((at for at in steps if values[at] is not None and values[at - 1] not in {None, values[at]}), None)

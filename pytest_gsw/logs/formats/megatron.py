@@ -100,7 +100,7 @@ class _Parser(SeriesParser):
             problem = _problem(rest, loss)
             # A line that counts no skipped iterations has no other reason to lack a loss.
             needs_loss = _PRINTS_LOSS.search(rest) is not None and _SKIPPED.search(rest) is None
-            skipped, setup, rank = _skipped(rest, loss), _setup(rest), rank_of(record)
+            skipped, setup, rank = _skip_count(rest, loss), _setup(rest), rank_of(record)
             if self._steps.add(Record(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped, setup)):
                 self._saves_s.clear()
                 self._bad_save = None
@@ -158,7 +158,7 @@ def _problem(rest: bytes, loss: float | None) -> str | None:
     return "no loss, though none was skipped" if loss is None and _UNSCALED.search(rest) else None
 
 
-def _skipped(rest: bytes, loss: float | None) -> int:
+def _skip_count(rest: bytes, loss: float | None) -> int:
     """Steps of the line that the loss scaler skipped: all of them if the line has no loss."""
     found = _SKIPPED.search(rest)
     if found is None:

@@ -165,7 +165,7 @@ class _Parser(SeriesParser):
         diverged = next((series.diverged for series in self._candidates if series.diverged), [])
         batch = Identity(global_batch_size=self._printed.batch)
         log = replace(super().log(), total_steps=total, identity=batch, diverged=tuple(diverged))
-        return self._stop.applied(log)
+        return self._stop.apply(log)
 
 
 @dataclass
@@ -251,7 +251,7 @@ class _Stop:
         if stopped is not None:
             self._offset, self._steps = offset, int(stopped[1])
 
-    def applied(self, log: StepLog) -> StepLog:
+    def apply(self, log: StepLog) -> StepLog:
         """The log with Lightning's number of steps for its last attempt."""
         if log.total_steps is None or not log.steps:
             return log
