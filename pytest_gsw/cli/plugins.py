@@ -65,7 +65,7 @@ def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
     found = format_of(replace(row, framework=name, log_format=name), plugins)
     if found is None:
         raise ConfigurationError(
-            f"nobody reads logs of the format '{name}'{nearest(name, FORMATS)}\n"
+            f"unknown log format '{name}'{nearest(name, FORMATS)}\n"
             f"known: {', '.join(sorted(FORMATS))}, and what the plugins of {Path.cwd()} add\n"
             "next: name the plugin that brings it with -p MODULE"
         )

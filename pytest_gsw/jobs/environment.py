@@ -126,12 +126,12 @@ def query_environment(session: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """A printable copy, with secrets hidden: values that look like one, or whose name does."""
+    """A printable copy with secrets hidden, found by their values or their names."""
     return {name: MASK if value and is_secret(name) else masked_text(value) for name, value in environment.items()}
 
 
 def kept_variables(session: Mapping[str, str], spec: JobSpec, taken: Iterable[str] = ()) -> dict[str, str] | None:
-    """The variables of a job that a record keeps, for a later run to find those that changed.
+    """The job's variables for its record, by which a later run finds changes.
 
     Secrets are masked: a record shows if one was set, not if it changed.
 

@@ -192,8 +192,8 @@ class Recipe(Launch):
                 problem=f"its output has the tasks {some}, and one row is one job, task 0", job_ids=jobs
             )
         tasks = []
-        for number, said in zip(numbers, (before + texts[0], *texts[1:]), strict=True):
-            ids, places = list(dict.fromkeys(_JOB.findall(said))), _PLACE.findall(said)
+        for number, text in zip(numbers, (before + texts[0], *texts[1:]), strict=True):
+            ids, places = list(dict.fromkeys(_JOB.findall(text))), _PLACE.findall(text)
             for name, values in (("Job id", ids), ("Local Directory", places)):
                 if len(values) != 1:
                     fact = f"task {number} in its output has {len(values) or 'no'} '- {name}:'"
@@ -205,23 +205,23 @@ class Recipe(Launch):
         """Logs of the row's jobs that llmb-run has launched, by its file next to each."""
         if place not in self._launched:
             logs = (FoundLog(log, job_id) for log, job_id in _logs_below(place))
-            told = ((log, task_beside(log.path, log.job_id)) for log in logs)
-            self._launched[place] = [(log, task) for log, task in told if task is not None]
+            tasks = ((log, task_beside(log.path, log.job_id)) for log in logs)
+            self._launched[place] = [(log, task) for log, task in tasks if task is not None]
         return [log for log, task in self._launched[place] if task.is_of(self.baseline)]
 
     def problem(self, spec: JobSpec) -> SubmissionError | None:
         """The error of a recipe whose metadata require another launcher."""
         metadata = self.metadata_of(spec)
         text = script_text(metadata) or ""
-        said = _LAUNCHER_TYPE.search(text)
-        wanted = None if said is None else _LAUNCHED_BY.get(said[1])
-        if said is None or wanted is None or self.launches(wanted):
+        match = _LAUNCHER_TYPE.search(text)
+        wanted = None if match is None else _LAUNCHED_BY.get(match[1])
+        if match is None or wanted is None or self.launches(wanted):
             return None
-        line = text.count("\n", 0, said.start()) + 1
+        line = text.count("\n", 0, match.start()) + 1
         keys = directory_keys(spec, self.baseline, self.cluster)
         return SubmissionError(
             f"the recipe is launched by {wanted}, and the row by {self.name}",
-            (("recipe", f"{relative_path(metadata)}:{line}  {said[0].strip()}"), *keys),
+            (("recipe", f"{relative_path(metadata)}:{line}  {match[0].strip()}"), *keys),
             advice=f"set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}",
         )
 
@@ -586,20 +586,20 @@ def _changes_training(word: str) -> bool:
     return name in _SHORT or (len(name) >= _LEAST and any(option.startswith(name) for option in _LAYOUT))
 
 
-def _slurm_arguments(script: Path, asked: Mapping[str, str | None], limit: str | None) -> tuple[str, ...]:
+def _slurm_arguments(script: Path, options: Mapping[str, str | None], limit: str | None) -> tuple[str, ...]:
     """A script's Slurm arguments, from options of sbatch with a value, by their long names.
 
     Raises:
         RefusedError: A required one is missing.
     """
     for name in ("account", "partition"):
-        if not asked.get(name):
+        if not options.get(name):
             raise RefusedError(
                 f"{script.name} submits the job itself, and asks for its {name}",
                 (("script", str(script)),),
                 advice=f"write '{name}: NAME' at the cluster, or export SLURM_{name.upper()}",
             )
-    given = {name: value for name, value in asked.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     time = given.pop("time", limit)
     named = [(f"--{name}", given.pop(name)) for name in ("account", "partition", "gres") if name in given]
     if time is not None:
@@ -630,8 +630,8 @@ def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
     }
     chosen = ("--model_family_name", recipe[0], "--model_recipe_name", recipe[1], "--task", task)
     target = ("--gpu", baseline.accelerator.lower(), "--compute_dtype", precision)
-    told = (word for name, value in facts.items() if value is not None for word in (name, str(value)))
-    return (*chosen, *target, *told)
+    arguments = (word for name, value in facts.items() if value is not None for word in (name, str(value)))
+    return (*chosen, *target, *arguments)
 
 
 def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
@@ -660,7 +660,7 @@ def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
 
 def _incomplete_row_error(baseline: Baseline, advice: str) -> SubmissionError:
     return SubmissionError(
-        "the row does not say how Megatron-Bridge is to run it", (("baseline", str(baseline.location)),), advice=advice
+        "the row lacks settings that Megatron-Bridge needs", (("baseline", str(baseline.location)),), advice=advice
     )
 
 

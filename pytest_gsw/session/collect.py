@@ -546,7 +546,7 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
 
 
 def check_release(items: Iterable[BaselineItem], settings: Settings) -> None:
-    """Check that no row was named whose figures belong to another release than the requested one."""
+    """Check that all named rows have figures of the requested release."""
     release = settings.release
     for item in items if release is not None else ():
         own = item.baseline.source.releases

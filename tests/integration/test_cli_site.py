@@ -47,7 +47,7 @@ def test_a_format_of_a_named_plugin(pytester: pytest.Pytester, log: Path) -> Non
     assert unknown.ret == 2
     unknown.stderr.fnmatch_lines(
         [
-            "pytest-gsw metrics: nobody reads logs of the format 'tick'*",
+            "pytest-gsw metrics: unknown log format 'tick'*",
             "known: automodel, composer, deepspeed, *, and what the plugins of * add",
             "next: name the plugin that brings it with -p MODULE",
         ]

@@ -219,7 +219,7 @@ class Poller:
             )
         if status.steps is not None or status.derived_exit_code:
             return status  # the verdict names the step
-        return _unknown(f"ended, but nobody tells how its steps did: {why(sacct)}", status)
+        return _unknown(f"ended, but the ends of its steps are unknown: {why(sacct)}", status)
 
     def _is_settled(self, job: Job, status: JobStatus, squeue: Output, controller: JobStatus | None) -> bool:
         """True if accounting has each step's own end."""
@@ -313,7 +313,7 @@ def _combine_answers(
     if queued is not None and queued.state.ended:
         if queued.state is not JobState.COMPLETED or queued.exit_code is not None:
             return queued
-        return replace(queued, state=JobState.UNKNOWN, reason=f"ended, but nobody tells the exit code: {why(sacct)}")
+        return replace(queued, state=JobState.UNKNOWN, reason=f"ended, but its exit code is unknown: {why(sacct)}")
     if queued is not None:  # a state that is not in the table, or another user's job
         return queued if queued.reason else replace(queued, reason=f'squeue says "{queued.raw_state}"')
     if final is not None and final.state is JobState.UNKNOWN:
@@ -412,12 +412,12 @@ def submission_evidence(spec: JobSpec, command: Sequence[str]) -> tuple[tuple[st
     return (("command", shlex.join(masked_command(command))), ("directory", str(spec.directory)))
 
 
-def unanswered(what: str, spec: JobSpec, command: Sequence[str], asked: Output) -> SchedulerUnreachableError:
+def unanswered(what: str, spec: JobSpec, command: Sequence[str], answer: Output) -> SchedulerUnreachableError:
     """The error of a query for jobs without an answer."""
     return SchedulerUnreachableError(
-        f"whether {what} submitted is not known: {command[0]}: {masked_text(why(asked), spec.environment)}",
+        f"whether {what} submitted is not known: {command[0]}: {masked_text(why(answer), spec.environment)}",
         (("command", shlex.join(masked_command(command))),),
-        advice=_advice(asked.stderr, spec),
+        advice=_advice(answer.stderr, spec),
     )
 
 
@@ -453,7 +453,7 @@ _ADVICE = (
         r"(?:Assoc|QOS)MaxWall",
         (
             "the account or QOS allows less time: ask for it with --gsw-timeout=MINUTES; "
-            "sacctmgr show qos format=name,maxwall tells the longest"
+            "sacctmgr show qos format=name,maxwall shows the longest"
         ),
     ),
     (
@@ -470,15 +470,15 @@ _ADVICE = (
             "sacctmgr show assoc user=$USER format=account,qos lists them"
         ),
     ),
-    (r"QOS|policy", "sacctmgr show qos; squeue --me tells which of your jobs count against a limit"),
+    (r"QOS|policy", "sacctmgr show qos; squeue --me shows which of your jobs count against a limit"),
     (r"account|association", "set `account:` in the cluster file; sacctmgr show assoc user=$USER lists yours"),
     (r"partition", "set `partition:` in the cluster file; sinfo -s lists them"),
-    (r"configuration is not available|[Nn]ode count", "sinfo -o '%P %D %G' tells what this cluster has"),
-    (r"time limit", "set a shorter time limit; sinfo -o '%P %l' tells the longest"),
+    (r"configuration is not available|[Nn]ode count", "sinfo -o '%P %D %G' shows what this cluster has"),
+    (r"time limit", "set a shorter time limit; sinfo -o '%P %l' shows the longest"),
     (r"Unable to open file", "is the recipe set up? The script must exist: ls -l {script}"),
     (
         r"contact slurm controller|timed out|gave no answer",
-        "scontrol ping; squeue --name={name} tells whether the job was taken all the same",
+        "scontrol ping; squeue --name={name} shows if the job was accepted nevertheless",
     ),
 )
 
@@ -516,7 +516,7 @@ def _wrong_job_error(spec: JobSpec, job_id: str, why: str, evidence: tuple[tuple
     return SubmissionError(
         f"{spec.script.name} names job {job_id}, which {why}",
         evidence,
-        advice=f"does the script show what an earlier run said? squeue -j {job_id}",
+        advice=f"does the script print the output of an earlier run? squeue -j {job_id}",
     )
 
 
@@ -574,7 +574,7 @@ def _script_error(
 
 
 def _is_counted(state: JobState, follower: JobState | None) -> bool:
-    """True if a job counts as the row's: by its state, and by that of the job that waits for it, if any."""
+    """True if a job counts as the row's, by its state and that of a job waiting for it, if any."""
     if follower is None:
         return True
     return follower is JobState.COMPLETED and state is not follower if state.ended else follower.ended
@@ -582,7 +582,7 @@ def _is_counted(state: JobState, follower: JobState | None) -> bool:
 
 # -- Partitions in the answer of ``scontrol``, and jobs that would wait in one for ever -------------
 #
-# Slurm accepts such jobs all the same.
+# Slurm accepts such jobs nevertheless.
 
 
 @dataclass(frozen=True)
@@ -739,7 +739,7 @@ _SpecGroup = tuple[Request, Sequence[JobSpec]]
 
 
 def _group_specs(specs: Sequence[JobSpec]) -> list[list[JobSpec]]:
-    """Jobs grouped by all that determines their request: many rows share one script, which is read once."""
+    """Jobs grouped by all that determines their request: one look at a script serves many rows."""
     groups: dict[tuple[object, ...], list[JobSpec]] = {}
     for spec in specs:
         values = tuple([spec.environment.get(name) for name in _VARIABLES])
@@ -940,8 +940,8 @@ class SlurmLauncher:
         directory = self._experiment_of(job)
         if directory is None:
             raise LogError(
-                f"where job {job.id} writes is not known: its launch script did not say so",
-                advice=f"scontrol show job {job.id} may tell; run the row again",
+                f"the directory of job {job.id} is unknown: its launch script did not print it",
+                advice=f"scontrol show job {job.id} may show it; run the row again",
             )
         return job.spec.launch.log_in(directory, job.id)
 
