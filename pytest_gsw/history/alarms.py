@@ -195,22 +195,20 @@ class Alarm:
         return self.state not in {State.MENDED, State.GONE}
 
 
-def alarms(
-    spells: Iterable[IncidentPeriod], acknowledged: Sequence[Acknowledgement], now_s: float
-) -> tuple[Alarm, ...]:
+def alarms(spells: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], now_s: float) -> tuple[Alarm, ...]:
     """Alarms of periods: paging ones first, then by kind, and the greatest loss first.
 
     Args:
         spells: Periods with a problem.
-        acknowledged: Acknowledgements, the newest last.
+        known: Acknowledgements, the newest last.
         now_s: Seconds since the epoch, to find expired acknowledgements.
     """
     found: list[Alarm] = []
     taken: set[str] = set()
     for spell in spells:
-        one = _alarm(spell, acknowledged, now_s)
+        one = _alarm(spell, known, now_s)
         if one.acknowledged is not None and one.acknowledged.alarm not in taken:
-            # The known begin may change; the identity that people have acknowledged does not.
+            # The known begin may change; the identity that people have known does not.
             one = replace(one, id=one.acknowledged.alarm)
         taken.add(one.id)
         found.append(one)
@@ -252,17 +250,17 @@ def least_worse(sd: float) -> float:
     return max(_LEAST_WORSE, _WORSE * sd)
 
 
-def _alarm(spell: IncidentPeriod, acknowledged: Sequence[Acknowledgement], now_s: float) -> Alarm:
+def _alarm(spell: IncidentPeriod, known: Sequence[Acknowledgement], now_s: float) -> Alarm:
     reported = last_told(spell)
-    known = next((one for one in reversed(acknowledged) if _is_of(one, spell)), None)
+    found = next((one for one in reversed(known) if _is_of(one, spell)), None)
     if spell.mended_s is not None or spell.gone_s is not None:
         ended = State.GONE if spell.mended_s is None else State.MENDED
-        return Alarm(identity(spell), spell, ended, pages=False, acknowledged=known)
+        return Alarm(identity(spell), spell, ended, pages=False, acknowledged=found)
     state = State.NEW if spell.is_new else State.STILL
     if spell.is_newest and reported == len(spell.runs) - 1:
         state = State.WORSE if reported else State.NEW
-    is_known = known is not None and spell.runs[reported].time_s <= known.seen_s and now_s < known.until_s
-    return Alarm(identity(spell), spell, state, pages=not is_known, acknowledged=known)
+    is_known = found is not None and spell.runs[reported].time_s <= found.seen_s and now_s < found.until_s
+    return Alarm(identity(spell), spell, state, pages=not is_known, acknowledged=found)
 
 
 def identity(spell: IncidentPeriod) -> str:
@@ -321,17 +319,10 @@ def _acknowledgement(event: Event) -> Acknowledgement | None:
         return None
 
 
-def _is_of(acknowledgement: Acknowledgement, spell: IncidentPeriod) -> bool:
+def _is_of(known: Acknowledgement, spell: IncidentPeriod) -> bool:
     """True if an acknowledgement was given for this period: for the same things, and while it lasted."""
-    is_of_things = (acknowledgement.kind, acknowledgement.cluster) == (
-        spell.kind,
-        spell.cluster,
-    ) and not spell.things.isdisjoint(acknowledgement.things)
-    return (
-        is_of_things
-        and spell.begin_s <= acknowledgement.seen_s
-        and (spell.mended_s is None or acknowledgement.seen_s < spell.mended_s)
-    )
+    is_same = (known.kind, known.cluster) == (spell.kind, spell.cluster) and not spell.things.isdisjoint(known.things)
+    return is_same and spell.begin_s <= known.seen_s and (spell.mended_s is None or known.seen_s < spell.mended_s)
 
 
 # -- The runs with a problem of a row, a node or a cluster, by its history --------------------------

@@ -95,14 +95,12 @@ def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
     """The error of a staging area that a job cannot write to; ``None`` if it can."""
     home = spec.launch.home
     if place := spec.environment.get(home):
-        return _write_problem(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
+        return _write_error(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
     results = spec.stage / fixed_part(spec.log_glob)
-    return _write_problem(
-        "the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there"
-    )
+    return _write_error("the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there")
 
 
-def _write_problem(
+def _write_error(
     name: str, place: Path, results: Path, evidence: tuple[tuple[str, str], ...], correct: str
 ) -> SubmissionError | None:
     """The error of a results' directory that cannot be written or created; ``None`` if it can."""

@@ -407,9 +407,7 @@ def _scripts(found: tuple[str | None, ...]) -> Scripts:
     plain = frozenset(_used_first(texts)) - with_default
     taken = with_default | plain
     traces = None in found or any(name in text for text in texts for name in _TRACING)
-    numbers = (
-        (name, values.pop()) for name, values in _assigned_numbers(texts) if len(values) == 1 and name not in taken
-    )
+    numbers = ((name, values.pop()) for name, values in _numbers_in(texts) if len(values) == 1 and name not in taken)
     fixed = tuple((name, number) for name, number in numbers if number)
     demanded = frozenset(name for text in texts for name in _DEMANDED.findall(text)) & _ROW.keys()
     return Scripts(taken, traces, fixed, versions.pop() if len(versions) == 1 else "", demanded | plain)
@@ -432,7 +430,7 @@ def _used_first(texts: Iterable[str]) -> Iterator[str]:
                 own.add(always[1])
 
 
-def _assigned_numbers(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
+def _numbers_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
     """The row's variables set by scripts, with their numbers; "" for an unknown value."""
     found: dict[str, set[str]] = {}
     for line in (line for text in texts for line in text.split("\n")):

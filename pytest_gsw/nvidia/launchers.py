@@ -412,7 +412,7 @@ class Bridge(NemoRun):
         own, script, per_node = row.recipe.arguments, spec.script, spec.environment["GPUS_PER_NODE"]
         if script.name == _TRAIN:
             if not own:
-                raise _incomplete_row_error(row, "name its recipe and settings as recipe.arguments of the table")
+                raise _row_error(row, "name its recipe and settings as recipe.arguments of the table")
             # The other script writes the configuration there by itself.
             selected = (*own, f"logger.save_config_filepath={_CONFIGURATION}")
             size = ("--nodes", str(spec.nodes), "--gpus-per-node", per_node)
@@ -613,12 +613,12 @@ def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
     """The recipe of a row of the summaries, from the row's facts."""
     recipe, precision = _RECIPES.get(baseline.workload), _PRECISIONS.get(baseline.dtype)
     if recipe is None or precision is None:
-        raise _incomplete_row_error(
+        raise _row_error(
             baseline, "name it as recipe.arguments of a table: --model_family_name, --model_recipe_name, …"
         )
     parser = script_text(script.with_name("argument_parser.py"))
     if parser is not None and "--model_recipe_name" not in parser:
-        raise _incomplete_row_error(
+        raise _row_error(
             baseline, "its checkout is older than container 26.02: git switch to the branch of the container"
         )
     task = next((task for task in _TASKS if baseline.id.endswith(f"-{task}]")), "pretrain")
@@ -645,9 +645,7 @@ def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
     stated = stated or next((f"nvcr.io/nvidia/{release}" for release in containers), None)
     chosen = environment.get(IMAGE_VARIABLE, "").strip()
     if not chosen and stated is None:
-        raise _incomplete_row_error(
-            baseline, f"name its container: recipe.image of the table, or {IMAGE_VARIABLE} of the cluster"
-        )
+        raise _row_error(baseline, f"name its container: recipe.image of the table, or {IMAGE_VARIABLE} of the cluster")
     ran, wanted = container_of(chosen), container_of(stated or "")
     if ran is not None and wanted is not None and ran != wanted:
         raise SubmissionError(
@@ -658,7 +656,7 @@ def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
     return chosen or str(stated)
 
 
-def _incomplete_row_error(baseline: Baseline, advice: str) -> SubmissionError:
+def _row_error(baseline: Baseline, advice: str) -> SubmissionError:
     return SubmissionError(
         "the row lacks settings that Megatron-Bridge needs", (("baseline", str(baseline.location)),), advice=advice
     )

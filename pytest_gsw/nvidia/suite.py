@@ -351,13 +351,8 @@ def table(conclusions: Sequence[Conclusion]) -> list[str]:
     rows = [_cells(case) for one in conclusions for case in one.cases]
     columns = ("case", "figure", ">throughput", ">first job", ">best job", ">jobs", "criterion")
     table = plain_table(rows, *columns).splitlines()
-    criterion = ["", "criterion: > 95 % of the figure for each workload of the suite, one release for all"]
-    return [
-        *(line.rstrip() for line in table),
-        *criterion,
-        *(one.text for one in conclusions),
-        *_by_best_job(conclusions),
-    ]
+    text = ["", "criterion: > 95 % of the figure for each workload of the suite, one release for all"]
+    return [*(line.rstrip() for line in table), *text, *(one.text for one in conclusions), *_by_best_job(conclusions)]
 
 
 def _cells(case: CaseResult) -> tuple[str, ...]:

@@ -442,7 +442,5 @@ def _reruns_text(config: pytest.Config, items: Iterable[pytest.Item]) -> list[st
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if not rows or not config.pluginmanager.has_plugin(_RERUNS):
         return []
-    is_requested = any(getattr(config.option, name, None) for name in ("reruns", "force_reruns")) or config.getini(
-        "reruns"
-    )
-    return [_RUN_ONCE] if is_requested or any(row.get_closest_marker("flaky") for row in rows) else []
+    wanted = any(getattr(config.option, name, None) for name in ("reruns", "force_reruns")) or config.getini("reruns")
+    return [_RUN_ONCE] if wanted or any(row.get_closest_marker("flaky") for row in rows) else []

@@ -607,15 +607,13 @@ def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Set
     hook_results.check_answers(config, row, spec, log_format)
     assert isinstance(spec, JobSpec)  # it was checked
     refused = (
-        _log_format_problem(row, log_format)
-        or hook_results.unknown_metric(row, metrics)
-        or impossible_table(row, peak_flops)
+        _log_error(row, log_format) or hook_results.unknown_metric(row, metrics) or impossible_table(row, peak_flops)
     )
     made = refused or _complete_spec(config, row, spec, settings)
     return RowPlan(row, node_id, made, log_format, peak_flops, metrics)
 
 
-def _log_format_problem(row: Baseline, log_format: LogFormat | None) -> SubmissionError | None:
+def _log_error(row: Baseline, log_format: LogFormat | None) -> SubmissionError | None:
     """The error of a row whose logs no plugin reads; ``None`` if one does."""
     if log_format is not None:
         return None
@@ -673,9 +671,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
         if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
     ]
     planned = [
-        _plan_entry(item, specs_of[item.baseline.id], settings, launcher)
-        for item in rows
-        if item.baseline.id in specs_of
+        _entry(item, specs_of[item.baseline.id], settings, launcher) for item in rows if item.baseline.id in specs_of
     ]
     errors = {item.nodeid: problems[item.baseline.id] for item in rows if item.baseline.id in problems}
     errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
@@ -685,7 +681,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
         write(config, line)
 
 
-def _plan_entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:
+def _entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:
     """The plan's entry of a row that can be submitted."""
     run_s = expected_run_s(item.baseline)
     return {

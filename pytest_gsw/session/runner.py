@@ -172,13 +172,13 @@ class Interrupts:
             self.waiting = False
 
 
-def run_unready(session: pytest.Session, start: Start, reported: list[pytest.Item]) -> None:
+def run_unready(session: pytest.Session, start: Start, ran: list[pytest.Item]) -> None:
     """Run the items of rows that cannot be submitted: they are reported before anything is submitted.
 
     Args:
         session: The session.
         start: Its rows, none of which is submitted yet.
-        reported: The items that ran are added here.
+        ran: The items that ran are added here.
 
     Raises:
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
@@ -187,17 +187,12 @@ def run_unready(session: pytest.Session, start: Start, reported: list[pytest.Ite
     items = [*blank_rows(session.items), *start.unready]
     for position, item in enumerate(items):
         is_last = len(items) == len(session.items) == position + 1
-        reported.append(item)
+        ran.append(item)
         _run(session, item, items[position + 1] if position + 1 < len(items) else None if is_last else session)
 
 
 def run_session(
-    session: pytest.Session,
-    executor: Executor,
-    interrupts: Interrupts,
-    reported: Collection[pytest.Item],
-    *,
-    detach: bool,
+    session: pytest.Session, executor: Executor, interrupts: Interrupts, ran: Collection[pytest.Item], *, detach: bool
 ) -> None:
     """Run all items of the session except those already reported.
 
@@ -206,8 +201,8 @@ def run_session(
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
         pytest.Session.Interrupted: Something else asks the session to stop.
     """
-    waiting = _waiting(session, executor, reported)
-    done = set(reported)
+    waiting = _waiting(session, executor, ran)
+    done = set(ran)
     others = [item for item in session.items if not isinstance(item, BaselineItem) and item not in done]
     skipped = [item for item in _rows(session) if item.baseline.id not in waiting and item not in done]
     if not others:
@@ -248,9 +243,9 @@ def _rows(session: pytest.Session) -> list[BaselineItem]:
     return [item for item in session.items if isinstance(item, BaselineItem)]
 
 
-def _waiting(session: pytest.Session, executor: Executor, reported: Collection[pytest.Item]) -> dict[str, BaselineItem]:
+def _waiting(session: pytest.Session, executor: Executor, ran: Collection[pytest.Item]) -> dict[str, BaselineItem]:
     """The rows with a current or future job, by id."""
-    done = set(reported)
+    done = set(ran)
     rows = (item for item in _rows(session) if item not in done)
     return {item.baseline.id: item for item in rows if executor.phase(item.baseline.id) is not None}
 
@@ -321,11 +316,11 @@ def run_rows(session: pytest.Session) -> None:
 
         print_plan(session, settings)
         return
-    reported: list[pytest.Item] = []
+    ran: list[pytest.Item] = []
     with handling_signals() as interrupts:
         try:
             start = plan_rows(session, settings)
-            run_unready(session, start, reported)
+            run_unready(session, start, ran)
             start.submit()
         except session.Interrupted:
             raise
@@ -333,9 +328,9 @@ def run_rows(session: pytest.Session) -> None:
             if EXECUTOR in config.stash:
                 # A row that is not in the executor yet has no job, and is not reported.
                 executor = config.stash[EXECUTOR]
-                _interrupt(session, executor, _waiting(session, executor, reported), settings.detach)
+                _interrupt(session, executor, _waiting(session, executor, ran), settings.detach)
             raise
-        run_session(session, start.executor, interrupts, reported, detach=settings.detach)
+        run_session(session, start.executor, interrupts, ran, detach=settings.detach)
         start.executor.count()
         _report_late(session, start.executor)  # before JUnit's file is written
 

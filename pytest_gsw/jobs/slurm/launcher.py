@@ -138,7 +138,7 @@ class Poller:
                 finals[row_id] = replace(status, unchecked=f"{what}: sacct: {why(sacct)}" if is_short else "")
         for job in ended:
             row_id = job.spec.row_id
-            status = _combine_answers(job, statuses.get(row_id), finals[row_id], squeue, sacct)
+            status = _combine(job, statuses.get(row_id), finals[row_id], squeue, sacct)
             controller = _own_status(job, scontrol[job.id]) if job.id in scontrol else None
             statuses[row_id] = self._check_step_ends(job, status, squeue, sacct, controller)
         return _add_siblings(jobs, statuses, [*queued.items(), *recorded.items()])
@@ -303,9 +303,7 @@ def _unknown(reason: str, status: JobStatus) -> JobStatus:
     return JobStatus(JobState.UNKNOWN, raw_state=status.raw_state, reason=reason)
 
 
-def _combine_answers(
-    job: Job, queued: JobStatus | None, final: JobStatus | None, squeue: Output, sacct: Output
-) -> JobStatus:
+def _combine(job: Job, queued: JobStatus | None, final: JobStatus | None, squeue: Output, sacct: Output) -> JobStatus:
     """The status of a job that squeue does not show as pending or running."""
     if final is not None and final.state.ended:
         # The reason of a pending job is gone by then; squeue's reason for the end is better than none.
@@ -1081,9 +1079,7 @@ class SlurmLauncher:
             # It may have ended, and slurmctld purges such jobs soon.
             command = client.sacct_jobs_command(cluster, name=spec.name, since_s=submitted_s - layout.CLOCK_SKEW_S)
             answers = client.parse_sacct(self._query_jobs(command, what, spec))
-        submit_times = {
-            job: answer.status.submit_s or 0 for job, answer in answers.items() if answer.job_name == spec.name
-        }
+        submit_times = {job: one.status.submit_s or 0 for job, one in answers.items() if one.job_name == spec.name}
         if spec.unique_name and len(submit_times) > 1:
             raise SubmissionError(
                 f"{len(submit_times)} jobs have the name that only one can have: {spec.name}",
@@ -1129,14 +1125,12 @@ class SlurmLauncher:
                     submission_evidence(spec, command),
                     advice=f"is the recipe set up? ls -l {spec.script}",
                 ) from error
-        experiment = spec.launch.told_by(answer.stdout)
-        if experiment.job_id is not None:
-            return self._job(spec, experiment.job_id, experiment.job_ids, submitted_s)
-        if experiment.job_ids:
-            cancelled = self._cancel(spec, experiment.job_ids, submitted_s)
-            raise _script_error(
-                SubmissionError, spec, command, answer, f"{command[0]}: {experiment.problem}{cancelled}"
-            )
+        info = spec.launch.told_by(answer.stdout)
+        if info.job_id is not None:
+            return self._job(spec, info.job_id, info.job_ids, submitted_s)
+        if info.job_ids:
+            cancelled = self._cancel(spec, info.job_ids, submitted_s)
+            raise _script_error(SubmissionError, spec, command, answer, f"{command[0]}: {info.problem}{cancelled}")
         found = self._find_of_script(spec, submitted_s) if answer.timed_out else self._by_name(spec, submitted_s)
         if found is not None:
             return found
@@ -1145,9 +1139,8 @@ class SlurmLauncher:
         if is_of_sbatch and is_away(answer):
             kind = SchedulerUnreachableError
         may_be = () if kind is SchedulerUnreachableError else self._candidate_jobs(spec, submitted_s)
-        raise _script_error(
-            kind, spec, command, answer, _script_failure(command[0], answer, experiment, is_of_sbatch), may_be
-        )
+        fact = _script_failure(command[0], answer, info, is_of_sbatch)
+        raise _script_error(kind, spec, command, answer, fact, may_be)
 
     def _find_of_script(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job of a script whose output was not read; no script of an earlier session runs any more.
@@ -1159,9 +1152,9 @@ class SlurmLauncher:
         output_file = self._output_file(spec)
         if not output_file.exists():
             return None  # the script has not begun
-        experiment = spec.launch.told_by(_text(output_file))
-        if experiment.job_id is not None:
-            return self._job(spec, experiment.job_id, experiment.job_ids, since_s)
+        info = spec.launch.told_by(_text(output_file))
+        if info.job_id is not None:
+            return self._job(spec, info.job_id, info.job_ids, since_s)
         found = self._by_name(spec, since_s)
         if found is not None:
             return found
@@ -1176,13 +1169,13 @@ class SlurmLauncher:
 
     def _directory_of(self, job: Job) -> Path | None:
         """The directory of a job by its launch script's output; ``None`` if not printed."""
-        experiment = self._experiment_info(job)
-        return dict(((experiment.job_id, experiment.directory), *experiment.waits_for)).get(job.id)
+        info = self._experiment_info(job)
+        return dict(((info.job_id, info.directory), *info.waits_for)).get(job.id)
 
     def _prerequisite_jobs(self, job: Job) -> list[FoundJob]:
         """The jobs that a job waits for: its launch script submitted them as well, and they are cancelled with it."""
-        experiment = self._experiment_info(job) if job.spec.submits_itself else ExperimentInfo()
-        ids = [job_id for job_id, _ in experiment.waits_for] if experiment.job_id == job.id else []
+        info = self._experiment_info(job) if job.spec.submits_itself else ExperimentInfo()
+        ids = [job_id for job_id, _ in info.waits_for] if info.job_id == job.id else []
         return self._filter_own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
 
     def _prerequisites(self, launches: Iterable[Launch]) -> dict[tuple[str, str], str | None]:
@@ -1194,10 +1187,7 @@ class SlurmLauncher:
     def _experiment_info(self, job: Job) -> ExperimentInfo:
         """The jobs in the output of the launch script that submitted this one."""
         texts = map(_text, (self._output_file(job.spec), *self._output_files()))
-        return next(
-            (experiment for experiment in map(job.spec.launch.told_by, texts) if job.id in experiment.job_ids),
-            ExperimentInfo(),
-        )
+        return next((info for info in map(job.spec.launch.told_by, texts) if job.id in info.job_ids), ExperimentInfo())
 
     def _job(self, spec: JobSpec, job_id: str, told_ids: Sequence[str], submitted_s: float) -> Job:
         """The job with the id that a script printed; its name in the scheduler may differ.
