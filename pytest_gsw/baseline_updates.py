@@ -221,7 +221,7 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         f"is not comparable, because of {record.not_comparable}": record.not_comparable is not None,
         f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in outcomes.JUDGED,
         "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.run.cluster == NO_CLUSTER,
-        "is of a log alone, and nobody knows how its job ended": record.jobs.last is None
+        "has only a log; the end of its job is unknown": record.jobs.last is None
         or record.jobs.last.state is not JobState.COMPLETED
         or _JOB_ID.fullmatch(record.jobs.last.id) is None,
         "has no figure": measured_s is None or not 0 < measured_s < math.inf,
@@ -249,7 +249,7 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
         return f"the spread of {plural(jobs, 'job')} is {spread_text}{_differences_text(records)}"
     date = _date(records[-1])
     if date is None:
-        return "no record says when its job ended"
+        return "no record has the end of its job"
     accepted = Accepted(
         cluster=records[-1].run.cluster,
         # The written figure is the one used for verdicts, to the last digit.
@@ -493,7 +493,7 @@ def _is_installed(path: Path) -> bool:
 def _diff(path: Path, old: str, new: str) -> str:
     name = path.as_posix()
     if not name.isprintable() or any(character in name for character in '"\\'):
-        raise EditError("its name cannot stand in a diff")
+        raise EditError("its name is not allowed in a diff")
     end = "\t" if " " in name else ""  # without it, patch(1) uses a name's first word
     before, after = (f"{side}/{name}{end}" if text else "/dev/null" for side, text in (("a", old), ("b", new)))
     lines = difflib.unified_diff(_lines(old), _lines(new), before, after)
@@ -535,8 +535,8 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
         figures[row.id, accepted.cluster] = {"row": row.id, **judged, **vars(accepted)}
     entries = []
     for key in sorted(figures.keys() - set(without), key=lambda key: (by_number(key[0]), key[1])):
-        said = {name: value for name in ACCEPTED_FIELDS if (value := figures[key].get(name)) is not None}
-        lines = "\n    ".join(f"{name}: {_yaml_value(name, value)}" for name, value in said.items())
+        fields = {name: value for name in ACCEPTED_FIELDS if (value := figures[key].get(name)) is not None}
+        lines = "\n    ".join(f"{name}: {_yaml_value(name, value)}" for name, value in fields.items())
         entries.append(f"  - {lines}\n")
     return "".join([_HEAD, "accepted:\n", *entries]) if entries else ""
 
@@ -603,7 +603,7 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
             if (place.line, place.column) < (row.location.line, row.location.column):
                 raise EditError(f"{key} of {row.id} is not written at the row itself")
             if key not in figures:
-                raise EditError(f"nothing says what {key} of {row.id} would be")
+                raise EditError(f"there is no new value for {key} of {row.id}")
             edits.append((place.line - 1, place.column - 1, key, figures[key]))
         comments.setdefault(row.location.line - 1, []).append(_measured_by(accepted))
     # From the last to the first: edits do not move the places before them.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: Further plugins of a session with rows: its hooks, and those of NVIDIA's recipes.
 _HOOKS = "pytest_gsw.session.hooks"
 _WING = "pytest_gsw.nvidia.plugin"
-_LEFT_BY = {_HOOKS: "judge", _WING: "launch"}
+_DISABLED_BY = {_HOOKS: "judging", _WING: "launching"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -100,7 +100,7 @@ def _has_rows(config: pytest.Config) -> bool:
 def _add(config: pytest.Config, name: str) -> None:
     if not config.pluginmanager.has_plugin(name) and config.pluginmanager.register(import_module(name), name) is None:
         raise pytest.UsageError(
-            f"-p no:{name} leaves nobody to {_LEFT_BY[name]} rows\n"
+            f"-p no:{name} disables the {_DISABLED_BY[name]} of rows\n"
             "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin"
         )
 

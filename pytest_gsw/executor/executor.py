@@ -334,7 +334,7 @@ class Submitter:
         return SchedulerUnreachableError("Ctrl-C hit while the job was submitted") if job is None else job
 
     def _withdraw(self) -> None:
-        """Return rows whose submission has not begun to the queue, and record that they were not submitted."""
+        """Return rows without a begun submission to the queue, and record that they were not submitted."""
         rows = self._rows
         withdrawn = [one for one in rows.submitting.values() if one.answer is None or one.answer.cancel()]
         # If an earlier answer was lost, a job may exist nevertheless.
@@ -450,7 +450,7 @@ def batch_output_of(launcher: Launcher, job: Job) -> Path | None:
 
 
 def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | LogError:
-    """The output of a job's batch shell, if the job left no log where its recipe puts it and that output is the log.
+    """The batch shell's output, if it is the job's log and there is none in the recipe's place; else the error.
 
     The recipes redirect the output of their srun by a variable that some versions of Slurm ignore. Steps alone do not
     identify the job: a script may print another log.
@@ -464,7 +464,7 @@ def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | Lo
         return error
     if named == job.id:
         return output
-    whose = "no line says whose they are" if named is None else f"they are those of job {named}"
+    whose = "no line names their job" if named is None else f"they are those of job {named}"
     return LogError(
         error.fact,
         (*error.evidence, ("steps in", str(output))),
@@ -666,7 +666,7 @@ class Executor:
         self._pump()
 
     def attach(self, job: Job, past: Submission | None = None) -> None:
-        """Take over a job that an earlier session submitted, with its end if that is recorded."""
+        """Take over an earlier session's job, with its end if that is recorded."""
         rows, row_id, seen = self._rows, job.spec.row_id, SubmittedJob(job)
         row = RowJobs(row_id, job.spec)
         if past is not None:
@@ -867,7 +867,8 @@ class Executor:
         self._collect_answer()
         self._find_logs()
         self._submitting.submit()
-        self._poll_in_background()
+        if self._polls_in_background and self._clock() >= self._poll_due_s:
+            self._ask()
 
     def _wait(self) -> None:
         """Wait until there may be news, and poll all jobs if that is due."""
@@ -933,7 +934,7 @@ class Executor:
         self._rows.phases[row.row_id] = self._rows.ended[row.row_id] = AwaitingLog(row, live.seen, deadline_s, now_s)
 
     def _find_logs(self) -> None:
-        """Finish rows whose job has ended and whose log is found or overdue."""
+        """Finish rows with an ended job whose log is found or overdue."""
         now_s = self._clock()
         for ended in [ended for ended in self._rows.ended.values() if now_s >= ended.look_s]:
             row_id = ended.row.row_id
@@ -992,13 +993,8 @@ class Executor:
         """Time of the next poll, monotonic seconds; infinity while one is under way."""
         return self._turns.due_s if self._answer is None else math.inf
 
-    def _poll_in_background(self) -> None:
-        """Poll in a thread if that is due; without threads, the session polls when it waits."""
-        if self._polls_in_background and self._clock() >= self._poll_due_s:
-            self._ask()
-
     def _ask(self) -> None:
-        """Poll all jobs that have not ended and, if that is due, count the run's jobs."""
+        """Poll all active jobs and, if that is due, count the run's jobs."""
         self._turns.begin()
         self._polled = list(self._rows.live.values())
         poll = partial(self._poll, [live.seen.job for live in self._polled])
@@ -1035,9 +1031,9 @@ class Executor:
         """Process a poll's answer, except for rows that were given up or interrupted meanwhile."""
         try:
             answers, count = answer() if self._polled else ({}, {})
-            asked = [live for live in self._polled if self._rows.live.get(live.row.row_id) is live]
-            if asked:
-                self._apply_answers([(live, self._redacted_status(live, answers)) for live in asked])
+            polled = [live for live in self._polled if self._rows.live.get(live.row.row_id) is live]
+            if polled:
+                self._apply_answers([(live, self._redacted_status(live, answers)) for live in polled])
             self._rows.hold(count)
         finally:
             self._turns.end(self._is_settling())

@@ -86,7 +86,7 @@ class SubmittedJob:
 
 @dataclass
 class Queued:
-    """A row that waits for its submission, or is being submitted by a thread, which may change it."""
+    """A row before or during its submission; the submitting thread may change it."""
 
     row: RowJobs
     #: Time of the first submission without an answer, which may have left a job: seconds since the epoch.
@@ -121,7 +121,7 @@ class Active:
 
 @dataclass
 class AwaitingLog:
-    """A row whose job has ended or was given up, and whose log is awaited."""
+    """A row whose job has ended or was given up, before its log is found."""
 
     row: RowJobs
     seen: SubmittedJob

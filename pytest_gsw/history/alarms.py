@@ -195,20 +195,20 @@ class Alarm:
         return self.state not in {State.MENDED, State.GONE}
 
 
-def alarms(spells: Iterable[IncidentPeriod], said: Sequence[Acknowledgement], now_s: float) -> tuple[Alarm, ...]:
+def alarms(spells: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], now_s: float) -> tuple[Alarm, ...]:
     """Alarms of periods: paging ones first, then by kind, and the greatest loss first.
 
     Args:
         spells: Periods with a problem.
-        said: Acknowledgements, the newest last.
+        known: Acknowledgements, the newest last.
         now_s: Seconds since the epoch, to find expired acknowledgements.
     """
     found: list[Alarm] = []
     taken: set[str] = set()
     for spell in spells:
-        one = _alarm(spell, said, now_s)
+        one = _alarm(spell, known, now_s)
         if one.acknowledged is not None and one.acknowledged.alarm not in taken:
-            # The known begin may change; the identity that people have acknowledged does not.
+            # The known begin may change; the identity that people have known does not.
             one = replace(one, id=one.acknowledged.alarm)
         taken.add(one.id)
         found.append(one)
@@ -250,17 +250,17 @@ def least_worse(sd: float) -> float:
     return max(_LEAST_WORSE, _WORSE * sd)
 
 
-def _alarm(spell: IncidentPeriod, said: Sequence[Acknowledgement], now_s: float) -> Alarm:
-    told = last_told(spell)
-    known = next((one for one in reversed(said) if _is_of(one, spell)), None)
+def _alarm(spell: IncidentPeriod, known: Sequence[Acknowledgement], now_s: float) -> Alarm:
+    reported = last_told(spell)
+    found = next((one for one in reversed(known) if _is_of(one, spell)), None)
     if spell.mended_s is not None or spell.gone_s is not None:
         ended = State.GONE if spell.mended_s is None else State.MENDED
-        return Alarm(identity(spell), spell, ended, pages=False, acknowledged=known)
+        return Alarm(identity(spell), spell, ended, pages=False, acknowledged=found)
     state = State.NEW if spell.is_new else State.STILL
-    if spell.is_newest and told == len(spell.runs) - 1:
-        state = State.WORSE if told else State.NEW
-    is_known = known is not None and spell.runs[told].time_s <= known.seen_s and now_s < known.until_s
-    return Alarm(identity(spell), spell, state, pages=not is_known, acknowledged=known)
+    if spell.is_newest and reported == len(spell.runs) - 1:
+        state = State.WORSE if reported else State.NEW
+    is_known = found is not None and spell.runs[reported].time_s <= found.seen_s and now_s < found.until_s
+    return Alarm(identity(spell), spell, state, pages=not is_known, acknowledged=found)
 
 
 def identity(spell: IncidentPeriod) -> str:
@@ -271,13 +271,13 @@ def identity(spell: IncidentPeriod) -> str:
 
 def last_told(spell: IncidentPeriod) -> int:
     """The index of the period's run that raised it or was worse than the level reported before."""
-    told = 0
+    reported = 0
     for number, run in enumerate(spell.runs[1:], 1):
-        known = [one.level for one in spell.runs[told : min(number, told + _LEVEL_RUNS)]]
+        known = [one.level for one in spell.runs[reported : min(number, reported + _LEVEL_RUNS)]]
         noise = spell.sd * math.hypot(1, median_sd(len(known)))
         if run.level - statistics.median(known) > least_worse(noise):
-            told = number
-    return told
+            reported = number
+    return reported
 
 
 def acknowledge(alarm: Alarm, *, why: str, owner: str, until_s: float, time_s: float) -> Event:
@@ -319,10 +319,10 @@ def _acknowledgement(event: Event) -> Acknowledgement | None:
         return None
 
 
-def _is_of(said: Acknowledgement, spell: IncidentPeriod) -> bool:
+def _is_of(known: Acknowledgement, spell: IncidentPeriod) -> bool:
     """True if an acknowledgement was given for this period: for the same things, and while it lasted."""
-    is_of_things = (said.kind, said.cluster) == (spell.kind, spell.cluster) and not spell.things.isdisjoint(said.things)
-    return is_of_things and spell.begin_s <= said.seen_s and (spell.mended_s is None or said.seen_s < spell.mended_s)
+    is_same = (known.kind, known.cluster) == (spell.kind, spell.cluster) and not spell.things.isdisjoint(known.things)
+    return is_same and spell.begin_s <= known.seen_s and (spell.mended_s is None or known.seen_s < spell.mended_s)
 
 
 # -- The runs with a problem of a row, a node or a cluster, by its history --------------------------
@@ -489,15 +489,15 @@ def _of_cluster(kind: Kind, cluster: str, together: ClusterHistory) -> IncidentP
 
 def incidents(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod]:
     """Periods in which a cluster was slower for all of its rows than the noise between its runs."""
-    level, seen, told = 0.0, [], []
+    level, seen, wrong = 0.0, [], []
     for number, run in enumerate(together.runs):
         effect = together.before.effect(number)
         level = level if effect is None else effect.value  # a run with few rows has no effect
         seen.append(Occurrence(run.name, run.time_s, level))
-        told.append(None if effect is None else effect.is_incident)
+        wrong.append(None if effect is None else effect.is_incident)
     spell = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
     runs = {run.name: run for run in together.runs}
-    for one in raised(spell, seen, told, _GOOD_RUNS):
+    for one in raised(spell, seen, wrong, _GOOD_RUNS):
         yield replace(one, changes=together.changed(runs[one.runs[0].run_id]))
 
 
@@ -545,7 +545,7 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
 
 
 def _fast_again(one: SlowNode) -> Point:
-    """The first job that was not slow after the last one that was."""
+    """The first fast job after the last slow one."""
     last = one.accusing[-1]
     after = (point for point in one.clearing if point.time_s > last.time_s)
     return min(after, key=lambda point: point.time_s, default=last)

@@ -109,8 +109,8 @@ def cells(alarm: Alarm) -> tuple[str, ...]:
     spell = alarm.spell
     change = "" if alarm.change is None else percent(alarm.change)
     runs = str(len(spell.runs))
-    said = (alarm.id, spell.kind.value, state_text(alarm), spell.subject, spell.cluster)
-    return (*said, change, minute(alarm.since_s), runs, acknowledged_text(alarm))
+    facts = (alarm.id, spell.kind.value, state_text(alarm), spell.subject, spell.cluster)
+    return (*facts, change, minute(alarm.since_s), runs, acknowledged_text(alarm))
 
 
 def counts_text(alarms: Iterable[Alarm]) -> str:
@@ -171,7 +171,7 @@ def advice_line(alarm: Alarm) -> str:
     never = f"{row} was never within its tolerance on {cluster}; if that is how it is"
     runs = [run.run_id for run in alarm.spell.runs[-ACCEPTED_JOBS:]]
     if len(runs) < ACCEPTED_JOBS:
-        return f"{never}, {ACCEPTED_JOBS} runs tell the figure that it may have there"
+        return f"{never}, {ACCEPTED_JOBS} runs are needed for the figure that it may have there"
     return f"{never}: {command('pytest-gsw', 'baseline', 'propose', f'--row={row}', f'--cluster={cluster}', *runs)}"
 
 
@@ -233,11 +233,11 @@ def failing_text(one: FailingNode) -> str:
 def sound_text(sound: KnownGoodNodes) -> str:
     """The number of nodes that are known good, and of those without enough data."""
     if not sound.cleared and not sound.untold:
-        return "no job tells of any other node"
+        return "no data on other nodes"
     cleared, untold = len(sound.cleared), len(sound.untold)
     loss = percent(math.exp(-LOSS) - 1).removeprefix("-")
     known = f"{plural(cleared, 'node')} cleared of a loss of {loss} or more by the last {NEWEST_RUNS} runs"
-    return f"{known}, {untold} could not be told" if untold else known
+    return f"{known}, {untold} without enough data" if untold else known
 
 
 #: The probability that all deciding intervals contain the true ratios, for normal noise.
@@ -279,7 +279,7 @@ class RowRatio:
 
 @dataclass(frozen=True)
 class NotCompared:
-    """A row that is in one run only, or that cannot be compared, with the reason."""
+    """A row of one run only, or without a possible comparison, and the reason."""
 
     row: str
     why: str
@@ -311,8 +311,8 @@ def compare_runs(
     first, second = ({record.row.id: record for record in run} for run in (before, after))
     both = sorted(first.keys() | second.keys(), key=by_number)
     compared = [_compare(first.get(row), second.get(row), noises or {}) for row in both]
-    told = together([one for one in compared if isinstance(one, RowRatio)])
-    rows = sorted(told, key=lambda one: (one.ratio, by_number(one.row)))
+    ratios = together([one for one in compared if isinstance(one, RowRatio)])
+    rows = sorted(ratios, key=lambda one: (one.ratio, by_number(one.row)))
     others = tuple(one for one in compared if isinstance(one, NotCompared))
     return Comparison(tuple(rows), others, bool(first) and first.keys() <= {one.row for one in rows})
 

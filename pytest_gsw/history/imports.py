@@ -183,7 +183,7 @@ def _logs(directory: Path) -> Iterator[Path]:
 
 
 def _candidate(path: Path, globs: Sequence[tuple[Baseline, Path]]) -> _Candidate | None:
-    """The rows that match a log by its directory and its name, else those that match its name."""
+    """The rows that match a log by its directory and its name, else by its name."""
     named = [(row, glob, job_id) for row, glob in globs if (job_id := job_id_in(path.name, glob.name)) is not None]
     placed = [one for one in named if path.parent.match("/".join(one[1].parts[-4:-1]))]
     chosen = placed or named
@@ -222,7 +222,7 @@ def _measure(candidate: _Candidate, row: Baseline, format_of: FormatOf) -> Measu
     if row.judged_s is None:
         return f"{row.id} has no documented figure"
     if log_format is None:
-        return f"nobody reads logs of the format '{row.log_format}'"
+        return f"unknown log format '{row.log_format}'"
     path = candidate.path
     status, evidence = JobStatus(JobState.REPLAYED), evidence_beside(path, candidate.job_id)
     run = Run(candidate.job_id, status, path, evidence=evidence, beside=errors_beside(path))

@@ -66,8 +66,8 @@ def shown_url(url: str) -> str:
         for name, _, value in (option.partition("=") for option in (match["options"] or "?")[1:].split("&") if option)
     ]
     place = "" if match["user"] is None else f"{MASK}@"
-    asked = f"?{'&'.join(options)}" if options else ""
-    return f"{match['scheme']}://{place}{match['hosts']}{match['name'] or ''}{asked}"
+    query = f"?{'&'.join(options)}" if options else ""
+    return f"{match['scheme']}://{place}{match['hosts']}{match['name'] or ''}{query}"
 
 
 class PostgresqlDatabase:
@@ -189,7 +189,7 @@ class PostgresqlDatabase:
             raise self._overdue(limit_s) from None
 
     def _check(self, connection: Connection) -> None:
-        """Check that a new connection answers, and that the server preserves all texts."""
+        """Check a new connection: the server must answer and preserve all texts."""
         limit_s, self._limit_s = self._limit_s, self._connect_timeout_s()
         try:
             ((encoding, _),) = _rows(
@@ -207,8 +207,8 @@ class PostgresqlDatabase:
 
     def _connect_timeout_s(self) -> int:
         """The timeout of a connection to each server, in seconds: the URL's, or the default."""
-        asked = str(self._psycopg.conninfo.conninfo_to_dict(self._url).get("connect_timeout") or "")
-        return int(asked) if re.fullmatch(r"[1-9][0-9]{0,5}", asked) else CONNECT_TIMEOUT_S
+        timeout = str(self._psycopg.conninfo.conninfo_to_dict(self._url).get("connect_timeout") or "")
+        return int(timeout) if re.fullmatch(r"[1-9][0-9]{0,5}", timeout) else CONNECT_TIMEOUT_S
 
     @property
     def _connection_class(self) -> type[Connection]:

@@ -38,7 +38,7 @@ FAILURES_DAYS = 90
 
 @dataclass(frozen=True)
 class SlowNode:
-    """A node that makes jobs slow, or several indistinguishable ones, one of which does."""
+    """A node that makes jobs slow, or several indistinguishable ones of which one does."""
 
     nodes: tuple[str, ...]
     #: Its effect on throughput, as a fraction below 0.
@@ -424,7 +424,7 @@ class RowHistory:
 
     @cached_property
     def counted(self) -> tuple[Point, ...]:
-        """The runs that count: since a figure was accepted, and none that arrived late for a complete reference."""
+        """The runs that count: since a figure was accepted, without late arrivals for a complete reference."""
         if not self.points:
             return ()
         return _in_order_of_arrival(
@@ -466,7 +466,7 @@ class RowHistory:
         """
         runs = self.reference
         if missing := REFERENCE_JOBS - len(runs):
-            known, begin_s = {run.run_id for run in runs}, _begin_s(runs)
+            known, begin_s = {run.run_id for run in runs}, runs[0].time_s if runs else math.inf
             before = [run for run in self.sound if run.run_id not in known and run.time_s <= begin_s]
             runs = (*_not_too_slow(before)[-missing:], *runs)
         prior = PRIOR if tolerance is None else prior_for(tolerance)
@@ -649,10 +649,6 @@ def _time(point: Point) -> tuple[float, str, str]:
 def _not_too_slow(runs: Sequence[Point]) -> tuple[Point, ...]:
     """Runs that were not too slow; all if every run was: the document then describes a faster cluster."""
     return tuple(run for run in runs if not run.is_too_slow) or tuple(runs)
-
-
-def _begin_s(runs: Sequence[Point]) -> float:
-    return runs[0].time_s if runs else math.inf
 
 
 def _in_order_of_arrival(runs: Sequence[Point]) -> tuple[Point, ...]:

@@ -103,7 +103,7 @@ def add_event(database: Database, event: Event) -> Event:
         HistoryError: It revokes an event that is missing or revoked already.
     """
     if event.revokes is not None and event.revokes not in {one.id for one in standing(read_events(database))}:
-        raise HistoryError(f"no event {event.revokes} stands in {database.shown}")
+        raise HistoryError(f"no event {event.revokes} is active in {database.shown}")
     texts = [printable(text) for text in (event.cluster, event.kind, event.subject)]
     database.execute(
         "INSERT INTO gsw_event (time_s, cluster, kind, subject, body, revokes) VALUES (?, ?, ?, ?, ?, ?)",
@@ -149,7 +149,7 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
     for record, ((record_id, outcome, recorded_s, body),) in zip(records.values(), stored, strict=True):
         if (outcome, recorded_s) == (*plain(record.outcome), record.run.recorded_s or 0.0):
             taken[record_id] = record
-            changed += not _is_body_of(body, record)
+            changed += body is None or body_text(body) != record.text
     database.execute_many("DELETE FROM gsw_point WHERE record_id = ?", [(record_id,) for record_id in taken])
     database.execute_many(
         "INSERT INTO gsw_body (record_id, body) VALUES (?, ?)"
@@ -198,14 +198,14 @@ def _series_ids(database: Database, keys: Iterable[SeriesKey]) -> Mapping[Series
 
 def _set_experiments(database: Database, series_ids: Mapping[SeriesKey, int], records: Iterable[Record]) -> None:
     """Set the experiment of each series without one, from its records."""
-    said = {
+    experiments = {
         series_ids[key]: record.row.experiment
         for record in records
         if record.row.experiment and (key := series_key(record)) is not None
     }
     database.execute_many(
         "UPDATE gsw_series SET experiment = ? WHERE id = ? AND experiment = ''",
-        [(*plain(experiment), series_id) for series_id, experiment in sorted(said.items())],
+        [(*plain(experiment), series_id) for series_id, experiment in sorted(experiments.items())],
     )
 
 
@@ -213,11 +213,6 @@ def _record_values(record: Record) -> tuple[Any, ...]:
     run, row = record.run, record.row
     texts = (run.id, row.node_id, row.id, run.cluster, row.definition, record.outcome)
     return (*plain(*texts), float(record_time_s(record)), float(run.recorded_s or 0.0))
-
-
-def _is_body_of(body: bytes | None, record: Record) -> bool:
-    """True if the stored record is the same."""
-    return body is not None and body_text(body) == record.text
 
 
 def _point_values(one: JobPoint) -> tuple[Any, ...]:
@@ -430,9 +425,9 @@ def _has_schema(database: Database) -> bool:
         return False
     found = [version for (version,) in database.execute("SELECT version FROM gsw_schema")]
     if found != [VERSION]:
-        of = f"is of version {found[0]}" if len(found) == 1 else "does not say of which version it is"
+        of = f"is of version {found[0]}" if len(found) == 1 else "has no readable schema version"
         raise HistoryUnusableError(
-            f"the history {database.shown} {of}, and this pytest-gsw knows version {VERSION}\n"
+            f"the history {database.shown} {of}, and this pytest-gsw reads version {VERSION}\n"
             "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
         )
     return True
@@ -639,10 +634,10 @@ class History:
 
 
 def _outcomes_by_row(found: Rows) -> Mapping[str, tuple[RowOutcome, ...]]:
-    told: dict[str, list[RowOutcome]] = {}
+    outcomes: dict[str, list[RowOutcome]] = {}
     for row, *one in found:
-        told.setdefault(row, []).append(RowOutcome(*one))
-    return {row: tuple(of_row) for row, of_row in told.items()}
+        outcomes.setdefault(row, []).append(RowOutcome(*one))
+    return {row: tuple(of_row) for row, of_row in outcomes.items()}
 
 
 def _point(row: Sequence[Any]) -> Point:

@@ -32,19 +32,19 @@ _LONGEST_LINE = 300
 
 def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> HookError:
     """An error for an exception in a site's own code, with its plugin, its place, and the traceback's last line."""
-    said = last_line(error)
+    message = last_line(error)
     frames = list(traceback.walk_tb(error.__traceback__))
     first = next((number for number, (frame, _) in enumerate(frames) if _is_foreign(frame)), None)
     if first is None:
         evidence = (("at", _place(*frames[-1])),) if frames else ()
-        return HookError(f"pytest-gsw itself raised {said}", evidence, advice="report it with this text")
+        return HookError(f"pytest-gsw itself raised {message}", evidence, advice="report it with this text")
     entry = frames[first][0]
     plugin = _plugin_of(entry, plugins)
     own = [(frame, line) for frame, line in frames[first:] if _is_beside(frame, entry)]
     return HookError(
-        f"{_function_name(entry)} of {plugin} raised {said}",
+        f"{_function_name(entry)} of {plugin} raised {message}",
         (("at", _place(*own[-1])),),
-        advice="correct it there; docs/hooks.md says what each hook is given, and what it may return",
+        advice="correct it there; docs/hooks.md lists the arguments and results of each hook",
     )
 
 
@@ -53,7 +53,7 @@ def wrong_answer(hook: Any, problem: str, advice: str = "", wrong: Sequence[str]
     return InvalidHookResultError(
         f"an implementation of {hook.name} returned {problem}",
         (*(("wrong", one) for one in wrong), *(("plugin", name) for name in implementers(hook))),
-        advice=advice or "docs/hooks.md says what the hook may return",
+        advice=advice or "docs/hooks.md lists the results that the hook may return",
     )
 
 
@@ -296,7 +296,7 @@ def format_problems(log_format: object) -> list[str]:
     """Problems of an object as a log format, a line each."""
     found = [*_wrong(log_format, _FORMAT), *_wrong_methods(log_format, {"reader": ()})]
     if hasattr(log_format, "parse"):
-        found.append("parse: not asked any more, write reader(), see pytest_gsw_log_format in docs/hooks.md")
+        found.append("parse: no longer called, write reader(), see pytest_gsw_log_format in docs/hooks.md")
     if found:
         return found
     try:

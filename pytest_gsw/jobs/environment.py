@@ -126,12 +126,12 @@ def query_environment(session: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """A printable copy, with secrets hidden: values that look like one, or whose name does."""
+    """A printable copy with secrets hidden, found by their values or their names."""
     return {name: MASK if value and is_secret(name) else masked_text(value) for name, value in environment.items()}
 
 
 def kept_variables(session: Mapping[str, str], spec: JobSpec, taken: Iterable[str] = ()) -> dict[str, str] | None:
-    """The variables of a job that a record keeps, for a later run to find those that changed.
+    """The job's variables for its record, by which a later run finds changes.
 
     Secrets are masked: a record shows if one was set, not if it changed.
 
@@ -149,12 +149,10 @@ def kept_variables(session: Mapping[str, str], spec: JobSpec, taken: Iterable[st
     found = inherited | {name: spec.environment[name] for name in own if not name.startswith(("GSW_", "SLURM_JOB"))}
     if len(found) > _MOST_KEPT:
         return None
-    return {
-        printable(name): _record_value(name, value, session, spec.environment) for name, value in sorted(found.items())
-    }
+    return {printable(name): _value(name, value, session, spec.environment) for name, value in sorted(found.items())}
 
 
-def _record_value(name: str, value: str, *environments: Mapping[str, str]) -> str:
+def _value(name: str, value: str, *environments: Mapping[str, str]) -> str:
     """A value as recorded; a long one is cut and gets a fingerprint, which shows changes in the rest."""
     shown = MASK if value and is_secret(name) else one_line(printable(masked_text(value, *environments)))
     return shown if len(shown) <= _LONGEST_KEPT else f"{shown[:_LONGEST_KEPT]}… ({fingerprint(shown)})"

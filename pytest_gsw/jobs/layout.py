@@ -125,7 +125,7 @@ def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
     if found:
         candidates = tuple(("candidate", str(log.path)) for log in found)
         raise LogError(
-            f"{len(found)} logs of job {job_id}, and nothing tells which of them it wrote",
+            f"{len(found)} logs of job {job_id}, and it is unknown which of them it wrote",
             (searched, *candidates),
             advice="remove the copies: one job writes one log",
         )
@@ -172,7 +172,7 @@ def outputs_beside(job: Job, log: Path | None, batch_output: Path | None) -> tup
 
 
 def _is_traced(path: Path, stage: Path) -> bool:
-    """True if a log is where jobs that trace NCCL write, the stage's own name included."""
+    """True if a log is in a directory for NCCL traces, the stage's own name included."""
     return _NCCL_TRACE in str(path) and any(part.endswith(_NCCL_TRACE) for part in path.relative_to(stage.parent).parts)
 
 

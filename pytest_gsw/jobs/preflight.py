@@ -60,7 +60,7 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
 
 
 def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | None:
-    """The error of a row whose table sets a variable that no script reads; ``None`` if none or uncertain."""
+    """The error of a row's table with a variable that no script reads; ``None`` if none or uncertain."""
     found = unread(baseline.recipe.environment, spec.script_path) if spec.launch.reads_variables else None
     if found is None:
         return None
@@ -95,14 +95,12 @@ def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
     """The error of a staging area that a job cannot write to; ``None`` if it can."""
     home = spec.launch.home
     if place := spec.environment.get(home):
-        return _write_problem(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
+        return _write_error(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
     results = spec.stage / fixed_part(spec.log_glob)
-    return _write_problem(
-        "the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there"
-    )
+    return _write_error("the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there")
 
 
-def _write_problem(
+def _write_error(
     name: str, place: Path, results: Path, evidence: tuple[tuple[str, str], ...], correct: str
 ) -> SubmissionError | None:
     """The error of a results' directory that cannot be written or created; ``None`` if it can."""
@@ -136,7 +134,7 @@ def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> S
         return SubmissionError(
             f"the staging area, where the launch script is to be, is {what}: {directory}",
             keys,
-            advice="run the recipe's setup.sh, which puts it there, or say with `recipes` where the recipes are",
+            advice="run the recipe's setup.sh, which puts it there, or set `recipes` to the directory of the recipes",
         )
     return SubmissionError(
         f"the recipe's directory is {what}: {directory}",
@@ -302,7 +300,7 @@ def variables_problem(
         advice = f"unset {refused.name}"
         if refused.name == "STAGE_PATH":
             advice = "it submits by itself: `launcher: nemo-run`, and LLMB_INSTALL in `environment` of the cluster"
-        fact = f"the launch script does not start where {refused.name} is set"
+        fact = f"the launch script does not start if {refused.name} is set"
         return SubmissionError(fact, (("said at", f"{script}:{refused.line}"),), advice=advice)
     if not unmet:
         return None
@@ -420,10 +418,10 @@ class Modules:
 def modules_of(script: Path) -> Modules | None:
     """The modules that a launch script requires by its own text; ``None`` if it lists none."""
     text = script_text(script) or ""
-    said = _MODULES.search(text)
-    if said is None:
+    match = _MODULES.search(text)
+    if match is None:
         return None
-    return Modules(tuple(said[1].split(", ")), said[2], said[3], text.count("\n", 0, said.start()) + 1)
+    return Modules(tuple(match[1].split(", ")), match[2], match[3], text.count("\n", 0, match.start()) + 1)
 
 
 def modules_problem(spec: JobSpec, environ: Mapping[str, str], needed: Modules) -> SubmissionError | None:
@@ -511,7 +509,7 @@ def staged_release(script: Path) -> Staged | None:
         return own and (_by_changelog(script, own.releases) or own)
     files = (folder / _RELEASE_FILE for folder in script.parents[:_DEEPEST])
     # Other projects have files with that name, too.
-    found = next(((file, said) for file in files if _LLMB_KEY in (said := script_text(file) or "")), None)
+    found = next(((file, content) for file in files if _LLMB_KEY in (content := script_text(file) or "")), None)
     return None if found is None else _release_at(found[1], list(_LLMB_VERSION.finditer(found[1])), found[0])
 
 

@@ -68,7 +68,7 @@ class RunLock:
             raise ConfigurationError(f"{self._owner()}\nnext: {self._advice()}") from None
         except OSError as error:
             raise ConfigurationError(
-                f"whether another session owns the run {self._path.parent.name} cannot be told: "
+                f"the owner of the run {self._path.parent.name} is unknown: "
                 f"{error.strerror or error}: {error.filename or self._path}\n"
                 f"next: is the file system there, and may you write to it? ls -la {self._path.parent}"
             ) from None
@@ -112,7 +112,7 @@ class RunLock:
     def _advice(self) -> str:
         owner = self._lease.owner
         if owner is None:
-            return f"{self._path} does not tell which; if no session of the run is left, remove it, and resume again"
+            return f"{self._path} does not name it; if no session of the run is left, remove it, and resume again"
         return f"wait until it has ended, or end it (kill {owner.pid} on {redact(owner.hostname)}), and resume then"
 
 

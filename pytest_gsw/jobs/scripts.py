@@ -269,8 +269,8 @@ def _parse_directives(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
 
 def time_asked_s(script: Path) -> float | None:
     """The time limit that a launch script requests, in seconds; ``None`` if it requests none, or no limit."""
-    asked = value_of(directive_words(script), "time")
-    limit_s = None if asked is None else seconds_of(asked)
+    limit = value_of(directive_words(script), "time")
+    limit_s = None if limit is None else seconds_of(limit)
     return None if limit_s == math.inf else limit_s
 
 
@@ -407,9 +407,7 @@ def _scripts(found: tuple[str | None, ...]) -> Scripts:
     plain = frozenset(_used_first(texts)) - with_default
     taken = with_default | plain
     traces = None in found or any(name in text for text in texts for name in _TRACING)
-    numbers = (
-        (name, values.pop()) for name, values in _assigned_numbers(texts) if len(values) == 1 and name not in taken
-    )
+    numbers = ((name, values.pop()) for name, values in _numbers_in(texts) if len(values) == 1 and name not in taken)
     fixed = tuple((name, number) for name, number in numbers if number)
     demanded = frozenset(name for text in texts for name in _DEMANDED.findall(text)) & _ROW.keys()
     return Scripts(taken, traces, fixed, versions.pop() if len(versions) == 1 else "", demanded | plain)
@@ -432,8 +430,8 @@ def _used_first(texts: Iterable[str]) -> Iterator[str]:
                 own.add(always[1])
 
 
-def _assigned_numbers(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
-    """The variables of a row that scripts set, and to which numbers; "" for an unknown value."""
+def _numbers_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
+    """The row's variables set by scripts, with their numbers; "" for an unknown value."""
     found: dict[str, set[str]] = {}
     for line in (line for text in texts for line in text.split("\n")):
         whole = _NUMBER.match(line)
@@ -477,7 +475,7 @@ def _reads(name: str, text: str) -> bool:
 
 
 def check_traces(scripts: Scripts, launch_script: Path) -> None:
-    """Raise a RefusedError if a recipe that is to trace NCCL cannot."""
+    """Raise a RefusedError if a recipe cannot trace NCCL although it should."""
     if not scripts.trace:
         raise RefusedError(
             f"{launch_script.parent.name} of this release cannot trace NCCL",
@@ -566,7 +564,7 @@ def _evaluate(node: ast.expr) -> int:
 
 
 def exported_to(spec: JobSpec, environ: Mapping[str, str]) -> list[str]:
-    """The exported variables of a session that a job's scripts read and that affect its run."""
+    """The session's exported variables that a job's scripts read, if they affect its run."""
     taken = scripts_of(spec.script).taken & environ.keys() - spec.environment.keys()
     return [
         name

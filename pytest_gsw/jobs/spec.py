@@ -68,8 +68,8 @@ def profiling_in(environment: Mapping[str, str]) -> str | None:
 
     A profiled run "is not valid for comparison", even if the variable was left exported in the shell.
     """
-    said = (name for name in PROFILING_VARIABLES if environment.get(name, "").lower() in {"1", "true", "yes", "on"})
-    return next(said, None)
+    names = (name for name in PROFILING_VARIABLES if environment.get(name, "").lower() in {"1", "true", "yes", "on"})
+    return next(names, None)
 
 
 def nodes_for(baseline: Baseline, cluster: Cluster) -> int:

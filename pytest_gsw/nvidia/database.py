@@ -69,9 +69,7 @@ def import_llmb(path: Path, rows: Iterable[Baseline], cluster: str, known: Known
             records.append(_record(facts, row, cluster, path))
     absent = [name for name in _OPTIONAL if name not in columns]
     notes = (
-        (f"the table 'jobs' of {path} has no {_columns_text(absent)}; what that would say is not checked",)
-        if absent
-        else ()
+        (f"the table 'jobs' of {path} has no {_columns_text(absent)}; their facts are not checked",) if absent else ()
     )
     return Imported(tuple(records), tuple(left_out), count_known, notes)
 

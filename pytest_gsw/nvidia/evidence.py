@@ -101,17 +101,17 @@ class Task(Evidence):
     def _dtype(self, row: Baseline, quantization: str | None) -> Compared:
         """Comparison of its dtype: ``fp8`` is MXFP8 or not, as stated by the run or else by the recipe's script."""
         facts, dtype = self.facts, self.facts.get("dtype", "").lower()
-        says = quantization is not None and (quantization == "mxfp8" or quantization.startswith("fp8_"))
-        is_mx = quantization == "mxfp8" if says else None
+        is_stated = quantization is not None and (quantization == "mxfp8" or quantization.startswith("fp8_"))
+        is_mx = quantization == "mxfp8" if is_stated else None
         workload = f"{facts.get('model_name', '')}_{facts.get('model_size', '')}".lower()
         case = Case(facts.get("gpu_type", "").lower(), workload, dtype)
         return Compared("dtype", dtype, row.dtype, "dtype", agrees=not dtype or has_dtype(case, row, is_mx))
 
     def is_of(self, row: Baseline) -> bool:
         """True if a job ran this row, by the names that llmb-run gives tasks; all of them must be there."""
-        said = self.identity
-        release = not row.source.releases or said.release is None or said.release in row.source.releases
-        same = (said.size, said.gpus) == (row.size, row.gpus) and {"model_name", "dtype"} <= self.facts.keys()
+        identity = self.identity
+        release = not row.source.releases or identity.release is None or identity.release in row.source.releases
+        same = (identity.size, identity.gpus) == (row.size, row.gpus) and {"model_name", "dtype"} <= self.facts.keys()
         if not (same and release):
             return False
         configuration = configuration_beside(self.path)
@@ -204,12 +204,12 @@ def _configured_in(text: str) -> dict[tuple[str, str], str]:
 
 def _quantization(facts: dict[tuple[str, str], str]) -> str | None:
     """The format of reduced precision: ``mxfp8``, ``nvfp4``, ``fp8_tensorwise``."""
-    said = {key: value for (section, key), value in facts.items() if section == _PRECISION}
-    if "fp8" not in said:
+    precision = {key: value for (section, key), value in facts.items() if section == _PRECISION}
+    if "fp8" not in precision:
         return None
-    if said.get("fp4", "null") != "null":
-        return said.get("fp4_recipe", "nvfp4")
-    if said["fp8"] == "null":
+    if precision.get("fp4", "null") != "null":
+        return precision.get("fp4_recipe", "nvfp4")
+    if precision["fp8"] == "null":
         return "none"
-    recipe = said.get("fp8_recipe", "")
+    recipe = precision.get("fp8_recipe", "")
     return recipe if recipe == "mxfp8" else f"fp8_{recipe}"

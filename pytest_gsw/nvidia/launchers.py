@@ -192,8 +192,8 @@ class Recipe(Launch):
                 problem=f"its output has the tasks {some}, and one row is one job, task 0", job_ids=jobs
             )
         tasks = []
-        for number, said in zip(numbers, (before + texts[0], *texts[1:]), strict=True):
-            ids, places = list(dict.fromkeys(_JOB.findall(said))), _PLACE.findall(said)
+        for number, text in zip(numbers, (before + texts[0], *texts[1:]), strict=True):
+            ids, places = list(dict.fromkeys(_JOB.findall(text))), _PLACE.findall(text)
             for name, values in (("Job id", ids), ("Local Directory", places)):
                 if len(values) != 1:
                     fact = f"task {number} in its output has {len(values) or 'no'} '- {name}:'"
@@ -205,23 +205,23 @@ class Recipe(Launch):
         """Logs of the row's jobs that llmb-run has launched, by its file next to each."""
         if place not in self._launched:
             logs = (FoundLog(log, job_id) for log, job_id in _logs_below(place))
-            told = ((log, task_beside(log.path, log.job_id)) for log in logs)
-            self._launched[place] = [(log, task) for log, task in told if task is not None]
+            tasks = ((log, task_beside(log.path, log.job_id)) for log in logs)
+            self._launched[place] = [(log, task) for log, task in tasks if task is not None]
         return [log for log, task in self._launched[place] if task.is_of(self.baseline)]
 
     def problem(self, spec: JobSpec) -> SubmissionError | None:
         """The error of a recipe whose metadata require another launcher."""
         metadata = self.metadata_of(spec)
         text = script_text(metadata) or ""
-        said = _LAUNCHER_TYPE.search(text)
-        wanted = None if said is None else _LAUNCHED_BY.get(said[1])
-        if said is None or wanted is None or self.launches(wanted):
+        match = _LAUNCHER_TYPE.search(text)
+        wanted = None if match is None else _LAUNCHED_BY.get(match[1])
+        if match is None or wanted is None or self.launches(wanted):
             return None
-        line = text.count("\n", 0, said.start()) + 1
+        line = text.count("\n", 0, match.start()) + 1
         keys = directory_keys(spec, self.baseline, self.cluster)
         return SubmissionError(
             f"the recipe is launched by {wanted}, and the row by {self.name}",
-            (("recipe", f"{relative_path(metadata)}:{line}  {said[0].strip()}"), *keys),
+            (("recipe", f"{relative_path(metadata)}:{line}  {match[0].strip()}"), *keys),
             advice=f"set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}",
         )
 
@@ -412,7 +412,7 @@ class Bridge(NemoRun):
         own, script, per_node = row.recipe.arguments, spec.script, spec.environment["GPUS_PER_NODE"]
         if script.name == _TRAIN:
             if not own:
-                raise _incomplete_row_error(row, "name its recipe and settings as recipe.arguments of the table")
+                raise _row_error(row, "name its recipe and settings as recipe.arguments of the table")
             # The other script writes the configuration there by itself.
             selected = (*own, f"logger.save_config_filepath={_CONFIGURATION}")
             size = ("--nodes", str(spec.nodes), "--gpus-per-node", per_node)
@@ -586,20 +586,20 @@ def _changes_training(word: str) -> bool:
     return name in _SHORT or (len(name) >= _LEAST and any(option.startswith(name) for option in _LAYOUT))
 
 
-def _slurm_arguments(script: Path, asked: Mapping[str, str | None], limit: str | None) -> tuple[str, ...]:
+def _slurm_arguments(script: Path, options: Mapping[str, str | None], limit: str | None) -> tuple[str, ...]:
     """A script's Slurm arguments, from options of sbatch with a value, by their long names.
 
     Raises:
         RefusedError: A required one is missing.
     """
     for name in ("account", "partition"):
-        if not asked.get(name):
+        if not options.get(name):
             raise RefusedError(
                 f"{script.name} submits the job itself, and asks for its {name}",
                 (("script", str(script)),),
                 advice=f"write '{name}: NAME' at the cluster, or export SLURM_{name.upper()}",
             )
-    given = {name: value for name, value in asked.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     time = given.pop("time", limit)
     named = [(f"--{name}", given.pop(name)) for name in ("account", "partition", "gres") if name in given]
     if time is not None:
@@ -613,12 +613,12 @@ def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
     """The recipe of a row of the summaries, from the row's facts."""
     recipe, precision = _RECIPES.get(baseline.workload), _PRECISIONS.get(baseline.dtype)
     if recipe is None or precision is None:
-        raise _incomplete_row_error(
+        raise _row_error(
             baseline, "name it as recipe.arguments of a table: --model_family_name, --model_recipe_name, …"
         )
     parser = script_text(script.with_name("argument_parser.py"))
     if parser is not None and "--model_recipe_name" not in parser:
-        raise _incomplete_row_error(
+        raise _row_error(
             baseline, "its checkout is older than container 26.02: git switch to the branch of the container"
         )
     task = next((task for task in _TASKS if baseline.id.endswith(f"-{task}]")), "pretrain")
@@ -630,8 +630,8 @@ def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
     }
     chosen = ("--model_family_name", recipe[0], "--model_recipe_name", recipe[1], "--task", task)
     target = ("--gpu", baseline.accelerator.lower(), "--compute_dtype", precision)
-    told = (word for name, value in facts.items() if value is not None for word in (name, str(value)))
-    return (*chosen, *target, *told)
+    arguments = (word for name, value in facts.items() if value is not None for word in (name, str(value)))
+    return (*chosen, *target, *arguments)
 
 
 def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
@@ -645,9 +645,7 @@ def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
     stated = stated or next((f"nvcr.io/nvidia/{release}" for release in containers), None)
     chosen = environment.get(IMAGE_VARIABLE, "").strip()
     if not chosen and stated is None:
-        raise _incomplete_row_error(
-            baseline, f"name its container: recipe.image of the table, or {IMAGE_VARIABLE} of the cluster"
-        )
+        raise _row_error(baseline, f"name its container: recipe.image of the table, or {IMAGE_VARIABLE} of the cluster")
     ran, wanted = container_of(chosen), container_of(stated or "")
     if ran is not None and wanted is not None and ran != wanted:
         raise SubmissionError(
@@ -658,9 +656,9 @@ def _image_for(baseline: Baseline, environment: Mapping[str, str]) -> str:
     return chosen or str(stated)
 
 
-def _incomplete_row_error(baseline: Baseline, advice: str) -> SubmissionError:
+def _row_error(baseline: Baseline, advice: str) -> SubmissionError:
     return SubmissionError(
-        "the row does not say how Megatron-Bridge is to run it", (("baseline", str(baseline.location)),), advice=advice
+        "the row lacks settings that Megatron-Bridge needs", (("baseline", str(baseline.location)),), advice=advice
     )
 
 

@@ -239,8 +239,8 @@ class CaseRun:
         """The releases, of recipes or of containers, common to its figure and its log."""
         compared = {} if self.record is None else self.record.run.compared
         version = compared.get(RELEASE, "")
-        said = {version, *releases_of(version), compared.get(CONTAINER, "")}
-        return frozenset(self.releases) & said
+        logged = {version, *releases_of(version), compared.get(CONTAINER, "")}
+        return frozenset(self.releases) & logged
 
     @property
     def why_not(self) -> str:
@@ -351,8 +351,8 @@ def table(conclusions: Sequence[Conclusion]) -> list[str]:
     rows = [_cells(case) for one in conclusions for case in one.cases]
     columns = ("case", "figure", ">throughput", ">first job", ">best job", ">jobs", "criterion")
     table = plain_table(rows, *columns).splitlines()
-    told = ["", "criterion: > 95 % of the figure for each workload of the suite, one release for all"]
-    return [*(line.rstrip() for line in table), *told, *(one.text for one in conclusions), *_by_best_job(conclusions)]
+    text = ["", "criterion: > 95 % of the figure for each workload of the suite, one release for all"]
+    return [*(line.rstrip() for line in table), *text, *(one.text for one in conclusions), *_by_best_job(conclusions)]
 
 
 def _cells(case: CaseResult) -> tuple[str, ...]:

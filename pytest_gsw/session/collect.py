@@ -425,12 +425,10 @@ _RECORDED = pytest.StashKey["dict[str, Record] | None"]()
 
 def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
     """The rows to run: neither this plugin nor another one has marked them to be skipped."""
-    return [
-        item for item in items if isinstance(item, BaselineItem) and not any(map(_is_left_out, item.iter_markers()))
-    ]
+    return [item for item in items if isinstance(item, BaselineItem) and not any(map(_is_skipped, item.iter_markers()))]
 
 
-def _is_left_out(mark: pytest.Mark) -> bool:
+def _is_skipped(mark: pytest.Mark) -> bool:
     """True if a marker prevents a row from running; conditions in words are left to pytest."""
     if mark.name == "skipif":
         return any(bool(condition) for condition in mark.args if not isinstance(condition, str))
@@ -546,7 +544,7 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
 
 
 def check_release(items: Iterable[BaselineItem], settings: Settings) -> None:
-    """Check that no row was named whose figures belong to another release than the requested one."""
+    """Check that all named rows have figures of the requested release."""
     release = settings.release
     for item in items if release is not None else ():
         own = item.baseline.source.releases

@@ -62,7 +62,7 @@ def ask_for_suite(config: pytest.Config, path: Path, cluster: Cluster | None, ba
     given = {"suite": path, "cluster": cluster, "baselines": baselines}
     suite: SuiteRows | None = _call_hook(config, "pytest_gsw_suite_rows", suite_problems, "suite", given)
     if suite is None:
-        raise ConfigurationError(f"--gsw-suite: no plugin knows the suite {path}")
+        raise ConfigurationError(f"--gsw-suite: no plugin can read the suite {path}")
     return suite
 
 
@@ -161,11 +161,11 @@ def _read_metrics(config: pytest.Config) -> dict[str, Metric]:
 
 
 def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> SubmissionError | None:
-    """The error of a row that documents a metric which no plugin reads; ``None`` if there is none."""
+    """The error of a row with a metric that no plugin reads; ``None`` if there is none."""
     for key in baseline.metrics:
         if key not in known:
             return SubmissionError(
-                f"nobody reads the metric '{key}'{nearest(key, known)}",
+                f"unknown metric '{key}'{nearest(key, known)}",
                 evidence=(("baseline", str(baseline.location)), ("known", ", ".join(sorted(known)) or "none")),
                 advice="correct 'metrics' there, or install the plugin whose pytest_gsw_metrics gives it",
             )

@@ -88,17 +88,17 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = config.stash[SETTINGS]
     if not settings.judges:
         return []
-    told = [f"gsw: {_place(settings)}, run {settings.run_id}, results {settings.run_directory}"]
+    lines = [f"gsw: {_place(settings)}, run {settings.run_id}, results {settings.run_directory}"]
     cluster, is_bundled = settings.cluster, settings.baselines[0].is_relative_to(bundled_baselines())
     if cluster is not None and cluster.accelerator is not None and is_bundled and not config.option.file_or_dir:
         figures = f"release {settings.release}" if settings.release else "the documents' own"
-        told += [f"gsw: figures: {figures}", f"gsw: {bundled_rows(cluster, None)[0]}"]
+        lines += [f"gsw: figures: {figures}", f"gsw: {bundled_rows(cluster, None)[0]}"]
     if settings.past is not None:
         from pytest_gsw.session.resume import resume_summary
 
-        told.append(resume_summary(settings.run_directory, settings.past))
-        told += [f"gsw: {line}" for line in settings.changed_since]
-    return told
+        lines.append(resume_summary(settings.run_directory, settings.past))
+        lines += [f"gsw: {line}" for line in settings.changed_since]
+    return lines
 
 
 @pytest.hookimpl(wrapper=True)
@@ -154,8 +154,8 @@ def pytest_collection_modifyitems(
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """The number of rows to run, and the selection of a suite."""
     suite = config.stash[SETTINGS].suite
-    told = [] if suite is None or config.getoption("verbose") < 0 else [f"gsw: {line}" for line in suite.told()]
-    return [*told, *config.stash.get(OF_SELECTION, ()), *_rows_text(config, items)]
+    lines = [] if suite is None or config.getoption("verbose") < 0 else [f"gsw: {line}" for line in suite.told()]
+    return [*lines, *config.stash.get(OF_SELECTION, ()), *_rows_text(config, items)]
 
 
 def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
@@ -180,8 +180,8 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
         return [f"gsw: {count}, simulated on this machine{more}"]
     from pytest_gsw.jobs.preflight import staging_summary
 
-    told = [f"gsw: {line}" for line in staging_summary((item.baseline for item in rows), settings.cluster)]
-    return [*told, f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times{more}"]
+    lines = [f"gsw: {line}" for line in staging_summary((item.baseline for item in rows), settings.cluster)]
+    return [*lines, f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times{more}"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -442,5 +442,5 @@ def _reruns_text(config: pytest.Config, items: Iterable[pytest.Item]) -> list[st
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if not rows or not config.pluginmanager.has_plugin(_RERUNS):
         return []
-    asked = any(getattr(config.option, name, None) for name in ("reruns", "force_reruns")) or config.getini("reruns")
-    return [_RUN_ONCE] if asked or any(row.get_closest_marker("flaky") for row in rows) else []
+    wanted = any(getattr(config.option, name, None) for name in ("reruns", "force_reruns")) or config.getini("reruns")
+    return [_RUN_ONCE] if wanted or any(row.get_closest_marker("flaky") for row in rows) else []

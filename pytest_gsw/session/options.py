@@ -78,7 +78,7 @@ GROUPS = {
         ),
         Option(
             "max-gain",
-            "gain of throughput that is believed: a row that gains more is inconclusive",
+            "largest plausible gain of throughput: a row that gains more is inconclusive",
             "the cluster's, else the row's own, else 25%%",
             metavar="PERCENT",
             of_site=True,

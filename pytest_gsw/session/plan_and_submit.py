@@ -81,7 +81,7 @@ def report_differences(
     if settings.replay is not None or settings.cluster is None or settings.cluster.simulated:
         return
     environ = environment_of(config)
-    told: dict[str, list[str]] = {}
+    rows_by_text: dict[str, list[str]] = {}
     for item in rows:
         spec = specs.get(item.baseline.id)
         if isinstance(spec, JobSpec):
@@ -89,8 +89,8 @@ def report_differences(
             where = f"of {settings.cluster.name} does not count: the table sets it"
             unused = [f"{name} {where}" for name, value in own.items() if site.get(name, value) != value]
             for text in (*unused, *differences(item.baseline, spec, environ)):
-                told.setdefault(text, []).append(item.baseline.id)
-    for text, row_ids in told.items():
+                rows_by_text.setdefault(text, []).append(item.baseline.id)
+    for text, row_ids in rows_by_text.items():
         more = f" and {plural(len(row_ids) - 1, 'more row')}" if len(row_ids) > 1 else ""
         write(config, f"gsw: {text} ({row_ids[0]}{more})")
 
@@ -171,16 +171,16 @@ def without_repetition(found: Mapping[str, SubmissionError]) -> dict[str, RunErr
         text = str(finding)
         first.setdefault(text, row_id)
         shares[text] = shares.get(text, 0) + 1
-    told: dict[str, RunError] = {}
+    shortened: dict[str, RunError] = {}
     for row_id, finding in found.items():
         text = str(finding)
         if first[text] != row_id:
-            told[row_id] = type(finding)(finding.fact, advice=f"as of {first[text]}")
+            shortened[row_id] = type(finding)(finding.fact, advice=f"as of {first[text]}")
             continue
         more = shares[text] - 1
         also = (("rows", f"{row_id} and {plural(more, 'more row')}"),) if more else ()
-        told[row_id] = type(finding)(finding.fact, (*finding.evidence, *also), finding.tail, finding.advice)
-    return told
+        shortened[row_id] = type(finding)(finding.fact, (*finding.evidence, *also), finding.tail, finding.advice)
+    return shortened
 
 
 def _recipe_key(one: Planned) -> tuple[object, ...]:
@@ -230,7 +230,7 @@ def _variables(planned: Sequence[Planned], here: Here) -> Findings:
 
 
 def _modules(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes whose Python lacks modules that they import, if their jobs run on this machine."""
+    """Recipes whose Python lacks imported modules, if their jobs run on this machine."""
     if here.cluster.scheduler != LOCAL.scheduler:
         return {}
     needed = cache(modules_of)
@@ -288,7 +288,7 @@ _CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
 def newest_chooser(
     config: pytest.Config, rows: Mapping[str, SessionRow]
 ) -> Callable[[JobSpec, Sequence[FoundLog]], FoundLog]:
-    """A function that chooses the newest completed one of a row's jobs, and reports the newer ones that did not."""
+    """A function that chooses a row's newest completed job, and reports newer incomplete ones."""
 
     def choose(spec: JobSpec, found: Sequence[FoundLog]) -> FoundLog:
         row = rows[spec.row_id]
@@ -385,7 +385,7 @@ def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, 
 
 @dataclass(frozen=True)
 class Start:
-    """A session's executor, which has only the rows that cannot be submitted so far."""
+    """A session's executor before any submission: it has only the rows that cannot be submitted."""
 
     executor: Executor
     #: The rows that cannot be submitted, in the order of the session.
@@ -557,19 +557,19 @@ def make_launcher(
     if launcher is None:
         assert settings.cluster is not None
         raise pytest.UsageError(
-            f"nobody launches jobs for the scheduler '{settings.cluster.scheduler}' of cluster "
+            f"no launcher is installed for the scheduler '{settings.cluster.scheduler}' of cluster "
             f"'{settings.cluster.name}' ({settings.cluster.path}); known: slurm, local"
         )
     return launcher
 
 
 def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObserver:
-    told = False
+    is_reported = False
 
     def observe(row_id: str, job_id: str, status: JobStatus) -> None:
-        nonlocal told
-        if status.unchecked and not told:
-            told = True  # once: it holds for all jobs
+        nonlocal is_reported
+        if status.unchecked and not is_reported:
+            is_reported = True  # once: it holds for all jobs
             write(config, f"gsw: of job {job_id}, {status.unchecked}")
         row = rows[row_id]
         try:
@@ -607,20 +607,18 @@ def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Set
     hook_results.check_answers(config, row, spec, log_format)
     assert isinstance(spec, JobSpec)  # it was checked
     refused = (
-        _log_format_problem(row, log_format)
-        or hook_results.unknown_metric(row, metrics)
-        or impossible_table(row, peak_flops)
+        _log_error(row, log_format) or hook_results.unknown_metric(row, metrics) or impossible_table(row, peak_flops)
     )
     made = refused or _complete_spec(config, row, spec, settings)
     return RowPlan(row, node_id, made, log_format, peak_flops, metrics)
 
 
-def _log_format_problem(row: Baseline, log_format: LogFormat | None) -> SubmissionError | None:
+def _log_error(row: Baseline, log_format: LogFormat | None) -> SubmissionError | None:
     """The error of a row whose logs no plugin reads; ``None`` if one does."""
     if log_format is not None:
         return None
     return SubmissionError(
-        f"nobody reads logs of the format '{row.log_format}'{nearest(row.log_format, FORMATS)}",
+        f"unknown log format '{row.log_format}'{nearest(row.log_format, FORMATS)}",
         evidence=(("baseline", str(row.location)), ("known", ", ".join(sorted(FORMATS)))),
         advice="correct log_format (or framework) there, or install the plugin that provides it",
     )
@@ -673,9 +671,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
         if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
     ]
     planned = [
-        _plan_entry(item, specs_of[item.baseline.id], settings, launcher)
-        for item in rows
-        if item.baseline.id in specs_of
+        _entry(item, specs_of[item.baseline.id], settings, launcher) for item in rows if item.baseline.id in specs_of
     ]
     errors = {item.nodeid: problems[item.baseline.id] for item in rows if item.baseline.id in problems}
     errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
@@ -685,7 +681,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
         write(config, line)
 
 
-def _plan_entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:
+def _entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:
     """The plan's entry of a row that can be submitted."""
     run_s = expected_run_s(item.baseline)
     return {

@@ -109,7 +109,7 @@ def _progress(row: Baseline, phase: Phase, simulated_s: float | None) -> RowProg
 
 
 def repeat_teller(config: pytest.Config) -> RepeatObserver:
-    """A function that reports every job that is not its row's last."""
+    """A function that reports every job with a successor."""
 
     def tell(row_id: str, attempt: Attempt) -> None:
         if config.getoption("verbose", -1) >= 0:

@@ -167,7 +167,7 @@ class LiveRow:
         )
 
     def accepted(self, run: Run) -> tuple[Accepted | None, Accepted | None]:
-        """The figure that the session's cluster has accepted for the row: one that applies, and one that does not."""
+        """The cluster's accepted figure for the row: first if it applies, second if it does not."""
         ran = self.circumstances(run)
         accepted, unused = accepted_for(self.baseline, self.cluster, ran.definition_now)
         return (accepted, unused) if ran.definition == ran.definition_now else (None, accepted or unused)
@@ -634,7 +634,7 @@ class SessionRow:
             # Without its record, the result does not count.
             self.not_written = (
                 f"the record cannot be written: {error.strerror}: {error.filename or self._settings.run_directory}\n"
-                f"it would have said: {made.outcome}: {made.fact}\n"
+                f"it would have been: {made.outcome}: {made.fact}\n"
                 "next       make room there, or give another directory with --gsw-results=DIR"
             )
             fail(self.not_written)
@@ -832,7 +832,7 @@ class SessionRow:
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
 
     def _slow_nodes(self, run: Run, verdict: Verdict) -> str | None:
-        """A slow node that explains a regression, and the nodes that its confirming jobs avoided, in words."""
+        """A slow node as the explanation of a regression, and the nodes avoided by its confirming jobs, in words."""
         slow = self._config.stash[SESSION_HISTORY].slow if verdict.own is Outcome.REGRESSED else ()
         if not slow:
             return self.source.slow_nodes if verdict.own is Outcome.REGRESSED else None
@@ -841,11 +841,11 @@ class SessionRow:
 
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
         found = explaining(slow, verdict, jobs)
-        said = [] if found is None else [f"explained by {suspect_text(found)}"]
+        texts = [] if found is None else [f"explained by {suspect_text(found)}"]
         avoided = self._config.stash[SESSION_HISTORY].slow_nodes
         if avoided and len(jobs) > self.source.settings.repeats.first:
-            said.append(f"confirming jobs were to avoid {compressed(avoided)}")
-        return "; ".join(said) or None
+            texts.append(f"confirming jobs were to avoid {compressed(avoided)}")
+        return "; ".join(texts) or None
 
     def _accepted_note(
         self, accepted: Accepted | None, unused: Accepted | None, verdict: Verdict, run: Run

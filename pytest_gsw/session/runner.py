@@ -124,7 +124,7 @@ def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
 
 
 def _unjudged_rows(session: pytest.Session, tally: OutcomeCounts) -> list[str]:
-    """The selected rows that have no report, or whose report hides their record."""
+    """The selected rows without a report, or with one that hides their record."""
     config = session.config
     if config.option.collectonly or config.stash[SETTINGS].plan:
         return []
@@ -172,13 +172,13 @@ class Interrupts:
             self.waiting = False
 
 
-def run_unready(session: pytest.Session, start: Start, told: list[pytest.Item]) -> None:
+def run_unready(session: pytest.Session, start: Start, ran: list[pytest.Item]) -> None:
     """Run the items of rows that cannot be submitted: they are reported before anything is submitted.
 
     Args:
         session: The session.
         start: Its rows, none of which is submitted yet.
-        told: The items that ran are added here.
+        ran: The items that ran are added here.
 
     Raises:
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
@@ -187,12 +187,12 @@ def run_unready(session: pytest.Session, start: Start, told: list[pytest.Item]) 
     items = [*blank_rows(session.items), *start.unready]
     for position, item in enumerate(items):
         is_last = len(items) == len(session.items) == position + 1
-        told.append(item)
+        ran.append(item)
         _run(session, item, items[position + 1] if position + 1 < len(items) else None if is_last else session)
 
 
 def run_session(
-    session: pytest.Session, executor: Executor, interrupts: Interrupts, told: Collection[pytest.Item], *, detach: bool
+    session: pytest.Session, executor: Executor, interrupts: Interrupts, ran: Collection[pytest.Item], *, detach: bool
 ) -> None:
     """Run all items of the session except those already reported.
 
@@ -201,8 +201,8 @@ def run_session(
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
         pytest.Session.Interrupted: Something else asks the session to stop.
     """
-    waiting = _waiting(session, executor, told)
-    done = set(told)
+    waiting = _waiting(session, executor, ran)
+    done = set(ran)
     others = [item for item in session.items if not isinstance(item, BaselineItem) and item not in done]
     skipped = [item for item in _rows(session) if item.baseline.id not in waiting and item not in done]
     if not others:
@@ -243,20 +243,20 @@ def _rows(session: pytest.Session) -> list[BaselineItem]:
     return [item for item in session.items if isinstance(item, BaselineItem)]
 
 
-def _waiting(session: pytest.Session, executor: Executor, told: Collection[pytest.Item]) -> dict[str, BaselineItem]:
+def _waiting(session: pytest.Session, executor: Executor, ran: Collection[pytest.Item]) -> dict[str, BaselineItem]:
     """The rows with a current or future job, by id."""
-    done = set(told)
+    done = set(ran)
     rows = (item for item in _rows(session) if item not in done)
     return {item.baseline.id: item for item in rows if executor.phase(item.baseline.id) is not None}
 
 
 def _in_order(executor: Executor, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
-    """The rows in the order in which their jobs end, except that canaries come first, since they may excuse others."""
-    held: deque[str] = deque()
+    """The rows in the order of their jobs' ends, canaries first, since they may excuse others."""
+    deferred: deque[str] = deque()
     canaries = sum(item.baseline.canary for item in waiting.values())
     while waiting:
-        if held and not canaries:
-            yield held.popleft()
+        if deferred and not canaries:
+            yield deferred.popleft()
             continue
         with interrupts.wait():
             row_id = executor.next_finished()
@@ -266,7 +266,7 @@ def _in_order(executor: Executor, waiting: Mapping[str, BaselineItem], interrupt
             canaries -= 1
             yield row_id
         else:
-            held.append(row_id)
+            deferred.append(row_id)
 
 
 def _interrupt(session: pytest.Session, executor: Executor, waiting: dict[str, BaselineItem], detach: bool) -> None:
@@ -316,11 +316,11 @@ def run_rows(session: pytest.Session) -> None:
 
         print_plan(session, settings)
         return
-    told: list[pytest.Item] = []
+    ran: list[pytest.Item] = []
     with handling_signals() as interrupts:
         try:
             start = plan_rows(session, settings)
-            run_unready(session, start, told)
+            run_unready(session, start, ran)
             start.submit()
         except session.Interrupted:
             raise
@@ -328,9 +328,9 @@ def run_rows(session: pytest.Session) -> None:
             if EXECUTOR in config.stash:
                 # A row that is not in the executor yet has no job, and is not reported.
                 executor = config.stash[EXECUTOR]
-                _interrupt(session, executor, _waiting(session, executor, told), settings.detach)
+                _interrupt(session, executor, _waiting(session, executor, ran), settings.detach)
             raise
-        run_session(session, start.executor, interrupts, told, detach=settings.detach)
+        run_session(session, start.executor, interrupts, ran, detach=settings.detach)
         start.executor.count()
         _report_late(session, start.executor)  # before JUnit's file is written
 
@@ -396,7 +396,7 @@ def _deliver_history(config: pytest.Config) -> None:
     if session_history is None:
         return
     if session_history.problem:
-        write(config, f"gsw: rows were judged by their tolerance alone: {session_history.problem}")
+        write(config, f"gsw: history unavailable, only tolerances were applied: {session_history.problem}")
     if session_history.not_kept:
         run = relative_path(config.stash[SETTINGS].run_directory)
         write(config, f"gsw: records could not be kept for the history: {session_history.not_kept}")
@@ -450,7 +450,7 @@ def _close(session: pytest.Session, executor: Executor) -> None:
     _report_late(session, executor)
     if executor.journal_problem:
         why = f"the run's journal could not be written: {executor.journal_problem}"
-        write(config, f"gsw: {why}; a session that resumes this run would not know all of its jobs")
+        write(config, f"gsw: {why}; a session that resumes this run would miss some of its jobs")
 
 
 def _report_late(session: pytest.Session, executor: Executor) -> None:

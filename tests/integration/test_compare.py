@@ -74,7 +74,7 @@ def test_the_worst_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 NO_DATABASE = "the history notes does not take this: file is not a database"
-LATER = "the history later.sqlite is of version 7, and this pytest-gsw knows version 1\nnext: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
+LATER = "the history later.sqlite is of version 7, and this pytest-gsw reads version 1\nnext: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
 
 
 @pytest.mark.parametrize(

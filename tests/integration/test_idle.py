@@ -76,13 +76,13 @@ def test_a_conftest_may_ask_for_a_cluster(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "what"), [("pytest_gsw.session.hooks", "judge"), ("pytest_gsw.nvidia.plugin", "launch")]
+    ("name", "what"), [("pytest_gsw.session.hooks", "judging"), ("pytest_gsw.nvidia.plugin", "launching")]
 )
 def test_rows_without_their_hooks_are_a_usage_error(project: Path, name: str, what: str) -> None:
     ended = run(project, "-p", "pytest_gsw.plugin", "-p", f"no:{name}", "--gsw-cluster=demo")
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert ended.stderr == (
-        f"ERROR: -p no:{name} leaves nobody to {what} rows\n"
+        f"ERROR: -p no:{name} disables the {what} of rows\n"
         "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin\n\n"
     )
 

@@ -93,7 +93,7 @@ def test_a_session_does_not_wait_for_a_server_that_is_silent(
     result.assert_outcomes(passed=2, deselected=139)
     result.stdout.fnmatch_lines(
         [
-            "gsw: rows were judged by their tolerance alone: the history * does not answer: no answer within 1 s",
+            "gsw: history unavailable, only tolerances were applied: the history * does not answer: no answer within 1 s",
             "gsw: 2 records wait in *; the next session delivers what waits",
         ],
     )
@@ -106,7 +106,7 @@ def test_a_session_keeps_what_a_history_of_a_later_release_does_not_take(pyteste
         history._database.execute("UPDATE gsw_schema SET version = 7")
     result = session(pytester, place)
     result.assert_outcomes(passed=2, deselected=139)
-    result.stdout.fnmatch_lines(["gsw: the history * is of version 7, and this pytest-gsw knows version 1"])
+    result.stdout.fnmatch_lines(["gsw: the history * is of version 7, and this pytest-gsw reads version 1"])
     assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2
 
 

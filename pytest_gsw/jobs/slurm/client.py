@@ -23,7 +23,7 @@ from pytest_gsw.jobs.scripts import cluster_of, options_in
 # -- Slurm's commands as argument lists; none runs through a shell ----------------------------------
 
 
-# The name comes last in all of these, so that a bar in another user's job name does no harm.
+# The name comes last in all of these: a bar in another user's job name is then harmless.
 # A field of squeue's that has a suffix and no width is never cut.
 _SQUEUE_FORMAT = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,StartTime:|,EndTime:|,Name:|"
 _SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"

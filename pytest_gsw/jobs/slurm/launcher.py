@@ -138,7 +138,7 @@ class Poller:
                 finals[row_id] = replace(status, unchecked=f"{what}: sacct: {why(sacct)}" if is_short else "")
         for job in ended:
             row_id = job.spec.row_id
-            status = _combine_answers(job, statuses.get(row_id), finals[row_id], squeue, sacct)
+            status = _combine(job, statuses.get(row_id), finals[row_id], squeue, sacct)
             controller = _own_status(job, scontrol[job.id]) if job.id in scontrol else None
             statuses[row_id] = self._check_step_ends(job, status, squeue, sacct, controller)
         return _add_siblings(jobs, statuses, [*queued.items(), *recorded.items()])
@@ -219,7 +219,7 @@ class Poller:
             )
         if status.steps is not None or status.derived_exit_code:
             return status  # the verdict names the step
-        return _unknown(f"ended, but nobody tells how its steps did: {why(sacct)}", status)
+        return _unknown(f"ended, but the ends of its steps are unknown: {why(sacct)}", status)
 
     def _is_settled(self, job: Job, status: JobStatus, squeue: Output, controller: JobStatus | None) -> bool:
         """True if accounting has each step's own end."""
@@ -303,9 +303,7 @@ def _unknown(reason: str, status: JobStatus) -> JobStatus:
     return JobStatus(JobState.UNKNOWN, raw_state=status.raw_state, reason=reason)
 
 
-def _combine_answers(
-    job: Job, queued: JobStatus | None, final: JobStatus | None, squeue: Output, sacct: Output
-) -> JobStatus:
+def _combine(job: Job, queued: JobStatus | None, final: JobStatus | None, squeue: Output, sacct: Output) -> JobStatus:
     """The status of a job that squeue does not show as pending or running."""
     if final is not None and final.state.ended:
         # The reason of a pending job is gone by then; squeue's reason for the end is better than none.
@@ -313,7 +311,7 @@ def _combine_answers(
     if queued is not None and queued.state.ended:
         if queued.state is not JobState.COMPLETED or queued.exit_code is not None:
             return queued
-        return replace(queued, state=JobState.UNKNOWN, reason=f"ended, but nobody tells the exit code: {why(sacct)}")
+        return replace(queued, state=JobState.UNKNOWN, reason=f"ended, but its exit code is unknown: {why(sacct)}")
     if queued is not None:  # a state that is not in the table, or another user's job
         return queued if queued.reason else replace(queued, reason=f'squeue says "{queued.raw_state}"')
     if final is not None and final.state is JobState.UNKNOWN:
@@ -412,12 +410,12 @@ def submission_evidence(spec: JobSpec, command: Sequence[str]) -> tuple[tuple[st
     return (("command", shlex.join(masked_command(command))), ("directory", str(spec.directory)))
 
 
-def unanswered(what: str, spec: JobSpec, command: Sequence[str], asked: Output) -> SchedulerUnreachableError:
+def unanswered(what: str, spec: JobSpec, command: Sequence[str], answer: Output) -> SchedulerUnreachableError:
     """The error of a query for jobs without an answer."""
     return SchedulerUnreachableError(
-        f"whether {what} submitted is not known: {command[0]}: {masked_text(why(asked), spec.environment)}",
+        f"whether {what} submitted is not known: {command[0]}: {masked_text(why(answer), spec.environment)}",
         (("command", shlex.join(masked_command(command))),),
-        advice=_advice(asked.stderr, spec),
+        advice=_advice(answer.stderr, spec),
     )
 
 
@@ -453,7 +451,7 @@ _ADVICE = (
         r"(?:Assoc|QOS)MaxWall",
         (
             "the account or QOS allows less time: ask for it with --gsw-timeout=MINUTES; "
-            "sacctmgr show qos format=name,maxwall tells the longest"
+            "sacctmgr show qos format=name,maxwall shows the longest"
         ),
     ),
     (
@@ -470,15 +468,15 @@ _ADVICE = (
             "sacctmgr show assoc user=$USER format=account,qos lists them"
         ),
     ),
-    (r"QOS|policy", "sacctmgr show qos; squeue --me tells which of your jobs count against a limit"),
+    (r"QOS|policy", "sacctmgr show qos; squeue --me shows which of your jobs count against a limit"),
     (r"account|association", "set `account:` in the cluster file; sacctmgr show assoc user=$USER lists yours"),
     (r"partition", "set `partition:` in the cluster file; sinfo -s lists them"),
-    (r"configuration is not available|[Nn]ode count", "sinfo -o '%P %D %G' tells what this cluster has"),
-    (r"time limit", "set a shorter time limit; sinfo -o '%P %l' tells the longest"),
+    (r"configuration is not available|[Nn]ode count", "sinfo -o '%P %D %G' shows what this cluster has"),
+    (r"time limit", "set a shorter time limit; sinfo -o '%P %l' shows the longest"),
     (r"Unable to open file", "is the recipe set up? The script must exist: ls -l {script}"),
     (
         r"contact slurm controller|timed out|gave no answer",
-        "scontrol ping; squeue --name={name} tells whether the job was taken all the same",
+        "scontrol ping; squeue --name={name} shows if the job was accepted nevertheless",
     ),
 )
 
@@ -516,7 +514,7 @@ def _wrong_job_error(spec: JobSpec, job_id: str, why: str, evidence: tuple[tuple
     return SubmissionError(
         f"{spec.script.name} names job {job_id}, which {why}",
         evidence,
-        advice=f"does the script show what an earlier run said? squeue -j {job_id}",
+        advice=f"does the script print the output of an earlier run? squeue -j {job_id}",
     )
 
 
@@ -574,7 +572,7 @@ def _script_error(
 
 
 def _is_counted(state: JobState, follower: JobState | None) -> bool:
-    """True if a job counts as the row's: by its state, and by that of the job that waits for it, if any."""
+    """True if a job counts as the row's, by its state and that of a job waiting for it, if any."""
     if follower is None:
         return True
     return follower is JobState.COMPLETED and state is not follower if state.ended else follower.ended
@@ -582,7 +580,7 @@ def _is_counted(state: JobState, follower: JobState | None) -> bool:
 
 # -- Partitions in the answer of ``scontrol``, and jobs that would wait in one for ever -------------
 #
-# Slurm accepts such jobs all the same.
+# Slurm accepts such jobs nevertheless.
 
 
 @dataclass(frozen=True)
@@ -739,7 +737,7 @@ _SpecGroup = tuple[Request, Sequence[JobSpec]]
 
 
 def _group_specs(specs: Sequence[JobSpec]) -> list[list[JobSpec]]:
-    """Jobs grouped by all that determines their request: many rows share one script, which is read once."""
+    """Jobs grouped by all that determines their request: one look at a script serves many rows."""
     groups: dict[tuple[object, ...], list[JobSpec]] = {}
     for spec in specs:
         values = tuple([spec.environment.get(name) for name in _VARIABLES])
@@ -940,8 +938,8 @@ class SlurmLauncher:
         directory = self._experiment_of(job)
         if directory is None:
             raise LogError(
-                f"where job {job.id} writes is not known: its launch script did not say so",
-                advice=f"scontrol show job {job.id} may tell; run the row again",
+                f"the directory of job {job.id} is unknown: its launch script did not print it",
+                advice=f"scontrol show job {job.id} may show it; run the row again",
             )
         return job.spec.launch.log_in(directory, job.id)
 
@@ -1081,9 +1079,7 @@ class SlurmLauncher:
             # It may have ended, and slurmctld purges such jobs soon.
             command = client.sacct_jobs_command(cluster, name=spec.name, since_s=submitted_s - layout.CLOCK_SKEW_S)
             answers = client.parse_sacct(self._query_jobs(command, what, spec))
-        submit_times = {
-            job: answer.status.submit_s or 0 for job, answer in answers.items() if answer.job_name == spec.name
-        }
+        submit_times = {job: one.status.submit_s or 0 for job, one in answers.items() if one.job_name == spec.name}
         if spec.unique_name and len(submit_times) > 1:
             raise SubmissionError(
                 f"{len(submit_times)} jobs have the name that only one can have: {spec.name}",
@@ -1129,14 +1125,12 @@ class SlurmLauncher:
                     submission_evidence(spec, command),
                     advice=f"is the recipe set up? ls -l {spec.script}",
                 ) from error
-        experiment = spec.launch.told_by(answer.stdout)
-        if experiment.job_id is not None:
-            return self._job(spec, experiment.job_id, experiment.job_ids, submitted_s)
-        if experiment.job_ids:
-            cancelled = self._cancel(spec, experiment.job_ids, submitted_s)
-            raise _script_error(
-                SubmissionError, spec, command, answer, f"{command[0]}: {experiment.problem}{cancelled}"
-            )
+        info = spec.launch.told_by(answer.stdout)
+        if info.job_id is not None:
+            return self._job(spec, info.job_id, info.job_ids, submitted_s)
+        if info.job_ids:
+            cancelled = self._cancel(spec, info.job_ids, submitted_s)
+            raise _script_error(SubmissionError, spec, command, answer, f"{command[0]}: {info.problem}{cancelled}")
         found = self._find_of_script(spec, submitted_s) if answer.timed_out else self._by_name(spec, submitted_s)
         if found is not None:
             return found
@@ -1145,9 +1139,8 @@ class SlurmLauncher:
         if is_of_sbatch and is_away(answer):
             kind = SchedulerUnreachableError
         may_be = () if kind is SchedulerUnreachableError else self._candidate_jobs(spec, submitted_s)
-        raise _script_error(
-            kind, spec, command, answer, _script_failure(command[0], answer, experiment, is_of_sbatch), may_be
-        )
+        fact = _script_failure(command[0], answer, info, is_of_sbatch)
+        raise _script_error(kind, spec, command, answer, fact, may_be)
 
     def _find_of_script(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job of a script whose output was not read; no script of an earlier session runs any more.
@@ -1159,9 +1152,9 @@ class SlurmLauncher:
         output_file = self._output_file(spec)
         if not output_file.exists():
             return None  # the script has not begun
-        experiment = spec.launch.told_by(_text(output_file))
-        if experiment.job_id is not None:
-            return self._job(spec, experiment.job_id, experiment.job_ids, since_s)
+        info = spec.launch.told_by(_text(output_file))
+        if info.job_id is not None:
+            return self._job(spec, info.job_id, info.job_ids, since_s)
         found = self._by_name(spec, since_s)
         if found is not None:
             return found
@@ -1176,13 +1169,13 @@ class SlurmLauncher:
 
     def _directory_of(self, job: Job) -> Path | None:
         """The directory of a job by its launch script's output; ``None`` if not printed."""
-        experiment = self._experiment_info(job)
-        return dict(((experiment.job_id, experiment.directory), *experiment.waits_for)).get(job.id)
+        info = self._experiment_info(job)
+        return dict(((info.job_id, info.directory), *info.waits_for)).get(job.id)
 
     def _prerequisite_jobs(self, job: Job) -> list[FoundJob]:
         """The jobs that a job waits for: its launch script submitted them as well, and they are cancelled with it."""
-        experiment = self._experiment_info(job) if job.spec.submits_itself else ExperimentInfo()
-        ids = [job_id for job_id, _ in experiment.waits_for] if experiment.job_id == job.id else []
+        info = self._experiment_info(job) if job.spec.submits_itself else ExperimentInfo()
+        ids = [job_id for job_id, _ in info.waits_for] if info.job_id == job.id else []
         return self._filter_own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
 
     def _prerequisites(self, launches: Iterable[Launch]) -> dict[tuple[str, str], str | None]:
@@ -1194,10 +1187,7 @@ class SlurmLauncher:
     def _experiment_info(self, job: Job) -> ExperimentInfo:
         """The jobs in the output of the launch script that submitted this one."""
         texts = map(_text, (self._output_file(job.spec), *self._output_files()))
-        return next(
-            (experiment for experiment in map(job.spec.launch.told_by, texts) if job.id in experiment.job_ids),
-            ExperimentInfo(),
-        )
+        return next((info for info in map(job.spec.launch.told_by, texts) if job.id in info.job_ids), ExperimentInfo())
 
     def _job(self, spec: JobSpec, job_id: str, told_ids: Sequence[str], submitted_s: float) -> Job:
         """The job with the id that a script printed; its name in the scheduler may differ.

@@ -107,7 +107,7 @@ def test_a_figure_with_no_blank_or_many_before_it(table: Path) -> None:
 def test_a_figure_that_nothing_gives(table: Path) -> None:
     with pytest.raises(EditError) as error:
         document(table, ROWS, (0, {"step_time_s": 1.6, "tokens_per_s": 40960.0}))
-    assert str(error.value) == "nothing says what mfu of tiny_1b_bf16[H100x8] would be"
+    assert str(error.value) == "there is no new value for mfu of tiny_1b_bf16[H100x8]"
 
 
 def test_a_figure_that_stands_at_the_table(table: Path) -> None:

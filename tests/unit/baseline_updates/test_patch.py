@@ -81,7 +81,7 @@ def test_below_the_top_of_another_repository_git_would_do_nothing(
 def test_a_name_that_no_diff_can_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     patch = make_patch([proposal(tmp_path / name)])
-    why = f"{tmp_path / name} cannot be changed: its name cannot stand in a diff"
+    why = f"{tmp_path / name} cannot be changed: its name is not allowed in a diff"
     assert (patch.text, patch.left_out) == ("", (LeftOut("tiny_1b_bf16[H100x8]", "eos", why),))
 
 

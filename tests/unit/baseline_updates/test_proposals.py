@@ -148,9 +148,9 @@ def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Fin
         ({"outcome": "error", "measured": {}}, "was not measured and judged, but ended as 'error'"),
         ({"outcome": "expected_failure"}, "was not measured and judged, but ended as 'expected_failure'"),
         ({"cluster": "replay"}, "was replayed without its cluster; add --gsw-cluster=NAME to the replay"),
-        ({"job": None}, "is of a log alone, and nobody knows how its job ended"),
-        ({"job": replace(JOB, state=JobState.REPLAYED)}, "is of a log alone, and nobody knows how its job ended"),
-        ({"job": replace(JOB, id="a\nb")}, "is of a log alone, and nobody knows how its job ended"),
+        ({"job": None}, "has only a log; the end of its job is unknown"),
+        ({"job": replace(JOB, state=JobState.REPLAYED)}, "has only a log; the end of its job is unknown"),
+        ({"job": replace(JOB, id="a\nb")}, "has only a log; the end of its job is unknown"),
         ({"measured": {"step_time_s": None}}, "has no figure"),
         ({"measured": {"step_time_s": 0.0}}, "has no figure"),
         ({"cluster": "a b"}, "has a cluster whose name no table takes"),
@@ -227,7 +227,7 @@ def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tabl
     ]
     assert propose(timeless, tables).proposed[0].accepted.date == "2026-11-24"
     nameless = [varied(one, run_id="night") for one in timeless]
-    assert why(propose(nameless, tables)) == [f"{ROW} on eos: no record says when its job ended"]
+    assert why(propose(nameless, tables)) == [f"{ROW} on eos: no record has the end of its job"]
 
 
 def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables: Find) -> None:

@@ -459,7 +459,7 @@ class SchemaBehaviour:
                 with pytest.raises(HistoryUnusableError) as caught:
                     ask()
                 assert str(caught.value) == (
-                    f"the history {history.shown} is of version 7, and this pytest-gsw knows version 1\n"
+                    f"the history {history.shown} is of version 7, and this pytest-gsw reads version 1\n"
                     "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
                 )
 

@@ -189,7 +189,7 @@ def test_a_row_that_was_never_fast_enough_is_told_how_to_accept_that() -> None:
     always = spell(*seen_runs, usual=None, is_always=True)
     assert only(always).change is None
     never = f"{ROW} was never within its tolerance on eos; if that is how it is"
-    assert advice_line(only(always)) == f"{never}, 5 runs tell the figure that it may have there"
+    assert advice_line(only(always)) == f"{never}, 5 runs are needed for the figure that it may have there"
     six = spell(*[seen(number) for number in range(6)], usual=None, is_always=True)
     runs = " ".join(seen(number).run_id for number in range(1, 6))
     assert advice_line(only(six)) == f"{never}: pytest-gsw baseline propose '--row={ROW}' --cluster=eos {runs}"

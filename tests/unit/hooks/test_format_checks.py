@@ -7,7 +7,7 @@ from typing import Any
 from pytest_gsw import LineFormat
 from pytest_gsw.hooks.checks import format_problems
 
-REFUSED = "parse: not asked any more, write reader(), see pytest_gsw_log_format in docs/hooks.md"
+REFUSED = "parse: no longer called, write reader(), see pytest_gsw_log_format in docs/hooks.md"
 
 
 class Tick(LineFormat):

@@ -170,7 +170,7 @@ def test_a_script_that_refuses_the_staging_area(spec: JobSpec) -> None:
     spec.script.write_text(f'{HEAD}if [ -n "${{STAGE_PATH+x}}" ]; then\n    exit 1\nfi\n')
     problem = variables_problem(spec, {"STAGE_PATH": "/stage"})
     assert str(problem) == (
-        "the launch script does not start where STAGE_PATH is set\n\n"
+        "the launch script does not start if STAGE_PATH is set\n\n"
         f"said at    {spec.script}:5\n"
         "next       it submits by itself: `launcher: nemo-run`, and LLMB_INSTALL in `environment` of the cluster"
     )

@@ -195,7 +195,7 @@ def test_where_nobody_tells_of_steps_the_end_is_not_known() -> None:
     assert poller.poll([job()])["a"].state is JobState.RUNNING
     slurm.now_s = RECORD_WAIT_S
     assert poller.poll([job()])["a"].reason == (
-        "ended, but nobody tells how its steps did: Problem talking to the database: Connection refused"
+        "ended, but the ends of its steps are unknown: Problem talking to the database: Connection refused"
     )
 
 

@@ -102,7 +102,7 @@ def test_several(tmp_path: Path) -> None:
     with pytest.raises(LogError) as several:
         find_log(tmp_path, GLOB, "7", nccl_trace=False)
     assert str(several.value) == (
-        "2 logs of job 7, and nothing tells which of them it wrote\n"
+        "2 logs of job 7, and it is unknown which of them it wrote\n"
         "\n"
         f"searched   {tmp_path}/results/*/fp8/70b/64/log-maxtext_llama2_70b_64_7.out\n"
         f"candidate  {old}\n"

@@ -250,7 +250,7 @@ def test_a_file_that_may_be_a_living_ones_is_left_alone(tmp_path: Path, content:
     assert path.read_text() == content
     if not content:
         assert told.endswith(
-            f"next: {path} does not tell which; if no session of the run is left, remove it, and resume again"
+            f"next: {path} does not name it; if no session of the run is left, remove it, and resume again"
         )
 
 
@@ -323,9 +323,7 @@ def test_a_file_system_that_does_not_tell(tmp_path: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", write)
         told = refusal(tmp_path)
-    assert told.startswith(
-        f"whether another session owns the run {tmp_path.name} cannot be told: {os.strerror(number)}: {tmp_path}"
-    )
+    assert told.startswith(f"the owner of the run {tmp_path.name} is unknown: {os.strerror(number)}: {tmp_path}")
     assert told.endswith(f"next: is the file system there, and may you write to it? ls -la {tmp_path}")
     assert files(tmp_path) == []
     RunLock(tmp_path, LONG_S).take(pytest.fail)

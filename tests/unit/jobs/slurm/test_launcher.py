@@ -109,13 +109,13 @@ def test_ended_jobs_are_two_questions(say: Say) -> None:
             said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
             NO_ACCOUNTING,
             DOWN,
-            "ended, but nobody tells the exit code: Slurm accounting storage is disabled",
+            "ended, but its exit code is unknown: Slurm accounting storage is disabled",
         ),
         (
             said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
             said("1|RUNNING|0:0|0:0|None|n1|1000|1001|Unknown|gsw-a\n"),
             PURGED,
-            "ended, but nobody tells the exit code: no record yet",
+            "ended, but its exit code is unknown: no record yet",
         ),
         (
             PURGED,
@@ -253,7 +253,7 @@ def test_a_job_that_sbatch_sends_to_another_cluster_is_cancelled_there(say: Say,
         (
             "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit)\n",
             "sbatch refused the job: Job violates accounting/QOS policy (job submit limit)",
-            "sacctmgr show qos; squeue --me tells which of your jobs count against a limit",
+            "sacctmgr show qos; squeue --me shows which of your jobs count against a limit",
         ),
         (
             "sbatch: error: Unable to open file /r/launch.sh\n",
@@ -508,7 +508,7 @@ def test_no_word_of_a_job_is_not_the_word_that_there_is_none(say: Say, squeue: O
     assert type(error) is SchedulerUnreachableError
     assert error.fact == f"whether row was submitted is not known: squeue: {squeue.problem}"
     assert dict(error.evidence)["command"].endswith(" --name=gsw-a")
-    assert error.advice == "scontrol ping; squeue --name=gsw-a tells whether the job was taken all the same"
+    assert error.advice == "scontrol ping; squeue --name=gsw-a shows if the job was accepted nevertheless"
 
 
 def test_a_queue_without_the_job_is_the_word_that_there_is_none(say: Say) -> None:
