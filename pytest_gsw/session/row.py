@@ -40,8 +40,8 @@ from pytest_gsw.results.row_text import (
     has_failed,
     ignored_text,
     outdated_text,
+    reported_status,
     telling_line,
-    told,
     unused_text,
 )
 from pytest_gsw.session.collect import fail
@@ -549,7 +549,7 @@ class SessionRow:
             found = self._judge(run, measurement)
         record, canaries = self._record(found, run), self._config.stash[CANARIES]
         facts, strict = partial(self._facts, record, self._since), self._settings.strict
-        row = told(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
+        row = reported_status(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
         return row.outcome.pytest, row.text
 
     def _raised(self, error: Exception) -> HookError:
