@@ -45,7 +45,7 @@ from pytest_gsw.results.row_text import (
     unused_text,
 )
 from pytest_gsw.session.collect import fail
-from pytest_gsw.session.session_history import SessionHistory
+from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from pytest_gsw.session.settings import CANARIES, CLUSTER_PEERS, EXECUTOR, SESSION_HISTORY, SETTINGS, Settings
 from pytest_gsw.session.terminal import OUTCOME_COUNTS
 from pytest_gsw.stats.cluster_effect import ClusterEffect
@@ -725,7 +725,7 @@ class SessionRow:
         from pytest_gsw.session.session_report import row_alarms
 
         cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
-        beside = self._config.stash[CLUSTER_PEERS].beside(cluster_effect)
+        beside = self._peers.adjustment_for(cluster_effect)
         past = replace(self.source.past(run, self.source.accepted(run)[0]), beside=beside)
         found, self._since = row_alarms(record, past, self._config.stash[SESSION_HISTORY].acknowledged)
         return found
@@ -755,7 +755,7 @@ class SessionRow:
         slow_nodes = self._slow_nodes(run, verdict)
         fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
-        first, beside = run.jobs[0], self._config.stash[CLUSTER_PEERS].beside(verdict.cluster_effect)
+        first, beside = run.jobs[0], self._peers.adjustment_for(verdict.cluster_effect)
         return RowResult(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             redact(fact, os.environ),  # a log may call its ranks anything
@@ -775,7 +775,7 @@ class SessionRow:
         """
         settings, session_history, jobs = self.source.settings, self._config.stash[SESSION_HISTORY], len(run.jobs)
         repeats = settings.repeats
-        if self.baseline.expected_failure or (jobs >= repeats.most and not self._config.stash[CLUSTER_PEERS].may_speak):
+        if self.baseline.expected_failure or (jobs >= repeats.most and not self._peers.effect_may_change):
             return Done()
         run = self._with_evidence(run)
         if self.source.not_comparable(run) is not None:
@@ -795,6 +795,10 @@ class SessionRow:
         before_s = self.source.past(run, accepted).previous_failed_seconds
         return decide(run, verdicts, Context(repeats, settings.strict, before_s, session_history.slow_nodes))
 
+    @property
+    def _peers(self) -> ClusterPeers:
+        return self._config.stash[CLUSTER_PEERS]
+
     def _tell_others(self, run: Run) -> None:
         """Tell the other rows what the first job took; of a row that has changed since, other runs are known."""
         first = run.jobs[0]
@@ -802,20 +806,16 @@ class SessionRow:
         had_slow_node = self._config.stash[SESSION_HISTORY].had_slow_node(
             first.status.nodes, first.status.end_s or time.time()
         )
-        self._config.stash[CLUSTER_PEERS].note(self.baseline.id, first_s, had_slow_node=had_slow_node)
+        self._peers.add_first_job(self.baseline.id, first_s, had_slow_node=had_slow_node)
 
     def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
         """What the other rows may come to say of the run; of a canary, which tells it to them, they say nothing."""
-        return (
-            (None,)
-            if self.baseline.canary
-            else self._config.stash[CLUSTER_PEERS].bounds(self.baseline.id, self.tolerance)
-        )
+        return (None,) if self.baseline.canary else self._peers.possible_effects(self.baseline.id, self.tolerance)
 
     def _cluster_effect(self) -> ClusterEffect | None:
         if self.baseline.canary:
             return None
-        return self.source.cluster_effect or self._config.stash[CLUSTER_PEERS].now(self.baseline.id, self.tolerance)
+        return self.source.cluster_effect or self._peers.effect_so_far(self.baseline.id, self.tolerance)
 
     def _judged_s(self, run: Run) -> float | None:
         measurement = self._measured(run.job_id, run.status)
