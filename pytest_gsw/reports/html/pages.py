@@ -412,12 +412,10 @@ def _all_rows(report: RunReport) -> ET.Element | None:
     caption = f"{plural(len(report.rows) + len(report.unrecorded), 'row')}, the worst first"
     places = {kind: place for place, kind in enumerate(KINDS)}
     lines = [(places[row.kind], _list_line(row)) for row in report.worst_first]
-    lines += [(places[severity.ERROR.kind], _missing_line(one, len(heads))) for one in report.unrecorded]
+    for one in report.unrecorded:
+        link = element("a", one.id, href="#missing")
+        lines.append((places[severity.ERROR.kind], [link, kind_cell(severity.ERROR), *[""] * (len(heads) - 2)]))
     return table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
-
-
-def _missing_line(one: Unrecorded, cells: int) -> list[Content]:
-    return [element("a", one.id, href="#missing"), kind_cell(severity.ERROR), *[""] * (cells - 2)]
 
 
 def _list_line(row: Row) -> list[Content]:
@@ -673,13 +671,11 @@ def _spread(times_s: Sequence[float]) -> str:
 
 
 def _causes(report: RunReport) -> ET.Element | None:
-    lines = [_cause(cause) for cause in report.causes[:_ALL_CAUSES]]
+    lines: list[Sequence[Content]] = []
+    for one in report.causes[:_ALL_CAUSES]:
+        nodes, advice = (element("td", text or None, class_="long") for text in (one.nodes, one.advice))
+        lines.append((one.fact, f"{len(one.rows)}", nodes, advice))
     return table("causes", "Why rows could not be measured", ["cause", "rows", "nodes", "advice"], lines)
-
-
-def _cause(cause: Cause) -> Sequence[Content]:
-    nodes, advice = (element("td", text or None, class_="long") for text in (cause.nodes, cause.advice))
-    return cause.fact, f"{len(cause.rows)}", nodes, advice
 
 
 def _failed_nodes_table(report: RunReport) -> ET.Element | None:
@@ -861,6 +857,7 @@ def row_page(
     log = section("log", "Last lines of the log", *_log(ends))
     # The log comes first for an error, the figures for a slow row.
     first, last = (log, None) if row.needs is severity.ERROR else (None, log)
+    run_facts = row_text.run_facts(record, "", "")
     main = [
         element("h1", record.row.id),
         element("p", badge, " ", change(row), class_="headline"),
@@ -872,10 +869,10 @@ def row_page(
         section("next", "What to type next", command_list(all_commands(row, report.run.directory))),
         section("figures", "Figures", _figures(row)),
         section("runs", "Runs", figure(history_plot(row, pages)), _runs_table(row, pages, then_s)),
-        section("steps", "Steps", figure(steps_plot(record)), _steps(record)),
+        section("steps", "Steps", figure(steps_plot(record)), fact_list(one for one in run_facts if one[0] == "steps")),
         section("jobs", "Jobs", _jobs_of_row(row)),
         last,
-        section("facts", "Facts", fact_list(_facts(record))),
+        section("facts", "Facts", fact_list(_facts(record, run_facts))),
     ]
     return page(f"{record.row.id}: {word} on {record.run.cluster}, {minute(report.begin_s)}", main, links, root="../")
 
@@ -984,10 +981,6 @@ def _change(point: Point, row: Row, then_s: Mapping[str, float]) -> str:
     return change if today_s is None or against == f"{today_s:.4g} s" else f"{change} against {against}"
 
 
-def _steps(record: Record) -> ET.Element | None:
-    return fact_list((name, value) for name, value in row_text.run_facts(record, "", "") if name == "steps")
-
-
 def _jobs_of_row(row: Row) -> ET.Element | None:
     heads = ["job", "state", f"{row.record.judged_metric.label} (s)", "nodes", "submitted", "queue", "ran", "note"]
     return table("jobs", "Every job of the row in this run", heads, [_job_of_row(job, row.record) for job in row.jobs])
@@ -1023,10 +1016,10 @@ def _log(ends: Sequence[LogEnd]) -> list[Content]:
     return parts
 
 
-def _facts(record: Record) -> list[tuple[str, str]]:
+def _facts(record: Record, run_facts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     image_from = f"({record.run.image_from})" if record.run.image_from else ""
     return [
-        *((name, value) for name, value in row_text.run_facts(record, "", "") if name not in _ELSEWHERE),
+        *((name, value) for name, value in run_facts if name not in _ELSEWHERE),
         ("run", record.run.id),
         ("cluster", record.run.cluster),
         ("workload", f"{record.row.workload} ({record.row.framework})"),
