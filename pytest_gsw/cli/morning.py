@@ -16,7 +16,7 @@ from pytest_gsw.reports.run_report import Run, RunReport
 from pytest_gsw.results.run_id import LAST
 from pytest_gsw.results.suggested_commands import next_commands
 
-#: Of findings, and of alarms, so many are listed.
+#: The most findings, and the most alarms, that are listed.
 _LISTED = 10
 
 
@@ -51,7 +51,7 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "", f"and {more} more: {command('pytest-gsw', 'report', LAST)} has all"
     for suspect in (one for slow in report.slow_nodes.values() for one in slow):
         yield "slow", slow_since_text(suspect)
-    for failing in (one for blamed in report.blamed_nodes.values() for one in blamed):
+    for failing in (one for blamed in report.nodes_failing_jobs.values() for one in blamed):
         yield "fails jobs", failing_text(failing)
     following = next_commands(report.records, report.run.directory, report.incident)
     if not following:

@@ -1,1 +1,1 @@
-"""What is told of a run afterwards: pages and CI's formats."""
+"""The report of a run: its value, its pages, and texts for CI."""

@@ -140,7 +140,7 @@ class Row:
     @cached_property
     def jobs(self) -> tuple[JobFacts, ...]:
         """Its jobs in the order of their submission."""
-        return tuple(sorted(self.record.jobs.all, key=as_submitted))
+        return tuple(sorted(self.record.jobs.all, key=submission_order))
 
 
 def begin_of_job(job: JobFacts) -> float:
@@ -148,7 +148,7 @@ def begin_of_job(job: JobFacts) -> float:
     return job.submit_s or job.start_s or job.end_s or 0.0
 
 
-def as_submitted(job: JobFacts) -> tuple[float, ByNumber]:
+def submission_order(job: JobFacts) -> tuple[float, ByNumber]:
     """The sort key of jobs in the order of their submission.
 
     Slurm's times are whole seconds; jobs of one second are in the order of their ids.
@@ -163,10 +163,10 @@ def worst_first(row: Row) -> tuple[int, float, ByNumber]:
 
 def is_slow(record: Record) -> bool:
     """True if a row is slower than its tolerance allows, whatever the reason."""
-    return record.by_own_metric in outcomes.SLOW and not is_doubted(record)
+    return record.by_own_metric in outcomes.SLOW and not is_implausible(record)
 
 
-def is_doubted(record: Record) -> bool:
+def is_implausible(record: Record) -> bool:
     """True if the measured figure is not plausible."""
     return record.reason in DOUBTS
 
@@ -179,7 +179,7 @@ def device(accelerator: str) -> str:
 def page_names(node_ids: Iterable[str]) -> dict[str, str]:
     """The name of each row's page: letters, digits, ``_`` and ``-``, and different ones for different rows.
 
-    A row's page has the same name every run, so that a link to it stays right. Names that differ only in case are
+    A row's page has the same name in every run: links to it stay right. Names that differ only in case are
     one file on some file systems.
     """
     wanted = {node_id: re.sub(r"[^A-Za-z0-9-]+", "_", node_id.rpartition("::")[2]).strip("_-") for node_id in node_ids}
@@ -352,7 +352,7 @@ class RunListEntry:
 
 @dataclass(frozen=True)
 class RunReport:
-    """A run, for all renderers: the screen, pages, texts for CI."""
+    """A run as pages, texts for CI and commands lay it out."""
 
     run_id: str
     run: Run
@@ -361,15 +361,15 @@ class RunReport:
     #: By cluster, the nodes that make jobs slow.
     slow_nodes: Mapping[str, tuple[SlowNode, ...]] = field(default_factory=dict)
     #: By cluster, the nodes on which more jobs fail than by chance.
-    blamed_nodes: Mapping[str, tuple[FailingNode, ...]] = field(default_factory=dict)
+    nodes_failing_jobs: Mapping[str, tuple[FailingNode, ...]] = field(default_factory=dict)
     #: By cluster, its other nodes; nothing without a history.
-    sound_nodes: Mapping[str, KnownGoodNodes] = field(default_factory=dict)
+    known_good_nodes: Mapping[str, KnownGoodNodes] = field(default_factory=dict)
     #: The alarms of its rows and its clusters' nodes: those that page first.
     alarms: tuple[Alarm, ...] = ()
     #: By cluster, the text of all of its rows together.
-    told: Mapping[str, ClusterText] = field(default_factory=dict)
+    cluster_texts: Mapping[str, ClusterText] = field(default_factory=dict)
     #: The runs of its clusters in the history, the oldest first; nothing without a history.
-    listed: tuple[RunListEntry, ...] = ()
+    history_runs: tuple[RunListEntry, ...] = ()
 
     @property
     def replay_of(self) -> str:
@@ -399,7 +399,7 @@ class RunReport:
     @property
     def incident_since(self) -> str:
         """The onset of the incident and the changes at that time; empty if unknown."""
-        known = self.told.get(cluster_of(self.records[0])) if self.records else None
+        known = self.cluster_texts.get(cluster_of(self.records[0])) if self.records else None
         return "" if known is None else known.since
 
     @cached_property
@@ -416,7 +416,7 @@ class RunReport:
         return tuple(Unrecorded(name, why, _manifest_facts(self.run.noted.rows.get(name, {}))) for name, why in missing)
 
     @property
-    def left(self) -> int:
+    def unjudged(self) -> int:
         """The number of rows that its session, which has ended, did not judge."""
         return [one.why for one in self.unrecorded].count(left_text(self.run.directory))
 
@@ -439,12 +439,12 @@ class RunReport:
         return {one.word: count for one, count in counts.items()}
 
     @property
-    def as_listed(self) -> RunListEntry:
+    def list_entry(self) -> RunListEntry:
         """The run in short, with its rows that have no record."""
         return RunListEntry(self.run_id, self.begin_s or 0.0, self.outcomes, self.incident is not None)
 
     @cached_property
-    def turned(self) -> Mapping[str, list[Alarm]]:
+    def alarms_by_state(self) -> Mapping[str, list[Alarm]]:
         """Its alarms that are new, ongoing, and fixed in it."""
         return by_state(self.alarms, {self.run_id, *(record.run.id for record in self.records)})
 
@@ -498,7 +498,7 @@ class RunReport:
     def jobs(self) -> tuple[RunJob, ...]:
         """All its jobs in the order of their submission."""
         jobs = (RunJob(row, job) for row in self.rows for job in row.jobs)
-        return tuple(sorted(jobs, key=lambda one: as_submitted(one.facts)))
+        return tuple(sorted(jobs, key=lambda one: submission_order(one.facts)))
 
     @cached_property
     def failing_nodes(self) -> tuple[tuple[str, int, int], ...]:
@@ -534,7 +534,7 @@ LISTED_RUNS = 14
 #: Outcomes that follow from the figure and the limit alone.
 _BY_FIGURE = frozenset({Outcome.PASSED.value, Outcome.IMPROVED.value, Outcome.REGRESSED.value})
 
-#: By row and cluster, what clusters have accepted.
+#: Accepted figures by row and cluster.
 AllAccepted = Mapping[str, Mapping[str, Accepted]]
 
 
@@ -546,7 +546,7 @@ def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> AllAccepte
 
 
 class HistoryReader:
-    """A history as one report reads it: each cluster once, so that all of the report is of one moment.
+    """A history as one report reads it: each cluster once, and all of the report of one moment.
 
     Args:
         history: All runs.
@@ -601,7 +601,7 @@ class HistoryReader:
         return tuple(dict.fromkeys(key.cluster for key in keys if key is not None and key in self.histories))
 
     def cluster_texts(self, records: Iterable[Record]) -> dict[str, ClusterText]:
-        """By cluster, the text of its runs until this one for all of its rows together."""
+        """The text of each cluster's runs until this one, for all of its rows together, by cluster."""
         current_run: dict[str, dict[str, Point]] = {}
         together: dict[str, ClusterHistory] = {}
         for record in records:
@@ -638,7 +638,7 @@ class HistoryReader:
 def _with_never_judged(
     recorded: Mapping[str, tuple[RowOutcome, ...]], there: Iterable[RunState]
 ) -> Mapping[str, tuple[RowOutcome, ...]]:
-    """By row, the outcomes of a cluster's runs, with an error for each row that one of them never judged."""
+    """The outcomes of a cluster's runs by row, with an error for each row that one of them never judged."""
     found = {row: {one.run_id: one for one in of_row} for row, of_row in recorded.items()}
     times_s: dict[str, float] = {}
     for one in (one for of_row in recorded.values() for one in of_row):
@@ -725,13 +725,13 @@ def _build_report(run_id: str, records: Sequence[Record], run: Run, reader: Hist
         run,
         rows,
         slow_nodes=redact({cluster: suspects for cluster, suspects in slow.items() if suspects}, os.environ),
-        blamed_nodes=redact({cluster: of.failing for cluster, of in nodes.items() if of.failing}, os.environ),
-        sound_nodes=redact({cluster: of.sound for cluster, of in nodes.items()}, os.environ),
+        nodes_failing_jobs=redact({cluster: of.failing for cluster, of in nodes.items() if of.failing}, os.environ),
+        known_good_nodes=redact({cluster: of.sound for cluster, of in nodes.items()}, os.environ),
         alarms=alarms,
-        told=reader.cluster_texts(records),
+        cluster_texts=reader.cluster_texts(records),
     )
     incidents = {seen.run_id for one in alarms if one.spell.kind is Kind.INCIDENT for seen in one.spell.runs}
-    return replace(report, listed=reader.runs(report.clusters, incidents))
+    return replace(report, history_runs=reader.runs(report.clusters, incidents))
 
 
 def _row_history(record: Record, histories: Mapping[SeriesKey, RowHistory]) -> RowHistory:
@@ -764,8 +764,8 @@ def _build_rows(records: Sequence[Record], reader: HistoryReader | None) -> tupl
 # -- references of earlier runs ----------------------------------------------------------------------
 
 
-def judged_by(rows: Iterable[Row], history: History) -> dict[tuple[str, str], dict[str, float]]:
-    """By row and cluster, the reference of each of its newest runs in seconds, if one is not the current reference.
+def past_references(rows: Iterable[Row], history: History) -> dict[tuple[str, str], dict[str, float]]:
+    """The references of each row's newest runs in seconds, by row and cluster, if one is not the current reference.
 
     Records are read of such rows alone: it takes longer than all else that a page needs.
 

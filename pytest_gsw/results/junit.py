@@ -29,7 +29,7 @@ from pytest_gsw.results.junit_names import (
 )
 from pytest_gsw.results.missing_records import never_judged
 from pytest_gsw.results.record import Record, read_record, record_files, record_name
-from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text, told
+from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text, reported_status
 from pytest_gsw.results.suggested_commands import again, offline
 from pytest_gsw.results.summary import ClusterResult, incident_of
 from pytest_gsw.stats.verdict import Reason
@@ -254,7 +254,7 @@ def _incident(incident: ClusterResult) -> ET.Element:
 
 def _outcome(record: Record, strict: bool, facts: Callable[[], Sequence[tuple[str, str]]]) -> ET.Element | None:
     """The element of an outcome; an unknown one is an error, never a pass."""
-    row = told(record, facts, strict=strict)
+    row = reported_status(record, facts, strict=strict)
     match row.outcome.pytest:
         case "passed":
             return None

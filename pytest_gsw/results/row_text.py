@@ -202,7 +202,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
     ``canaries`` are the canary rows that were too slow in the session, if known.
     """
     fact = f"inconclusive: {record.fact}"
-    if verdict.own is not Outcome.INCONCLUSIVE:  # one of the site's metrics is, which the fact says
+    if verdict.own is not Outcome.INCONCLUSIVE:  # one of the site's metrics is, and the fact has it
         return fact
     unusual = "the cluster is not in its usual state"
     match verdict.reason:
@@ -518,7 +518,7 @@ class RowLine:
         ``ids`` is the width of ids; a longer one moves the rest.
         """
         longest = min(_LONGEST_ID, max(_SHORTEST_ID, width - _BESIDE_ID))
-        name = shortened(self.row, longest).ljust(min(ids, MOST_FOR_IDS, longest))
+        name = without_middle(self.row, longest).ljust(min(ids, MOST_FOR_IDS, longest))
         head = f"{name}  {self.word.ljust(_WORD)}"
         return f"{name}  ", self.word.ljust(_WORD), fitted(self.parts, width - len(head))
 
@@ -601,7 +601,7 @@ def fitted(parts: Sequence[str], room: int) -> str:
     return text
 
 
-def shortened(text: str, width: int) -> str:
+def without_middle(text: str, width: int) -> str:
     """A text without its middle if it is too long."""
     if len(text) <= max(width, 8):
         return text
@@ -634,7 +634,7 @@ def _job(record: Record) -> str:
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportedStatus:
     """A row as pytest and JUnit report it."""
 
     #: The reported outcome: with ``gsw_strict`` a row that is too fast has failed.
@@ -644,14 +644,14 @@ class Told:
     text: str
 
 
-def told(
+def reported_status(
     record: Record,
     facts: Callable[[], Sequence[tuple[str, str]]],
     *,
     strict: bool,
     verdict: Verdict | None = None,
     canaries: Sequence[str] = (),
-) -> Told:
+) -> ReportedStatus:
     """A row as pytest and JUnit report it, by its verdict as it was judged, or else by that of its record.
 
     The facts are its files and commands; most rows do not need them. If ``strict``, rows faster than the tolerance
@@ -663,21 +663,21 @@ def told(
         outcome = outcomes.REGRESSED if outcome.pytest != "failed" else outcome
     match outcome.pytest:
         case "passed":
-            return Told(outcome, "", "")
+            return ReportedStatus(outcome, "", "")
         case "xfailed":
-            return Told(outcome, record.fact, "")
+            return ReportedStatus(outcome, record.fact, "")
         case "skipped" if outcome is outcomes.PROFILED:
             judged = "  ".join(figures(record))
             why = f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
-            return Told(outcome, why, why)
+            return ReportedStatus(outcome, why, why)
         case "skipped" if verdict is None:
-            return Told(outcome, record.fact, f"inconclusive: {record.fact}")
+            return ReportedStatus(outcome, record.fact, f"inconclusive: {record.fact}")
         case "skipped" if verdict is not None:
-            return Told(outcome, record.fact, inconclusive_text(record, verdict, canaries))
+            return ReportedStatus(outcome, record.fact, inconclusive_text(record, verdict, canaries))
         case "failed" if verdict is not None:
-            return Told(outcome, record.fact, failure_text(record, verdict, facts()))
+            return ReportedStatus(outcome, record.fact, failure_text(record, verdict, facts()))
         case _:
-            return Told(outcome, record.fact, "\n".join([record.fact, "", *fact_lines(facts())]))
+            return ReportedStatus(outcome, record.fact, "\n".join([record.fact, "", *fact_lines(facts())]))
 
 
 def has_failed(outcome: str, reason: str, *, strict: bool) -> bool:

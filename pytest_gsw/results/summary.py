@@ -17,7 +17,7 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_lists import expand, named_nodes
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import hides_loss, line_of, shortened
+from pytest_gsw.results.row_text import hides_loss, line_of, without_middle
 from pytest_gsw.results.severity import ACCEPTED
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 from pytest_gsw.stats.verdict import Outcome, Reason, compare
@@ -117,7 +117,7 @@ _CELLS = 24
 _WELL = frozenset({outcomes.PASSED, outcomes.IMPROVED, outcomes.EXPECTED_FAILURE, outcomes.PROFILED})
 
 
-#: By its name, rows that differ in their number of GPUs alone.
+#: Rows that differ in their number of GPUs alone, by the name of their case.
 _Cases = Mapping[str, Mapping[int, Record]]
 
 
@@ -190,7 +190,7 @@ def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
     by_gpus: dict[int, list[Record]] = {}
     for record in sorted(rows, key=lambda one: one.row.gpus):
         by_gpus.setdefault(record.row.gpus, []).append(record)
-    heads = [f"{shortened(name, max(20, width // 2))} on {plural(number, 'GPU')}" for number in by_gpus]
+    heads = [f"{without_middle(name, max(20, width // 2))} on {plural(number, 'GPU')}" for number in by_gpus]
     long = max(map(len, heads))
     return [
         f"{head.ljust(long)}  {_shared_text(of_number)}"
@@ -220,7 +220,7 @@ def _as_many_as_fit(cases: _Cases, gpus: Sequence[int], width: int) -> tuple[int
 
 def _part(cases: _Cases, gpus: Sequence[int], width: int) -> list[str]:
     rows = [
-        (shortened(name, width - _CELLS), *(_cell(by_gpus.get(number)) for number in gpus))
+        (without_middle(name, width - _CELLS), *(_cell(by_gpus.get(number)) for number in gpus))
         for name, by_gpus in cases.items()
         if any(number in by_gpus for number in gpus)
     ]
@@ -419,7 +419,7 @@ def standing(rows: Sequence[RowProgress], gpus: float = math.inf, full: str = ""
     pending = [row.status for row in rows if row.status is not None and row.status.state is JobState.PENDING]
     reasons = sorted({status.reason for status in pending if status.reason and status.reason != "None"})
     in_use = rounded(sum(row.gpus for row in running), "GPU")
-    # Of many running jobs the one that is the furthest from its end decides how long the run is.
+    # The running job that is the furthest from its end decides how long the run is.
     last = max((row for row in running if row.steps), key=lambda row: row.left_s or 0.0, default=None)
     parts = [
         f"{len(rows) - len(open_rows)} of {len(rows)} done",

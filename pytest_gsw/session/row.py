@@ -40,12 +40,12 @@ from pytest_gsw.results.row_text import (
     has_failed,
     ignored_text,
     outdated_text,
+    reported_status,
     telling_line,
-    told,
     unused_text,
 )
 from pytest_gsw.session.collect import fail
-from pytest_gsw.session.session_history import SessionHistory
+from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from pytest_gsw.session.settings import CANARIES, CLUSTER_PEERS, EXECUTOR, SESSION_HISTORY, SETTINGS, Settings
 from pytest_gsw.session.terminal import OUTCOME_COUNTS
 from pytest_gsw.stats.cluster_effect import ClusterEffect
@@ -549,7 +549,7 @@ class SessionRow:
             found = self._judge(run, measurement)
         record, canaries = self._record(found, run), self._config.stash[CANARIES]
         facts, strict = partial(self._facts, record, self._since), self._settings.strict
-        row = told(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
+        row = reported_status(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
         return row.outcome.pytest, row.text
 
     def _hook_error(self, error: Exception) -> HookError:
@@ -727,7 +727,7 @@ class SessionRow:
         from pytest_gsw.session.session_report import row_alarms
 
         cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
-        beside = self._config.stash[CLUSTER_PEERS].beside(cluster_effect)
+        beside = self._peers.adjustment_for(cluster_effect)
         past = replace(self.source.past(run, self.source.accepted(run)[0]), beside=beside)
         found, self._since = row_alarms(record, past, self._config.stash[SESSION_HISTORY].acknowledged)
         return found
@@ -757,7 +757,7 @@ class SessionRow:
         slow_nodes = self._slow_nodes(run, verdict)
         fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
-        first, beside = run.jobs[0], self._config.stash[CLUSTER_PEERS].beside(verdict.cluster_effect)
+        first, beside = run.jobs[0], self._peers.adjustment_for(verdict.cluster_effect)
         return RowResult(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             redact(fact, os.environ),  # names of ranks in a log are arbitrary text
@@ -777,7 +777,7 @@ class SessionRow:
         """
         settings, session_history, jobs = self.source.settings, self._config.stash[SESSION_HISTORY], len(run.jobs)
         repeats = settings.repeats
-        if self.baseline.expected_failure or (jobs >= repeats.most and not self._config.stash[CLUSTER_PEERS].may_speak):
+        if self.baseline.expected_failure or (jobs >= repeats.most and not self._peers.effect_may_change):
             return Done()
         run = self._with_evidence(run)
         if self.source.not_comparable(run) is not None:
@@ -797,6 +797,10 @@ class SessionRow:
         before_s = self.source.past(run, accepted).previous_failed_seconds
         return decide(run, verdicts, Context(repeats, settings.strict, before_s, session_history.slow_nodes))
 
+    @property
+    def _peers(self) -> ClusterPeers:
+        return self._config.stash[CLUSTER_PEERS]
+
     def _note_first_job(self, run: Run) -> None:
         """Add the time of the first job to the cluster's effect; a row that has changed since is not comparable."""
         first = run.jobs[0]
@@ -804,20 +808,16 @@ class SessionRow:
         had_slow_node = self._config.stash[SESSION_HISTORY].had_slow_node(
             first.status.nodes, first.status.end_s or time.time()
         )
-        self._config.stash[CLUSTER_PEERS].note(self.baseline.id, first_s, had_slow_node=had_slow_node)
+        self._peers.add_first_job(self.baseline.id, first_s, had_slow_node=had_slow_node)
 
     def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
         """Possible effects of the cluster on the row; none for a canary, which measures the cluster itself."""
-        return (
-            (None,)
-            if self.baseline.canary
-            else self._config.stash[CLUSTER_PEERS].bounds(self.baseline.id, self.tolerance)
-        )
+        return (None,) if self.baseline.canary else self._peers.possible_effects(self.baseline.id, self.tolerance)
 
     def _cluster_effect(self) -> ClusterEffect | None:
         if self.baseline.canary:
             return None
-        return self.source.cluster_effect or self._config.stash[CLUSTER_PEERS].now(self.baseline.id, self.tolerance)
+        return self.source.cluster_effect or self._peers.effect_so_far(self.baseline.id, self.tolerance)
 
     def _judged_s(self, run: Run) -> float | None:
         measurement = self._measurement_of(run.job_id, run.status)

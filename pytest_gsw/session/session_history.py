@@ -202,11 +202,11 @@ class ClusterPeers:
         )
 
     @property
-    def may_speak(self) -> bool:
+    def effect_may_change(self) -> bool:
         """True if the run may have an effect on all rows."""
         return self._current_run is not None
 
-    def note(self, row: str, first_s: float | None, *, had_slow_node: bool = False) -> None:
+    def add_first_job(self, row: str, first_s: float | None, *, had_slow_node: bool = False) -> None:
         """Record the seconds of a row's first job; ``None`` leaves the row out."""
         if first_s is None:
             self._left_out.add(row)
@@ -215,16 +215,16 @@ class ClusterPeers:
         else:
             self._first_s.setdefault(row, first_s)
 
-    def now(self, row: str, tolerance: float) -> ClusterEffect | None:
+    def effect_so_far(self, row: str, tolerance: float) -> ClusterEffect | None:
         """The effect on a row by the jobs so far; ``None`` if there is none."""
         current_run = self._current_run
         return None if current_run is None or not self._is_adjusted(row) else current_run.effect_on(row, tolerance)
 
-    def beside(self, cluster_effect: ClusterEffect | None) -> ClusterAdjustment:
+    def adjustment_for(self, cluster_effect: ClusterEffect | None) -> ClusterAdjustment:
         """The adjustment of earlier runs and of this one."""
         return ClusterAdjustment(self.together, {} if cluster_effect is None else {self._run_id: cluster_effect.effect})
 
-    def bounds(self, row: str, tolerance: float) -> tuple[ClusterEffect | None, ...]:
+    def possible_effects(self, row: str, tolerance: float) -> tuple[ClusterEffect | None, ...]:
         """The effects that are still possible for a row whose first job has ended.
 
         Returns:

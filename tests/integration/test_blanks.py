@@ -142,7 +142,7 @@ def test_what_is_said_of_a_blank_fills_it_in(pytester: pytest.Pytester, capsys: 
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables")
     result.assert_outcomes(passed=2, errors=2)
     text = result.stdout.str()
-    said = re.search(r"into tables/facts\.yaml beside .*, and pytest-gsw (.*):\n\n(documents:\n(?: .*\n)+)", text)
+    said = re.search(r"into tables/facts\.yaml next to .*, and pytest-gsw (.*):\n\n(documents:\n(?: .*\n)+)", text)
     assert said is not None
     assert said[2] == (
         "documents:\n  - document: README.md\n    tables:\n      - line: 3\n        dtype:  # a name such as fp8\n"

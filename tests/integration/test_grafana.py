@@ -35,8 +35,8 @@ def labels(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Map
     odd = replace(
         run_of(run_records([0.06] * 9 + [-0.01])),
         slow_nodes={"eos": (suspect,)},
-        blamed_nodes={"eos": (FailingNode(("n1",), 6, 8, 0.02, named=True),)},
-        told={"eos": ClusterText(drift="drifts")},
+        nodes_failing_jobs={"eos": (FailingNode(("n1",), 6, 8, 0.02, named=True),)},
+        cluster_texts={"eos": ClusterText(drift="drifts")},
     )
     found: dict[str, frozenset[str]] = {}
     for text in (capsys.readouterr().out, f"{openmetrics(odd)}\n"):

@@ -113,10 +113,10 @@ def _cluster_findings(report: RunReport) -> Iterator[Finding]:
         text = incident.text(report.incident_since)
         kind = severity.INCIDENT.kind
         yield Finding(kind, f"cluster {name}", incident.node_id, name, text, following, table=table, whole=incident)
-    for name, told in report.told.items():
-        if told.drift:
+    for name, text_of in report.cluster_texts.items():
+        if text_of.drift:
             kind, following = severity.DRIFT.kind, history_command(name, drift=True)
-            yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", name, told.drift, following, table=table)
+            yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", name, text_of.drift, following, table=table)
 
 
 def _rank(finding: Finding) -> tuple[int, float, ByNumber]:

@@ -58,9 +58,10 @@ def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
 
 def _changes_list(report: RunReport) -> list[str]:
     """The new, ongoing and fixed alarms; nothing if there are none."""
-    if not any(report.turned.values()):
+    by_state = report.alarms_by_state
+    if not any(by_state.values()):
         return []
-    return [*(f"- **{state}** ({len(alarms)}){_alarm_names(alarms)}" for state, alarms in report.turned.items()), ""]
+    return [*(f"- **{state}** ({len(alarms)}){_alarm_names(alarms)}" for state, alarms in by_state.items()), ""]
 
 
 def _alarm_names(alarms: Sequence[Alarm]) -> str:
@@ -101,12 +102,12 @@ def _finding_line(finding: Finding) -> str:
     allowed = "" if verdict is None else percent(verdict.allowed_throughput_change)
     nodes = "" if record is None else record.nodes
     by_throughput = record is not None and not record.own_outcome
-    whole, told, since = finding.whole, finding.text, finding.since
+    whole, fact, since = finding.whole, finding.text, finding.since
     if whole is not None:  # the counts above have the rows that are part of it
-        change, allowed, told = percent(whole.change), percent(whole.allowed), whole.fact
+        change, allowed, fact = percent(whole.change), percent(whole.allowed), whole.fact
         since = finding.text.partition("\n")[0].removeprefix(whole.fact).removeprefix(", since ")
     says_it_all = bool(change) and by_throughput and finding.kind in {REGRESSED.kind, IMPROVED.kind}
-    text = "" if says_it_all else f" {_code(_shorten(told, _LONGEST_FACT))}"
+    text = "" if says_it_all else f" {_code(_shorten(fact, _LONGEST_FACT))}"
     cells = (
         _code(_shorten(finding.row, _LONGEST_FACT)),
         f"{_bold(finding.kind, finding.needs)}{text}",

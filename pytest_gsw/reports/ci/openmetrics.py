@@ -131,7 +131,7 @@ def _of_run(
 ) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     """The families that are not of a record's figures: name, help, samples."""
     yield "gsw_outcome", "Whether the row has this outcome.", _outcomes(records, report)
-    slow, failing = _each_node(report.slow_nodes), _each_node(report.blamed_nodes)
+    slow, failing = _each_node(report.slow_nodes), _each_node(report.nodes_failing_jobs)
     what = "What a slow node does to the throughput of jobs."
     yield "gsw_slow_node_throughput_change_ratio", what, ((labels, one.change) for labels, one in slow)
     what = "Share of a node's jobs that fail, where that is beyond chance."
@@ -144,7 +144,8 @@ def _of_run(
         yield "gsw_cluster_effect_ratio", what, [(of, whole.change)]
         what = "Whether the whole cluster is slower than its runs differ by."
         yield "gsw_cluster_incident", what, [(of, whole.is_incident)]
-    drifts = (({"cluster": name}, bool(told.drift)) for name, told in report.told.items() if told.drift is not None)
+    texts = report.cluster_texts.items()
+    drifts = (({"cluster": name}, bool(of.drift)) for name, of in texts if of.drift is not None)
     yield "gsw_cluster_drift", "Whether the cluster's newest runs are slower than the first ones.", drifts
     newest: dict[str, float] = {}
     for record in report.records:

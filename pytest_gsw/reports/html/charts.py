@@ -19,7 +19,7 @@ from operator import itemgetter
 
 from pytest_gsw.common.text import day, minute, named, plural, share
 from pytest_gsw.reports.html.layout import element, jobs_text, plain
-from pytest_gsw.reports.run_report import Row, device, is_doubted, is_slow
+from pytest_gsw.reports.run_report import Row, device, is_implausible, is_slow
 from pytest_gsw.results import severity
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
@@ -30,7 +30,7 @@ from pytest_gsw.stats.verdict import UNUSUAL
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.model import parse_statistic
 
-#: Pixels from the top: the whole picture, and where its data begin and end.
+#: Pixels from the top: the whole picture, and the beginning and end of its data.
 HEIGHT, TOP, FLOOR = 240, 10, 194
 
 #: The middle of marks without a value: they are on the lower edge.
@@ -359,7 +359,7 @@ def window_of(record: Record) -> tuple[int, int] | None:
         steps = [TimedStep(number, seconds) for number, seconds in zip(numbers, record.timing.series_s, strict=True)]
         try:
             if math.isclose(apply(statistic, steps), judged_s, rel_tol=_SAME):
-                # Which steps are taken does not depend on what they took: their places, then, instead of seconds.
+                # The selection of steps does not depend on their seconds: their places stand in for them.
                 chosen = select(statistic, [TimedStep(number, number - first_index) for number in numbers])
                 return round(chosen[0]), round(chosen[-1])
         except ValueError:
@@ -368,7 +368,7 @@ def window_of(record: Record) -> tuple[int, int] | None:
 
 
 def _judged_s(record: Record) -> float | None:
-    """What was measured of the job that the series is of, ``None`` where that is not known."""
+    """The measured seconds of the series' job, ``None`` if unknown."""
     if record.jobs.last is not None and record.jobs.last.judged_s is not None:
         return record.jobs.last.judged_s
     return None if record.jobs.repeats else record.judged_s
@@ -547,16 +547,16 @@ def _without_value(curve: Curve) -> list[tuple[Row, str, str]]:
     errors = [
         (row, f"error: {row.record.fact}", severity.ERROR.kind) for row in curve.rows if row.needs is severity.ERROR
     ]
-    doubted = [row for row in curve.rows if is_doubted(row.record)]
+    doubted = [row for row in curve.rows if is_implausible(row.record)]
     return [*errors, *((row, f"not believed: {row.record.reason}", severity.INCONCLUSIVE.kind) for row in doubted)]
 
 
 def _of_outcomes(curves: Sequence[Curve]) -> list[ET.Element]:
     """The legend of crosses and of rows that have not passed."""
     rows = [row for curve in curves for row in curve.rows]
-    needs = {row.needs for row in rows if row.needs.shape and not is_doubted(row.record)}
+    needs = {row.needs for row in rows if row.needs.shape and not is_implausible(row.record)}
     legend = [key(one.word, one.kind, one.shape) for one in severity.ATTENTIONS if one in needs]
-    if any(is_doubted(row.record) for row in rows):
+    if any(is_implausible(row.record) for row in rows):
         legend.append(key("not believed", severity.INCONCLUSIVE.kind, "cross"))
     if any(row.needs is severity.ERROR for row in rows):
         legend.append(key("could not be measured", severity.ERROR.kind, "cross"))
@@ -651,7 +651,7 @@ def workloads(rows: Iterable[Row]) -> Mapping[str, tuple[Curve, ...]]:
 
 def measured_rate(row: Row) -> float | None:
     """Tokens, or if unknown samples, per second; ``None`` without a plausible figure."""
-    return None if is_doubted(row.record) else _rate(row, row.record.figures.measured.get)
+    return None if is_implausible(row.record) else _rate(row, row.record.figures.measured.get)
 
 
 def documented_rate(row: Row) -> float | None:

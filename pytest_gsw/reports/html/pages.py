@@ -101,7 +101,7 @@ from pytest_gsw.reports.run_report import (
     advice_of,
     current_reference,
     device,
-    judged_by,
+    past_references,
     reference_at,
     since_line,
 )
@@ -154,7 +154,7 @@ def run_page(
         element("p", *_run_facts(report, kept), class_="run"),
         beside(INDEX, pages, pages.index(kept) if kept else 0),
         simulated_note(report.records),
-        turned_section(report),
+        changes_section(report),
         _strip(report, address_of),
         section("next", "What to type next", _next(report)),
         section("cluster", "The cluster", _incident(report), *_drift_cards(report), *_nodes(report)),
@@ -171,8 +171,8 @@ def run_page(
 
 def _strip(report: RunReport, address_of: Callable[[str], str | None]) -> ET.Element | None:
     """The runs before and this one; nothing if none before is known. A replayed run is in its own column."""
-    current_run = report.as_listed
-    before = [one for one in report.listed if one.run_id != report.run_id and one.time_s <= current_run.time_s]
+    current_run = report.list_entry
+    before = [one for one in report.history_runs if one.run_id != report.run_id and one.time_s <= current_run.time_s]
     if not before:
         return None
     shown = before if report.replay_of else [*before, current_run]
@@ -208,7 +208,7 @@ def _badge(kind: str, text: str) -> ET.Element:
 def _next(report: RunReport) -> ET.Element | None:
     """The commands to type next for the whole run."""
     listed = next_commands(report.records, report.run.directory, report.incident)
-    if left := report.left:
+    if left := report.unjudged:
         what = f"go on with {plural(left, 'row')} that the session did not judge"
         listed.insert(0, (what, resume_command(report.run.directory)))
     return command_list(listed)
@@ -217,7 +217,7 @@ def _next(report: RunReport) -> ET.Element | None:
 def _nodes(report: RunReport) -> list[ET.Element | None]:
     """The nodes that make jobs slow, or fail them."""
     slow = [signed(suspect_text(one)) for of_cluster in report.slow_nodes.values() for one in of_cluster]
-    failing = [failing_text(one) for of_cluster in report.blamed_nodes.values() for one in of_cluster]
+    failing = [failing_text(one) for of_cluster in report.nodes_failing_jobs.values() for one in of_cluster]
     return [
         _nodes_card("slow: ", slow, severity.REGRESSED.kind, "jobs.html#slow"),
         _nodes_card("fails jobs: ", failing, severity.ERROR.kind, "jobs.html#failing"),
@@ -253,7 +253,7 @@ def _incident(report: RunReport) -> ET.Element | None:
 def _drift_cards(report: RunReport) -> list[ET.Element]:
     """The drifts of whole clusters."""
     kind = severity.DRIFT.kind
-    told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in report.told.items() if one.drift]
+    told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in report.cluster_texts.items() if one.drift]
     return [element("p", sign(kind), text, class_=f"card {kind}") for text in told]
 
 
@@ -269,7 +269,7 @@ def _run_facts(report: RunReport, kept: str) -> list[Content]:
 def _end_text(report: RunReport) -> str:
     if report.goes_on:
         return "its session goes on"
-    if report.left and report.run.exit_status is None:
+    if report.unjudged and report.run.exit_status is None:
         return "its session was ended before all rows were judged"
     return f"exit status {report.exit_status}"
 
@@ -412,12 +412,10 @@ def _all_rows(report: RunReport) -> ET.Element | None:
     caption = f"{plural(len(report.rows) + len(report.unrecorded), 'row')}, the worst first"
     places = {kind: place for place, kind in enumerate(KINDS)}
     lines = [(places[row.kind], _list_line(row)) for row in report.worst_first]
-    lines += [(places[severity.ERROR.kind], _missing_line(one, len(heads))) for one in report.unrecorded]
+    for one in report.unrecorded:
+        link = element("a", one.id, href="#missing")
+        lines.append((places[severity.ERROR.kind], [link, kind_cell(severity.ERROR), *[""] * (len(heads) - 2)]))
     return table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
-
-
-def _missing_line(one: Unrecorded, cells: int) -> list[Content]:
-    return [element("a", one.id, href="#missing"), kind_cell(severity.ERROR), *[""] * (cells - 2)]
 
 
 def _list_line(row: Row) -> list[Content]:
@@ -462,11 +460,11 @@ _OF_ALARMS = {
 }
 
 
-def turned_section(report: RunReport) -> ET.Element | None:
+def changes_section(report: RunReport) -> ET.Element | None:
     """Short lists of new, ongoing and fixed alarms; nothing if there are none."""
-    if not any(report.turned.values()):
+    if not any(report.alarms_by_state.values()):
         return None
-    cards = [_changes_card(state, alarms, report) for state, alarms in report.turned.items()]
+    cards = [_changes_card(state, alarms, report) for state, alarms in report.alarms_by_state.items()]
     return section("lately", "New, ongoing and fixed", element("div", *cards, class_="turned"))
 
 
@@ -673,13 +671,11 @@ def _spread(times_s: Sequence[float]) -> str:
 
 
 def _causes(report: RunReport) -> ET.Element | None:
-    lines = [_cause(cause) for cause in report.causes[:_ALL_CAUSES]]
+    lines: list[Sequence[Content]] = []
+    for one in report.causes[:_ALL_CAUSES]:
+        nodes, advice = (element("td", text or None, class_="long") for text in (one.nodes, one.advice))
+        lines.append((one.fact, f"{len(one.rows)}", nodes, advice))
     return table("causes", "Why rows could not be measured", ["cause", "rows", "nodes", "advice"], lines)
-
-
-def _cause(cause: Cause) -> Sequence[Content]:
-    nodes, advice = (element("td", text or None, class_="long") for text in (cause.nodes, cause.advice))
-    return cause.fact, f"{len(cause.rows)}", nodes, advice
 
 
 def _failed_nodes_table(report: RunReport) -> ET.Element | None:
@@ -693,7 +689,7 @@ def _failing_nodes_table(report: RunReport) -> ET.Element | None:
     """The nodes on which jobs fail more often than by chance, by all jobs of the history."""
     lines = [
         [one.name, cluster, f"{one.failed}", f"{one.of}", share(one.usual)]
-        for cluster, failing in report.blamed_nodes.items()
+        for cluster, failing in report.nodes_failing_jobs.items()
         for one in failing
     ]
     heads = ["node", "cluster", "failed jobs", "of jobs", "usual"]
@@ -717,7 +713,7 @@ def _slow_nodes_table(report: RunReport) -> ET.Element | None:
 
 def _known_good_nodes(report: RunReport) -> Iterator[ET.Element]:
     """The number of nodes that are known good: without it, no slow node may mean no data."""
-    for cluster, sound in report.sound_nodes.items():
+    for cluster, sound in report.known_good_nodes.items():
         slow = "" if cluster in report.slow_nodes else "no node is known to make jobs slow; "
         yield element("p", f"{cluster}: {slow}{sound_text(sound)}")
 
@@ -854,13 +850,14 @@ def row_page(
         ends: The ends of its logs.
         links: Names of the run's pages, each with its address.
         pages: By run, the newest first, the addresses of its pages in others.
-        then_s: By run, its reference in seconds, see :func:`~pytest_gsw.reports.run_report.judged_by`.
+        then_s: By run, its reference in seconds, see :func:`~pytest_gsw.reports.run_report.past_references`.
     """
     record, word = row.record, row.needs.word
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
     log = section("log", "Last lines of the log", *_log(ends))
     # The log comes first for an error, the figures for a slow row.
     first, last = (log, None) if row.needs is severity.ERROR else (None, log)
+    run_facts = row_text.run_facts(record, "", "")
     main = [
         element("h1", record.row.id),
         element("p", badge, " ", change(row), class_="headline"),
@@ -872,10 +869,10 @@ def row_page(
         section("next", "What to type next", command_list(all_commands(row, report.run.directory))),
         section("figures", "Figures", _figures(row)),
         section("runs", "Runs", figure(history_plot(row, pages)), _runs_table(row, pages, then_s)),
-        section("steps", "Steps", figure(steps_plot(record)), _steps(record)),
+        section("steps", "Steps", figure(steps_plot(record)), fact_list(one for one in run_facts if one[0] == "steps")),
         section("jobs", "Jobs", _jobs_of_row(row)),
         last,
-        section("facts", "Facts", fact_list(_facts(record))),
+        section("facts", "Facts", fact_list(_facts(record, run_facts))),
     ]
     return page(f"{record.row.id}: {word} on {record.run.cluster}, {minute(report.begin_s)}", main, links, root="../")
 
@@ -984,10 +981,6 @@ def _change(point: Point, row: Row, then_s: Mapping[str, float]) -> str:
     return change if today_s is None or against == f"{today_s:.4g} s" else f"{change} against {against}"
 
 
-def _steps(record: Record) -> ET.Element | None:
-    return fact_list((name, value) for name, value in row_text.run_facts(record, "", "") if name == "steps")
-
-
 def _jobs_of_row(row: Row) -> ET.Element | None:
     heads = ["job", "state", f"{row.record.judged_metric.label} (s)", "nodes", "submitted", "queue", "ran", "note"]
     return table("jobs", "Every job of the row in this run", heads, [_job_of_row(job, row.record) for job in row.jobs])
@@ -1023,10 +1016,10 @@ def _log(ends: Sequence[LogEnd]) -> list[Content]:
     return parts
 
 
-def _facts(record: Record) -> list[tuple[str, str]]:
+def _facts(record: Record, run_facts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     image_from = f"({record.run.image_from})" if record.run.image_from else ""
     return [
-        *((name, value) for name, value in row_text.run_facts(record, "", "") if name not in _ELSEWHERE),
+        *((name, value) for name, value in run_facts if name not in _ELSEWHERE),
         ("run", record.run.id),
         ("cluster", record.run.cluster),
         ("workload", f"{record.row.workload} ({record.row.framework})"),
@@ -1173,9 +1166,9 @@ def kept_page(run_id: str) -> str:
 
 def listed_runs(reports: Iterable[RunReport]) -> tuple[RunListEntry, ...]:
     """The runs of the history and of a report, the oldest first; nothing without a history."""
-    known = {one.run_id: one for report in reports for one in report.listed}
+    known = {one.run_id: one for report in reports for one in report.history_runs}
     if known:
-        current_run = (report.as_listed for report in reports if not report.replay_of)
+        current_run = (report.list_entry for report in reports if not report.replay_of)
         known |= {one.run_id: replace(one, time_s=known.get(one.run_id, one).time_s) for one in current_run}
     return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
 
@@ -1456,7 +1449,7 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
         HistoryError: The history could not be read.
         OSError: A file cannot be written.
     """
-    then_s = {} if history is None else judged_by((row for report in reports for row in report.rows), history)
+    then_s = {} if history is None else past_references((row for report in reports for row in report.rows), history)
     newest, *others = reports
     written = {
         newest.run_id: INDEX,
@@ -1490,7 +1483,7 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
 
 
 def _pages_of_rows(reports: Iterable[RunReport], addresses: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-    """By row and run, the newest first, the address of the row's page, relative to the report's directory."""
+    """The address of each row's page, relative to the report's directory, by row and run, the newest first."""
     found: dict[str, dict[str, str]] = {}
     for report in reports:
         home = addresses[report.run_id].removesuffix(INDEX)

@@ -74,7 +74,7 @@ def test_the_run_itself_and_those_before_it(tmp_path: Path) -> None:
     run = current_run(tmp_path)
     assert run.begin_s == began(CURRENT_RUN)
     assert [one.time_s for one in listed_runs([run])] == list(map(began, NUMBERS))
-    assert run.as_listed.time_s == began(CURRENT_RUN)
+    assert run.list_entry.time_s == began(CURRENT_RUN)
 
 
 def test_since_when_a_row_is_broken(tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_the_runs_of_the_cluster_are_listed_with_their_counts(tmp_path: Path) ->
     other = row(NAME, CURRENT_RUN - 1, cluster="selene", run_id="elsewhere")
     ran = (SLOW, PASSED)
     run = report_of(*ran, before=(row(NAME, CURRENT_RUN - 1), other, *ran), directory=tmp_path)
-    assert [(one.run_id, dict(one.outcomes)) for one in run.listed] == [
+    assert [(one.run_id, dict(one.outcomes)) for one in run.history_runs] == [
         (f"night-{CURRENT_RUN - 1:03}", {"passed": 1}),
         (SLOW.run.id, {"regressed": 1, "passed": 1}),
     ]
@@ -276,7 +276,7 @@ def current_run(home: Path, excluded: str = "") -> RunReport:
 
 
 def told(run: RunReport) -> dict[str, dict[str, int]]:
-    return {one.run_id: dict(one.outcomes) for one in run.listed}
+    return {one.run_id: dict(one.outcomes) for one in run.history_runs}
 
 
 def test_a_row_that_the_run_before_never_judged_was_an_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gsw.results import outcomes, severity
 from pytest_gsw.results.record import of_content
-from pytest_gsw.results.row_text import told
+from pytest_gsw.results.row_text import reported_status
 from pytest_gsw.stats import verdict
 from tests.unit.results.records import SLOW, varied
 
@@ -74,4 +74,4 @@ def test_a_record_of_an_outcome_that_nobody_knows_is_none() -> None:
     ],
 )
 def test_strict_sessions_fail_rows_that_are_too_fast(outcome: str, reason: str, strict: bool, as_what: str) -> None:
-    assert told(varied(SLOW, outcome=outcome, reason=reason), list, strict=strict).outcome.pytest == as_what
+    assert reported_status(varied(SLOW, outcome=outcome, reason=reason), list, strict=strict).outcome.pytest == as_what

@@ -89,7 +89,7 @@ def test_what_needs_nobody(outcome: str) -> None:
 
 def test_an_incident_is_one_finding_that_has_its_rows() -> None:
     told = {"eos": ClusterText(", since 2026-11-20", "it creeps")}
-    found = findings(replace(run_of(run_records([0.06] * 10, Reason.INCIDENT)), told=told))
+    found = findings(replace(run_of(run_records([0.06] * 10, Reason.INCIDENT)), cluster_texts=told))
 
     assert [(one.kind, one.row, one.level, one.next) for one in found] == [
         ("incident", "cluster eos", Level.ERROR, "pytest-gsw history --cluster=eos"),

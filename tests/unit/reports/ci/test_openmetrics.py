@@ -50,7 +50,7 @@ def test_an_incident_is_a_sample_of_the_cluster() -> None:
 
 @pytest.mark.parametrize(("drift", "value"), [("creeps", [1.0]), ("", [0.0]), (None, [])])
 def test_a_cluster_that_creeps_is_a_sample_where_that_is_known(drift: str | None, value: list[float]) -> None:
-    told = replace(run_of((PASSED,)), told={"eos": ClusterText(drift=drift)})
+    told = replace(run_of((PASSED,)), cluster_texts={"eos": ClusterText(drift=drift)})
     found = families(told).get("gsw_cluster_drift")
     assert [sample.value for sample in (found.samples if found else ())] == value
 
@@ -142,7 +142,7 @@ def test_slow_nodes_are_told_with_what_they_cost() -> None:
 
 def test_nodes_that_fail_jobs_are_told_with_their_share() -> None:
     one = FailingNode(("n1",), 6, 8, 0.02, named=True)
-    samples = families(replace(RUN, blamed_nodes={"eos": (one,)}))["gsw_failing_node_ratio"].samples
+    samples = families(replace(RUN, nodes_failing_jobs={"eos": (one,)}))["gsw_failing_node_ratio"].samples
     assert [(sample.labels, sample.value) for sample in samples] == [
         ({"cluster": "eos", "node": "n1", "one_of": "1"}, 0.75)
     ]
