@@ -94,7 +94,7 @@ class OutcomeCounts:
         return [outcome for outcome in self._outcomes.values() if outcome]
 
     def errors_without(self, recorded: Iterable[str]) -> dict[str, str]:
-        """By node id, the facts of errors without a record, such as rows with a blank cell."""
+        """The facts of errors without a record, such as rows with a blank cell, by node id."""
         known = set(recorded)
         words = self._outcomes.items()
         return {
@@ -183,14 +183,16 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     """Write the summary of the run: notable rows, a table, counts, errors by cause, alarms, cost."""
     settings = config.stash[SETTINGS]
     reporter.ensure_newline()
-    told = config.stash.get(CLUSTER_TEXT, None)
-    where = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
-    _write_section(reporter, "accepted figures", accepted_line)
-    _write_section(reporter, outcomes.INCONCLUSIVE.text, inconclusive_line)
-    _write_section(reporter, "not judged by the newest job", lambda record: record.passed_over)
-    of_cluster = [f"{where}  {told.drift}"] if told is not None and told.drift else []
-    _write_section(reporter, "drift", lambda record: record.drift, of_cluster)
-    _write_improved(reporter)
+    reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
+    records = [report.gsw_record for report in reports if hasattr(report, "gsw_record")]
+    cluster_text = config.stash.get(CLUSTER_TEXT, None)
+    cluster = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
+    cluster_drift = [f"{cluster}  {cluster_text.drift}"] if cluster_text is not None and cluster_text.drift else []
+    _write_section(reporter, "accepted figures", records, accepted_line)
+    _write_section(reporter, outcomes.INCONCLUSIVE.text, records, inconclusive_line)
+    _write_section(reporter, "not judged by the newest job", records, lambda record: record.passed_over)
+    _write_section(reporter, "drift", records, lambda record: record.drift, cluster_drift)
+    _write_improved(reporter, reports)
     _write_slow_nodes(reporter, config)
     _write_run(reporter, config)
     slow = [one.name for one in config.stash[SESSION_HISTORY].known_slow] if SESSION_HISTORY in config.stash else []
@@ -229,10 +231,10 @@ def wrapped(line: str, width: int = WIDEST) -> list[str]:
     return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
-def _write_improved(reporter: pytest.TerminalReporter) -> None:
+def _write_improved(reporter: pytest.TerminalReporter, reports: Iterable[Any]) -> None:
     """Write the rows that are faster than their reference, and advice."""
-    reports = [report for report in reporter.getreports("passed") if hasattr(report, "gsw_record")]
-    improved = [report for report in reports if report.gsw_record.outcome == outcomes.IMPROVED.word]
+    recorded = (one for one in reports if one.outcome == "passed" and hasattr(one, "gsw_record"))
+    improved = [report for report in recorded if report.gsw_record.outcome == outcomes.IMPROVED.word]
     if not improved:
         return
     by_document = all(report.gsw_record.reference == "documented" for report in improved)
@@ -252,15 +254,14 @@ def _write_more(reporter: pytest.TerminalReporter, count: int, where: str = "eac
 def _write_section(
     reporter: pytest.TerminalReporter,
     section: str,
+    records: Iterable[Record],
     text_of: Callable[[Record], str | None],
     of_cluster: Sequence[str] = (),
 ) -> None:
     """Write the texts of the cluster and of rows that are notable in one respect, a line each."""
-    reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
-    recorded = [(report.nodeid, report.gsw_record) for report in reports if hasattr(report, "gsw_record")]
-    found = [(node_id, text) for node_id, record in recorded if (text := text_of(record))]
-    of_rows = (f"{node_id.rpartition('::')[2]}  {text}" for node_id, text in found[:_MOST])
-    _write_lines(reporter, section, tuple(part for line in (*of_cluster, *of_rows) for part in wrapped(line)))
+    found = [f"{record.row.id}  {text}" for record in records if (text := text_of(record))]
+    lines = tuple(part for line in (*of_cluster, *found[:_MOST]) for part in wrapped(line))
+    _write_lines(reporter, section, lines)
     _write_more(reporter, len(found), "in the report (pytest-gsw report)")
 
 
