@@ -235,7 +235,11 @@ def _signal(run: LocalRun, number: signal.Signals) -> None:
 def _kill_marked(mark: str) -> None:
     """Kill processes that left the job's process group: torchrun starts its workers in sessions of their own."""
     give_up_s = time.monotonic() + _MARKED_PATIENCE_S
-    while (pids := marked(f"{MARK}={mark}".encode())) and time.monotonic() < give_up_s:
+    empty_scans = 0
+    # A process has no environment for a moment of its execve(2), so one scan may miss it.
+    while empty_scans < 2 and time.monotonic() < give_up_s:
+        pids = marked(f"{MARK}={mark}".encode())
+        empty_scans = 0 if pids else empty_scans + 1
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.tables.model import Recipe
+from pytest_gsw.tables.model import Baseline, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
 from tests.unit.validation.ended import IDENTITY, MEGATRON_ROW, REPLAYED, measured, megatron, refused, step_lines
 
@@ -80,29 +81,52 @@ def test_a_few_steps_are_not_taken_for_a_log_interval(log: Path, kept: list[int]
     assert refused(log) == f"the log holds {len(kept)} steps, 45 of 50 needed"
 
 
-def test_the_last_line_of_a_log_interval_may_come_before_the_last_step(tmp_path: Path) -> None:
-    log = tmp_path / "megatron.out"
-    log.write_text(megatron(range(10, 51, 10)))
-    assert measured(log, MEGATRON_ROW).steps == 5
-    log.write_text(megatron(range(15, 50, 15)))  # steps 46 to 50 have no line
-    assert measured(log, replace(MEGATRON_ROW)).steps == 3
-    log.write_text(megatron(range(10, 41, 10)))
-    assert refused(log, MEGATRON_ROW) == "the log holds 40 steps, 45 of 50 needed"
-    assert refused(log, replace(MEGATRON_ROW, min_steps=40)) == "the log ends at step 40, the run's last step is 50"
-
-
-def test_one_line_of_a_log_interval_may_be_lost_where_the_last_is_there(tmp_path: Path) -> None:
-    log = tmp_path / "megatron.out"
-    log.write_text(megatron([10, 20, 30, 50]))
-    assert measured(log, MEGATRON_ROW).steps == 4
-    log.write_text(megatron([10, 20, 50]))
-    assert refused(log, MEGATRON_ROW) == "the log holds 3 steps, 45 of 50 needed"
-    log.write_text(megatron([5, 10, 15, 35, 40, 45, 50]))
-    assert refused(log, MEGATRON_ROW) == "the log holds 35 steps, 45 of 50 needed"
-
-
 #: A row whose document does not say how many steps there were.
 ANY_STEPS = replace(MEGATRON_ROW, min_steps=2, recipe=Recipe("x"))
+
+
+def of(steps: int | None = None) -> Baseline:
+    """One of which a line is enough, and whose table may state its steps."""
+    return replace(ANY_STEPS, min_steps=1, recipe=Recipe("x", steps=steps))
+
+
+FEW = "the log holds {} steps, 45 of 50 needed".format
+ENDS_BEFORE = "the log ends at step {}, the run's last step is {}".format
+NAMES_ITS_END = "the log ends at step {}, and states {} as its last step".format
+
+
+@pytest.mark.parametrize(
+    ("row", "lines", "total", "found"),
+    [
+        # The last line of a log interval may come before the last step.
+        (MEGATRON_ROW, range(10, 51, 10), 50, 5),
+        (MEGATRON_ROW, range(15, 50, 15), 50, 3),  # steps 46 to 50 have no line
+        (MEGATRON_ROW, range(10, 41, 10), 50, FEW(40)),
+        (replace(MEGATRON_ROW, min_steps=40), range(10, 41, 10), 50, ENDS_BEFORE(40, 50)),
+        # One line may be lost where the last is there.
+        (MEGATRON_ROW, [10, 20, 30, 50], 50, 4),
+        (MEGATRON_ROW, [10, 20, 50], 50, FEW(3)),
+        (MEGATRON_ROW, [5, 10, 15, 35, 40, 45, 50], 50, FEW(35)),
+        # The table knows better than the log where a run ends; beyond that step it must reach the log's end.
+        (of(steps=7), range(1, 8), 1000, 7),
+        (of(steps=7), range(1, 13), 12, 12),
+        (of(steps=7), range(1, 10), 12, NAMES_ITS_END(9, 12)),
+        # A log interval may leave out the last steps, and no line.
+        *((of(), lines, total, len(lines)) for lines, total in (([5, 10], 12), ([10, 20, 30], 39), ([1, 10, 20], 25))),
+        *((of(), lines, total, len(lines)) for lines, total in (([1, 10, 20, 30], 39), ([10, 30, 40], 49), ([7], 7))),
+        (of(), [5, 10], 15, NAMES_ITS_END(10, 15)),
+        (of(), [10, 20, 30], 40, NAMES_ITS_END(30, 40)),
+        (of(), [1, 10, 20, 30], 40, NAMES_ITS_END(30, 40)),
+        (of(), [7], 12, NAMES_ITS_END(7, 12)),
+        (of(), [1, 2, 3, 5], 6, NAMES_ITS_END(5, 6)),
+    ],
+)
+def test_lines_of_a_log_interval(
+    tmp_path: Path, row: Baseline, lines: Sequence[int], total: int, found: int | str
+) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(lines, total))
+    assert (measured(log, row).steps if isinstance(found, int) else refused(log, row)) == found
 
 
 def test_a_log_must_reach_the_end_that_it_names_itself(tmp_path: Path) -> None:
@@ -133,43 +157,6 @@ def test_a_published_log_may_stop_before_the_end_that_it_names(tmp_path: Path) -
     log = tmp_path / "megatron.out"
     log.write_text(megatron(range(1, 8), total=12))
     assert measured(log, ANY_STEPS, REPLAYED).steps == 7
-
-
-def test_the_table_knows_better_than_the_log_where_a_run_ends(tmp_path: Path) -> None:
-    log = tmp_path / "megatron.out"
-    log.write_text(megatron(range(1, 8), total=1000))
-    assert measured(log, replace(ANY_STEPS, recipe=Recipe("x", steps=7))).steps == 7
-
-
-@pytest.mark.parametrize(
-    ("lines", "total"),
-    [([5, 10], 12), ([10, 20, 30], 39), ([1, 10, 20], 25), ([1, 10, 20, 30], 39), ([10, 30, 40], 49), ([7], 7)],
-)
-def test_a_log_interval_may_leave_out_the_last_steps(tmp_path: Path, lines: list[int], total: int) -> None:
-    log = tmp_path / "megatron.out"
-    log.write_text(megatron(lines, total))
-    assert measured(log, replace(ANY_STEPS, min_steps=1)).steps == len(lines)
-
-
-@pytest.mark.parametrize(
-    ("lines", "total"), [([5, 10], 15), ([10, 20, 30], 40), ([1, 10, 20, 30], 40), ([7], 12), ([1, 2, 3, 5], 6)]
-)
-def test_a_log_interval_leaves_out_no_line(tmp_path: Path, lines: list[int], total: int) -> None:
-    log = tmp_path / "megatron.out"
-    log.write_text(megatron(lines, total))
-    assert (
-        refused(log, replace(ANY_STEPS, min_steps=1))
-        == f"the log ends at step {lines[-1]}, and states {total} as its last step"
-    )
-
-
-def test_a_run_beyond_the_tables_last_step_must_reach_the_logs(tmp_path: Path) -> None:
-    log = tmp_path / "megatron.out"
-    row = replace(ANY_STEPS, recipe=Recipe("x", steps=7))
-    log.write_text(megatron(range(1, 13), total=12))
-    assert measured(log, row).steps == 12
-    log.write_text(megatron(range(1, 10), total=12))
-    assert refused(log, row) == "the log ends at step 9, and states 12 as its last step"
 
 
 def test_the_end_that_counts_is_the_one_of_the_last_attempt(tmp_path: Path) -> None:

@@ -175,14 +175,13 @@ def test_rows_of_one_cell_are_counted_the_bad_ones_first() -> None:
 @pytest.mark.parametrize("limit_bytes", [3_000, 20_000])
 def test_the_summary_is_as_long_as_it_may_be(limit_bytes: int) -> None:
     rows = tuple(
-        record(gpus, 9.0, outcome="regressed", workload=f"w{gpus}", node_id=f"t::{gpus}") for gpus in range(500)
+        record(gpus, 9.0, outcome="regressed", workload=f"w{gpus}", node_id=f"t::{gpus}") for gpus in range(120)
     )
     text = markdown(run_of(rows), limit_bytes)
     assert len(text.encode()) <= limit_bytes
     shown = [row for row in cells(text) if row[0].startswith("llama2")]
-    if len(shown) < 500:
-        assert f"\n{500 - len(shown)} findings more left out, for which there is no room here.\n" in text
-    assert text.startswith("### pytest-gsw: 500 rows need attention\n")
+    assert f"\n{120 - len(shown)} findings more left out, for which there is no room here.\n" in text
+    assert text.startswith("### pytest-gsw: 120 rows need attention\n")
 
 
 def test_a_slow_cluster_is_counted_as_one() -> None:

@@ -437,6 +437,7 @@ def test_a_log_that_is_gone_or_no_file_is_not_shown(tmp_path: Path) -> None:
         assert "Last lines" not in (index.parent / "rows" / "llama2_70b_fp8_H100x128.html").read_text()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("text", [*HOSTILE, "x" * 100_000], ids=lambda text: repr(text[:12]))
 def test_what_others_write_stays_text(tmp_path: Path, text: str) -> None:
     facts = dict.fromkeys(("fact", "baseline", "document", "workload", "framework", "dtype", "accelerator"), text)
