@@ -100,7 +100,7 @@ RunOnce = Callable[[pytest.Pytester, Callable[[], object]], Path]
 
 @pytest.fixture(scope="module")
 def run_once(tmp_path_factory: pytest.TempPathFactory) -> RunOnce:
-    """For tests of a file that look at what one session has left: each has a copy, whose files name its own logs."""
+    """For tests of a file that look at what one session has left: each has a copy, in which records name its own logs."""
     kept = tmp_path_factory.mktemp("kept")
     origins: list[str] = []
 
@@ -108,8 +108,8 @@ def run_once(tmp_path_factory: pytest.TempPathFactory) -> RunOnce:
         here = pytester.path / ".gsw"
         if origins:
             shutil.copytree(kept / ".gsw", here)
-            for file in (*here.glob("runs/*/records/*.json"), *here.glob("runs/*/journal.jsonl")):
-                file.write_text(file.read_text().replace(origins[0], f"{here}/"))
+            for record in here.glob("runs/*/records/*.json"):
+                record.write_text(record.read_text().replace(origins[0], f"{here}/"))
         else:
             run()
             shutil.copytree(here, kept / ".gsw")

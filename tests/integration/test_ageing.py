@@ -12,6 +12,7 @@ from pytest_gsw.jobs.journal import NAME
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import definition_hash, experiment_hash
 from tests.integration.conftest import tiny_table
+from tests.integration.runs import accept
 
 #: A recipe that neither trains nor says that it is a simulation; it names its image where it is told one.
 LAUNCH = """\
@@ -51,23 +52,9 @@ def site(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     return table
 
 
-def accept(
-    table: Path, seconds: float, image: str | None = "tiny.sqsh", cluster: str = "eos", key: str = "step_time_s"
-) -> str:
-    """Let a cluster accept a time for the row; returns the definition that it counts under."""
-    row = load_table(table)[0]
-    definition = definition_hash(row, image)
-    named = "" if image is None else f"    image: {image}\n"
-    table.with_name(f"{table.stem}.accepted.yaml").write_text(
-        f"accepted:\n  - row: {row.id}\n    cluster: {cluster}\n    {key}: {seconds}\n    jobs: 7\n"
-        f'    spread: 0.83%\n    job_ids: "1, 2"\n{named}    date: 2026-11-20\n    definition: "{definition}"\n'
-    )
-    return definition
-
-
 def run(pytester: pytest.Pytester, *options: str, cluster: str | None = "eos") -> pytest.RunResult:
     on = [f"--gsw-cluster={cluster}"] if cluster else []
-    return pytester.runpytest(*on, "--gsw-baselines=site", "-ogsw_poll_interval=0.5", *options)
+    return pytester.runpytest(*on, "--gsw-baselines=site", *options)
 
 
 def runs(pytester: pytest.Pytester) -> list[Path]:
@@ -85,7 +72,7 @@ def recorded(directory: Path) -> dict[str, Any]:
 
 
 def test_a_replay_on_another_cluster_is_a_usage_error(pytester: pytest.Pytester, site: Path) -> None:
-    accept(site, 1.1)
+    accept(site, 1.1, "tiny.sqsh", "eos")
     run(pytester, cluster="pool0").assert_outcomes(failed=1)
     (directory,) = runs(pytester)
     result = run(pytester, f"--gsw-replay={directory}")
@@ -105,7 +92,7 @@ def test_a_replay_keeps_the_definition_that_was_recorded(pytester: pytest.Pytest
     (directory,) = runs(pytester)
     then = recorded(directory)["definition"]
     site.write_text(site.read_text().replace("steps: 20", "steps: 20, script: launch.sh, environment: {A: b}"))
-    now = accept(site, 1.1)
+    now = accept(site, 1.1, "tiny.sqsh", "eos")
     assert now != then
     result = run(pytester, f"--gsw-replay={directory}")
     result.assert_outcomes(failed=1)
@@ -129,7 +116,7 @@ def resumed(pytester: pytest.Pytester, site: Path, change: tuple[str, str] | Non
     path.unlink()
     if change is not None:
         site.write_text(site.read_text().replace(*change))
-    accept(site, 1.1)
+    accept(site, 1.1, "tiny.sqsh", "eos")
     return pytester.runpytest(f"--gsw-resume={directory.name}", "--gsw-baselines=site"), directory
 
 
@@ -156,7 +143,7 @@ def test_a_resumed_session_whose_row_is_the_same(pytester: pytest.Pytester, site
 def test_the_definition_does_not_depend_on_the_shells_secrets(
     pytester: pytest.Pytester, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    definition = accept(site, 1.1)
+    definition = accept(site, 1.1, "tiny.sqsh", "eos")
     monkeypatch.setenv("MODEL_KEY", "tiny.sqsh")
     run(pytester).assert_outcomes(passed=1)
     found = recorded(runs(pytester)[-1])

@@ -59,12 +59,3 @@ def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_i
         "improved",
         20.0,
     )
-    (pytester.path / "clusters.yaml").write_text(
-        "clusters:\n  demo: {scheduler: local, gpus: 8, stage: stage, max_gain: 2000%}\n"
-    )
-    pytester.runpytest(*replay, "--gsw-cluster=demo").assert_outcomes(passed=1)
-    site = pytester.path / "site" / "tiny.yaml"
-    text = site.read_text()
-    site.write_text(text.replace("gpus: 8,", "gpus: 8, max_gain: 2000%,"))
-    assert site.read_text() != text
-    pytester.runpytest(*replay).assert_outcomes(passed=1)

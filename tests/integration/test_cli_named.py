@@ -35,23 +35,16 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"pytest-gsw {version('pytest-gsw')}\n"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["compare", "20261110-221000-7f3a"],
-        ["report"],
-        ["report", "--format=junit"],
-        ["report", "--format=markdown"],
-        ["history", "--add"],
-    ],
-    ids=" ".join,
-)
-def test_the_last_run_is_the_newest(runs: list[Path], capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
-    capsys.readouterr()
-    by_id = main([*command, str(Path(".gsw/runs", NEWEST))])
-    expected = capsys.readouterr().out
-    assert main([*command, "last"]) == by_id
-    assert capsys.readouterr().out == expected.replace(f"{NEWEST}'", "last'")
+LAST = ("compare 20261110-221000-7f3a", "report", "report --format=junit", "report --format=markdown", "history --add")
+
+
+def test_the_last_run_is_the_newest(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    for command in map(str.split, LAST):
+        capsys.readouterr()
+        by_id = main([*command, str(Path(".gsw/runs", NEWEST))])
+        expected = capsys.readouterr().out
+        assert main([*command, "last"]) == by_id, command
+        assert capsys.readouterr().out == expected.replace(f"{NEWEST}'", "last'"), command
 
 
 def test_the_last_run_of_the_history_is_excluded(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,32 +60,21 @@ def test_no_last_run(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[st
     assert told(capsys, "report", "--format=junit", "last") == "pytest-gsw report: there is no run in .gsw/runs\n"
 
 
-@pytest.mark.parametrize("command", ["report --format=junit", "report", "baseline propose", "compare last"])
-def test_a_run_that_is_not_there(runs: list[Path], capsys: pytest.CaptureFixture[str], command: str) -> None:
-    error = told(capsys, *command.split(), "20261114-221000-7f3b")
-    where = "" if "--format" in command else ", and none in the history .gsw/history.sqlite"
-    assert error == (
-        f"pytest-gsw {command.split()[0]}: there is no run '20261114-221000-7f3b' in .gsw/runs{where}; "
-        f"did you mean '{NEWEST}'?\nnext: ls .gsw/runs\n"
-    )
-
-
-@pytest.mark.parametrize("command", ["history", "history --drift", "nodes", "alarms"])
-def test_a_cluster_that_is_not_there(runs: list[Path], capsys: pytest.CaptureFixture[str], command: str) -> None:
-    assert told(capsys, *command.split(), "--cluster=eso") == (
-        f"pytest-gsw {command.split()[0]}: --cluster: the history .gsw/history.sqlite is of eos, not of eso; did you mean 'eos'?\n"
-    )
-
-
-@pytest.mark.parametrize("command", ["history", "history --drift"])
-def test_a_row_that_is_not_there(runs: list[Path], capsys: pytest.CaptureFixture[str], command: str) -> None:
-    assert told(capsys, *command.split(), "tiny*", "tiny_1b_bf16[H100x9]") == (
-        "pytest-gsw history: the history .gsw/history.sqlite has no row 'tiny_1b_bf16[H100x9]'; did you mean "
-        "'tiny_1b_bf16[H100x8]'?\nnext: pytest-gsw history\n"
-    )
-
-
-def test_a_run_to_exclude_that_is_not_there(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_history_and_the_runs_do_not_have(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("report --format=junit", "report", "baseline propose", "compare last"):
+        where = "" if "--format" in command else ", and none in the history .gsw/history.sqlite"
+        assert told(capsys, *command.split(), "20261114-221000-7f3b") == (
+            f"pytest-gsw {command.split()[0]}: there is no run '20261114-221000-7f3b' in .gsw/runs{where}; "
+            f"did you mean '{NEWEST}'?\nnext: ls .gsw/runs\n"
+        )
+    for command in ("history", "history --drift", "nodes", "alarms"):
+        of_eos = "--cluster: the history .gsw/history.sqlite is of eos, not of eso; did you mean 'eos'?\n"
+        assert told(capsys, *command.split(), "--cluster=eso") == f"pytest-gsw {command.split()[0]}: {of_eos}"
+    for command in ("history", "history --drift"):
+        assert told(capsys, *command.split(), "tiny*", "tiny_1b_bf16[H100x9]") == (
+            "pytest-gsw history: the history .gsw/history.sqlite has no row 'tiny_1b_bf16[H100x9]'; did you mean "
+            "'tiny_1b_bf16[H100x8]'?\nnext: pytest-gsw history\n"
+        )
     assert told(capsys, "history", "exclude", "20261114-221000-7f3b", "--why=x") == (
         "pytest-gsw history: the history .gsw/history.sqlite has no run '20261114-221000-7f3b'; did you mean "
         f"'{NEWEST}'?\nnext: pytest-gsw history --csv\n"

@@ -9,15 +9,19 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.results.junit_names import read_noted
+from tests.integration.conftest import RunOnce
 from tests.unit.jobs.owners import leave_owner
 
 
-@pytest.fixture
-def run(pytester: pytest.Pytester, table: Path) -> Path:
-    """A run of two rows, of which one is slow."""
+def session(pytester: pytest.Pytester, table: Path) -> None:
+    """Two rows, of which one is slow."""
     pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100", "--gsw-demo=*x16]=slow:12%")
-    (directory,) = Path(".gsw", "runs").iterdir()
-    return directory
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, table: Path, run_once: RunOnce) -> Path:
+    """The directory of a run of both rows."""
+    return run_once(pytester, lambda: session(pytester, table)).relative_to(pytester.path)
 
 
 def page(path: Path) -> str:
@@ -163,15 +167,17 @@ def test_the_last_run_is_no_replay(run: Path, pytester: pytest.Pytester, capsys:
 
 
 def test_a_replay_that_is_added_to_the_history_is_left_out(
-    run: Path, pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    session(pytester, table)
+    (run,) = Path(".gsw", "runs").iterdir()
     replay = replayed(pytester, run.name)
     capsys.readouterr()
     assert main(["history", "--add", str(run), str(replay)]) == 0
     told = capsys.readouterr()
     assert told.out == ".gsw/history.sqlite: nothing new, 2 records of 1 run there already, 1 left out\n"
     assert told.err == f"pytest-gsw history: left out: {replay} is a replay of {run.name}\n"
-    pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100", "--gsw-demo=*x16]=slow:12%")
+    session(pytester, table)
     main(["report", "last", "-o", "out"])
     assert columns(Path("out/index.html")) == 2
     assert ", 2 runs" in page(Path("out/index.html"))

@@ -61,7 +61,7 @@ def run(pytester: pytest.Pytester, *options: str, seconds: str = "2.000", flops:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("OWN_SECONDS", seconds)
         environment.setenv("OWN_FLOPS", flops)
-        return pytester.runpytest("--gsw-cluster=local", "--gsw-baselines=site", "-ogsw_poll_interval=0.5", *options)
+        return pytester.runpytest("--gsw-cluster=local", "--gsw-baselines=site", *options)
 
 
 def test_a_machine_without_gpus_is_its_cores(pytester: pytest.Pytester) -> None:
@@ -119,7 +119,7 @@ def test_the_bundled_recipe_says_what_it_lacks(pytester: pytest.Pytester, monkey
         (empty / f"{name}.py").touch()
     (empty / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
     monkeypatch.setenv("PYTHONPATH", str(empty))
-    result = pytester.runpytest("--gsw-cluster=local", "-k", "smoke_gpt and CPUx1", "-ogsw_poll_interval=0.5")
+    result = pytester.runpytest("--gsw-cluster=local", "-k", "smoke_gpt and CPUx1")
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(
         [

@@ -49,14 +49,14 @@ def calls(notes: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "row"),
+    ("arguments", "row", "directory"),
     [
-        (("-k", "llama2_70b_fp8 and H100x128"), BUNDLED),
-        (("--gsw-baselines=site",), OWN),
+        (("-k", "llama2_70b_fp8 and H100x128"), BUNDLED, "below"),
+        (("--gsw-baselines=site",), OWN, "."),
+        (("--gsw-baselines=site",), OWN, "below"),
     ],
-    ids=["no-argument", "own-directory"],
+    ids=["no-argument", "own-directory", "own-directory-from-below"],
 )
-@pytest.mark.parametrize("directory", [".", "below"])
 def test_each_hook_is_called_once_for_each_row(
     pytester: pytest.Pytester,
     notes: Path,

@@ -36,15 +36,12 @@ def runs(table: Path, times_s: Sequence[float], row: int = 0, **changes: Any) ->
     remember(place, table, times_s, begin_s, row, of_run=environment, **changes)
 
 
-@pytest.fixture
-def two_rows(pytester: pytest.Pytester, table: Path) -> Path:
+def test_a_row_that_creeps_is_named_with_what_changed(
+    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     runs(table, seconds(0.02, 1.0))
     runs(table, seconds(0.0, 0.5), row=1)
-    return table
-
-
-def test_a_row_that_creeps_is_named_with_what_changed(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["history", "--drift", f"--baselines={two_rows}"]) == 1
+    assert main(["history", "--drift", f"--baselines={table}"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split("  ")[0] == "row"
     assert lines[2].startswith(CREEPS)
@@ -52,10 +49,7 @@ def test_a_row_that_creeps_is_named_with_what_changed(two_rows: Path, capsys: py
     assert "driver" not in lines[2]
     assert lines[3].startswith(STAYS)
     assert lines[-1] == "1 row drifts"
-
-
-def test_rows_that_do_not_creep(two_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["history", "--drift", "*x16*", f"--baselines={two_rows}"]) == 0
+    assert main(["history", "--drift", "*x16*", f"--baselines={table}"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "of 1 row none drifts"
 
 

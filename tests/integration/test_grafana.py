@@ -25,7 +25,13 @@ from tests.unit.results.test_incident import run_records
 @pytest.fixture
 def labels(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Mapping[str, frozenset[str]]:
     """By metric, the labels of what ``export`` writes of a run, and of runs with what a single run does not have."""
-    rows = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "--gsw-demo=*x128]=slow:12%", "--gsw-history=history.sqlite")
+    rows = (
+        "--gsw-cluster=demo",
+        "-k",
+        "llama2_70b_fp8 and x128",
+        "--gsw-demo=*=slow:12%",
+        "--gsw-history=history.sqlite",
+    )
     for _ in range(2):
         pytester.runpytest(*rows)
     run = max(pytester.path.glob(".gsw/runs/*"))
@@ -57,7 +63,7 @@ def selectors(expression: Any) -> Iterator[Any]:
             yield from selectors(part)
 
 
-def test_every_metric_and_label_of_a_panel_is_exported(labels: Mapping[str, frozenset[str]]) -> None:
+def test_every_metric_and_label_of_a_panel_and_of_a_variable_is_exported(labels: Mapping[str, frozenset[str]]) -> None:
     asked = list(grafana.targets("prometheus", "expr"))
     assert len(asked) >= 15
     for title, expression, target in asked:
@@ -70,9 +76,6 @@ def test_every_metric_and_label_of_a_panel_is_exported(labels: Mapping[str, froz
             assert matched | shown <= labels[one.name], (title, one.name)
         grouped = set(re.findall(r"by \(([\w, ]+)\)", expression))
         assert all(set(names.split(", ")) <= labels[one.name] for names in grouped for one in found), title
-
-
-def test_every_variable_of_prometheus_has_values(labels: Mapping[str, frozenset[str]]) -> None:
     for query in grafana.variables("prometheus").values():
         asked = re.fullmatch(r"label_values\((.+), (\w+)\)", query["query"])
         assert asked is not None

@@ -37,20 +37,15 @@ def run(pytester: pytest.Pytester, table: Path, *options: str) -> pytest.RunResu
 def test_every_record_goes_to_a_file_beside_the_runs(pytester: pytest.Pytester, table: Path) -> None:
     for _ in range(2):
         run(pytester, table).assert_outcomes(passed=1, deselected=2)
+    # A replay is in the history already.
+    first = min(pytester.path.glob(".gsw/runs/*"))
+    pytester.runpytest(f"--gsw-replay={first}", f"--gsw-baselines={table}").assert_outcomes(passed=1)
     with open_history(pytester.path / ".gsw" / "history.sqlite") as history:
         (series,) = history.series()
         points = stored_points(history, series)
         runs = history.runs()
     assert (series.row, series.cluster, len(points), len(runs)) == (NAME, "demo", 2, 2)
     assert [*(pytester.path / ".gsw" / "spool").rglob("*.json")] == []
-
-
-def test_a_replay_is_in_the_history_already(pytester: pytest.Pytester, table: Path) -> None:
-    run(pytester, table)
-    (first,) = pytester.path.glob(".gsw/runs/*")
-    pytester.runpytest(f"--gsw-replay={first}", f"--gsw-baselines={table}").assert_outcomes(passed=1)
-    with open_history(pytester.path / ".gsw" / "history.sqlite") as history:
-        assert [one.run_id for one in history.runs()] == [first.name]
 
 
 def test_a_loss_within_the_noise_of_the_row_is_inconclusive_and_says_so(pytester: pytest.Pytester, table: Path) -> None:
@@ -85,12 +80,6 @@ def test_a_loss_within_the_noise_is_confirmed(pytester: pytest.Pytester, table: 
     runs(table, RESTLESS)
     run(pytester, table, "--gsw-demo=*=slow-once:7%", "--gsw-confirm=4").assert_outcomes(passed=1, deselected=2)
     assert 1 <= len(records(pytester.path)[-1]["repeats"]) <= 2
-
-
-def test_a_loss_beyond_the_noise_of_the_row_fails(pytester: pytest.Pytester, table: Path) -> None:
-    runs(table, RESTLESS)
-    run(pytester, table, "--gsw-demo=*=slow:20%").assert_outcomes(failed=1, deselected=2)
-    assert records(pytester.path)[-1]["verdict"]["given_reason"] == "slower than allowed"
 
 
 def test_a_history_that_is_away_keeps_its_records_waiting(pytester: pytest.Pytester, table: Path) -> None:

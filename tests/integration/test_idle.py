@@ -109,7 +109,7 @@ def test_sessions_within_a_process_judge_alike(project: Path) -> None:
     (project / "conftest.py").unlink()
     (project / "test_one.py").write_text(
         "import pytest\n"
-        "@pytest.mark.parametrize('night', [1, 2, 3])\n"
+        "@pytest.mark.parametrize('night', [1, 2])\n"
         "def test_night(pytester, night):\n"
         "    fault = '--gsw-demo=*x128]=slow:20%'\n"
         "    result = pytester.runpytest_inprocess(\n"

@@ -12,23 +12,6 @@ ROW = "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x512]"
 NAME = "grok1_314b_fp8[H100x512]"
 
 
-def test_nsight_is_skipped_after_the_run_with_its_figures(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(
-        "--gsw-cluster=demo", ROW, "--gsw-profile=nsight", "--gsw-demo=*=slow:50%", "-rs", "--junitxml=junit.xml"
-    )
-    result.assert_outcomes(skipped=1)
-    result.stdout.re_match_lines(
-        [
-            r"SKIPPED .*not judged, because --gsw-profile=nsight makes the figures not comparable: throughput -.*  2\d\.\d+ s/step.*"
-        ]
-    )
-    case = junit(pytester.path / "junit.xml")[NAME]
-    assert [child.tag for child in case] == ["properties", "skipped"]
-    assert properties(case)["gsw_outcome"] == "profiled"
-    assert properties(case)["gsw_not_comparable"] == "--gsw-profile=nsight"
-    assert "gsw_measured_step_time_s" in properties(case)
-
-
 def test_profiling_left_in_the_environment_is_not_judged(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,29 +55,41 @@ def test_a_table_that_turns_profiling_on_is_not_green(pytester: pytest.Pytester,
     )
     pytester.makepyfile(test_one="def test_one(): pass")
     rows = ("--gsw-cluster=demo", "--gsw-baselines=site", "site", "test_one.py", "-k", "H100x8 or test_one")
-    result = pytester.runpytest_subprocess(*rows, "--junitxml=junit.xml")
+    result = pytester.runpytest(*rows, "--junitxml=junit.xml")
     assert result.parseoutcomes().items() >= {"passed": 2, "skipped": 1}.items()
     assert result.ret == 6
     facts = properties(junit(pytester.path / "junit.xml")["other_1b_bf16[H100x8]"])
     assert facts["gsw_not_comparable"] == "ENABLE_PROFILE in the environment"
 
 
-def test_profiles_that_the_command_line_asks_for_are_no_failure(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*TWO, "--gsw-profile=nsight")
+def test_nsight_is_skipped_after_the_run_with_its_figures(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest(*TWO, "--gsw-profile=nsight", "--gsw-demo=*x512]=slow:50%")
     result.assert_outcomes(skipped=2, deselected=139)
-    assert result.ret == pytest.ExitCode.OK
-    for ini in ("gsw_profile = nsight", "addopts = --gsw-profile=nsight"):
-        pytester.makeini(f"[pytest]\n{ini}\n")  # and nobody asks for it any more
-        result = pytester.runpytest(*TWO)
-        result.assert_outcomes(skipped=2, deselected=139)
-        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert result.ret == pytest.ExitCode.OK  # the command line has asked for it
+    result.stdout.re_match_lines(
+        [
+            r"SKIPPED .*not judged, because --gsw-profile=nsight makes the figures not comparable: throughput -.*  2\d\.\d+ s"
+        ]
+    )
+    case = junit(pytester.path / "junit.xml")[NAME]
+    assert [child.tag for child in case] == ["properties", "skipped"]
+    assert properties(case)["gsw_outcome"] == "profiled"
+    assert properties(case)["gsw_not_comparable"] == "--gsw-profile=nsight"
+    assert "gsw_measured_step_time_s" in properties(case)
+
+
+@pytest.mark.parametrize("ini", ["gsw_profile = nsight", "addopts = --gsw-profile=nsight"])
+def test_profiles_that_a_file_asks_for_are_not_green(pytester: pytest.Pytester, ini: str) -> None:
+    pytester.makeini(f"[pytest]\n{ini}\n")  # and nobody asks for it any more
+    result = pytester.runpytest("--gsw-cluster=demo", ROW)
+    result.assert_outcomes(skipped=1)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_a_resumed_run_does_not_judge_what_was_profiled(pytester: pytest.Pytester) -> None:
     """The command that goes on does not say --gsw-profile again."""
     pytester.runpytest("--gsw-cluster=demo", ROW, "--gsw-profile=nsight")
-    (run,) = pytester.path.glob(".gsw/runs/*")
-    next(run.glob("records/*.json")).unlink()
+    next(pytester.path.glob(".gsw/runs/*/records/*.json")).unlink()
     result = pytester.runpytest("--gsw-resume=last", ROW, "-rs")
     result.assert_outcomes(skipped=1)
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED

@@ -83,7 +83,6 @@ set -x
 @pytest.mark.parametrize(
     ("last", "fact"),
     [
-        ("exit 3", "job * failed with exit code 3"),
         (
             'echo "RuntimeError: CUDA out of memory. password=hunter2 $HF_TOKEN $SITE_API_KEY"; exit 1',
             "job * CUDA out*",
@@ -245,8 +244,8 @@ def test_the_metrics_of_a_log(pytester: pytest.Pytester, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize(
     "line",
-    [CONTROL, "\udcff\udc80", "x" * 1_000_000, "\u202e" * 300_000 + "z", "\x1b[" * 300_000, "]]><!--&amp;<error/>"],
-    ids=["control", "not-utf-8", "1MB", "1MB-of-bidi", "1MB-of-escapes", "xml"],
+    [f"{CONTROL} ]]><!--&amp;<error/> \udcff\udc80", "x" * 1_000_000, "\x1b[" * 300_000],
+    ids=["control-and-xml-and-not-utf-8", "1MB", "1MB-of-escapes"],
 )
 def test_odd_lines(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], line: str) -> None:
     """As the cause of a failure, and as the last line."""

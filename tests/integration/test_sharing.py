@@ -25,8 +25,8 @@ def recorded(pytester: pytest.Pytester, table: Path, run_once: RunOnce) -> Path:
 
 @pytest.mark.parametrize(
     ("scheduler", "start_s", "told"),
-    [("slurm", 1005.0, [FACT, NEXT]), ("local", 1005.0, [FACT]), ("slurm", 1010.0, [])],
-    ids=["on Slurm", "elsewhere", "one after the other"],
+    [("slurm", 1005.0, [FACT, NEXT]), ("local", 1005.0, [FACT])],
+    ids=["on Slurm", "elsewhere"],
 )
 def test_a_session_says_that_jobs_shared_nodes(
     pytester: pytest.Pytester, recorded: Path, scheduler: str, start_s: float, told: list[str]

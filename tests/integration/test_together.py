@@ -16,7 +16,13 @@ from pytest_gsw.history.location import open_history
 from pytest_gsw.results.record import Record, read_records
 from tests.integration.conftest import junit, tiny_table
 
-ROWS = ("--gsw-cluster=demo", "-k", "H100x64 or H100x128 or H100x256", "--gsw-confirm=2", "--junitxml=junit.xml")
+ROWS = (
+    "--gsw-cluster=demo",
+    "-k",
+    "canary or ((llama2_70b or gpt3_175b) and (H100x64 or H100x128 or H100x256))",
+    "--gsw-confirm=2",
+    "--junitxml=junit.xml",
+)
 BUNDLED = Path(__file__).parents[2] / "baselines"
 RUNS = 30
 DAY_S = 86400
@@ -126,7 +132,7 @@ def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pyteste
 
 
 def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: int) -> None:
-    result, records = run(pytester, "--gsw-demo=llama2_70b_fp8*=slow:12%")
+    result, records = run(pytester, "--gsw-demo=llama2_70b_fp8*x64]=slow:12%")
 
     assert result.ret == 1
     slow = {record["row"] for record in records if record["outcome"] == "regressed"}
