@@ -10,6 +10,7 @@ All values are natural logarithms of times: a difference of 0.1 is 10 %.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import statistics
@@ -129,7 +130,11 @@ class _Search:
         self.nodes = max(job.nodes.bit_length() for job in jobs)
         #: The number of the whole cluster; the rows are before it, and the nodes before these.
         self.cluster = self.nodes + max(job.row for job in jobs) + 1
-        self.masks = [job.nodes | 1 << (self.nodes + job.row) | 1 << self.cluster for job in jobs]
+        # Numbers are the same objects in all jobs: a history has millions.
+        numbers = list(range(self.cluster + 1))
+        nodes = {mask: [numbers[node] for node in bits(mask)] for mask in {job.nodes for job in jobs}}
+        #: Of each job its nodes, and the numbers of its row and of the cluster.
+        self.suspects = [(*nodes[job.nodes], numbers[self.nodes + job.row], numbers[-1]) for job in jobs]
         #: Of each job, those that make a level with it: its row's, in the same spell of it.
         self.levels: list[tuple[int, ...]] = [(job.row,) for job in jobs]
         self.explained: set[int] = set()
@@ -149,7 +154,7 @@ class _Search:
             if peak is not None:
                 # What is slow by one suspect does not show how odd jobs are otherwise: in part, it is held to be that.
                 self._weigh(self._spell({peak.best}, peak.since[peak.best]))
-                peak = self._peak(self.enough, sum(1 << one for one in peak.sums))
+                peak = self._peak(self.enough, peak.sums)
             if peak is None:
                 break
             rivals = self._rivals(peak)
@@ -200,55 +205,59 @@ class _Search:
             level: max(_LEAST_SIGMA, pooled(spreads[level], len(indices), all_rows, _POOLED_JOBS))
             for level, indices in known.items()
         }
-        told = {
-            index: (value, self._sigma(index))
-            for index, value in enumerate(self.excess)
-            if value is not None and index not in self.explained
-        }
         #: Of each job that has a level and no explanation, by how much it is likelier of a slow node; and the odd ones.
-        self.ratios = {index: _ratio(LOSS, *one) for index, one in told.items()}
-        self.odd = {index for index, (value, sigma) in told.items() if value > LOSS / 2 and value > _ODD * sigma}
+        self.ratios, self.odd = dict[int, float](), set[int]()
+        for level, indices in known.items():
+            centre, sigma = centres[level], self.sigmas[level]
+            for index in indices:
+                value = left[index] - centre
+                self.ratios[index] = LOSS * (value - LOSS / 2) / sigma**2
+                if value > LOSS / 2 and value > _ODD * sigma:
+                    self.odd.add(index)
 
     def _sigma(self, index: int) -> float:
         return self.sigmas[self.levels[index]]
 
     def _spell(self, suspects: Collection[int], since: int, last: float = math.inf) -> set[int]:
         """The jobs of suspects from a run on."""
-        mask = sum(1 << one for one in suspects)
+        theirs = set(suspects)
         runs = (indices for run, indices in self.of_run.items() if since <= run <= last)
-        return {index for indices in runs for index in indices if self.masks[index] & mask}
+        return {index for indices in runs for index in indices if not theirs.isdisjoint(self.suspects[index])}
 
     def _weigh(self, but: Collection[int] = ()) -> None:
         """The log likelihood ratio of a slow node against none, by job: no more than odd jobs are seen to allow."""
         odd, ratios = self.odd, self.ratios
         shares = ((len(odd) + 1) / (len(ratios) + 1), (len(odd.difference(but)) + 1) / (len(ratios.keys() - but) + 1))
         self.most = most = -sum(map(math.log, shares)) / 2
-        self.said = {index: max(-2 * most, min(most, ratio)) for index, ratio in ratios.items()}
+        self.said = {index: most if ratio > most else max(-2 * most, ratio) for index, ratio in ratios.items()}
 
     def _cut(self, said: float) -> float:
         return max(-2 * self.most, min(self.most, said))
 
-    def _current_run(self, indices: Iterable[int], suspects: int) -> Mapping[int, float]:
+    def _current_run(self, indices: Iterable[int], suspects: Collection[int]) -> Mapping[int, float]:
         """What the jobs of a run say of suspects, together little more than one may: they share its hours."""
         found: dict[int, float] = defaultdict(float)
         for index in indices:
-            theirs = self.masks[index] & suspects
-            if theirs and index in self.said:
-                for suspect in bits(theirs):
-                    found[suspect] += self.said[index]
+            said = self.said.get(index)
+            if said is not None:
+                for suspect in self.suspects[index]:
+                    if suspect in suspects:
+                        found[suspect] += said
         most = self.most
         return {suspect: max(-2 * most, min(_OF_RUN * most, said)) for suspect, said in found.items()}
 
-    def _peak(self, enough: float, among: int = -1) -> _Peak | None:
+    def _peak(self, enough: float, among: Collection[int] | None = None) -> _Peak | None:
         """The largest sum of suspects, if it is enough; none falls below 0 (E. S. Page, Biometrika 41, p. 100)."""
         sums: dict[int, float] = {}
         since: dict[int, int] = {}
         found, most = None, enough
         for run, indices in self.of_run.items():
-            suspects = sum(1 << one for one in sums)
+            suspects = set(sums)
             for index in indices:
                 if self.said.get(index, 0.0) > 0:
-                    suspects |= self.masks[index] & among
+                    suspects.update(self.suspects[index])
+            if among is not None:
+                suspects.intersection_update(among)
             for suspect, said in self._current_run(indices, suspects).items():
                 total = sums.get(suspect, 0.0) + said
                 if total > 0:
@@ -264,9 +273,9 @@ class _Search:
     def _rivals(self, peak: _Peak) -> list[int]:
         """The likeliest suspect and those that are about as likely by mostly the same jobs."""
         theirs = self._spell({peak.best}, peak.since[peak.best], peak.run)
-        slow = [self.masks[index] for index in theirs if self.said.get(index, 0.0) > 0]
+        slow = [self.suspects[index] for index in theirs if self.said.get(index, 0.0) > 0]
         likely = (one for one, total in peak.sums.items() if total > peak.top - _TOLD_APART)
-        return sorted(one for one in likely if 2 * sum(mask >> one & 1 for mask in slow) > len(slow))
+        return sorted(one for one in likely if 2 * sum(one in suspects for suspects in slow) > len(slow))
 
     def _is_mended(self, suspect: int, peak: _Peak) -> bool:
         """Whether it is sound since the last run that accuses it, held against what its jobs took until then."""
@@ -299,21 +308,23 @@ class _Search:
         newest = [index for run in runs for index in self.of_run[run]]
         there = functools.reduce(operator.or_, (self.jobs[index].nodes for index in newest))
         # A level that is made with one node says nothing of it.
-        ran = Counter((self.jobs[i].row, node) for i in newest for node in bits(self.jobs[i].nodes))
-        jobs = Counter(self.jobs[i].row for i in newest)
-        own: dict[int, int] = defaultdict(int)
-        for (row, node), count in ran.items():
-            own[row] |= (2 * count > jobs[row]) << node
+        of_row: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+        for index in newest:
+            of_row[self.jobs[index].row].append(self.suspects[index][:-2])
+        ran = {row: Counter(itertools.chain.from_iterable(jobs)) for row, jobs in of_row.items()}
+        own = {row: {node for node, count in ran[row].items() if 2 * count > len(jobs)} for row, jobs in of_row.items()}
         sums: dict[int, float] = defaultdict(float)
-        cleared = decided = 0
+        cleared, decided = 0, set[int]()
         for run in reversed(runs):
             for index in self.of_run[run]:
                 if index in self.said:
-                    for node in bits(self.jobs[index].nodes & ~decided & ~own[self.jobs[index].row]):
-                        sums[node] += self.said[index]
+                    others = own[self.jobs[index].row]
+                    for node in self.suspects[index][:-2]:
+                        if node not in decided and node not in others:
+                            sums[node] += self.said[index]
             for node, total in sums.items():
-                if not -_CLEAR < total < _ACCUSE and not decided >> node & 1:
-                    decided |= 1 << node
+                if not -_CLEAR < total < _ACCUSE and node not in decided:
+                    decided.add(node)
                     cleared |= (total < 0) << node
         return there, cleared
 
