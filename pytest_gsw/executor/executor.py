@@ -610,6 +610,8 @@ class Executor:
         self.launcher = self._launcher = launcher
         #: Set when nothing more will be submitted: rows may have had fewer jobs than they were to have.
         self.interrupted = False
+        #: Whether all jobs of the run were counted after the last of them had ended.
+        self._is_counted = False
         self._rows = RowTable(launcher, limits or Limits())
         self._notes = JournalWriter(journal)
         self._environ = session_environment(environ)
@@ -779,6 +781,7 @@ class Executor:
     def count(self) -> None:
         """Hold all jobs of the run that the scheduler has against the rows' own once more."""
         self._rows.hold(self._rows.count(has_reason=True))
+        self._is_counted = True
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -819,7 +822,7 @@ class Executor:
         if self._cancelling is not None:
             self._cancelling.exception()  # once it has ended, it is known which jobs are left
         try:
-            count = self._rows.count(has_reason=True)
+            count = self._rows.count(has_reason=not self._is_counted)
             self._rows.hold(count)
             running = [seen.job for seen in self._rows.running() if not detach]
             if not detach:
