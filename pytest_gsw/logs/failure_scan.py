@@ -739,7 +739,7 @@ class _Search:
 
 def _lines_after(numbers: Sequence[int]) -> int:
     """How many lines of steps stand for :data:`STEPS_AFTER` steps; of the first, its last step may be all behind."""
-    interval = min((after - before for before, after in pairwise(numbers)), default=1)
+    interval = min([after - before for before, after in pairwise(numbers)], default=1)
     return 1 + math.ceil((STEPS_AFTER - 1) / max(1, interval))
 
 
