@@ -462,6 +462,8 @@ class RowHistory:
         It is that of the reference; while that is not complete, runs before a figure was accepted fill it up: the
         level is another one since then, and what jobs differ by is not.
         """
+        if not self.points:
+            return None
         runs = self.reference
         if missing := REFERENCE_JOBS - len(runs):
             known, begin_s = {run.run_id for run in runs}, _begin_s(runs)
@@ -481,6 +483,8 @@ class RowHistory:
     @cached_property
     def drifting(self) -> Drifting | None:
         """Whether the newest runs that count are slower than the reference, by what is the row's own of them."""
+        if len(self.points) < REFERENCE_JOBS + NEWEST:
+            return None
         return drifting(self.counted, self.adjusted_seconds if any(self._taken.values()) else None)
 
     @cached_property
@@ -523,8 +527,12 @@ class RowHistory:
             jobs: Those of the run: of one that is replayed, the history has the jobs already.
         """
         known = {(job.job_id, job.time_s) for job in jobs}
-        points = (one for one in self.points if one.run_id != run_id and one.time_s <= until_s)
-        return replace(self, points=tuple(one for one in points if (one.job_id, one.time_s) not in known))
+        points = [
+            one
+            for one in self.points
+            if one.run_id != run_id and one.time_s <= until_s and (one.job_id, one.time_s) not in known
+        ]
+        return replace(self, points=tuple(points))
 
     def including_run(self, points: Iterable[Point]) -> RowHistory:
         """The past with the jobs of a run that is not in it; they come after all others."""
