@@ -648,9 +648,12 @@ def _outcomes_by_row(found: Rows) -> Mapping[str, tuple[RowOutcome, ...]]:
 
 
 def _point(row: Sequence[Any], added_s: float) -> Point:
-    environment, variables, reason, metrics, definition = row[7:]
-    rest = _facts(environment), _facts(variables), reason, _facts(metrics), definition, added_s
-    return Point(*row[:7], *rest)
+    run_id, job_id, time_s, judged_s, outcome, nodes, image, *facts = row
+    environment, variables, reason, metrics, definition = facts
+    return Point(
+        *(run_id, job_id, time_s, judged_s, outcome, nodes, image, _facts(environment), _facts(variables)),
+        *(reason, _facts(metrics), definition, added_s),
+    )
 
 
 @lru_cache(maxsize=1024)
