@@ -142,9 +142,9 @@ def test_a_launcher_that_raises_later_ends_the_session_with_its_traceback(
 def test_a_job_that_is_no_rows_is_found_when_the_session_ends(pytester: pytest.Pytester) -> None:
     """Its row was told by then: it is an error all the same, on the screen, in JUnit and in its record."""
     late = """def named(self, specs, since_s):
-        from pytest_gsw import JobState, JobStatus, Named
+        from pytest_gsw import JobState, JobStatus, FoundJob
         status = JobStatus(JobState.FAILED, exit_code=7, nodes='n001')
-        return tuple(Named('12', specs[0].name, status) for _ in recorded)"""
+        return tuple(FoundJob('12', specs[0].name, status) for _ in recorded)"""
     observer = "\nrecorded = []\ndef pytest_gsw_run_recorded(record): recorded[:] = [record]\n"
     pytester.makeconftest(OWN.format(body=late) + observer)
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b_fp8 and H100x128", "--junitxml=junit.xml")
