@@ -67,9 +67,10 @@ class SessionHistory:
         self.known_slow: tuple[SlowNode, ...] = ()
 
     @property
-    def are_kept(self) -> bool:
-        """Whether there is a history at all."""
-        return self._history is not None
+    def has_runs(self) -> bool:
+        """Whether a run before this one is known of the cluster."""
+        lines = self._known_lines()
+        return lines is not None and bool(lines.runs)
 
     def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None, run_id: str) -> RowHistory:
         """What is known of a row on this cluster; nothing where the history is away.
@@ -193,7 +194,7 @@ class ClusterPeers:
     @cached_property
     def together(self) -> ClusterHistory:
         """The earlier runs of all rows; none where nobody asks them."""
-        asked = self._rows if self._session_history.are_kept and len(self._rows) >= FEWEST_ROWS else ()
+        asked = self._rows if len(self._rows) >= FEWEST_ROWS and self._session_history.has_runs else ()
         return ClusterHistory(
             {
                 row.id: self._session_history.past(row.id, "", experiment_hash(row), accepted, self._run_id)
