@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -163,18 +163,27 @@ def scaling(bench: Bench) -> Iterator[Line]:
 
 
 def load(bench: Bench) -> Iterator[Line]:
-    """Queries with each contender's own default interval, once."""
+    """Queries with each contender's own default interval, once; what keeps a peer from being measured, its line has."""
     work = Work(bench.scale.jobs, 1, None)
     contenders = [bench.ours, bench.peer("reframe"), bench.peer("submitit")]
     seen: dict[str, list[Seen]] = {}
+    problems: dict[str, str] = {}
     for contender in contenders:
-        seen[contender.name] = [measured(bench.slurm, contender, work)]
-        (one,) = seen[contender.name]
+        try:
+            one = measured(bench.slurm, contender, work)
+        except BenchmarkError as error:
+            if contender is contenders[0]:
+                raise
+            problems[contender.name] = str(error).partition("\n")[0]
+            _say(f"load: {problems[contender.name]}")
+            continue
+        seen[contender.name] = [one]
         _say(f"load: {contender.name} {one.usage.wall_s:.1f} s, {one.controller}, sacct {one.accounting}")
     bench.raw["load"] = {name: asdict(one) for name, (one,) in seen.items()}
+    ours = seen["pytest-gsw"]
     for name in ("ReFrame", "submitit"):
-        what = f"{work.jobs} jobs of 1 s, queries at the defaults"
-        yield _queries_line(what, seen["pytest-gsw"], name, seen[name], 15)
+        line = _queries_line(f"{work.jobs} jobs of 1 s, queries at the defaults", ours, name, seen.get(name, ours), 15)
+        yield replace(line, theirs=f"failed: {problems[name]}", ratio=None) if name in problems else line
 
 
 def cancel(bench: Bench) -> Iterator[Line]:

@@ -464,6 +464,8 @@ class RowHistory:
         It is that of the reference. While that is incomplete, runs before an accepted figure are added: their level
         differs, but not their noise.
         """
+        if not self.points:
+            return None
         runs = self.reference
         if missing := REFERENCE_JOBS - len(runs):
             known, begin_s = {run.run_id for run in runs}, runs[0].time_s if runs else math.inf
@@ -483,6 +485,8 @@ class RowHistory:
     @cached_property
     def drifting(self) -> Drifting | None:
         """The drift of the newest runs that count against the reference, adjusted for the cluster; else ``None``."""
+        if len(self.points) < REFERENCE_JOBS + NEWEST:
+            return None
         return drifting(self.counted, self.adjusted_seconds if any(self._taken.values()) else None)
 
     @cached_property
@@ -525,8 +529,12 @@ class RowHistory:
             jobs: Jobs of the run: for a replayed one, the history has them already.
         """
         known = {(job.job_id, job.time_s) for job in jobs}
-        points = (one for one in self.points if one.run_id != run_id and one.time_s <= until_s)
-        return replace(self, points=tuple(one for one in points if (one.job_id, one.time_s) not in known))
+        points = [
+            one
+            for one in self.points
+            if one.run_id != run_id and one.time_s <= until_s and (one.job_id, one.time_s) not in known
+        ]
+        return replace(self, points=tuple(points))
 
     def including_run(self, points: Iterable[Point]) -> RowHistory:
         """The history with the jobs of a run that is not in it; they come after all others."""

@@ -518,11 +518,11 @@ class History:
             added_s: dict[int, float] = dict(database.execute("SELECT id, added_s FROM gsw_record"))
             found = database.execute(_CLUSTER_POINTS, (*plain(cluster), since_s))
         runs: dict[tuple[str, str], list[Point]] = {}
-        for row, experiment, *facts, record_id in found:
+        for facts in found:
             try:
-                runs.setdefault((row, experiment), []).append(_point((*facts, added_s[record_id])))
+                runs.setdefault(facts[:2], []).append(_point(facts[2:-1], added_s[facts[-1]]))
             except ValueError as error:
-                raise HistoryError(f"a point of {row} in {self.shown} cannot be read: {error}") from None
+                raise HistoryError(f"a point of {facts[0]} in {self.shown} cannot be read: {error}") from None
         return {ExperimentKey(row, cluster, experiment): tuple(points) for (row, experiment), points in runs.items()}
 
     def decide(self, event: Event) -> Event:
@@ -640,17 +640,12 @@ def _outcomes_by_row(found: Rows) -> Mapping[str, tuple[RowOutcome, ...]]:
     return {row: tuple(of_row) for row, of_row in outcomes.items()}
 
 
-def _point(row: Sequence[Any]) -> Point:
-    run_id, job_id, time_s, judged_s, outcome, nodes, image, environment, variables, reason, metrics, *rest = row
-    definition, added_s = rest
+def _point(row: Sequence[Any], added_s: float) -> Point:
+    run_id, job_id, time_s, judged_s, outcome, nodes, image, *facts = row
+    environment, variables, reason, metrics, definition = facts
     return Point(
-        *(run_id, job_id, time_s, judged_s, outcome, nodes, image),
-        environment=_facts(environment),
-        variables=_facts(variables),
-        reason=reason,
-        metrics=_facts(metrics),
-        definition=definition,
-        added_s=added_s,
+        *(run_id, job_id, time_s, judged_s, outcome, nodes, image, _facts(environment), _facts(variables)),
+        *(reason, _facts(metrics), definition, added_s),
     )
 
 

@@ -138,9 +138,9 @@ def _is_name(value: Any) -> bool:
 
 
 def _are_variables(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(name, str) and isinstance(text, str) for name, text in value.items()
-    )
+    return isinstance(value, Mapping) and not [
+        one for pair in value.items() for one in pair if not isinstance(one, str)
+    ]
 
 
 def _is_mark(value: Any) -> bool:
@@ -154,7 +154,7 @@ def _is_dialect(value: Any) -> bool:
 
 
 def _is_tuple_of(kind: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, tuple) and all(isinstance(one, kind) for one in value)
+    return lambda value: isinstance(value, tuple) and not [one for one in value if not isinstance(one, kind)]
 
 
 def _is_log_glob(value: str) -> bool:

@@ -540,7 +540,7 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
         if given and value is not None and given != value:
             how = f"{name}={given} is set for the job" if is_taken else f"{_script_name(spec)} fixes {name}={given}"
             yield f"{how}, and the row has {value}"
-    for name in exported_to(spec, environ):
+    for name in exported_to(spec, environ, scripts):
         taken = f"{name} is exported here, and {_script_name(spec)} takes it"
         yield f"{taken}: the run may be another than the documented one"
 
@@ -563,9 +563,9 @@ def _evaluate(node: ast.expr) -> int:
     raise ValueError(ast.dump(node))
 
 
-def exported_to(spec: JobSpec, environ: Mapping[str, str]) -> list[str]:
+def exported_to(spec: JobSpec, environ: Mapping[str, str], scripts: Scripts | None = None) -> list[str]:
     """The session's exported variables that a job's scripts read, if they affect its run."""
-    taken = scripts_of(spec.script).taken & environ.keys() - spec.environment.keys()
+    taken = (scripts or scripts_of(spec.script)).taken & environ.keys() - spec.environment.keys()
     return [
         name
         for name in sorted(taken)

@@ -738,7 +738,7 @@ class _Search:
 
 def _lines_after(numbers: Sequence[int]) -> int:
     """Number of step lines that cover :data:`STEPS_AFTER` steps; the first line may count for its last step alone."""
-    interval = min((after - before for before, after in pairwise(numbers)), default=1)
+    interval = min([after - before for before, after in pairwise(numbers)], default=1)
     return 1 + math.ceil((STEPS_AFTER - 1) / max(1, interval))
 
 

@@ -205,7 +205,7 @@ def matching_records(
     A record ends in a line feed or a carriage return; an incomplete last line is ignored.
 
     Args:
-        log: The file.
+        log: The file; a :class:`LogFile` was entered.
         markers: The byte strings; of those in a tuple a record holds all.
         start: Byte offset of the start; a line that begins before it is left out.
         stop: Byte offset of the end, by default the file's; a line that ends after it is left out.
@@ -214,10 +214,13 @@ def matching_records(
     Raises:
         OSError: The file cannot be read.
     """
-    with opened(log) as file:
-        scanner = Scanner(markers, wraps=wraps)
-        for offset, block, end in _blocks(file, start, stop):
-            yield from scanner.records(block, end, offset)
+    if not isinstance(log, LogFile):
+        with LogFile(log) as file:
+            yield from matching_records(file, markers, start=start, stop=stop, wraps=wraps)
+        return
+    scanner = Scanner(markers, wraps=wraps)
+    for offset, block, end in _blocks(log, start, stop):
+        yield from scanner.records(block, end, offset)
 
 
 @lru_cache(maxsize=64)
@@ -303,7 +306,10 @@ def _records(offset: int, line: bytes, wanted: Groups) -> list[Record]:
     found: list[Record] = []
     for part in line.split(b"\r"):
         cleaned = without_escapes(part).split(b"\r") if b"\x1b" in part or b"\0" in part else (part,)
-        found += [(offset, record) for record in cleaned if is_wanted(record, wanted) and not _TRACE.match(record)]
+        for record in cleaned:
+            if not is_wanted(record, wanted) or _TRACE.match(record):
+                continue
+            found.append((offset, record))
         offset += len(part) + 1
     return found
 

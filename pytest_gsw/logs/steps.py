@@ -146,6 +146,8 @@ class _Columns:
         self._kinds[place] = self._kind(max(skipped, record.skipped), setup)
 
     def _kind(self, skipped: int, setup: StepSetup) -> int:
+        if self._kinds and self._setups[self._kinds[-1]] == (skipped, setup):
+            return self._kinds[-1]
         kind = self._kind_of.setdefault((skipped, setup), len(self._setups))
         if kind == len(self._setups):
             self._setups.append((skipped, setup))

@@ -211,15 +211,15 @@ class MarkedItem(pytest.Item):
     _keywords: MutableMapping[str, Any]
 
     def _mark(self) -> None:
-        if not self._is_marked:
-            self._is_marked = True  # set first, since add_marker() reads the markers
-            for marker in _markers(self.baseline, self.config.stash[SETTINGS]):
-                self.add_marker(marker)
+        self._is_marked = True  # set first, since add_marker() reads the markers
+        for marker in _markers(self.baseline, self.config.stash[SETTINGS]):
+            self.add_marker(marker)
 
     @property
     def own_markers(self) -> list[pytest.Mark]:
         """The markers, under the name that pytest and its plugins use."""
-        self._mark()
+        if not self._is_marked:
+            self._mark()
         return self._own_markers
 
     @own_markers.setter
@@ -229,7 +229,8 @@ class MarkedItem(pytest.Item):
     @property
     def keywords(self) -> MutableMapping[str, Any]:
         """The names of markers and nodes, under the name that pytest and its plugins use."""
-        self._mark()
+        if not self._is_marked:
+            self._mark()
         return self._keywords
 
     @keywords.setter

@@ -258,16 +258,11 @@ def _once(
     planned: Iterable[Planned], key: Callable[[Planned], _Key], check: Callable[[Planned], SubmissionError | None]
 ) -> Findings:
     """The finding of each row; rows with the same key are checked once."""
-    known: dict[_Key, SubmissionError | None] = {}
-    found: Findings = {}
+    alike: dict[_Key, list[Planned]] = {}
     for one in planned:
-        its = key(one)
-        if its not in known:
-            known[its] = check(one)
-        finding = known[its]
-        if finding is not None:
-            found[one.spec.row_id] = finding
-    return found
+        alike.setdefault(key(one), []).append(one)
+    checked = [(check(some[0]), some) for some in alike.values()]
+    return {one.spec.row_id: finding for finding, some in checked if finding is not None for one in some}
 
 
 #: Checks in their order; each covers the rows without a finding so far.

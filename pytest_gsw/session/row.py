@@ -45,7 +45,7 @@ from pytest_gsw.results.row_text import (
     unused_text,
 )
 from pytest_gsw.session.collect import fail
-from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
+from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import CANARIES, CLUSTER_PEERS, EXECUTOR, SESSION_HISTORY, SETTINGS, Settings
 from pytest_gsw.session.terminal import OUTCOME_COUNTS
 from pytest_gsw.stats.cluster_effect import ClusterEffect
@@ -127,8 +127,8 @@ class LiveRow:
         self.submitted = submitted
         #: The image and its source, once found.
         self._image: tuple[str | None, str] | None = None
-        #: Circumstances by job and log; and the row's history with the key that it was read for.
-        self._circumstances: dict[tuple[str, Path | None] | None, Circumstances] = {}
+        #: Circumstances of the last job and log; and the row's history with the key that it was read for.
+        self._circumstances: tuple[tuple[str, Path | None] | None, Circumstances] | None = None
         self._past: tuple[tuple[str, str, Accepted | None], RowHistory] | None = None
 
     def shown(self, error: _Error) -> _Error:
@@ -142,9 +142,9 @@ class LiveRow:
     def circumstances(self, run: Run | None) -> Circumstances:
         """The circumstances of the row's job, cached; without a run, those known before its end."""
         key = None if run is None else (run.job_id, run.log)
-        if key not in self._circumstances:
-            self._circumstances[key] = self._circumstances_of(run)
-        return self._circumstances[key]
+        if self._circumstances is None or self._circumstances[0] != key:
+            self._circumstances = key, self._circumstances_of(run)
+        return self._circumstances[1]
 
     def _circumstances_of(self, run: Run | None) -> Circumstances:
         written, submitted, started = _provenance(run), self._submission_of(run), self._started()
@@ -233,7 +233,7 @@ class LiveRow:
         self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: ClusterAdjustment
     ) -> str | None:
         """The drift of the row's newest runs, with this one, adjusted for the cluster, in one line; else ``None``."""
-        if judged_s is None:
+        if judged_s is None or not (past := self.past(run, accepted)).points:
             return None
         first, ran = run.jobs[0], self.circumstances(run)
         current_run = Point(
@@ -248,7 +248,7 @@ class LiveRow:
             variables=ran.variables,
             definition=ran.definition,
         )
-        found = replace(self.past(run, accepted), beside=beside).including_run([current_run]).drifting
+        found = replace(past, beside=beside).including_run([current_run]).drifting
         return None if found is None else redact(drift_text(found), os.environ)
 
     def _environment(self, run: Run, written: Provenance, started: JobSpec | None) -> dict[str, str]:
@@ -463,7 +463,9 @@ class SessionRow:
     ) -> None:
         self.baseline, self.plan, self.source = plan.baseline, plan, source
         self._config, self._properties = config, properties
-        self._settings = config.stash[SETTINGS]
+        self._settings, self._executor = config.stash[SETTINGS], config.stash[EXECUTOR]
+        self._session_history, self._peers = config.stash[SESSION_HISTORY], config.stash[CLUSTER_PEERS]
+        self._canaries = config.stash[CANARIES]
         #: Evidence from files next to each job's log.
         self._evidence: dict[_JobKey, tuple[Evidence, ...]] = {}
         #: The row's record, once it is written.
@@ -490,12 +492,11 @@ class SessionRow:
 
     def set_up(self) -> None:
         """Wait for the job, measure its log, and judge."""
-        executor = self._config.stash[EXECUTOR]
         run: Run | None = None
         try:
-            run = executor.result_of(self.baseline.id)
+            run = self._executor.result_of(self.baseline.id)
             run = self._with_evidence(self.source.with_earlier_jobs(run))
-            self.judged = self._conclude(run, interrupted=executor.interrupted)
+            self.judged = self._conclude(run, interrupted=self._executor.interrupted)
         except RunError as error:
             fail(self._error_text(error, run))
         except Exception as error:
@@ -547,9 +548,9 @@ class SessionRow:
             found = RowResult(outcomes.UNEXPECTED_SUCCESS.word, fact)
         else:
             found = self._judge(run, measurement)
-        record, canaries = self._record(found, run), self._config.stash[CANARIES]
+        record = self._record(found, run)
         facts, strict = partial(self._facts, record, self._since), self._settings.strict
-        row = reported_status(record, facts, strict=strict, verdict=found.verdict, canaries=canaries)
+        row = reported_status(record, facts, strict=strict, verdict=found.verdict, canaries=self._canaries)
         return row.outcome.pytest, row.text
 
     def _hook_error(self, error: Exception) -> HookError:
@@ -646,7 +647,7 @@ class SessionRow:
 
     def _jobs_facts(self, run: Run | None) -> Jobs:
         """Facts of the row's jobs; without a run its last one has not ended."""
-        source, executor, row_id = self.source, self._config.stash[EXECUTOR], self.baseline.id
+        source, executor, row_id = self.source, self._executor, self.baseline.id
 
         def facts(job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
             return job_facts(job_id, source.launcher, status, run, self._measurement_of(job_id, status))
@@ -706,7 +707,7 @@ class SessionRow:
             record = replace(record, outcome=outcomes.ERROR.word, fact=failure.fact)
             written = write_record(directory, record)
         if self._settings.replay is None:  # a replayed run is in the history already
-            config.stash[SESSION_HISTORY].keep(record, written)
+            self._session_history.keep(record, written)
         config.stash[OUTCOME_COUNTS].records[written.name] = record
         return record, failure
 
@@ -729,7 +730,7 @@ class SessionRow:
         cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
         beside = self._peers.adjustment_for(cluster_effect)
         past = replace(self.source.past(run, self.source.accepted(run)[0]), beside=beside)
-        found, self._since = row_alarms(record, past, self._config.stash[SESSION_HISTORY].acknowledged)
+        found, self._since = row_alarms(record, past, self._session_history.acknowledged)
         return found
 
     def _error_text(self, error: RunError, run: Run | None) -> str:
@@ -775,7 +776,7 @@ class SessionRow:
         Raises:
             RunError: The job cannot be measured.
         """
-        settings, session_history, jobs = self.source.settings, self._config.stash[SESSION_HISTORY], len(run.jobs)
+        settings, jobs = self.source.settings, len(run.jobs)
         repeats = settings.repeats
         if self.baseline.expected_failure or (jobs >= repeats.most and not self._peers.effect_may_change):
             return Done()
@@ -788,26 +789,20 @@ class SessionRow:
         self._note_first_job(run)
         if jobs < repeats.first:
             return Repeat(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
-        if self._config.stash[CANARIES]:
+        if self._canaries:
             return Done()  # further jobs would not change it: the run is inconclusive
         accepted = self.source.accepted(run)[0]
         verdicts = [
             self._apply_rule(run, measurement, accepted, cluster_effect) for cluster_effect in self._possible_effects()
         ]
         before_s = self.source.past(run, accepted).previous_failed_seconds
-        return decide(run, verdicts, Context(repeats, settings.strict, before_s, session_history.slow_nodes))
-
-    @property
-    def _peers(self) -> ClusterPeers:
-        return self._config.stash[CLUSTER_PEERS]
+        return decide(run, verdicts, Context(repeats, settings.strict, before_s, self._session_history.slow_nodes))
 
     def _note_first_job(self, run: Run) -> None:
         """Add the time of the first job to the cluster's effect; a row that has changed since is not comparable."""
         first = run.jobs[0]
         first_s = self._judged_s(first) if self.source.circumstances(run).experiment else None
-        had_slow_node = self._config.stash[SESSION_HISTORY].had_slow_node(
-            first.status.nodes, first.status.end_s or time.time()
-        )
+        had_slow_node = self._session_history.had_slow_node(first.status.nodes, first.status.end_s or time.time())
         self._peers.add_first_job(self.baseline.id, first_s, had_slow_node=had_slow_node)
 
     def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
@@ -826,14 +821,14 @@ class SessionRow:
     def _with_canaries(self, verdict: Verdict) -> Verdict:
         """The verdict; a loss is inconclusive if a canary row shows that the cluster is not in its usual state."""
         if self.baseline.canary and verdict.own is Outcome.REGRESSED:
-            self._config.stash[CANARIES].append(self.baseline.id)
-        if verdict.outcome is not Outcome.REGRESSED or not (self._config.stash[CANARIES] or self.source.was_excused):
+            self._canaries.append(self.baseline.id)
+        if verdict.outcome is not Outcome.REGRESSED or not (self._canaries or self.source.was_excused):
             return verdict
         return replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
 
     def _slow_nodes(self, run: Run, verdict: Verdict) -> str | None:
         """A slow node as the explanation of a regression, and the nodes avoided by its confirming jobs, in words."""
-        slow = self._config.stash[SESSION_HISTORY].slow if verdict.own is Outcome.REGRESSED else ()
+        slow = self._session_history.slow if verdict.own is Outcome.REGRESSED else ()
         if not slow:
             return self.source.slow_nodes if verdict.own is Outcome.REGRESSED else None
         # Imported late: only a session with slow nodes needs these texts.
@@ -842,7 +837,7 @@ class SessionRow:
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
         found = explaining(slow, verdict, jobs)
         texts = [] if found is None else [f"explained by {suspect_text(found)}"]
-        avoided = self._config.stash[SESSION_HISTORY].slow_nodes
+        avoided = self._session_history.slow_nodes
         if avoided and len(jobs) > self.source.settings.repeats.first:
             texts.append(f"confirming jobs were to avoid {compressed(avoided)}")
         return "; ".join(texts) or None

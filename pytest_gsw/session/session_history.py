@@ -67,9 +67,10 @@ class SessionHistory:
         self.known_slow: tuple[SlowNode, ...] = ()
 
     @property
-    def are_kept(self) -> bool:
-        """True if there is a history."""
-        return self._history is not None
+    def has_runs(self) -> bool:
+        """True if the cluster has an earlier run."""
+        series = self._read_series()
+        return series is not None and bool(series.runs)
 
     def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None, run_id: str) -> RowHistory:
         """The history of a row on this cluster; empty if the history is unavailable.
@@ -192,8 +193,8 @@ class ClusterPeers:
 
     @cached_property
     def together(self) -> ClusterHistory:
-        """The earlier runs of all rows; none if the session has too few rows or no history."""
-        asked = self._rows if self._session_history.are_kept and len(self._rows) >= FEWEST_ROWS else ()
+        """The earlier runs of all rows; none if the session has too few rows or no earlier run."""
+        asked = self._rows if len(self._rows) >= FEWEST_ROWS and self._session_history.has_runs else ()
         return ClusterHistory(
             {
                 row.id: self._session_history.past(row.id, "", experiment_hash(row), accepted, self._run_id)

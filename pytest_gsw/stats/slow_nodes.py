@@ -10,6 +10,7 @@ All values are natural logarithms of times: a difference of 0.1 is 10 %.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import statistics
@@ -130,7 +131,11 @@ class _Search:
         self.nodes = max(job.nodes.bit_length() for job in jobs)
         #: Index of the whole cluster; rows are before it, and nodes before these.
         self.cluster = self.nodes + max(job.row for job in jobs) + 1
-        self.masks = [job.nodes | 1 << (self.nodes + job.row) | 1 << self.cluster for job in jobs]
+        # Numbers are the same objects in all jobs: a history has millions.
+        numbers = list(range(self.cluster + 1))
+        nodes = {mask: [numbers[node] for node in bits(mask)] for mask in {job.nodes for job in jobs}}
+        #: The suspects of each job: its nodes, then its row, then the cluster.
+        self.suspects = [(*nodes[job.nodes], numbers[self.nodes + job.row], numbers[-1]) for job in jobs]
         #: The level of each job, shared by the jobs of its row in the same period.
         self.levels: list[tuple[int, ...]] = [(job.row,) for job in jobs]
         self.explained: set[int] = set()
@@ -151,7 +156,7 @@ class _Search:
                 # The jobs of one suspect do not show how odd jobs are otherwise: those after its begin are left out of
                 # that.
                 self._weigh_jobs(self._jobs_of({peak.best}, peak.since[peak.best]))
-                peak = self._find_peak(self.enough, sum(1 << one for one in peak.sums))
+                peak = self._find_peak(self.enough, peak.sums)
             if peak is None:
                 break
             rivals = self._find_rivals(peak)
@@ -202,52 +207,56 @@ class _Search:
             level: max(_LEAST_SIGMA, pooled(spreads[level], len(indices), all_rows, _POOLED_JOBS))
             for level, indices in by_level.items()
         }
-        scored = {
-            index: (value, self._sigma(index))
-            for index, value in enumerate(self.excess)
-            if value is not None and index not in self.explained
-        }
         #: Log likelihood ratio of a slow node, for each job with a level and no explanation; and the odd jobs.
-        self.ratios = {index: _ratio(LOSS, *one) for index, one in scored.items()}
-        self.odd = {index for index, (value, sigma) in scored.items() if value > LOSS / 2 and value > _ODD * sigma}
+        self.ratios, self.odd = dict[int, float](), set[int]()
+        for level, indices in by_level.items():
+            centre, sigma = centres[level], self.sigmas[level]
+            for index in indices:
+                value = left[index] - centre
+                self.ratios[index] = _ratio(LOSS, value, sigma)
+                if value > LOSS / 2 and value > _ODD * sigma:
+                    self.odd.add(index)
 
     def _sigma(self, index: int) -> float:
         return self.sigmas[self.levels[index]]
 
     def _jobs_of(self, suspects: Collection[int], since: int, last: float = math.inf) -> set[int]:
         """The jobs of suspects in the runs of a period."""
-        mask = sum(1 << one for one in suspects)
+        theirs = set(suspects)
         runs = (indices for run, indices in self.of_run.items() if since <= run <= last)
-        return {index for indices in runs for index in indices if self.masks[index] & mask}
+        return {index for indices in runs for index in indices if not theirs.isdisjoint(self.suspects[index])}
 
     def _weigh_jobs(self, but: Collection[int] = ()) -> None:
         """Limit each job's log likelihood ratio by the share of odd jobs."""
         odd, ratios = self.odd, self.ratios
         shares = ((len(odd) + 1) / (len(ratios) + 1), (len(odd.difference(but)) + 1) / (len(ratios.keys() - but) + 1))
         self.most = most = -sum(map(math.log, shares)) / 2
-        self.evidence = {index: max(-2 * most, min(most, ratio)) for index, ratio in ratios.items()}
+        self.evidence = {index: most if ratio > most else max(-2 * most, ratio) for index, ratio in ratios.items()}
 
-    def _run_evidence(self, indices: Iterable[int], suspects: int) -> Mapping[int, float]:
+    def _run_evidence(self, indices: Iterable[int], suspects: Collection[int]) -> Mapping[int, float]:
         """Evidence of a run's jobs on each suspect: together little more than one job's, since they share its hours."""
         found: dict[int, float] = defaultdict(float)
         for index in indices:
-            theirs = self.masks[index] & suspects
-            if theirs and index in self.evidence:
-                for suspect in bits(theirs):
-                    found[suspect] += self.evidence[index]
+            evidence = self.evidence.get(index)
+            if evidence is not None:
+                for suspect in self.suspects[index]:
+                    if suspect in suspects:
+                        found[suspect] += evidence
         most = self.most
         return {suspect: max(-2 * most, min(_OF_RUN * most, evidence)) for suspect, evidence in found.items()}
 
-    def _find_peak(self, enough: float, among: int = -1) -> _Peak | None:
+    def _find_peak(self, enough: float, among: Collection[int] | None = None) -> _Peak | None:
         """The largest sum of a suspect, if it is enough; none falls below 0 (E. S. Page, Biometrika 41, p. 100)."""
         sums: dict[int, float] = {}
         since: dict[int, int] = {}
         found, most = None, enough
         for run, indices in self.of_run.items():
-            suspects = sum(1 << one for one in sums)
+            suspects = set(sums)
             for index in indices:
                 if self.evidence.get(index, 0.0) > 0:
-                    suspects |= self.masks[index] & among
+                    suspects.update(self.suspects[index])
+            if among is not None:
+                suspects.intersection_update(among)
             for suspect, evidence in self._run_evidence(indices, suspects).items():
                 total = sums.get(suspect, 0.0) + evidence
                 if total > 0:
@@ -263,9 +272,9 @@ class _Search:
     def _find_rivals(self, peak: _Peak) -> list[int]:
         """The likeliest suspect, and those of about the same likelihood from mostly the same jobs."""
         theirs = self._jobs_of({peak.best}, peak.since[peak.best], peak.run)
-        slow = [self.masks[index] for index in theirs if self.evidence.get(index, 0.0) > 0]
+        slow = [self.suspects[index] for index in theirs if self.evidence.get(index, 0.0) > 0]
         likely = (one for one, total in peak.sums.items() if total > peak.top - _DISTINCT)
-        return sorted(one for one in likely if 2 * sum(mask >> one & 1 for mask in slow) > len(slow))
+        return sorted(one for one in likely if 2 * sum(one in suspects for suspects in slow) > len(slow))
 
     def _is_fixed(self, suspect: int, peak: _Peak) -> bool:
         """True if its jobs since the last evidence against it show that its loss until then is gone."""
@@ -299,21 +308,23 @@ class _Search:
         newest = [index for run in runs for index in self.of_run[run]]
         there = functools.reduce(operator.or_, (self.jobs[index].nodes for index in newest))
         # A level that mostly comes from one node is no evidence on that node.
-        ran = Counter((self.jobs[i].row, node) for i in newest for node in bits(self.jobs[i].nodes))
-        jobs = Counter(self.jobs[i].row for i in newest)
-        own: dict[int, int] = defaultdict(int)
-        for (row, node), count in ran.items():
-            own[row] |= (2 * count > jobs[row]) << node
+        of_row: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+        for index in newest:
+            of_row[self.jobs[index].row].append(self.suspects[index][:-2])
+        ran = {row: Counter(itertools.chain.from_iterable(jobs)) for row, jobs in of_row.items()}
+        own = {row: {node for node, count in ran[row].items() if 2 * count > len(jobs)} for row, jobs in of_row.items()}
         sums: dict[int, float] = defaultdict(float)
-        cleared = decided = 0
+        cleared, decided = 0, set[int]()
         for run in reversed(runs):
             for index in self.of_run[run]:
                 if index in self.evidence:
-                    for node in bits(self.jobs[index].nodes & ~decided & ~own[self.jobs[index].row]):
-                        sums[node] += self.evidence[index]
+                    others = own[self.jobs[index].row]
+                    for node in self.suspects[index][:-2]:
+                        if node not in decided and node not in others:
+                            sums[node] += self.evidence[index]
             for node, total in sums.items():
-                if not -_CLEAR < total < _ACCUSE and not decided >> node & 1:
-                    decided |= 1 << node
+                if not -_CLEAR < total < _ACCUSE and node not in decided:
+                    decided.add(node)
                     cleared |= (total < 0) << node
         return there, cleared
 

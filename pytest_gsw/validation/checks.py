@@ -412,7 +412,8 @@ def check_steps(
     covered = len(timed) * interval
     last = log.steps[-1].index if log.steps else None
     final = final_step(baseline, log, steps, first_index)
-    each_line = log_interval(log.steps, first_index)
+    is_each_timed = len(timed) == len(log.steps) and not of_saves
+    each_line = interval if is_each_timed else log_interval(log.steps, first_index)
     ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
     if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
         # A format with one figure for the whole run would not show it otherwise.

@@ -161,10 +161,12 @@ def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
     factor = 1.0
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is not None:
         factor = calibration_factor(baseline, log.calibration_flops)
-    each_line = steps_each_line(log, log_interval(log.steps)) if any(step.skipped for step in log.steps) else 1
+    each_line = (
+        steps_each_line(log, log_interval(log.steps)) if max([step.skipped for step in log.steps], default=0) else 1
+    )
     return tuple(
         [
-            TimedStep(step.index, seconds * factor, is_trained(step, each_line))
+            TimedStep(step.index, seconds * factor, not step.skipped or is_trained(step, each_line))
             for step in log.steps
             if (seconds := step_seconds(step, baseline)) is not None
         ]
