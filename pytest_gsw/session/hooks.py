@@ -321,7 +321,6 @@ class Reports:
         #: The rows that the session judges, and the width of their ids.
         self._rows: frozenset[str] = frozenset()
         self._columns = 0
-        self._one_a_line = config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
 
     @property
     def _reporter(self) -> pytest.TerminalReporter | None:
@@ -418,10 +417,11 @@ class Reports:
         """True if a report is the one of a row that has its line."""
         decides = report.when == "call" or (report.when == "setup" and report.outcome != "passed")
         is_known = report.outcome in {"passed", "failed", "skipped"}  # not another plugin's outcome
+        one_a_line = self._config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
         return (
             decides
             and is_known
-            and self._one_a_line
+            and one_a_line
             and (report.nodeid in self._rows or report.nodeid.startswith(OF_CLUSTER))
         )
 
