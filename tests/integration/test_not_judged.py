@@ -20,14 +20,19 @@ def with_hooks(pytester: pytest.Pytester, body: str, place: str) -> tuple[str, s
     return "-p", "no:cacheprovider" if place == "conftest" else place
 
 
+#: Where a site has its hooks.
+PLACES = pytest.mark.parametrize("place", ["own_plugin", "conftest"])
+
+
 def tags(pytester: pytest.Pytester) -> dict[str, list[str]]:
     """What each test case of the JUnit file holds besides its properties."""
     found = junit(pytester.path / "junit.xml") if Path("junit.xml").exists() else {}
     return {name: [child.tag for child in case if child.tag != "properties"] for name, case in found.items()}
 
 
-def test_what_only_shows_the_set_up_leaves_no_green_test_case(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE, "--setup-only")
+@pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
+def test_what_only_shows_the_set_up_leaves_no_green_test_case(pytester: pytest.Pytester, option: str) -> None:
+    result = pytester.runpytest(*ONE, option)
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     assert tags(pytester) == {ROW: ["skipped"]}
     assert not list(pytester.path.glob(".gsw/runs/*/stage"))
@@ -82,35 +87,27 @@ def test_another_plugins_loop_judges_nothing(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "place", "fact"),
+    ("body", "fact"),
     [
-        (
-            "def pytest_runtest_setup(): pytest.skip('rack 7')",
-            "conftest",
-            "skipped after its job was submitted: rack 7",
-        ),
+        ("def pytest_runtest_setup(): pytest.skip('rack 7')", "skipped after its job was submitted: rack 7"),
         (
             "def pytest_runtest_setup(): raise KeyError('rack')",
-            "own_plugin",
-            "pytest_runtest_setup of own_plugin raised KeyError: 'rack'",
+            "pytest_runtest_setup of PLACE raised KeyError: 'rack'",
         ),
         (
             "def pytest_runtest_setup(): pytest.fail('rack 7')",
-            "conftest",
-            "pytest_runtest_setup of conftest.py raised Failed: rack 7",
+            "pytest_runtest_setup of PLACE raised Failed: rack 7",
         ),
-        (
-            "def pytest_gsw_judge(): pytest.skip('no rule')",
-            "own_plugin",
-            "skipped after its job was submitted: no rule",
-        ),
+        ("def pytest_gsw_judge(): pytest.skip('no rule')", "skipped after its job was submitted: no rule"),
     ],
     ids=["skip", "raise", "fail", "judge"],
 )
+@PLACES
 def test_a_row_that_a_foreign_hook_ends_is_an_error(
     pytester: pytest.Pytester, body: str, fact: str, place: str
 ) -> None:
     result = pytester.runpytest(*ONE, *with_hooks(pytester, f"@pytest.hookimpl(tryfirst=True)\n{body}", place))
+    fact = fact.replace("PLACE", "conftest.py" if place == "conftest" else place)
     result.assert_outcomes(errors=1)
     (record,) = records(pytester.path)
     assert (record["outcome"], record["fact"]) == ("error", fact)
@@ -138,15 +135,14 @@ def test_a_row_that_a_foreign_hook_ends_is_an_error(
     ],
     ids=["maker", "outermost", "call", "log"],
 )
-@pytest.mark.parametrize(
-    ("fault", "place"), [("slow:20%", "own_plugin"), ("slow:20%", "conftest"), ("fail", "conftest")]
-)
+@pytest.mark.parametrize("fault", ["slow:20%", "fail"])
+@PLACES
 def test_hooks_that_make_every_report_green(pytester: pytest.Pytester, body: str, fault: str, place: str) -> None:
     result = pytester.runpytest(*ONE, f"--gsw-demo=*={fault}", *with_hooks(pytester, body, place))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.mark.parametrize("options", [(), ("-n1",)], ids=lambda options: (*options, "alone")[0])
+@pytest.mark.parametrize("options", [(), ("--lf",), ("-n1",)], ids=lambda options: (*options, "alone")[0])
 def test_a_row_that_is_open_is_not_covered_by_others_that_pass(
     pytester: pytest.Pytester, table: Path, options: tuple[str, ...]
 ) -> None:
@@ -158,16 +154,14 @@ def test_a_row_that_is_open_is_not_covered_by_others_that_pass(
     pytester.makepyfile(test_one="def test_one(): pass")
     rows = ("--gsw-baselines=site", "site", "test_one.py", "--junitxml=junit.xml")
     session = ("--gsw-cluster=demo", *rows, *options)
-    run = pytester.runpytest_subprocess if options else pytester.runpytest
-    result = run(*session, "--gsw-demo=*[H100x8]=fast:40%")
+    result = pytester.runpytest_subprocess(*session, "--gsw-demo=*[H100x8]=fast:40%")
     assert result.parseoutcomes().items() >= {"passed": 2, "skipped": 2}.items()
     assert result.ret == 6
     found = {name: kinds for name, kinds in tags(pytester).items() if name.startswith("tiny")}
     name = "tiny_1b_bf16[{}]".format
     assert found == {name("H100x8"): ["skipped"], name("H100x16"): [], name("B200x8"): ["skipped"]}
     result.stdout.fnmatch_lines(["*= inconclusive =*", "tiny_1b_bf16[[]H100x8]  too good to be true: *"])
-    if not options:
-        assert run(*session).ret == pytest.ExitCode.OK
+    assert pytester.runpytest_subprocess(*session).ret == pytest.ExitCode.OK
 
 
 @pytest.mark.parametrize("mark", ["skipif(True, reason='rack 7')", "xfail(run=False)"])

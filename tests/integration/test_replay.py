@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -60,19 +61,27 @@ def test_a_renamed_log_of_another_row_is_an_error(pytester: pytest.Pytester, rec
     )
 
 
-def test_a_newer_job_that_is_passed_over_is_never_green(pytester: pytest.Pytester, recorded: Path) -> None:
+#: What a newer job may have left, of the log of one that passed; and why it is passed over.
+NEWER = {
+    "cut": (lambda log: log[: len(log) // 2], "the log *"),
+    "failed": (lambda log: log + "torch.OutOfMemoryError: CUDA out of memory.\n", "the log tells of an end by CUDA *"),
+    "empty": (lambda _: "", "the log is empty*"),
+}
+
+
+@pytest.mark.parametrize(("damage", "why"), NEWER.values(), ids=NEWER)
+def test_a_newer_job_that_is_passed_over_is_never_green(
+    pytester: pytest.Pytester, recorded: Path, damage: Callable[[str], str], why: str
+) -> None:
     (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
     job = log.stem.rpartition("_")[2]
-    log.with_name("log-maxtext_llama2_70b_64_999999.out").write_text(
-        log.read_text().replace(job, "999999") + "torch.OutOfMemoryError: CUDA out of memory.\n"
-    )
+    log.with_name("log-maxtext_llama2_70b_64_999999.out").write_text(damage(log.read_text().replace(job, "999999")))
     written_s = time.time() - 104.5 * 86400
     os.utime(log, (written_s, written_s))
     rows = ("-k", "llama2_70b_fp8 and (H100x64 or H100x512)")
     result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}@last", *rows, "--junitxml=junit.xml")
     result.assert_outcomes(passed=2, deselected=139)
     assert result.ret == 6
-    why = "the log tells of an end by CUDA *"
     text = f"job {job} is judged; passed over: job 999999 ({why}); the log that is judged is 104 days old (*)"
     result.stdout.fnmatch_lines(
         [
@@ -89,15 +98,18 @@ def test_a_newer_job_that_is_passed_over_is_never_green(pytester: pytest.Pyteste
     assert (record["outcome"], record["passed_over"]) == ("passed", properties(case)["gsw_passed_over"])
 
 
-def test_a_newer_job_that_came_to_its_end_is_judged(pytester: pytest.Pytester, recorded: Path) -> None:
+@pytest.mark.parametrize(("fault", "outcome"), [("slow:50%", "failed"), ("nan", "errors")])
+def test_a_newer_job_that_came_to_its_end_is_judged(
+    pytester: pytest.Pytester, recorded: Path, fault: str, outcome: str
+) -> None:
     """However bad: an older one must not hide it."""
     row = ("-k", "llama2_70b_fp8 and H100x64")
-    pytester.runpytest("--gsw-cluster=demo", "--gsw-demo=*=nan", *row)
+    pytester.runpytest("--gsw-cluster=demo", f"--gsw-demo=*={fault}", *row)
     (run,) = (path for path in pytester.path.glob(".gsw/runs/*") if path != recorded)
     (bad,) = run.glob("stage/results/demo/fp8/70b/64/*.out")
     shutil.copy(bad, recorded / "stage/results/demo/fp8/70b/64")
     result = pytester.runpytest(f"--gsw-replay={recorded / 'stage'}@last", *row)
-    result.assert_outcomes(errors=1, deselected=140)
+    result.assert_outcomes(**{outcome: 1}, deselected=140)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "passed over" not in result.stdout.str()
 
@@ -166,9 +178,12 @@ def test_one_log_serves_one_row(pytester: pytest.Pytester, recorded: Path) -> No
 
 def test_a_profiled_run_is_not_judged_in_a_replay_either(pytester: pytest.Pytester) -> None:
     row = "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x512]"
-    pytester.runpytest("--gsw-cluster=demo", "--gsw-profile=nccl-trace", row).assert_outcomes(skipped=1)
-    (traced,) = (pytester.path / ".gsw" / "runs").iterdir()
-    for source in (traced, next(traced.rglob("log-*.out"))):
+    for kind in ("nsight", "nccl-trace"):
+        pytester.runpytest("--gsw-cluster=demo", f"--gsw-profile={kind}", row).assert_outcomes(skipped=1)
+    traced, profiled = sorted(
+        (pytester.path / ".gsw" / "runs").iterdir(), key=lambda run: "nccl" not in str(list(run.rglob("*")))
+    )
+    for source in (traced, profiled, next(traced.rglob("log-*.out"))):
         result = pytester.runpytest(f"--gsw-replay={source}", row, "-rs")
         result.assert_outcomes(skipped=1)
         result.stdout.fnmatch_lines(["*makes the figures not comparable*"])
@@ -199,11 +214,12 @@ def test_an_out_of_memory_of_another_run_is_an_error(pytester: pytest.Pytester) 
     result.stdout.fnmatch_lines(["the log belongs to another run, by its model and model size and *"])
 
 
-def test_a_recorded_job_that_had_not_ended_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
+@pytest.mark.parametrize("state", ["RUNNING", "UNKNOWN"])
+def test_a_recorded_job_that_had_not_ended_is_an_error(pytester: pytest.Pytester, recorded: Path, state: str) -> None:
     path = next(recorded.glob("records/*H100x64.json"))
     record = json.loads(path.read_text())
-    record["job"]["state"] = "UNKNOWN"
+    record["job"]["state"] = state
     path.write_text(json.dumps(record))
     result = pytester.runpytest(f"--gsw-replay={recorded}", "-k", "H100x64")
     result.assert_outcomes(errors=1, deselected=140)
-    result.stdout.fnmatch_lines(["job * had not ended when its session did: it was UNKNOWN"])
+    result.stdout.fnmatch_lines([f"job * had not ended when its session did: it was {state}"])

@@ -60,7 +60,7 @@ def test_what_of_the_run_was_judged_already_is_said(pytester: pytest.Pytester, r
     assert f"{told}1 of 2 rows is judged, 1 is left to run" in resume(pytester).outlines
 
 
-@pytest.mark.parametrize("place", ["addopts", "cluster"])
+@pytest.mark.parametrize("place", ["ini", "addopts", "environment", "cluster"])
 def test_a_tolerance_that_has_changed_since_does_not_change_a_verdict(
     pytester: pytest.Pytester, table: Path, place: str
 ) -> None:
@@ -72,7 +72,10 @@ def test_a_tolerance_that_has_changed_since_does_not_change_a_verdict(
         Path("clusters.yaml").write_text(
             f"clusters: {{here: {{{where}, recipes: {pytester.path}/recipes{of_cluster}}}}}"
         )
-        pytester.makeini("[pytest]\n" + (f"addopts = --gsw-tolerance={tolerance}\n" if place == "addopts" else ""))
+        option = f"--gsw-tolerance={tolerance}"
+        ini = f"gsw_tolerance = {tolerance}" if place == "ini" else f"addopts = {option}" if "addopts" in place else ""
+        pytester.makeini(f"[pytest]\n{ini}\n")
+        pytester._monkeypatch.setenv("PYTEST_ADDOPTS", option if place == "environment" else "")
 
     recipe = pytester.path / "recipes" / "tiny"
     recipe.mkdir(parents=True)
@@ -110,7 +113,7 @@ def test_rows_that_are_gone_are_errors_with_their_jobs(pytester: pytest.Pytester
     assert "has ended COMPLETED, and was not judged" in "".join(error.itertext())
 
 
-@pytest.mark.parametrize("named", ["site/tiny.yaml", "."])
+@pytest.mark.parametrize("named", ["site", "site/tiny.yaml", "."])
 def test_a_row_that_is_gone_from_a_file_that_is_named_was_not_left_out(
     pytester: pytest.Pytester, run: Path, table: Path, named: str
 ) -> None:

@@ -392,7 +392,7 @@ class StoreBehaviour:
             back = history.decide(Event("revoke", kept.subject, "eos", 9.0, {"why": "it was not"}, revokes=kept.id))
             assert history.events() == (other,)
             assert read_events(database_of(history)) == (kept, other, back)  # nothing is ever lost
-            with pytest.raises(HistoryError, match=r"^no event 1 stands in "):
+            with pytest.raises(HistoryError, match=r"^no event 1 is active in "):
                 history.decide(Event("revoke", kept.subject, "eos", 10.0, revokes=1))
 
     def test_an_event_that_somebody_has_damaged_is_an_error_of_the_history(self, place: str) -> None:
