@@ -16,7 +16,7 @@ ONE_ROW = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64")
 
 
 def test_stall(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "-ogsw_stall=0.01", "--junitxml=junit.xml")
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "-ogsw_stall=0.05", "--junitxml=junit.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines(
