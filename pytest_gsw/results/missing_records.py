@@ -31,7 +31,7 @@ def resume_command(directory: Path) -> str:
 
 
 def left_text(directory: Path) -> str:
-    """Why a row has no record after its session."""
+    """The reason for a missing record after the end of its session."""
     return f"the session ended before this row was judged; {resume_command(directory)} goes on with it"
 
 
