@@ -1,4 +1,4 @@
-"""``pytest-gsw alarms``: a list with onset and owner of each; ``acknowledge ID`` and ``reopen ID``."""
+"""``pytest-gsw alarms``: list alarms, each with onset and owner; ``acknowledge ID`` and ``reopen ID``."""
 
 from __future__ import annotations
 
