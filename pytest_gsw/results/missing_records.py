@@ -77,7 +77,7 @@ def newest_run(runs: Path, *holding: str) -> Path | None:
 
     A replay is no run of a cluster and counts only if all are replays. A run without permission to read counts: the
     caller reports it and does not take an older one. A session that fails at its start leaves a directory with an
-    empty file.
+    empty file, which does not count.
     """
     newest_replay = None
     for run in sorted(runs.glob("*"), key=lambda path: path.name, reverse=True):

@@ -124,8 +124,8 @@ _Cases = Mapping[str, Mapping[int, Record]]
 def run_table(records: Sequence[Record], width: int) -> list[str]:
     """The change of throughput of each row, in a table that fits a width.
 
-    A case has a line, and each number of GPUs a column. Rows that share both are counted on lines of their own, with
-    the worst and the best of them.
+    A case has a line, and each number of GPUs a column. Rows that share both would hide each other: they are counted
+    on lines of their own, with the worst and the best of them.
     """
     cases, shared = _cases(records)
     lines: list[str] = []
